@@ -1,0 +1,1 @@
+"""A complete Kubernetes scheduler in Python."""
