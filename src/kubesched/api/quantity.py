@@ -1,0 +1,103 @@
+"""Kubernetes quantities (``500m``, ``1.5Gi``, ``2e3``) as exact integers.
+
+Whether a pod fits must not hang on a rounding error, so nothing here is a float: a quantity becomes a whole number of
+billionths, the finest step Kubernetes knows, and is rounded to thousandths (CPU) or units (bytes, counts) only where
+upstream does it. The same few strings occur on thousands of pods, hence the cache.
+
+Upstream's grammar is wider than its documentation: digits may be missing altogether (``m``, ``.`` and ``+`` are zero),
+a dot may lead or trail, and surrounding white space is ignored. All of that is accepted here too.
+"""
+
+import re
+from functools import lru_cache
+from typing import Annotated
+
+import msgspec
+
+NANO = 10**9
+MAX_INT64 = 2**63 - 1
+# Upstream documents 2^63-1 as the largest magnitude of any quantity but enforces it for binary suffixes only: "10E"
+# overflows its accessors and reads as 0. Capping every form keeps a huge quantity huge.
+_MAX_NANOS = MAX_INT64 * NANO
+
+_DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+
+_PATTERN = (
+    r"^(?=\s*\S)\s*(?P<sign>[+-]?)(?P<whole>[0-9]{0,999})(?:\.(?P<fraction>[0-9]{0,999}))?"
+    r"(?P<suffix>[KMGTPE]i|[numkMGTPE]?|[eE](?P<exponent>[+-]?[0-9]{1,18}))\s*$"
+)
+_QUANTITY = re.compile(_PATTERN)
+
+#: How a quantity is written: a string or a bare JSON number. Decoding an object refuses a string that is none.
+Quantity = Annotated[str, msgspec.Meta(pattern=_PATTERN)] | int | float
+
+MALFORMED = "is malformed; use a number with an optional suffix such as 500m or 1Gi"
+
+
+class QuantityError(ValueError):
+    """A quantity that Kubernetes does not accept."""
+
+    def __init__(self, quantity: Quantity) -> None:
+        super().__init__(quantity)
+        self.quantity = quantity
+
+    def __str__(self) -> str:
+        return f"quantity {msgspec.json.encode(self.quantity).decode()} {MALFORMED}"
+
+
+def nanos(quantity: Quantity) -> int:
+    """The exact value in billionths. Anything finer rounds away from zero: who asks for something gets something."""
+    return _nanos(quantity)
+
+
+def milli(quantity: Quantity) -> int:
+    """The value in thousandths, rounded away from zero: how CPU is counted."""
+    return milli_of(_nanos(quantity))
+
+
+def value(quantity: Quantity) -> int:
+    """The value in units, rounded away from zero: how everything but CPU is counted."""
+    return value_of(_nanos(quantity))
+
+
+def milli_of(amount: int) -> int:
+    """Billionths to thousandths, rounded away from zero and kept within 64 bits."""
+    return _scaled(amount, 10**6)
+
+
+def value_of(amount: int) -> int:
+    """Billionths to units, rounded away from zero and kept within 64 bits."""
+    return _scaled(amount, NANO)
+
+
+def _scaled(amount: int, divisor: int) -> int:
+    if amount < 0:
+        return -_scaled(-amount, divisor)
+    return min(-(-amount // divisor), MAX_INT64)
+
+
+@lru_cache(maxsize=1 << 16)
+def _nanos(quantity: Quantity) -> int:
+    match = _QUANTITY.match(quantity if isinstance(quantity, str) else repr(quantity))
+    if match is None:
+        raise QuantityError(quantity)
+    fraction = match["fraction"] or ""
+    digits = int(match["whole"] + fraction or "0")
+    suffix = match["suffix"]
+    if suffix in _BINARY:
+        magnitude = _shifted(digits << _BINARY[suffix], 9 - len(fraction))
+    else:
+        exponent = int(match["exponent"]) if match["exponent"] else _DECIMAL[suffix]
+        magnitude = _shifted(digits, exponent + 9 - len(fraction))
+    return -magnitude if match["sign"] == "-" else magnitude
+
+
+def _shifted(digits: int, places: int) -> int:
+    """``digits * 10**places``, rounded up and capped, without building the absurd power a hostile exponent asks for."""
+    if digits == 0:
+        return 0
+    if places < 0 and -places >= len(str(digits)):
+        return 1
+    power: int = 10 ** (min(places, 28) if places > 0 else -places)
+    return min(digits * power if places > 0 else -(-digits // power), _MAX_NANOS)
