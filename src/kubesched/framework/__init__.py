@@ -1,0 +1,1 @@
+"""The plugin contract: extension points, statuses, cycle state, events, registry, profiles."""

@@ -1,0 +1,48 @@
+"""Pods that have been promised a node: nominated after a preemption, or on their way to being bound."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from kubesched.cluster.pods import PodInfo
+
+
+class Nominations:
+    """Which pods are nominated to which node."""
+
+    def __init__(self) -> None:
+        self._by_node: dict[str, dict[str, PodInfo]] = {}
+        self._node_of: dict[str, str] = {}
+
+    def __len__(self) -> int:
+        return len(self._node_of)
+
+    @property
+    def nodes(self) -> Collection[str]:
+        """Names of the nodes that pods are nominated to."""
+        return self._by_node.keys()
+
+    def add(self, info: PodInfo, node_name: str) -> None:
+        """Nominate a pod, in place of any earlier nomination of it."""
+        uid = info.pod.uid
+        self.remove(uid)
+        self._by_node.setdefault(node_name, {})[uid] = info
+        self._node_of[uid] = node_name
+
+    def remove(self, uid: str) -> None:
+        """Withdraw a pod's nomination, if it has one."""
+        node_name = self._node_of.pop(uid, None)
+        if node_name is None:
+            return
+        pods = self._by_node[node_name]
+        del pods[uid]
+        if not pods:
+            del self._by_node[node_name]
+
+    def on(self, node_name: str) -> Collection[PodInfo]:
+        """The pods nominated to a node, in the order of their nomination."""
+        return self._by_node.get(node_name, {}).values()
+
+    def node_of(self, uid: str) -> str | None:
+        """The node a pod is nominated to."""
+        return self._node_of.get(uid)

@@ -1,0 +1,325 @@
+"""The node table: one row per node, one NumPy column per thing that plugins compare.
+
+Rows are reused. A row may exist without its node: a pod's event can arrive before its node's, and a node can go
+while its pods are still there. Such a row is not `valid` and no plugin's answer for it counts.
+
+Whatever repeats among nodes (label values, taint sets) is interned, so that a plugin evaluates each distinct value
+once and gathers. `pod_log` tells which rows' pods changed since a position; `node_version` moves when anything else
+about any node changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from kubesched.api import objects as api
+from kubesched.api.resources import NodeResources, Requests, allocatable
+from kubesched.cluster.pods import PodClass, PodInfo, Tag
+
+Ints = npt.NDArray[np.int64]
+Ids = npt.NDArray[np.int32]
+Mask = npt.NDArray[np.bool_]
+
+CPU: Final = 0
+MEMORY: Final = 1
+EPHEMERAL_STORAGE: Final = 2
+PODS: Final = 3
+# Requests with the defaults that scoring assumes for containers that ask for nothing; allocatable repeats cpu and
+# memory there, so that a scorer may use one column number on both sides.
+NONZERO_CPU: Final = 4
+NONZERO_MEMORY: Final = 5
+_FIXED: Final = 6
+_NATIVE: Final = {"cpu": CPU, "memory": MEMORY, "ephemeral-storage": EPHEMERAL_STORAGE, "pods": PODS}
+
+
+class LabelColumn:
+    """The values of one label key: an id per row, -1 where the label is absent."""
+
+    __slots__ = ("ids", "index", "values")
+
+    def __init__(self, capacity: int) -> None:
+        self.ids: Ids = np.full(capacity, -1, dtype=np.int32)
+        self.values: list[str] = []
+        self.index: dict[str, int] = {}
+
+    def set(self, row: int, value: str | None) -> None:
+        """Give `row` a value, or none."""
+        self.ids[row] = -1 if value is None else self.intern(value)
+
+    def intern(self, value: str) -> int:
+        """The id of `value`, a new one if it was never seen."""
+        found = self.index.get(value)
+        if found is None:
+            found = self.index[value] = len(self.values)
+            self.values.append(value)
+        return found
+
+
+@dataclass(slots=True)
+class ImageState:
+    """An image and the rows that have it; its size is what the first node to report it said."""
+
+    size: int
+    rows: set[int] = field(default_factory=set)
+
+
+class NodeTable:
+    """All nodes in columns, with the pods on each."""
+
+    def __init__(self, capacity: int = 64) -> None:
+        self.capacity = capacity
+        self.size = 0
+        self.valid_count = 0
+        self.node_version = 0
+        self.topology_version = 0
+        self.row_of: dict[str, int] = {}
+        self.names: list[str] = []
+        self.nodes: list[api.Node | None] = []
+        self.pods: list[dict[str, PodInfo]] = []
+        self.valid: Mask = np.zeros(capacity, dtype=np.bool_)
+        self.unschedulable: Mask = np.zeros(capacity, dtype=np.bool_)
+        self.taint_set: Ids = np.zeros(capacity, dtype=np.int32)
+        self.taint_sets: list[tuple[api.Taint, ...]] = [()]
+        self.resource_columns: dict[str, int] = dict(_NATIVE)
+        self.allocatable: Ints = np.zeros((_FIXED, capacity), dtype=np.int64)
+        self.used: Ints = np.zeros((_FIXED, capacity), dtype=np.int64)
+        self.label_columns: dict[str, LabelColumn] = {}
+        self.images: dict[str, ImageState] = {}
+        self.tagged: dict[Tag, dict[int, int]] = {}
+        self.pod_log: list[int] = []
+        self.pod_log_start = 0
+        self._taint_ids: dict[tuple[api.Taint, ...], int] = {(): 0}
+        self._free: list[int] = []
+        self._row_images: list[tuple[str, ...]] = []
+
+    # Nodes
+
+    def set_node(self, node: api.Node) -> int:
+        """Add a node or take its new state; returns its row."""
+        resources = allocatable(node)  # refuses a malformed quantity before anything is touched
+        row = self._row_for(node.name)
+        old = self.nodes[row]
+        if old is not None and _same_for_scheduling(old, node):
+            self.nodes[row] = node
+            return row
+        if old is None or _topology(old) != _topology(node):
+            self.topology_version += 1
+        self.nodes[row] = node
+        self.node_version += 1
+        self.valid_count += not self.valid[row]
+        self.valid[row] = True
+        self.unschedulable[row] = node.spec.unschedulable
+        self.taint_set[row] = self._intern_taints(node.spec.taints)
+        self._set_allocatable(row, resources)
+        for key, column in self.label_columns.items():
+            column.set(row, node.metadata.labels.get(key))
+        self._set_images(row, node.status.images)
+        return row
+
+    def remove_node(self, name: str) -> None:
+        """Forget a node; its row stays, invalid, while pods are on it."""
+        row = self.row_of.get(name)
+        if row is None or self.nodes[row] is None:
+            return
+        self.node_version += 1
+        self.topology_version += 1
+        self.nodes[row] = None
+        self.valid[row] = False
+        self.valid_count -= 1
+        self.unschedulable[row] = False
+        self.taint_set[row] = 0
+        self.allocatable[:, row] = 0
+        for column in self.label_columns.values():
+            column.set(row, None)
+        self._set_images(row, ())
+        self._release(row)
+
+    def node(self, row: int) -> api.Node:
+        """The node of a valid row."""
+        node = self.nodes[row]
+        if node is None:
+            raise LookupError(f"row {row} has no node")
+        return node
+
+    # Columns made on demand
+
+    def label(self, key: str) -> LabelColumn:
+        """The column of a label key; the first to ask for it pays for a pass over the nodes."""
+        column = self.label_columns.get(key)
+        if column is None:
+            column = self.label_columns[key] = LabelColumn(self.capacity)
+            for row, node in enumerate(self.nodes):
+                if node is not None:
+                    column.set(row, node.metadata.labels.get(key))
+        return column
+
+    def resource(self, name: str) -> int:
+        """The column number of a resource, a new column of zeros if nobody has named it before."""
+        column = self.resource_columns.get(name)
+        if column is None:
+            column = self.resource_columns[name] = self.allocatable.shape[0]
+            blank = np.zeros((1, self.capacity), dtype=np.int64)
+            self.allocatable = np.concatenate((self.allocatable, blank))
+            self.used = np.concatenate((self.used, blank))
+        return column
+
+    # Pods
+
+    def usage(self, pod_class: PodClass) -> Ints:
+        """What one pod of this class adds to the `used` columns of its row."""
+        vector = pod_class.usage
+        if not isinstance(vector, np.ndarray) or len(vector) != self.used.shape[0]:
+            vector = pod_class.usage = self._usage_vector(pod_class.node_requests)
+        return vector
+
+    def place(self, info: PodInfo, row: int) -> None:
+        """Put a pod on a row."""
+        pod_class = info.pod_class
+        usage = self.usage(pod_class)
+        self.used[:, row] += usage
+        self.pods[row][info.pod.metadata.uid] = info
+        for tag in pod_class.tags:
+            rows = self.tagged.setdefault(tag, {})
+            rows[row] = rows.get(row, 0) + 1
+        self._log(row)
+
+    def take_off(self, info: PodInfo, row: int) -> None:
+        """Take a pod off a row."""
+        pod_class = info.pod_class
+        self.used[:, row] -= self.usage(pod_class)
+        del self.pods[row][info.pod.metadata.uid]
+        for tag in pod_class.tags:
+            rows = self.tagged[tag]
+            rows[row] -= 1
+            if not rows[row]:
+                del rows[row]
+                if not rows:
+                    del self.tagged[tag]
+        self._log(row)
+
+    def row_for_pod(self, node_name: str) -> int:
+        """The row of a node that a pod names, made (not valid yet) if the node is not known."""
+        return self._row_for(node_name)
+
+    def release_if_empty(self, row: int) -> None:
+        """Give back a row that has lost its node and now its last pod."""
+        if self.nodes[row] is None:
+            self._release(row)
+
+    def changed_since(self, position: int) -> list[int] | None:
+        """Rows whose pods changed since `position` in the log; None when the log does not reach back that far."""
+        start = position - self.pod_log_start
+        return self.pod_log[start:] if start >= 0 else None
+
+    @property
+    def log_end(self) -> int:
+        """The position after the newest entry of the pod log."""
+        return self.pod_log_start + len(self.pod_log)
+
+    # Inside
+
+    def _log(self, row: int) -> None:
+        log = self.pod_log
+        log.append(row)
+        if len(log) > 65536:
+            half = len(log) // 2
+            del log[:half]
+            self.pod_log_start += half
+
+    def _usage_vector(self, requests: Requests) -> Ints:
+        columns = {self.resource(name): amount for name, amount in requests.scalar.items()}
+        vector = np.zeros(self.used.shape[0], dtype=np.int64)
+        vector[CPU] = requests.milli_cpu
+        vector[MEMORY] = requests.memory
+        vector[EPHEMERAL_STORAGE] = requests.ephemeral_storage
+        vector[PODS] = 1
+        vector[NONZERO_CPU] = requests.nonzero_cpu
+        vector[NONZERO_MEMORY] = requests.nonzero_memory
+        for column, amount in columns.items():
+            vector[column] = amount
+        return vector
+
+    def _set_allocatable(self, row: int, resources: NodeResources) -> None:
+        columns = {self.resource(name): amount for name, amount in resources.scalar.items()}
+        cells = self.allocatable[:, row]
+        cells[:] = 0
+        cells[CPU] = cells[NONZERO_CPU] = resources.milli_cpu
+        cells[MEMORY] = cells[NONZERO_MEMORY] = resources.memory
+        cells[EPHEMERAL_STORAGE] = resources.ephemeral_storage
+        cells[PODS] = resources.pods
+        for column, amount in columns.items():
+            cells[column] = amount
+
+    def _intern_taints(self, taints: tuple[api.Taint, ...]) -> int:
+        found = self._taint_ids.get(taints)
+        if found is None:
+            found = self._taint_ids[taints] = len(self.taint_sets)
+            self.taint_sets.append(taints)
+        return found
+
+    def _set_images(self, row: int, images: Iterable[api.ContainerImage]) -> None:
+        for name in self._row_images[row]:
+            state = self.images[name]
+            state.rows.discard(row)
+            if not state.rows:
+                del self.images[name]
+        names: list[str] = []
+        for image in images:
+            for name in image.names:
+                self.images.setdefault(name, ImageState(image.size_bytes)).rows.add(row)
+                names.append(name)
+        self._row_images[row] = tuple(dict.fromkeys(names))
+
+    def _row_for(self, name: str) -> int:
+        row = self.row_of.get(name)
+        if row is not None:
+            return row
+        if self._free:
+            row = self._free.pop()
+            self.names[row] = name
+        else:
+            row = self.size
+            if row == self.capacity:
+                self._grow()
+            self.size += 1
+            self.names.append(name)
+            self.nodes.append(None)
+            self.pods.append({})
+            self._row_images.append(())
+        self.row_of[name] = row
+        return row
+
+    def _release(self, row: int) -> None:
+        if not self.pods[row]:
+            del self.row_of[self.names[row]]
+            self._free.append(row)
+
+    def _grow(self) -> None:
+        more = self.capacity
+        self.capacity += more
+        self.valid = np.concatenate((self.valid, np.zeros(more, dtype=np.bool_)))
+        self.unschedulable = np.concatenate((self.unschedulable, np.zeros(more, dtype=np.bool_)))
+        self.taint_set = np.concatenate((self.taint_set, np.zeros(more, dtype=np.int32)))
+        blank = np.zeros((self.allocatable.shape[0], more), dtype=np.int64)
+        self.allocatable = np.concatenate((self.allocatable, blank), axis=1)
+        self.used = np.concatenate((self.used, blank), axis=1)
+        for column in self.label_columns.values():
+            column.ids = np.concatenate((column.ids, np.full(more, -1, dtype=np.int32)))
+
+
+def _topology(node: api.Node) -> tuple[Mapping[str, str], Collection[api.Taint], bool]:
+    return node.metadata.labels, node.spec.taints, node.spec.unschedulable
+
+
+def _same_for_scheduling(old: api.Node, new: api.Node) -> bool:
+    """Whether an update (a heartbeat, mostly) changed nothing that any plugin reads from the table."""
+    return (
+        _topology(old) == _topology(new)
+        and old.status.allocatable == new.status.allocatable
+        and old.status.images == new.status.images
+    )

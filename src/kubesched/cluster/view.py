@@ -1,0 +1,176 @@
+"""What plugins see of the node table: all rows, some rows, or one.
+
+`Nodes` is a window on the table that a vectorised plugin answers for; `NodeInfo` is one node, for plugins that answer
+one node at a time. A window's columns are NumPy arrays in its own row order; on the whole table they are views, not
+copies. A window may hold rows without a node (see `NodeTable`); answers for them are ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from kubesched.api import objects as api
+from kubesched.cluster.pods import PodInfo
+from kubesched.cluster.table import (
+    CPU,
+    EPHEMERAL_STORAGE,
+    MEMORY,
+    NONZERO_CPU,
+    NONZERO_MEMORY,
+    PODS,
+    Ids,
+    Ints,
+    LabelColumn,
+    Mask,
+    NodeTable,
+)
+
+Rows = slice | Ints
+
+
+class ResourceView:
+    """Amounts of one node, read from its row: allocatable, requested, or requested with defaults."""
+
+    __slots__ = ("_cells", "_cpu", "_memory", "_row", "_table")
+
+    def __init__(self, table: NodeTable, cells: Ints, row: int, cpu: int = CPU, memory: int = MEMORY) -> None:
+        self._table = table
+        self._cells = cells
+        self._row = row
+        self._cpu = cpu
+        self._memory = memory
+
+    @property
+    def milli_cpu(self) -> int:
+        return int(self._cells[self._cpu, self._row])
+
+    @property
+    def memory(self) -> int:
+        return int(self._cells[self._memory, self._row])
+
+    @property
+    def ephemeral_storage(self) -> int:
+        return int(self._cells[EPHEMERAL_STORAGE, self._row])
+
+    @property
+    def pods(self) -> int:
+        return int(self._cells[PODS, self._row])
+
+    def __getitem__(self, resource: str) -> int:
+        column = self._table.resource_columns.get(resource)
+        return 0 if column is None else int(self._cells[column, self._row])
+
+
+class NodeInfo:
+    """One node and the pods on it."""
+
+    __slots__ = ("row", "table")
+
+    def __init__(self, table: NodeTable, row: int) -> None:
+        self.table = table
+        self.row = row
+
+    @property
+    def node(self) -> api.Node:
+        return self.table.node(self.row)
+
+    @property
+    def name(self) -> str:
+        return self.table.names[self.row]
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        return self.node.metadata.labels
+
+    @property
+    def taints(self) -> tuple[api.Taint, ...]:
+        return self.node.spec.taints
+
+    @property
+    def pods(self) -> list[PodInfo]:
+        """The pods on the node, assumed ones included."""
+        return list(self.table.pods[self.row].values())
+
+    @property
+    def allocatable(self) -> ResourceView:
+        return ResourceView(self.table, self.table.allocatable, self.row)
+
+    @property
+    def requested(self) -> ResourceView:
+        return ResourceView(self.table, self.table.used, self.row)
+
+    @property
+    def nonzero_requested(self) -> ResourceView:
+        """Requested, counting containers that ask for no cpu or memory with the defaults scoring assumes."""
+        return ResourceView(self.table, self.table.used, self.row, NONZERO_CPU, NONZERO_MEMORY)
+
+    def __repr__(self) -> str:
+        return f"NodeInfo({self.name})"
+
+
+class Nodes:
+    """A window on the node table."""
+
+    __slots__ = ("rows", "table")
+
+    def __init__(self, table: NodeTable, rows: Rows | None = None) -> None:
+        self.table = table
+        self.rows: Rows = slice(0, table.size) if rows is None else rows
+
+    def __len__(self) -> int:
+        rows = self.rows
+        return rows.stop - rows.start if isinstance(rows, slice) else len(rows)
+
+    def __iter__(self) -> Iterator[NodeInfo]:
+        """The nodes of the window, one by one; rows without a node are left out."""
+        return (NodeInfo(self.table, row) for row in self.row_numbers() if self.table.nodes[row] is not None)
+
+    def row_numbers(self) -> list[int]:
+        """Row numbers as plain integers."""
+        rows = self.rows
+        return list(range(rows.start, rows.stop)) if isinstance(rows, slice) else rows.tolist()
+
+    @property
+    def names(self) -> list[str]:
+        return [self.table.names[row] for row in self.row_numbers()]
+
+    @property
+    def valid(self) -> Mask:
+        """Where there is a node at all."""
+        return self.table.valid[self.rows]
+
+    @property
+    def unschedulable(self) -> Mask:
+        return self.table.unschedulable[self.rows]
+
+    @property
+    def pod_count(self) -> Ints:
+        return self.table.used[PODS, self.rows]
+
+    def allocatable(self, resource: str) -> Ints:
+        """What each node offers of a resource (cpu in thousandths, the rest in units)."""
+        return self.table.allocatable[self.table.resource(resource), self.rows]
+
+    def requested(self, resource: str) -> Ints:
+        """What the pods on each node request of a resource."""
+        return self.table.used[self.table.resource(resource), self.rows]
+
+    def label(self, key: str) -> Ids:
+        """An id of the label's value per node, -1 where it is absent; `label_column(key).values` has the values."""
+        return self.table.label(key).ids[self.rows]
+
+    def label_column(self, key: str) -> LabelColumn:
+        """The values behind the ids that `label` gives."""
+        return self.table.label(key)
+
+    def label_in(self, key: str, *values: str) -> Mask:
+        """Where the label has one of these values."""
+        column = self.table.label(key)
+        wanted = [column.index[value] for value in values if value in column.index]
+        return np.isin(column.ids[self.rows], wanted)
+
+    def has_label(self, key: str) -> Mask:
+        """Where the label is present."""
+        return self.table.label(key).ids[self.rows] >= 0

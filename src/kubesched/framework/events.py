@@ -1,0 +1,102 @@
+"""Cluster events that may make a rejected pod schedulable, and the hints that tell whether they do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, IntFlag
+
+from kubesched.api import objects as api
+
+
+class Resource(Enum):
+    """Kinds whose events plugins can ask for, by the name upstream prints."""
+
+    POD = "Pod"
+    ASSIGNED_POD = "AssignedPod"
+    UNSCHEDULED_POD = "UnschedulablePod"
+    NODE = "Node"
+    NAMESPACE = "Namespace"
+    PERSISTENT_VOLUME = "PersistentVolume"
+    PERSISTENT_VOLUME_CLAIM = "PersistentVolumeClaim"
+    CSI_NODE = "storage.k8s.io/CSINode"
+    CSI_DRIVER = "storage.k8s.io/CSIDriver"
+    CSI_STORAGE_CAPACITY = "storage.k8s.io/CSIStorageCapacity"
+    STORAGE_CLASS = "storage.k8s.io/StorageClass"
+    VOLUME_ATTACHMENT = "storage.k8s.io/VolumeAttachment"
+    WILDCARD = "*"
+
+
+class Action(IntFlag):
+    """What happened to the object; several may be combined."""
+
+    ADD = 1
+    DELETE = 2
+    UPDATE_NODE_ALLOCATABLE = 4
+    UPDATE_NODE_LABEL = 8
+    UPDATE_NODE_TAINT = 16
+    UPDATE_NODE_CONDITION = 32
+    UPDATE_NODE_ANNOTATION = 64
+    UPDATE_NODE_DECLARED_FEATURE = 128
+    UPDATE_POD_LABEL = 256
+    UPDATE_POD_SCALE_DOWN = 512
+    UPDATE_POD_TOLERATION = 1024
+    UPDATE_POD_SCHEDULING_GATES_ELIMINATED = 2048
+    UPDATE_POD_GENERATED_RESOURCE_CLAIM = 4096
+    UPDATE_OTHER = 8192
+    UPDATE = (
+        UPDATE_NODE_ALLOCATABLE
+        | UPDATE_NODE_LABEL
+        | UPDATE_NODE_TAINT
+        | UPDATE_NODE_CONDITION
+        | UPDATE_NODE_ANNOTATION
+        | UPDATE_NODE_DECLARED_FEATURE
+        | UPDATE_POD_LABEL
+        | UPDATE_POD_SCALE_DOWN
+        | UPDATE_POD_TOLERATION
+        | UPDATE_POD_SCHEDULING_GATES_ELIMINATED
+        | UPDATE_POD_GENERATED_RESOURCE_CLAIM
+        | UPDATE_OTHER
+    )
+    ALL = ADD | DELETE | UPDATE
+
+
+class Hint(Enum):
+    """A queueing hint: leave the pod where it is, or try it again."""
+
+    SKIP = "QueueSkip"
+    QUEUE = "Queue"
+
+
+HintFunction = Callable[[api.Pod, api.Object | None, api.Object | None], Hint]
+"""(the waiting pod, the object before, the object after) → whether to try the pod again."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterEvent:
+    """Something that happened to objects of a kind."""
+
+    resource: Resource
+    action: Action
+
+    def matches(self, happened: ClusterEvent) -> bool:
+        """Whether this registration covers an event that happened."""
+        if self.resource is Resource.WILDCARD:
+            return True
+        same = self.resource is happened.resource or (
+            self.resource is Resource.POD and happened.resource in (Resource.ASSIGNED_POD, Resource.UNSCHEDULED_POD)
+        )
+        return same and bool(self.action & happened.action)
+
+
+@dataclass(frozen=True, slots=True)
+class EventHint:
+    """An event a plugin wants to hear of, and how it tells whether the event helps. Without a hint it always does."""
+
+    event: ClusterEvent
+    hint: HintFunction | None = None
+
+
+def on(resource: Resource, action: Action, hint: HintFunction | None = None) -> EventHint:
+    """Shorthand for registering an event."""
+    return EventHint(ClusterEvent(resource, action), hint)

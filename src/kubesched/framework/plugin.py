@@ -1,0 +1,187 @@
+"""The contract between a plugin and the scheduler.
+
+A plugin is a class with a `name`. It takes part in an extension point by having that point's method:
+
+| point      | method                                                        | answer                                      |
+| ---------- | ------------------------------------------------------------- | ------------------------------------------- |
+| PreEnqueue | `pre_enqueue(pod)`                                            | `None` or a `Status`                        |
+| QueueSort  | `sort_key(pod)` or `less(a, b)`                               | a comparable key; a bool                    |
+| PreFilter  | `pre_filter(state, pod, nodes)`, `add_pod`, `remove_pod`      | `None`, `Status` (Skip too), or node names  |
+| Filter     | `filter(state, pod, node)` or `filter_all(state, pod, nodes)` | `None` or `Status`; `None` or `Verdicts`    |
+| PostFilter | `post_filter(state, pod, statuses)`                           | `(PostFilterResult or None, Status)`        |
+| PreScore   | `pre_score(state, pod, nodes)`                                | `None` or `Status` (Skip too)               |
+| Score      | `score(state, pod, node)` or `score_all(state, pod, nodes)`   | an int; an int64 array, or one int for all  |
+|            | `normalize(state, pod, scores)`                               | an array of 0…100                           |
+| Reserve    | `reserve(state, pod, node_name)`, `unreserve`                 | `None` or `Status`                          |
+| Permit     | `permit(state, pod, node_name)`                               | `None`, `Status`, or `(Status, seconds)`    |
+| PreBind    | `async pre_bind(state, pod, node_name)`                       | `None` or `Status`                          |
+| Bind       | `async bind(state, pod, node_name)`                           | `None` or `Status` (Skip: not mine)         |
+| PostBind   | `async post_bind(state, pod, node_name)`                      |                                             |
+| events     | `events_to_register()`                                        | `EventHint`s                                |
+
+`None` means success. An exception fails the attempt, with the plugin's name in the message.
+
+A vectorised method answers for every row of the window it is given, also for rows that another plugin has rejected
+already: such answers are ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from random import Random
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kubesched.api import objects as api
+from kubesched.cluster.cluster import Cluster
+from kubesched.cluster.pods import PodInfo
+from kubesched.cluster.table import Ints, Mask
+from kubesched.cluster.view import NodeInfo, Nodes
+from kubesched.framework.events import EventHint
+from kubesched.framework.status import Status
+
+if TYPE_CHECKING:
+    from kubesched.framework.runtime import Framework
+    from kubesched.framework.state import CycleState
+
+MAX_NODE_SCORE = 100
+MIN_NODE_SCORE = 0
+
+Codes = npt.NDArray[np.integer[Any]] | Mask
+"""A verdict per row: 0 (or False) passes, anything else is the plugin's own number for why not."""
+
+
+class Reads(Enum):
+    """What a plugin's pre_filter, filter and score look at, beside the pod's class and the plugin's own arguments.
+
+    It tells what has to be asked again for the next pod of the same class: nothing while nodes stand still (NODE), only
+    the nodes whose pods changed (PODS), or everything (CLUSTER, always right).
+    """
+
+    NODE = "the node object alone"
+    PODS = "the node object and the pods on that node"
+    CLUSTER = "anything"
+
+
+class Verdicts(NamedTuple):
+    """A Filter's answer for a window: a code per row, and what a code means."""
+
+    codes: Codes
+    status_of: Callable[[int], Status]
+
+
+def reject(rows: Mask, status: Status) -> Verdicts | None:
+    """Reject the marked rows, all for the same reason."""
+    return Verdicts(rows, lambda _: status) if rows.any() else None
+
+
+@dataclass(slots=True)
+class PostFilterResult:
+    """A node made free, or to be made free, for the pod. An empty name withdraws an earlier nomination."""
+
+    nominated_node_name: str
+    victims: Sequence[PodInfo] = field(default=())
+
+
+class Handle:
+    """What a plugin may use of the scheduler it runs in."""
+
+    def __init__(self, cluster: Cluster, random: Random, profile_name: str = "default-scheduler") -> None:
+        self.cluster = cluster
+        self.random = random
+        self.profile_name = profile_name
+        self.framework: Framework
+        """The profile this plugin runs in; set once all its plugins are made."""
+
+
+class Plugin:
+    """The base of all plugins."""
+
+    name: ClassVar[str]
+    args_type: ClassVar[type | None] = None
+    """The struct that `pluginConfig` is decoded into; None for a plugin without arguments."""
+    reads: ClassVar[Reads] = Reads.CLUSTER
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        self.args = args
+        self.handle = handle
+
+    def events_to_register(self) -> Sequence[EventHint]:
+        """Cluster events that may make a pod this plugin rejected schedulable."""
+        return ()
+
+
+POINTS: dict[str, tuple[str, ...]] = {
+    "preEnqueue": ("pre_enqueue",),
+    "queueSort": ("sort_key", "less"),
+    "preFilter": ("pre_filter",),
+    "filter": ("filter", "filter_all"),
+    "postFilter": ("post_filter",),
+    "preScore": ("pre_score",),
+    "score": ("score", "score_all"),
+    "reserve": ("reserve",),
+    "permit": ("permit",),
+    "preBind": ("pre_bind",),
+    "bind": ("bind",),
+    "postBind": ("post_bind",),
+}
+"""Extension points, by their name in the configuration, and the methods that make a plugin take part."""
+
+
+def points_of(plugin: type[Plugin]) -> frozenset[str]:
+    """The extension points a plugin class takes part in."""
+    return frozenset(point for point, methods in POINTS.items() if any(hasattr(plugin, m) for m in methods))
+
+
+def lift_filter(plugin: Any) -> Callable[[CycleState, api.Pod, Nodes], Verdicts | None]:
+    """The whole-window form of a plugin's Filter, made from the one-node form if that is all it has."""
+    if hasattr(plugin, "filter_all"):
+        return plugin.filter_all  # type: ignore[no-any-return]  # a plugin's method, found by name
+
+    def filter_all(state: CycleState, pod: api.Pod, nodes: Nodes) -> Verdicts | None:
+        codes = np.zeros(len(nodes), dtype=np.int32)
+        statuses: list[Status] = []
+        for position, node in _numbered(nodes):
+            status = plugin.filter(state, pod, node)
+            if status is not None and not status.is_success:
+                statuses.append(status)
+                codes[position] = len(statuses)
+        return Verdicts(codes, lambda code: statuses[code - 1]) if statuses else None
+
+    return filter_all
+
+
+def lift_score(plugin: Any) -> Callable[[CycleState, api.Pod, Nodes], Ints | int]:
+    """The whole-window form of a plugin's Score, made from the one-node form if that is all it has."""
+    if hasattr(plugin, "score_all"):
+        return plugin.score_all  # type: ignore[no-any-return]  # a plugin's method, found by name
+
+    def score_all(state: CycleState, pod: api.Pod, nodes: Nodes) -> Ints:
+        scores = np.zeros(len(nodes), dtype=np.int64)
+        for position, node in _numbered(nodes):
+            scores[position] = plugin.score(state, pod, node)
+        return scores
+
+    return score_all
+
+
+def _numbered(nodes: Nodes) -> Iterator[tuple[int, NodeInfo]]:
+    for position, row in enumerate(nodes.row_numbers()):
+        if nodes.table.nodes[row] is not None:
+            yield position, NodeInfo(nodes.table, row)
+
+
+def default_normalize(scores: Ints, *, reverse: bool = False) -> Ints:
+    """Scale to 0…100 by the highest score; `reverse` makes the lowest the best."""
+    highest = scores.max(initial=0)
+    if highest == 0:
+        return np.full_like(scores, MAX_NODE_SCORE) if reverse else scores
+    scaled = scores * MAX_NODE_SCORE // highest
+    return MAX_NODE_SCORE - scaled if reverse else scaled
+
+
+NodeNames = Collection[str]

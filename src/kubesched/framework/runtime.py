@@ -1,0 +1,332 @@
+"""A profile's plugins, wired to their extension points and run as upstream's framework runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from kubesched.api import objects as api
+from kubesched.cluster.cluster import Cluster
+from kubesched.cluster.pods import PodInfo
+from kubesched.cluster.table import Ints
+from kubesched.cluster.view import Nodes
+from kubesched.framework.plugin import (
+    MAX_NODE_SCORE,
+    MIN_NODE_SCORE,
+    Plugin,
+    PostFilterResult,
+    Reads,
+    Verdicts,
+    lift_filter,
+    lift_score,
+)
+from kubesched.framework.state import CycleState
+from kubesched.framework.status import Code, Status, unresolvable
+from kubesched.framework.verdicts import Rejections
+
+
+class PluginError(Exception):
+    """A plugin failed: it raised, answered with an error, or broke the contract."""
+
+    def __init__(self, plugin: str, point: str, message: str) -> None:
+        super().__init__(message)
+        self.plugin = plugin
+        self.point = point
+
+
+class FilterPlugin:
+    """A plugin at the Filter point, lifted to whole windows."""
+
+    __slots__ = ("filter_all", "lifted", "name", "plugin", "reads")
+
+    def __init__(self, plugin: Plugin) -> None:
+        self.plugin = plugin
+        self.name = plugin.name
+        self.reads = plugin.reads
+        self.lifted = not hasattr(plugin, "filter_all")
+        self.filter_all: Callable[[CycleState, api.Pod, Nodes], Verdicts | None] = lift_filter(plugin)
+
+
+class ScorePlugin:
+    """A plugin at the Score point, lifted to whole windows, with its weight in this profile."""
+
+    __slots__ = ("name", "normalize", "plugin", "reads", "score_all", "weight")
+
+    def __init__(self, plugin: Plugin, weight: int) -> None:
+        self.plugin = plugin
+        self.name = plugin.name
+        self.reads = plugin.reads
+        self.weight = weight
+        self.score_all: Callable[[CycleState, api.Pod, Nodes], Ints | int] = lift_score(plugin)
+        self.normalize: Callable[[CycleState, api.Pod, Ints], Ints] | None = getattr(plugin, "normalize", None)
+
+
+class PreFilterOutcome:
+    """What PreFilter said: go on with these nodes, or not at all."""
+
+    __slots__ = ("node_names", "plugins", "status")
+
+    def __init__(self, status: Status | None, node_names: frozenset[str] | None, plugins: frozenset[str]) -> None:
+        self.status = status
+        self.node_names = node_names
+        """Only these nodes are worth a look; None for all."""
+        self.plugins = plugins
+        """The plugins that narrowed the nodes."""
+
+
+class Framework:
+    """The plugins of one profile."""
+
+    def __init__(
+        self,
+        profile_name: str,
+        cluster: Cluster,
+        points: Mapping[str, Sequence[Plugin]],
+        weights: Mapping[str, int],
+    ) -> None:
+        self.profile_name = profile_name
+        self.cluster = cluster
+        self.points = points
+        self.weights = weights
+        self.pre_enqueue: Sequence[Any] = points.get("preEnqueue", ())
+        self.pre_filter: Sequence[Any] = points.get("preFilter", ())
+        self.filters = [FilterPlugin(plugin) for plugin in points.get("filter", ())]
+        self.post_filter: Sequence[Any] = points.get("postFilter", ())
+        self.pre_score: Sequence[Any] = points.get("preScore", ())
+        self.scores = [ScorePlugin(plugin, weights[plugin.name]) for plugin in points.get("score", ())]
+        self.reserve: Sequence[Any] = points.get("reserve", ())
+        self._extended = [p for p in self.pre_filter if hasattr(p, "add_pod")]
+
+    def run_pre_enqueue(self, pod: api.Pod) -> Status | None:
+        """Whether the pod may enter the active queue; the first plugin that objects speaks."""
+        for plugin in self.pre_enqueue:
+            status = self._call(plugin, "PreEnqueue", plugin.pre_enqueue, pod)
+            if status is not None and not status.is_success:
+                return status.by(plugin.name)  # type: ignore[no-any-return]  # a plugin's answer
+        return None
+
+    # PreFilter
+
+    def ask_pre_filter(self, plugin: Any, state: CycleState, pod: api.Pod, nodes: Nodes) -> Any:
+        """One plugin's PreFilter answer: None, a Status, or node names."""
+        return self._call(plugin, "PreFilter", plugin.pre_filter, state, pod, nodes)
+
+    def run_pre_filter(self, answers: Iterable[tuple[str, Any]], state: CycleState) -> PreFilterOutcome:
+        """Put the PreFilter answers of all plugins together, in their order."""
+        names: frozenset[str] | None = None
+        narrowed: set[str] = set()
+        rejected: Status | None = None
+        for plugin, answer in answers:
+            if answer is None:
+                continue
+            if isinstance(answer, Status):
+                if answer.is_skip:
+                    state.skip_filter.add(plugin)
+                elif answer.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+                    # Preemption cannot help, so the others need not be asked.
+                    return PreFilterOutcome(answer.by(plugin), None, frozenset())
+                elif answer.code is Code.UNSCHEDULABLE:
+                    # Preemption may help, and then it needs every plugin's state.
+                    rejected = answer.by(plugin)
+                elif not answer.is_success:
+                    raise PluginError(plugin, "PreFilter", f'running PreFilter plugin "{plugin}": {answer.message}')
+                continue
+            narrowed.add(plugin)
+            names = frozenset(answer) if names is None else names & frozenset(answer)
+            if not names:
+                return PreFilterOutcome(_nowhere(narrowed), names, frozenset(narrowed))
+        return PreFilterOutcome(rejected, names, frozenset(narrowed))
+
+    # Filter
+
+    def active_filters(self, state: CycleState) -> list[FilterPlugin]:
+        """The Filter plugins that PreFilter did not skip."""
+        skip = state.skip_filter
+        return [f for f in self.filters if f.name not in skip]
+
+    def run_filters(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Rejections:
+        """Ask every active Filter plugin about a window, as the cluster is."""
+        entries: list[tuple[str, Verdicts]] = []
+        for plugin in self.active_filters(state):
+            verdicts = self.ask_filter(plugin, state, pod, nodes)
+            if verdicts is not None:
+                entries.append((plugin.name, verdicts))
+        return Rejections(len(nodes), entries)
+
+    def ask_filter(self, plugin: FilterPlugin, state: CycleState, pod: api.Pod, nodes: Nodes) -> Verdicts | None:
+        """One plugin's Filter answer."""
+        return self._call(plugin, "Filter", plugin.filter_all, state, pod, nodes)  # type: ignore[no-any-return]
+
+    def filter_row(self, state: CycleState, pod: api.Pod, row: int) -> Status | None:
+        """The status of one row, counting pods nominated to it, as `run_filters` and they together give it."""
+        window = Nodes(self.cluster.nodes, slice(row, row + 1))
+        with self.nominated_added(state, pod, row) as (what_if, added):
+            status = checked(self.run_filters(what_if, pod, window).status(0))
+        if status is None and added:
+            status = checked(self.run_filters(state, pod, window).status(0))
+        return status
+
+    def nominated_rows(self, pod: api.Pod) -> list[int]:
+        """Rows that pods of at least this pod's priority are nominated to."""
+        nominations, row_of = self.cluster.nominations, self.cluster.nodes.row_of
+        return [
+            row_of[name]
+            for name in nominations.nodes
+            if name in row_of and any(_outranks(info, pod) for info in nominations.on(name))
+        ]
+
+    @contextmanager
+    def nominated_added(self, state: CycleState, pod: api.Pod, row: int) -> Iterator[tuple[CycleState, bool]]:
+        """For a moment, put the pods nominated to a row on it, those of at least this pod's priority."""
+        table = self.cluster.nodes
+        pods = [info for info in self.cluster.nominations.on(table.names[row]) if _outranks(info, pod)]
+        if not pods:
+            yield state, False
+            return
+        state = state.clone()
+        before = dict(table.pods[row])
+        try:
+            for info in pods:
+                self.add_pod(state, pod, info, row)
+            yield state, True
+        finally:
+            self.restore(row, before)
+
+    # What if
+
+    @property
+    def what_if_extensions(self) -> Sequence[Any]:
+        """PreFilter plugins that must be told of pods added and removed in a what-if."""
+        return self._extended
+
+    def add_pod(self, state: CycleState, pod: api.Pod, info: PodInfo, row: int) -> None:
+        """Suppose `info` were on the row too."""
+        self.cluster.nodes.place(info, row)
+        for plugin in self._extended:
+            if plugin.name not in state.skip_filter:
+                self._call(plugin, "PreFilter AddPod", plugin.add_pod, state, pod, info, row)
+
+    def remove_pod(self, state: CycleState, pod: api.Pod, info: PodInfo, row: int) -> None:
+        """Suppose `info` were not on the row."""
+        self.cluster.nodes.take_off(info, row)
+        for plugin in self._extended:
+            if plugin.name not in state.skip_filter:
+                self._call(plugin, "PreFilter RemovePod", plugin.remove_pod, state, pod, info, row)
+
+    def restore(self, row: int, pods: Mapping[str, PodInfo]) -> None:
+        """End a what-if: the row has these pods again, in their order."""
+        table = self.cluster.nodes
+        now = table.pods[row]
+        for info in [info for uid, info in now.items() if uid not in pods]:
+            table.take_off(info, row)
+        for info in [info for uid, info in pods.items() if uid not in now]:
+            table.place(info, row)
+        table.pods[row] = dict(pods)
+
+    # PostFilter, PreScore, Score
+
+    def run_post_filter(
+        self, state: CycleState, pod: api.Pod, rejections: Any
+    ) -> tuple[PostFilterResult | None, Status]:
+        """Ask PostFilter plugins in turn until one makes room, or none can."""
+        result: PostFilterResult | None = None
+        reasons: list[str] = []
+        rejector = ""
+        for plugin in self.post_filter:
+            answer, status = self._call(plugin, "PostFilter", plugin.post_filter, state, pod, rejections)
+            if status.is_success:
+                return answer, status
+            if status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+                return answer, status.by(plugin.name)
+            if not status.is_rejected:
+                return None, Status(Code.ERROR, status.message, plugin=plugin.name)
+            result = answer if answer is not None else result
+            reasons += status.reasons
+            rejector = rejector or plugin.name
+        return result, Status(Code.UNSCHEDULABLE, *reasons, plugin=rejector)
+
+    def ask_pre_score(self, plugin: Any, state: CycleState, pod: api.Pod, nodes: Nodes) -> bool:
+        """Run one plugin's PreScore; False when it wants no Score."""
+        status = self._call(plugin, "PreScore", plugin.pre_score, state, pod, nodes)
+        if status is None or status.is_success:
+            return True
+        if status.is_skip:
+            return False
+        raise PluginError(plugin.name, "PreScore", f'running PreScore plugin "{plugin.name}": {status.message}')
+
+    def ask_score(self, plugin: ScorePlugin, state: CycleState, pod: api.Pod, nodes: Nodes) -> Ints | int:
+        """One plugin's raw scores for a window."""
+        return self._call(plugin, "Score", plugin.score_all, state, pod, nodes)  # type: ignore[no-any-return]
+
+    def ask_normalize(self, plugin: ScorePlugin, state: CycleState, pod: api.Pod, scores: Ints | int) -> Ints | int:
+        """Scores brought to 0…100 and weighted. One number stands for a whole window of it."""
+        uniform = isinstance(scores, int)
+        if plugin.normalize is not None:
+            array = np.array([scores], dtype=np.int64) if uniform else scores
+            scores = self._call(plugin, "NormalizeScore", plugin.normalize, state, pod, array)
+            if uniform:
+                scores = int(scores[0])  # type: ignore[index]  # normalize answers with an array
+        self.check_range(plugin, scores)
+        return scores * plugin.weight
+
+    def check_range(self, plugin: ScorePlugin, scores: Ints | int) -> None:
+        """Refuse scores out of 0…100."""
+        low, high = (scores, scores) if isinstance(scores, int) else (scores.min(initial=0), scores.max(initial=0))
+        if low < MIN_NODE_SCORE or high > MAX_NODE_SCORE:
+            bad = low if low < MIN_NODE_SCORE else high
+            raise PluginError(
+                plugin.name,
+                "Score",
+                f'plugin "{plugin.name}" returns an invalid score {bad}, it should in the range of '
+                f"[{MIN_NODE_SCORE}, {MAX_NODE_SCORE}] after normalizing",
+            )
+
+    # Reserve
+
+    def run_reserve(self, state: CycleState, pod: api.Pod, node_name: str) -> Status | None:
+        """Let plugins set things aside for the pod; on a failure those that did are told to give them back."""
+        for plugin in self.reserve:
+            status = self._call(plugin, "Reserve", plugin.reserve, state, pod, node_name)
+            if status is not None and not status.is_success:
+                self.run_unreserve(state, pod, node_name)
+                return status.by(plugin.name)  # type: ignore[no-any-return]  # a plugin's answer
+        return None
+
+    def run_unreserve(self, state: CycleState, pod: api.Pod, node_name: str) -> None:
+        """Give everything back, in reverse order."""
+        for plugin in reversed(self.reserve):
+            if hasattr(plugin, "unreserve"):
+                self._call(plugin, "Unreserve", plugin.unreserve, state, pod, node_name)
+
+    def _call(self, plugin: Any, point: str, method: Callable[..., Any], *args: Any) -> Any:
+        try:
+            return method(*args)
+        except PluginError:
+            raise
+        except Exception as error:
+            message = f'running {point} plugin "{plugin.name}": {type(error).__name__}: {error}'
+            raise PluginError(plugin.name, point, message) from error
+
+    def is_row_local(self, state: CycleState) -> bool:
+        """Whether every active Filter plugin answers for a row from that row alone."""
+        return all(f.reads is not Reads.CLUSTER for f in self.active_filters(state))
+
+
+def checked(status: Status | None) -> Status | None:
+    """A Filter status, unless it is an error: that ends the attempt."""
+    if status is not None and not status.is_rejected:
+        raise PluginError(status.plugin, "Filter", f'running "{status.plugin}" filter plugin: {status.message}')
+    return status
+
+
+def _outranks(info: PodInfo, pod: api.Pod) -> bool:
+    return info.pod.priority >= pod.priority and info.pod.metadata.uid != pod.metadata.uid
+
+
+def _nowhere(plugins: set[str]) -> Status:
+    if len(plugins) == 1:
+        return unresolvable(f"node(s) didn't satisfy plugin {next(iter(plugins))}")
+    return unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(plugins))}] simultaneously")

@@ -1,0 +1,54 @@
+"""What plugins share within one scheduling cycle."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Protocol, TypeVar, cast, runtime_checkable
+
+from kubesched.cluster.pods import PodClass
+
+T = TypeVar("T")
+
+
+@runtime_checkable
+class Clonable(Protocol):
+    """State that differs between a what-if and the cycle it was asked in."""
+
+    def clone(self) -> Clonable:
+        """A copy that may change without the original noticing."""
+        ...
+
+
+class CycleState:
+    """A plugin's notes from one extension point to the next, for one pod and one cycle."""
+
+    __slots__ = ("_data", "pod_class", "skip_filter", "skip_score")
+
+    def __init__(self, pod_class: PodClass) -> None:
+        self.pod_class = pod_class
+        self.skip_filter: set[str] = set()
+        self.skip_score: set[str] = set()
+        self._data: dict[Hashable, object] = {}
+
+    def write(self, key: Hashable, value: object) -> None:
+        """Keep a value under a key."""
+        self._data[key] = value
+
+    def read(self, key: Hashable, kind: type[T]) -> T:
+        """What was kept under a key; a KeyError that names it if nothing was."""
+        try:
+            return cast(T, self._data[key])
+        except KeyError:
+            raise KeyError(f"nothing is kept under {key!r} in this cycle: did the plugin's earlier point run?") from None
+
+    def delete(self, key: Hashable) -> None:
+        """Forget what was kept under a key."""
+        self._data.pop(key, None)
+
+    def clone(self) -> CycleState:
+        """A copy for a what-if: values that can be cloned are, the others are shared."""
+        copy = CycleState(self.pod_class)
+        copy.skip_filter = self.skip_filter
+        copy.skip_score = self.skip_score
+        copy._data = {k: v.clone() if isinstance(v, Clonable) else v for k, v in self._data.items()}
+        return copy

@@ -1,0 +1,73 @@
+"""The Filter answers of several plugins put together: who rejected which row, and why.
+
+A row's status is that of the first plugin that rejects it. Codes stay small integers until somebody asks for words.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+
+from kubesched.cluster.table import Ints, Mask
+from kubesched.framework.plugin import Verdicts
+from kubesched.framework.status import Code, Status
+
+
+class Rejections:
+    """Verdicts of plugins over one window, in the plugins' order; single rows may be overruled."""
+
+    __slots__ = ("entries", "overruled", "size")
+
+    def __init__(self, size: int, entries: list[tuple[str, Verdicts]]) -> None:
+        self.size = size
+        self.entries = entries
+        self.overruled: dict[int, Status] = {}
+
+    def passed(self) -> Mask:
+        """Where nobody objected."""
+        mask = np.ones(self.size, dtype=np.bool_)
+        for _, verdicts in self.entries:
+            mask &= verdicts.codes == 0
+        for position in self.overruled:
+            mask[position] = False
+        return mask
+
+    def status(self, position: int) -> Status | None:
+        """The status of one row; None if it passed."""
+        if position in self.overruled:
+            return self.overruled[position]
+        for plugin, verdicts in self.entries:
+            code = int(verdicts.codes[position])
+            if code:
+                return verdicts.status_of(code).by(plugin)
+        return None
+
+    def groups(self, among: Mask) -> Iterator[tuple[Status, Ints]]:
+        """The distinct statuses of the marked rows, each with the rows that have it."""
+        left = among.copy()
+        for position, status in self.overruled.items():
+            if left[position]:
+                left[position] = False
+                yield status, np.array([position])
+        for plugin, verdicts in self.entries:
+            rows = np.flatnonzero(left & (verdicts.codes != 0))
+            if not len(rows):
+                continue
+            codes = verdicts.codes[rows]
+            for code in np.unique(codes).tolist():
+                yield verdicts.status_of(int(code)).by(plugin), rows[codes == code]
+            left[rows] = False
+
+    def rows_with(self, code: Code, among: Mask) -> Ints:
+        """The marked rows whose status has this code, in row order."""
+        found = [rows for status, rows in self.groups(among) if status.code is code]
+        return np.sort(np.concatenate(found)) if found else np.zeros(0, dtype=np.int64)
+
+
+def fit_message(nodes: int, reasons: Counter[str]) -> str:
+    """Upstream's "0/N nodes are available" with the reasons counted and sorted as text."""
+    words = sorted(f"{count} {reason}" for reason, count in reasons.items())
+    message = f"0/{nodes} nodes are available:"
+    return f"{message} {', '.join(words)}." if words else message
