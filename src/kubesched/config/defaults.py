@@ -1,0 +1,150 @@
+"""Filling in what a file leaves out, so that everything after this sees a complete configuration.
+
+Most defaults are simply the structs' own. Here are the ones that need more: values whose zero means "not set", the
+default plugins with a profile's changes merged into them, and arguments for every enabled plugin that has a type for
+them.
+"""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from kubesched.config.args import (
+    ARGS,
+    DEFAULT_RESOURCES,
+    NodeResourcesBalancedAllocationArgs,
+    NodeResourcesFitArgs,
+    ResourceSpec,
+)
+from kubesched.config.duration import Duration
+from kubesched.config.types import (
+    SECTIONS,
+    Extender,
+    KubeSchedulerConfiguration,
+    KubeSchedulerProfile,
+    Plugin,
+    PluginConfig,
+    Plugins,
+    PluginSet,
+    Section,
+)
+
+S = TypeVar("S", bound=Section)
+
+DEFAULT_PLUGINS = {
+    "SchedulingGates": 0,
+    "PrioritySort": 0,
+    "NodeUnschedulable": 0,
+    "NodeName": 0,
+    "TaintToleration": 3,
+    "NodeAffinity": 2,
+    "NodePorts": 0,
+    "NodeResourcesFit": 1,
+    "VolumeRestrictions": 0,
+    "NodeVolumeLimits": 0,
+    "VolumeBinding": 0,
+    "VolumeZone": 0,
+    "PodTopologySpread": 2,
+    "InterPodAffinity": 2,
+    "DynamicResources": 2,
+    "DefaultPreemption": 0,
+    "NodeResourcesBalancedAllocation": 1,
+    "ImageLocality": 1,
+    "DefaultBinder": 0,
+    "NodeDeclaredFeatures": 0,
+}
+"""Name → weight of what every profile starts from, through multiPoint, in this order."""
+
+EXTENDER_TIMEOUT = Duration.of(5)
+
+
+def complete(
+    config: KubeSchedulerConfiguration, default_plugins: dict[str, int] = DEFAULT_PLUGINS
+) -> KubeSchedulerConfiguration:
+    """``config`` with everything filled in. Completing what is complete changes nothing."""
+    ignored = tuple(
+        resource.name
+        for extender in config.extenders
+        for resource in extender.managed_resources
+        if resource.ignored_by_scheduler
+    )
+    return replace(
+        config,
+        leader_election=_zeros_replaced(config.leader_election),
+        client_connection=_zeros_replaced(config.client_connection),
+        profiles=tuple(_profile(profile, default_plugins, ignored) for profile in config.profiles),
+        extenders=tuple(_extender(extender) for extender in config.extenders),
+    )
+
+
+def _zeros_replaced(section: S) -> S:
+    """A zero or an empty string means "not set" here; a boolean means what it says."""
+    zeros = {
+        field.name: field.default
+        for field in msgspec.structs.fields(section)
+        if not isinstance(value := getattr(section, field.name), bool) and not value
+    }
+    return replace(section, **zeros)
+
+
+def _extender(extender: Extender) -> Extender:
+    return extender if extender.http_timeout else replace(extender, http_timeout=EXTENDER_TIMEOUT)
+
+
+# --- profiles ---------------------------------------------------------------------------------------------------------
+
+
+def _profile(
+    profile: KubeSchedulerProfile, default_plugins: dict[str, int], ignored: tuple[str, ...]
+) -> KubeSchedulerProfile:
+    plugins = merge(default_plugins, profile.plugins)
+    given = [replace(each, args=_args(each.name, each.args)) for each in profile.plugin_config]
+    missing = sorted(ARGS.keys() & set(plugins.names()) - {each.name for each in given})
+    configs = [*given, *(PluginConfig(name=name, args=ARGS[name]()) for name in missing)]
+    return replace(profile, plugins=plugins, plugin_config=tuple(_ignoring(each, ignored) for each in configs))
+
+
+def merge(default_plugins: dict[str, int], plugins: Plugins) -> Plugins:
+    """The default plugins, which are all in multiPoint, with a profile's own sections applied."""
+    defaults = tuple(Plugin(name=name, weight=weight) for name, weight in default_plugins.items())
+    sections = {
+        field: _merge_set(defaults if section == "multiPoint" else (), plugins[section])
+        for section, field in SECTIONS.items()
+    }
+    return Plugins(**sections)
+
+
+def _merge_set(defaults: Sequence[Plugin], custom: PluginSet) -> PluginSet:
+    off = {plugin.name for plugin in custom.disabled}
+    kept = [] if "*" in off else [plugin for plugin in defaults if plugin.name not in off]
+    # Where a default plugin is listed again, the last mention takes its place; any other stays to be found as repeated.
+    index = {plugin.name: position for position, plugin in enumerate(custom.enabled)}
+    replacing = {index[plugin.name] for plugin in kept if plugin.name in index}
+    enabled = [custom.enabled[index[plugin.name]] if plugin.name in index else plugin for plugin in kept]
+    enabled += [plugin for position, plugin in enumerate(custom.enabled) if position not in replacing]
+    return PluginSet(enabled=tuple(enabled), disabled=tuple(Plugin(name=plugin.name) for plugin in custom.disabled))
+
+
+def _args(name: str, args: object) -> object:
+    match args:
+        case None if name in ARGS:
+            return ARGS[name]()
+        case NodeResourcesFitArgs():
+            strategy = replace(args.scoring_strategy, resources=_resources(args.scoring_strategy.resources))
+            return replace(args, scoring_strategy=strategy)
+        case NodeResourcesBalancedAllocationArgs():
+            return replace(args, resources=_resources(args.resources))
+    return args
+
+
+def _resources(resources: tuple[ResourceSpec, ...]) -> tuple[ResourceSpec, ...]:
+    return tuple(replace(each, weight=each.weight or 1) for each in resources) or DEFAULT_RESOURCES
+
+
+def _ignoring(config: PluginConfig, ignored: tuple[str, ...]) -> PluginConfig:
+    """What extenders manage and want ignored takes the place of NodeResourcesFit's own list."""
+    if ignored and isinstance(config.args, NodeResourcesFitArgs):
+        return replace(config, args=replace(config.args, ignored_resources=ignored))
+    return config
