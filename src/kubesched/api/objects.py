@@ -241,6 +241,7 @@ class CinderVolumeSource(Part, frozen=True):
 class AzureDiskVolumeSource(Part, frozen=True):
     disk_name: str = ""
     disk_uri: str = field(default="", name="diskURI")
+    kind: str | None = None
     fs_type: str | None = None
     read_only: bool | None = None
 
@@ -298,8 +299,13 @@ class EphemeralVolumeSource(Part, frozen=True):
     volume_claim_template: PersistentVolumeClaimTemplate | None = None
 
 
+class ImageVolumeSource(Part, frozen=True):
+    reference: str = ""
+
+
 class Volume(Part, frozen=True):
     name: str = ""
+    image: ImageVolumeSource | None = None
     persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = None
     ephemeral: EphemeralVolumeSource | None = None
     csi: CSIVolumeSource | None = None

@@ -28,9 +28,11 @@ _PATTERN = (
     r"(?P<suffix>[KMGTPE]i|[numkMGTPE]?|[eE](?P<exponent>[+-]?[0-9]{1,18}))\s*$"
 )
 _QUANTITY = re.compile(_PATTERN)
+# Decoding checks every quantity of every object; nearly all look like this, and it is found out in half the time.
+_USUAL = r"^[0-9]{1,18}(?:[KMG]i|m|)$"
 
 #: How a quantity is written: a string or a bare JSON number. Decoding an object refuses a string that is none.
-Quantity = Annotated[str, msgspec.Meta(pattern=_PATTERN)] | int | float
+Quantity = Annotated[str, msgspec.Meta(pattern=f"{_USUAL}|{_PATTERN}")] | int | float
 
 MALFORMED = "is malformed; use a number with an optional suffix such as 500m or 1Gi"
 

@@ -185,7 +185,7 @@ def _amounts(quantities: ResourceList) -> Amounts:
         amounts = {name: nanos(quantity) for name, quantity in quantities.items()}
     except QuantityError:
         raise _Refused from None
-    if any(amount < 0 for amount in amounts.values()):
+    if min(amounts.values(), default=0) < 0:
         raise _Refused
     return amounts
 
