@@ -5,6 +5,7 @@ sorted, empty things are left out where upstream leaves them out, and strings ar
 """
 
 import base64
+import re
 from collections.abc import Mapping
 
 import msgspec
@@ -13,7 +14,8 @@ from msgspec.structs import replace
 
 from kubesched.config.args import Args
 from kubesched.config.duration import Duration
-from kubesched.config.types import API_VERSION, KIND, KubeSchedulerConfiguration, KubeSchedulerProfile
+from kubesched.config.read import scalars_as_go
+from kubesched.config.types import API_VERSION, KIND, KubeSchedulerConfiguration, KubeSchedulerProfile, Section
 
 
 def to_yaml(config: KubeSchedulerConfiguration) -> str:
@@ -56,7 +58,7 @@ def _builtin(value: object) -> object:
 
 
 def _fields(struct: msgspec.Struct) -> dict[str, object]:
-    omitting = struct.__struct_config__.omit_defaults
+    omitting = isinstance(struct, Section) and struct.__struct_config__.omit_defaults
     values = ((field, getattr(struct, field.name)) for field in msgspec.structs.fields(struct))
     return {
         field.encode_name: _builtin(value)
@@ -68,6 +70,7 @@ def _fields(struct: msgspec.Struct) -> dict[str, object]:
 _STR = "tag:yaml.org,2002:str"
 
 
+@scalars_as_go
 class _Dumper(yaml.SafeDumper):
     """PyYAML with Go's habits: double quotes around what would not read as a string, literal blocks, no anchors."""
 
@@ -82,3 +85,8 @@ def _string(dumper: _Dumper, text: str) -> yaml.ScalarNode:
 
 
 _Dumper.add_representer(str, _string)
+# Go reads these as strings but quotes them, for the sake of libraries that do not.
+_Dumper.add_implicit_resolver(
+    "tag:yaml.org,2002:int", re.compile(r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?$"), None
+)
+_Dumper.add_implicit_resolver("tag:yaml.org,2002:timestamp", re.compile(r"\d{4}-\d\d?-\d\d?([Tt ].*)?$"), None)

@@ -157,7 +157,7 @@ def _doubts(profiles: Iterable[KubeSchedulerProfile], known: Collection[str] | N
     for path, name, enabling in _mentions(profiles):
         if name in NOT_YET and name not in told:
             told.add(name)
-            yield f"{path}: {name} is not implemented yet and is left out"
+            yield f"{path}: {name} is not fully implemented yet"
         if not enabling and known is not None and name not in {"*", *NOT_YET, *known}:
             yield f"{path}: no plugin is named {name}, so this has no effect; {suggest(name, known)}".rstrip("; ")
 

@@ -10,10 +10,16 @@ import msgspec
 
 from kubesched.config.types import KubeSchedulerProfile, Plugins, Point
 
-__all__ = ["NOT_YET", "Point", "ResolvedPlugins", "expand"]
+__all__ = ["NOT_YET", "NOT_YET_POINTS", "Point", "ResolvedPlugins", "expand"]
 
-NOT_YET = frozenset({"DynamicResources", "NodeDeclaredFeatures"})
-"""Default plugins of kube-scheduler that have no implementation here yet; they are known by name and left out."""
+NOT_YET_POINTS = {
+    "DynamicResources": frozenset({"preEnqueue", "preFilter", "filter", "postFilter", "score", "reserve", "preBind"}),
+    "NodeDeclaredFeatures": frozenset({"preFilter", "filter"}),
+}
+"""Where kube-scheduler has them, so that a file may name them there."""
+
+NOT_YET = frozenset(NOT_YET_POINTS)
+"""Default plugins of kube-scheduler that are not all there yet; a file that names them gets a warning."""
 
 
 class ResolvedPlugins(msgspec.Struct, frozen=True):
@@ -45,11 +51,10 @@ def expand(profile: KubeSchedulerProfile, points: Mapping[str, frozenset[str]]) 
 
     Whatever `validation` would refuse, such as a name that is not in ``points``, is left out.
     """
-    present = {name: having for name, having in points.items() if name not in NOT_YET}
     return ResolvedPlugins(
-        {point: _at(point, profile.plugins, present) for point in Point},
-        _weights(Point.SCORE, profile.plugins, present),
-        _weights(Point.PLACEMENT_SCORE, profile.plugins, present),
+        {point: _at(point, profile.plugins, points) for point in Point},
+        _weights(Point.SCORE, profile.plugins, points),
+        _weights(Point.PLACEMENT_SCORE, profile.plugins, points),
     )
 
 

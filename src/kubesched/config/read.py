@@ -1,11 +1,12 @@
-"""Reading YAML (and so JSON) as kube-scheduler does: one document, no key twice, nothing turned into dates.
+"""Reading YAML (and so JSON) as kube-scheduler does: one document, no key twice, scalars as Go's library sees them.
 
 PyYAML keeps the last of two equal keys without a word, which in a configuration file means that a setting silently has
-no effect.
+no effect. And the two libraries disagree about what is not a string: ``y`` and ``1e3`` here, ``1:30`` and dates there.
 """
 
+import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import yaml
 
@@ -16,12 +17,30 @@ if TYPE_CHECKING or not yaml.__with_libyaml__:
 else:
     from yaml import CSafeLoader as SafeLoader
 
+R = TypeVar("R", bound=type[yaml.SafeLoader] | type[yaml.SafeDumper])
 
+_DIGITS = "-+0123456789"
+_SCALARS = (
+    ("bool", "y|Y|yes|Yes|YES|n|N|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF", "yYnNtTfFoO"),
+    ("null", "~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("merge", "<<", "<"),
+    ("int", "[-+]?(?:0b[01_]+|0o[0-7_]+|0x[0-9a-fA-F_]+|0[0-7_]*|[1-9][0-9_]*)", _DIGITS),
+    ("float", r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", f".{_DIGITS}"),
+    ("float", r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)", ".-+"),
+)
+
+
+def scalars_as_go(cls: R) -> R:
+    """Makes a PyYAML loader or dumper tell strings from other scalars as Go's library does."""
+    cls.yaml_implicit_resolvers = {}
+    for tag, pattern, first in _SCALARS:
+        cls.add_implicit_resolver(f"tag:yaml.org,2002:{tag}", re.compile(f"(?:{pattern})$"), first)
+    return cls
+
+
+@scalars_as_go
 class _Loader(SafeLoader):
-    yaml_implicit_resolvers = {  # noqa: RUF012 - PyYAML's way of configuring a loader
-        first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-        for first, resolvers in SafeLoader.yaml_implicit_resolvers.items()
-    }
+    bool_values = SafeLoader.bool_values | {"y": True, "n": False}
 
 
 def read(text: str | bytes, problems: list[Problem]) -> object:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from kubesched.api.names import label_key_errors
 from kubesched.config.args import Args, NodeResourcesFitArgs
 from kubesched.config.errors import Problem, suggest
-from kubesched.config.plugins import NOT_YET, ResolvedPlugins, expand
+from kubesched.config.plugins import NOT_YET, NOT_YET_POINTS, ResolvedPlugins, expand
 from kubesched.config.types import (
     SECTIONS,
     ClientConnection,
@@ -203,8 +203,8 @@ def validate_names(
                     continue
                 seen.add(plugin.name)
                 yield from _known(where, plugin.name, known, refuse_removed)
-                if points and plugin.name in points and section != "multiPoint":
-                    yield from _has_point(where, plugin.name, section, points[plugin.name])
+                if section != "multiPoint":
+                    yield from _has_point(where, plugin.name, section, dict(points or {}) | NOT_YET_POINTS)
 
 
 def _known(path: str, name: str, known: Collection[str] | None, refuse_removed: bool) -> Iterator[Problem]:
@@ -219,9 +219,9 @@ def _known(path: str, name: str, known: Collection[str] | None, refuse_removed: 
         yield Problem(path, "no plugin has this name", name, hint)
 
 
-def _has_point(path: str, name: str, section: str, points: frozenset[str]) -> Iterator[Problem]:
-    if section not in points and name not in NOT_YET:
-        hint = f"it can be enabled at {', '.join(sorted(points))}" if points else "it has no extension point"
+def _has_point(path: str, name: str, section: str, points: Mapping[str, frozenset[str]]) -> Iterator[Problem]:
+    if name in points and section not in points[name]:
+        hint = f"it can be enabled at {', '.join(sorted(points[name]))}"
         yield Problem(path, f"this plugin does not extend {section}", name, hint)
 
 
@@ -256,5 +256,15 @@ def _resolved(plugins: ResolvedPlugins, path: str) -> Iterator[Problem]:
     if len(placing) > 1:
         yield Problem(f"{path}.placementGenerate", "at most one placement generate plugin is allowed", placing)
     for section, weights in (("score", plugins.weights), ("placementScore", plugins.placement_weights)):
-        if sum(weights.values()) * _MAX_SCORE > _MAX_TOTAL_SCORE:
-            yield Problem(f"{path}.{section}", "total score could overflow", hint="use smaller weights")
+        if _overflows(weights.values()):
+            yield Problem(f"{path}.{section}", "total score could overflow", hint="use smaller, positive weights")
+
+
+def _overflows(weights: Iterable[int]) -> bool:
+    """kube-scheduler takes a negative total for an overflow, too, unless it comes from the last plugin."""
+    total = 0
+    for weight in weights:
+        if not 0 <= total <= _MAX_TOTAL_SCORE - weight * _MAX_SCORE:
+            return True
+        total += weight * _MAX_SCORE
+    return False
