@@ -78,27 +78,27 @@ def is_pod_level(name: str) -> bool:
 # --- a pod's requests -------------------------------------------------------------------------------------------------
 
 
-def pod_requests(pod: Pod, *, use_status: bool, non_zero: bool = False) -> Amounts:
+def pod_requests(pod: Pod, *, use_status: bool, non_zero: bool = False, pod_level: bool = True) -> Amounts:
     """What ``pod`` requests in all, per resource, in billionths.
 
     ``use_status`` counts what the kubelet has granted a running pod, which differs from the spec during a resize.
     ``non_zero`` supposes the scoring defaults for every container that is silent about CPU or memory; pod-level
-    requests replace the sum all the same.
+    requests replace the sum all the same, unless ``pod_level`` is false.
     """
-    return _checked(pod, use_status=use_status, defaults=_DEFAULTS if non_zero else {})
+    return _checked(pod, use_status=use_status, defaults=_DEFAULTS if non_zero else {}, pod_level=pod_level)
 
 
-def _checked(pod: Pod, *, use_status: bool, defaults: Amounts) -> Amounts:
+def _checked(pod: Pod, *, use_status: bool, defaults: Amounts, pod_level: bool = True) -> Amounts:
     try:
-        return _pod_total(pod, use_status, defaults)
+        return _pod_total(pod, use_status, defaults, pod_level)
     except _Refused:
         raise _complaint(pod) from None
 
 
-def _pod_total(pod: Pod, use_status: bool, defaults: Amounts) -> Amounts:
+def _pod_total(pod: Pod, use_status: bool, defaults: Amounts, pod_level: bool) -> Amounts:
     statuses = _statuses(pod) if use_status else {}
     total = _containers_total(pod, statuses, defaults)
-    if pod.spec.resources is not None:
+    if pod_level and pod.spec.resources is not None:
         total.update(_pod_level(pod, pod.spec.resources, use_status))
     if pod.spec.overhead:
         _add(total, _amounts(pod.spec.overhead))

@@ -39,6 +39,8 @@ class Cluster:
 
     MOST_COUNTERS = 2048
     """Selector counts kept up to date; beyond it those not asked for lately are dropped and rebuilt on demand."""
+    LOG = 8192
+    """Changes of a kind remembered by key; who asks for older ones has to look at all objects."""
 
     def __init__(self) -> None:
         self.nodes = NodeTable()
@@ -49,12 +51,16 @@ class Cluster:
         self.assumed: set[str] = set()
         self._objects: dict[type[api.Object], dict[str, api.Object]] = {}
         self._versions: dict[type[api.Object], int] = {}
+        self._logs: dict[type[api.Object], list[str]] = {}
         self._live: dict[PodClass, None] = {}
         self._counters: dict[Hashable, RowCounter] = {}
         self._counter_list: list[RowCounter] = []
         self._generation = 0
         self._terms: dict[tuple[str, int, AffinityTerm], TermCounter] = {}
         self.term_list: list[TermCounter] = []
+        """Terms that pods on nodes carry, or carried; only ever appended to while `terms_version` stays."""
+        self.terms_version = 0
+        self._keep_terms = self.MOST_COUNTERS
 
     # Objects of any kind
 
@@ -69,8 +75,9 @@ class Cluster:
         kind = type(obj)
         if isinstance(obj, api.Namespace):
             self._namespace_changed(obj.name, obj.labels)
-        self._objects.setdefault(kind, {})[obj.key] = obj
-        self._versions[kind] = self._versions.get(kind, 0) + 1
+        key = obj.key
+        self._objects.setdefault(kind, {})[key] = obj
+        self._changed(kind, key)
 
     def remove(self, obj: api.Object) -> None:
         """Forget an object."""
@@ -79,7 +86,7 @@ class Cluster:
         elif isinstance(obj, api.Node):
             self.nodes.remove_node(obj.name)
         elif self._objects.get(type(obj), {}).pop(obj.key, None) is not None:
-            self._versions[type(obj)] += 1
+            self._changed(type(obj), obj.key)
             if isinstance(obj, api.Namespace):
                 self._namespace_changed(obj.name, None)
 
@@ -94,6 +101,19 @@ class Cluster:
     def version(self, kind: type[api.Object]) -> int:
         """A number that moves whenever an object of this kind comes, changes or goes."""
         return self._versions.get(kind, 0)
+
+    def changed_since(self, kind: type[api.Object], version: int) -> list[str] | None:
+        """Keys of the objects of a kind that came, changed or went since that version; None if that is too long ago."""
+        count = self.version(kind) - version
+        log = self._logs.get(kind, [])
+        return log[len(log) - count :] if count <= len(log) else None
+
+    def _changed(self, kind: type[api.Object], key: str) -> None:
+        self._versions[kind] = self._versions.get(kind, 0) + 1
+        log = self._logs.setdefault(kind, [])
+        log.append(key)
+        if len(log) > self.LOG:
+            del log[: self.LOG // 2]
 
     def namespace_labels(self, name: str) -> Mapping[str, str]:
         """The labels of a namespace; none if it is not known."""
@@ -207,9 +227,10 @@ class Cluster:
     def term_selects(self, term: AffinityTerm, pod_class: PodClass) -> bool:
         """Whether an incoming pod's term speaks of pods of this class.
 
-        Upstream resolves a namespace selector to the namespaces that exist, save the empty one, which means all.
+        Upstream resolves a namespace selector to the namespaces that exist and then asks it once more, of no labels
+        at all: a selector content with that (an empty one, or one of what must be absent) takes in every namespace.
         """
-        if pod_class.namespace not in term.namespaces and not term.namespace_selector.is_empty:
+        if pod_class.namespace not in term.namespaces and not term.namespace_selector.matches(NO_LABELS):
             namespace = self.get(api.Namespace, pod_class.namespace)
             if namespace is None or not term.namespace_selector.matches(namespace.labels):
                 return False
@@ -250,9 +271,19 @@ class Cluster:
     def _term_counter(self, kind: str, weight: int, term: AffinityTerm) -> TermCounter:
         counter = self._terms.get((kind, weight, term))
         if counter is None:
+            if len(self._terms) >= self._keep_terms:
+                self._drop_idle_terms()
             counter = self._terms[kind, weight, term] = TermCounter(self.nodes, kind, weight, term)
             self.term_list.append(counter)
         return counter
+
+    def _drop_idle_terms(self) -> None:
+        """Forget terms that no pod carries any more."""
+        self._terms = {key: counter for key, counter in self._terms.items() if counter.total}
+        self._keep_terms = max(self.MOST_COUNTERS, 2 * len(self._terms))
+        self.term_list = list(self._terms.values())
+        self.terms_version += 1
+        self._generation += 1
 
     def _drop_counters(self, keys: Collection[Hashable]) -> None:
         """Stop counting; every class looks for its counters anew."""

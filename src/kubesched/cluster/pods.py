@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+ANY_ADDRESS = "0.0.0.0"
+
 Tag = tuple[Hashable, ...]
 """Something of a pod that others on its node may collide with: a host port, a disk, a claim."""
 
@@ -141,15 +143,37 @@ def _has_resize_status(pod: api.Pod) -> bool:
 
 
 def _tags(pod: api.Pod) -> Iterable[Tag]:
-    for port in host_ports(pod.spec):
-        yield ("port", *port)
+    for protocol, port, address in dict.fromkeys(host_ports(pod.spec)):
+        yield ("port", protocol, port, address)
+        yield ("port", protocol, port, "*")  # for a pod that wants the port on every address
+    for volume in pod.spec.volumes:
+        yield from disks(volume)
+        if volume.persistent_volume_claim is not None:
+            yield ("claim", pod.namespace, volume.persistent_volume_claim.claim_name)
+
+
+def disks(volume: api.Volume) -> Iterable[Tag]:
+    """The disks a volume mounts by itself, without a claim, that two pods on a node cannot share freely.
+
+    The last item of a tag tells whether it is mounted read-only. A Ceph image counts once per monitor, because sharing
+    one monitor makes two images the same.
+    """
+    if (gce := volume.gce_persistent_disk) is not None:
+        yield ("disk", "gce", gce.pd_name, gce.read_only)
+    if (ebs := volume.aws_elastic_block_store) is not None:
+        yield ("disk", "ebs", ebs.volume_id, False)  # never shared, read-only or not
+    if (iscsi := volume.iscsi) is not None:
+        yield ("disk", "iscsi", iscsi.iqn, iscsi.read_only)
+    if (rbd := volume.rbd) is not None:
+        for monitor in dict.fromkeys(rbd.monitors):
+            yield ("disk", "rbd", monitor, rbd.pool, rbd.image, rbd.read_only)
 
 
 def host_ports(spec: api.PodSpec) -> tuple[tuple[str, int, str], ...]:
     """The (protocol, port, address) triples that containers and sidecars take on the node."""
     sidecars = (c for c in spec.init_containers if c.restart_policy == "Always")
     return tuple(
-        (port.protocol or "TCP", port.host_port, port.host_ip or "0.0.0.0")
+        (port.protocol or "TCP", port.host_port, port.host_ip or ANY_ADDRESS)
         for container in (*sidecars, *spec.containers)
         for port in container.ports
         if port.host_port > 0

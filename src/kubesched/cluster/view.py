@@ -113,13 +113,25 @@ class NodeInfo:
 class Nodes:
     """A window on the node table."""
 
-    __slots__ = ("rows", "table")
+    __slots__ = ("_mask", "_rows", "table")
 
-    def __init__(self, table: NodeTable, rows: Rows | None = None) -> None:
+    def __init__(self, table: NodeTable, rows: Rows | None = None, *, mask: Mask | None = None) -> None:
         self.table = table
-        self.rows: Rows = slice(0, table.size) if rows is None else rows
+        self._mask = mask
+        self._rows: Rows | None = slice(0, table.size) if rows is None and mask is None else rows
+
+    @property
+    def rows(self) -> Rows:
+        """The rows of the table that the window shows: a slice, or row numbers in order."""
+        if self._rows is None:
+            mask = self._mask
+            assert mask is not None
+            self._rows = slice(0, len(mask)) if mask.all() else np.flatnonzero(mask)
+        return self._rows
 
     def __len__(self) -> int:
+        if self._rows is None and self._mask is not None:
+            return int(np.count_nonzero(self._mask))
         rows = self.rows
         return rows.stop - rows.start if isinstance(rows, slice) else len(rows)
 

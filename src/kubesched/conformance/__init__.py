@@ -1,0 +1,1 @@
+"""Replaying recorded kube-scheduler decisions and comparing, field by field."""

@@ -94,6 +94,8 @@ class Handle:
         self.cluster = cluster
         self.random = random
         self.profile_name = profile_name
+        self.client: Any = None
+        """What a plugin may ask of the API server; there is none in a simulation of decisions alone."""
         self.framework: Framework
         """The profile this plugin runs in; set once all its plugins are made."""
 

@@ -13,6 +13,7 @@ from kubesched.cluster.cluster import Cluster
 from kubesched.cluster.pods import PodInfo
 from kubesched.cluster.table import Ints
 from kubesched.cluster.view import Nodes
+from kubesched.framework.diagnosis import Diagnosis
 from kubesched.framework.plugin import (
     MAX_NODE_SCORE,
     MIN_NODE_SCORE,
@@ -45,8 +46,8 @@ class FilterPlugin:
     def __init__(self, plugin: Plugin) -> None:
         self.plugin = plugin
         self.name = plugin.name
-        self.reads = plugin.reads
         self.lifted = not hasattr(plugin, "filter_all")
+        self.reads = Reads.CLUSTER if self.lifted else plugin.reads
         self.filter_all: Callable[[CycleState, api.Pod, Nodes], Verdicts | None] = lift_filter(plugin)
 
 
@@ -58,7 +59,7 @@ class ScorePlugin:
     def __init__(self, plugin: Plugin, weight: int) -> None:
         self.plugin = plugin
         self.name = plugin.name
-        self.reads = plugin.reads
+        self.reads = plugin.reads if hasattr(plugin, "score_all") else Reads.CLUSTER
         self.weight = weight
         self.score_all: Callable[[CycleState, api.Pod, Nodes], Ints | int] = lift_score(plugin)
         self.normalize: Callable[[CycleState, api.Pod, Ints], Ints] | None = getattr(plugin, "normalize", None)
@@ -169,6 +170,13 @@ class Framework:
             status = checked(self.run_filters(state, pod, window).status(0))
         return status
 
+    def filter_rows(self, state: CycleState, pod: api.Pod, rows: Ints) -> Rejections:
+        """Statuses of several rows at once; right only where no pod of at least this priority is nominated to one."""
+        rejections = self.run_filters(state, pod, Nodes(self.cluster.nodes, rows))
+        for status, _ in rejections.groups(np.ones(len(rows), dtype=np.bool_)):
+            checked(status)
+        return rejections
+
     def nominated_rows(self, pod: api.Pod) -> list[int]:
         """Rows that pods of at least this pod's priority are nominated to."""
         nominations, row_of = self.cluster.nominations, self.cluster.nodes.row_of
@@ -229,14 +237,14 @@ class Framework:
     # PostFilter, PreScore, Score
 
     def run_post_filter(
-        self, state: CycleState, pod: api.Pod, rejections: Any
+        self, state: CycleState, pod: api.Pod, diagnosis: Diagnosis
     ) -> tuple[PostFilterResult | None, Status]:
         """Ask PostFilter plugins in turn until one makes room, or none can."""
         result: PostFilterResult | None = None
         reasons: list[str] = []
         rejector = ""
         for plugin in self.post_filter:
-            answer, status = self._call(plugin, "PostFilter", plugin.post_filter, state, pod, rejections)
+            answer, status = self._call(plugin, "PostFilter", plugin.post_filter, state, pod, diagnosis)
             if status.is_success:
                 return answer, status
             if status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:

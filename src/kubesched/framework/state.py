@@ -41,6 +41,9 @@ class CycleState:
         except KeyError:
             raise KeyError(f"nothing is kept under {key!r} in this cycle: did the plugin's earlier point run?") from None
 
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self._data
+
     def delete(self, key: Hashable) -> None:
         """Forget what was kept under a key."""
         self._data.pop(key, None)

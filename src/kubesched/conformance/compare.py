@@ -1,0 +1,81 @@
+"""Find the differences between what was recorded and what we say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kubesched.conformance.replay import Result, Scenario, read_scenarios, replay
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One field of one attempt that came out differently."""
+
+    scenario: str
+    pod: str
+    attempt: int
+    field: str
+    expected: Any
+    got: Any
+
+
+@dataclass(slots=True)
+class Report:
+    """The outcome of a file, or of several added up."""
+
+    scenarios: int = 0
+    attempts: int = 0
+    differences: list[Difference] = field(default_factory=list)
+
+    def add(self, other: Report) -> None:
+        """Count another report in."""
+        self.scenarios += other.scenarios
+        self.attempts += other.attempts
+        self.differences += other.differences
+
+
+def check_file(path: Path) -> Report:
+    """Replay every scenario of a file."""
+    report = Report()
+    for scenario in read_scenarios(path):
+        report.scenarios += 1
+        report.attempts += len(scenario.expect.get("results", ()))
+        report.differences += check(scenario)
+    return report
+
+
+def check(scenario: Scenario) -> list[Difference]:
+    """Replay one scenario and compare every field of every attempt."""
+    got = replay(scenario)
+    name, expect = scenario.name, scenario.expect
+    if "error" in expect or "error" in got:
+        if ("error" in expect) == ("error" in got):
+            return []
+        return [Difference(name, "", 0, "error", expect.get("error"), got.get("error"))]
+    recorded, ours = expect.get("results", []), got["results"]
+    differences: list[Difference] = []
+    for old, new in zip(recorded, ours, strict=False):
+        differences += _compare(name, old, new)
+    if len(recorded) != len(ours):
+        differences.append(Difference(name, "", 0, "number of attempts", len(recorded), len(ours)))
+    return differences
+
+
+def _compare(scenario: str, old: Result, new: Result) -> list[Difference]:
+    if "error" in old and "error" in new:
+        return []  # an internal error's wording is nobody's contract
+    differences = []
+    for key in dict.fromkeys((*old, *new)):
+        expected, got = _normal(old.get(key)), _normal(new.get(key))
+        if expected != got:
+            differences.append(Difference(scenario, old["pod"], old["attempt"], key, expected, got))
+    return differences
+
+
+def _normal(value: Any) -> Any:
+    """The value without its empty parts, which a recording may leave out."""
+    if isinstance(value, dict):
+        return {key: _normal(each) for key, each in value.items() if each not in (None, "", [], {})} or None
+    return None if value in ("", []) else value

@@ -1,0 +1,71 @@
+"""The record of one scheduling attempt, which everything that reports or explains reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+
+from kubesched.api import objects as api
+from kubesched.cluster.pods import PodInfo
+from kubesched.cluster.table import Ints, NodeTable
+from kubesched.framework.diagnosis import Diagnosis
+from kubesched.framework.plugin import PostFilterResult
+from kubesched.framework.state import CycleState
+from kubesched.framework.status import Status
+
+
+class Outcome(Enum):
+    """How an attempt ended."""
+
+    SCHEDULED = "scheduled"
+    UNSCHEDULABLE = "unschedulable"
+    ERROR = "error"
+
+
+@dataclass(slots=True)
+class Scores:
+    """What each plugin gave each feasible node, after normalising and weighting."""
+
+    table: NodeTable
+    rows: Ints
+    plugins: dict[str, Ints]
+    totals: Ints
+
+    def by_node(self) -> Iterator[tuple[str, dict[str, int], int]]:
+        """(node, plugin → score, total) for every feasible node."""
+        columns = {plugin: scores.tolist() for plugin, scores in self.plugins.items()}
+        totals = self.totals.tolist()
+        for position, row in enumerate(self.rows.tolist()):
+            yield (
+                self.table.names[row],
+                {plugin: scores[position] for plugin, scores in columns.items()},
+                totals[position],
+            )
+
+
+@dataclass(slots=True)
+class Decision:
+    """One attempt to schedule one pod."""
+
+    info: PodInfo
+    outcome: Outcome
+    state: CycleState
+    node: str = ""
+    feasible: int = 0
+    evaluated: int = 0
+    message: str = ""
+    plugin: str = ""
+    """The plugin that failed, when the outcome is an error."""
+    diagnosis: Diagnosis | None = None
+    post_filter: PostFilterResult | None = None
+    post_filter_status: Status | None = None
+    feasible_rows: Ints | None = None
+    """Kept, like the scores and the rejections of other nodes, when the attempt is recorded."""
+    best_rows: Ints | None = None
+    scores: Scores | None = None
+    victims: list[str] = field(default_factory=list)
+
+    @property
+    def pod(self) -> api.Pod:
+        return self.info.pod

@@ -1,0 +1,320 @@
+"""One scheduling cycle's thinking: which nodes fit, which is best, and if none fits, what would make room."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from kubesched.api import objects as api
+from kubesched.cluster.pods import PodClass, PodInfo
+from kubesched.cluster.table import Ints, Mask
+from kubesched.cluster.view import NodeInfo, Nodes
+from kubesched.engine.decision import Decision, Outcome, Scores
+from kubesched.engine.kept import Kept
+from kubesched.framework.diagnosis import Diagnosis
+from kubesched.framework.plugin import Reads, Verdicts
+from kubesched.framework.runtime import FilterPlugin, Framework, PluginError, checked
+from kubesched.framework.state import CycleState
+from kubesched.framework.status import Status, unresolvable
+from kubesched.framework.verdicts import Rejections
+
+NO_NODES = "no nodes available to schedule pods"
+MIN_FEASIBLE_NODES = 100
+MIN_FEASIBLE_PERCENTAGE = 5
+_KEPT_ROWS = 20_000_000
+"""Rows kept over all pod classes before the least recently used class is forgotten."""
+
+
+class Feasible:
+    """The outcome of Filter: where the pod fits, and why not elsewhere."""
+
+    __slots__ = ("kept", "looked_at", "mask", "nominated", "rejections", "size")
+
+    def __init__(
+        self, mask: Mask, rejections: Rejections, kept: Kept, looked_at: Mask, *, nominated: bool = False
+    ) -> None:
+        self.mask = mask
+        self.looked_at = looked_at
+        self.rejections = rejections
+        self.kept = kept
+        self.nominated = nominated
+        self.size = int(np.count_nonzero(mask))
+
+
+class Engine:
+    """Decides for the pods of one profile."""
+
+    def __init__(
+        self,
+        framework: Framework,
+        random: Random,
+        *,
+        percentage_of_nodes_to_score: int = 0,
+        choose: Callable[[Sequence[int]], int] | None = None,
+    ) -> None:
+        self.framework = framework
+        self.cluster = framework.cluster
+        self._choose = choose or random.choice
+        self._percentage = percentage_of_nodes_to_score
+        self._next_start = 0
+        self._kept: OrderedDict[PodClass, Kept] = OrderedDict()
+        self._lifted = any(f.lifted for f in framework.filters)
+        self._pre_filters = [(p, p.reads is not Reads.CLUSTER) for p in framework.pre_filter]
+        self._order = {f.name: index for index, f in enumerate(framework.filters)}
+        self._cluster_filters = [f for f in framework.filters if f.reads is Reads.CLUSTER]
+        self._cluster_pre_scores = [p for p in framework.pre_score if p.reads is Reads.CLUSTER]
+        self._cluster_scores = [s for s in framework.scores if s.reads is Reads.CLUSTER]
+
+    def schedule(self, info: PodInfo, *, record: bool = False) -> Decision:
+        """Choose a node for a pod, or say why there is none. With `record`, everything that was said is kept."""
+        state = CycleState(info.pod_class)
+        try:
+            return self._schedule(info, state, record)
+        except PluginError as problem:
+            return Decision(info, Outcome.ERROR, state, message=str(problem), plugin=problem.plugin)
+
+    def _schedule(self, info: PodInfo, state: CycleState, record: bool) -> Decision:
+        if not self.cluster.nodes.valid_count:
+            return Decision(info, Outcome.ERROR, state, message=NO_NODES)
+        found = self.find_feasible(info, state)
+        if isinstance(found, Diagnosis):
+            return self._give_up(info, state, found)
+        decision = Decision(info, Outcome.SCHEDULED, state, feasible=found.size)
+        decision.evaluated = found.size if found.nominated else self.cluster.nodes.valid_count
+        if record:
+            decision.feasible_rows = np.flatnonzero(found.mask)
+            decision.diagnosis = self._diagnose(found)
+        if found.size == 1:
+            best: Ints = np.flatnonzero(found.mask)
+        else:
+            best = self.prioritize(info, state, found, decision if record else None)
+        decision.best_rows = best
+        row = int(best[0]) if len(best) == 1 else int(self._choose(best.tolist()))
+        decision.node = self.cluster.nodes.names[row]
+        return decision
+
+    def _give_up(self, info: PodInfo, state: CycleState, diagnosis: Diagnosis) -> Decision:
+        """Nothing fits: see whether PostFilter can make room, and word the message."""
+        decision = Decision(info, Outcome.UNSCHEDULABLE, state, diagnosis=diagnosis)
+        decision.evaluated = diagnosis.nodes
+        if self.framework.post_filter:
+            result, status = self.framework.run_post_filter(state, info.pod, diagnosis)
+            decision.post_filter, decision.post_filter_status = result, status
+            diagnosis.post_filter_message = status.message
+        decision.message = diagnosis.message()
+        return decision
+
+    # Filter
+
+    def find_feasible(self, info: PodInfo, state: CycleState) -> Feasible | Diagnosis:
+        """Where the pod fits, or the diagnosis if that is nowhere."""
+        table, pod = self.cluster.nodes, info.pod
+        kept = self._keep(info)
+        outcome = self.framework.run_pre_filter(self._pre_filter_answers(kept, state, pod), state)
+        if outcome.status is not None:
+            return Diagnosis(table, others=outcome.status, pre_filter=outcome.status, plugins=outcome.plugins)
+        if pod.status.nominated_node_name:
+            fits = self._nominated_fits(pod, state, kept)
+            if fits is not None:
+                return fits
+        mask = kept.mask
+        looked_at = table.valid[: table.size]
+        others: Status | None = None
+        if outcome.node_names is not None:
+            looked_at = self._only(outcome.node_names)
+            mask = mask & looked_at
+            others = unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(outcome.plugins))}]")
+        found = self._filter(pod, state, kept, mask, looked_at)
+        if found.size == 0:
+            return Diagnosis(
+                table, looked_at=looked_at, rejections=found.rejections, others=others, plugins=outcome.plugins
+            )
+        return found
+
+    def _keep(self, info: PodInfo) -> Kept:
+        kept = self._kept.get(info.pod_class)
+        if kept is None:
+            kept = self._kept[info.pod_class] = Kept(self.framework, info.pod_class)
+            if len(self._kept) * self.cluster.nodes.size > _KEPT_ROWS and len(self._kept) > 2:
+                self._kept.popitem(last=False)
+        else:
+            self._kept.move_to_end(info.pod_class)
+        kept.refresh(info.pod)
+        return kept
+
+    def _pre_filter_answers(self, kept: Kept, state: CycleState, pod: api.Pod) -> Iterator[tuple[str, Any]]:
+        nodes = Nodes(self.cluster.nodes)
+        for plugin, is_kept in self._pre_filters:
+            if is_kept:
+                yield plugin.name, kept.answers[plugin.name]
+            else:
+                yield plugin.name, self.framework.ask_pre_filter(plugin, state, pod, nodes)
+
+    def _filter(self, pod: api.Pod, state: CycleState, kept: Kept, mask: Mask, looked_at: Mask) -> Feasible:
+        """The kept answers, those of plugins that look at the whole cluster, and pods nominated to nodes."""
+        entries: list[tuple[str, Verdicts]] = [
+            (k.plugin.name, Verdicts(k.codes, k.status_of)) for k in kept.filters if k.status_of is not None
+        ]
+        whole = Nodes(self.cluster.nodes)
+        added = False
+        for plugin in self._cluster_filters:
+            if plugin.name in state.skip_filter:
+                continue
+            if plugin.lifted:
+                verdicts = self._one_by_one(plugin, state, pod, mask, entries)
+            else:
+                verdicts = self.framework.ask_filter(plugin, state, pod, whole)
+            if verdicts is not None:
+                entries.append((plugin.name, verdicts))
+                mask = mask & (verdicts.codes == 0)
+                added = True
+        if added:
+            entries.sort(key=lambda entry: self._order[entry[0]])
+        rejections = Rejections(len(mask), entries)
+        if len(self.cluster.nominations):
+            mask = self._with_nominated(pod, state, mask, rejections)
+        self._refuse_errors(rejections, entries)
+        if self._percentage or self._lifted:
+            mask = self._sample(mask)
+        return Feasible(mask, rejections, kept, looked_at)
+
+    def _one_by_one(
+        self, plugin: FilterPlugin, state: CycleState, pod: api.Pod, mask: Mask, entries: list[tuple[str, Verdicts]]
+    ) -> Verdicts | None:
+        """Ask a one-node-at-a-time plugin about the rows that no plugin before it has rejected."""
+        table = self.cluster.nodes
+        earlier = [v for name, v in entries if self._order[name] < self._order[plugin.name]]
+        alive = table.valid[: table.size].copy()
+        for verdicts in earlier:
+            alive &= verdicts.codes == 0
+        rows = np.flatnonzero(alive)
+        found = self.framework.ask_filter(plugin, state, pod, Nodes(table, rows))
+        if found is None:
+            return None
+        codes = np.zeros(table.size, dtype=np.int64)
+        codes[rows] = found.codes
+        return Verdicts(codes, found.status_of)
+
+    def _with_nominated(self, pod: api.Pod, state: CycleState, mask: Mask, rejections: Rejections) -> Mask:
+        """Rows that pods are nominated to must fit with those pods on them too."""
+        rows = self.framework.nominated_rows(pod)
+        if not rows:
+            return mask
+        mask = mask.copy()
+        table = self.cluster.nodes
+        for row in rows:
+            if table.valid[row]:
+                window = Nodes(table, slice(row, row + 1))
+                with self.framework.nominated_added(state, pod, row) as (what_if, _):
+                    status = checked(self.framework.run_filters(what_if, pod, window).status(0))
+                if status is not None:
+                    rejections.overruled[row] = status
+                    mask[row] = False
+        return mask
+
+    def _refuse_errors(self, rejections: Rejections, entries: list[tuple[str, Verdicts]]) -> None:
+        """A plugin that could not answer for some node fails the attempt."""
+        table = self.cluster.nodes
+        for _, verdicts in entries:
+            codes = verdicts.codes
+            if not codes.any():
+                continue
+            for code in np.unique(codes).tolist():
+                if code and not verdicts.status_of(int(code)).is_rejected:
+                    for status, _ in rejections.groups(table.valid[: table.size]):
+                        checked(status)
+
+    def _nominated_fits(self, pod: api.Pod, state: CycleState, kept: Kept) -> Feasible | None:
+        """A pod that was promised a node goes there if it fits; others are not even looked at."""
+        table = self.cluster.nodes
+        row = table.row_of.get(pod.status.nominated_node_name)
+        if row is None or not table.valid[row] or self.framework.filter_row(state, pod, row) is not None:
+            return None
+        mask = np.zeros(table.size, dtype=np.bool_)
+        mask[row] = True
+        return Feasible(mask, Rejections(table.size, []), kept, mask, nominated=True)
+
+    def _only(self, names: frozenset[str]) -> Mask:
+        table = self.cluster.nodes
+        mask = np.zeros(table.size, dtype=np.bool_)
+        mask[[table.row_of[name] for name in names if name in table.row_of]] = True
+        return mask & table.valid[: table.size]
+
+    def _sample(self, mask: Mask) -> Mask:
+        """Keep only as many feasible nodes as the percentage asks for, starting where the last search stopped."""
+        wanted = self._wanted(self.cluster.nodes.valid_count)
+        rows = np.flatnonzero(mask)
+        if len(rows) <= wanted:
+            return mask
+        start = int(np.searchsorted(rows, self._next_start % len(mask)))
+        taken = np.roll(rows, -start)[:wanted]
+        self._next_start = int(taken[-1]) + 1
+        sampled = np.zeros_like(mask)
+        sampled[taken] = True
+        return sampled
+
+    def _wanted(self, nodes: int) -> int:
+        if nodes < MIN_FEASIBLE_NODES:
+            return nodes
+        percentage = self._percentage or max(50 - nodes // 125, MIN_FEASIBLE_PERCENTAGE)
+        return max(nodes * percentage // 100, MIN_FEASIBLE_NODES)
+
+    def _diagnose(self, found: Feasible) -> Diagnosis:
+        table = self.cluster.nodes
+        rejections = Rejections(found.rejections.size, [(n, Verdicts(v.codes.copy(), v.status_of)) for n, v in found.rejections.entries])
+        rejections.overruled = found.rejections.overruled
+        return Diagnosis(table, looked_at=found.looked_at & ~found.mask, rejections=rejections)
+
+    # Score
+
+    def prioritize(self, info: PodInfo, state: CycleState, found: Feasible, record: Decision | None) -> Ints:
+        """The rows with the highest total score."""
+        pod, kept, framework = info.pod, found.kept, self.framework
+        nodes = Nodes(self.cluster.nodes, mask=found.mask)
+        if not framework.scores:
+            return np.flatnonzero(found.mask)
+        skipped = {
+            plugin.name for plugin in self._cluster_pre_scores if not framework.ask_pre_score(plugin, state, pod, nodes)
+        }
+        parts: list[Ints] = []
+        for scored in kept.scores:
+            if scored.plugin.normalize is not None:
+                raw = scored.raw if isinstance(scored.raw, int) else scored.raw[nodes.rows]
+                part = framework.ask_normalize(scored.plugin, kept.state, pod, raw)
+                self._record(record, scored.plugin.name, part, nodes)
+                if not isinstance(part, int):
+                    parts.append(part)
+            elif record is not None:
+                weighted = scored.raw * scored.plugin.weight
+                self._record(record, scored.plugin.name, weighted if isinstance(weighted, int) else weighted[nodes.rows], nodes)
+        for plugin in self._cluster_scores:
+            if plugin.name not in skipped:
+                raw = framework.ask_score(plugin, state, pod, nodes)
+                part = framework.ask_normalize(plugin, state, pod, raw)
+                self._record(record, plugin.name, part, nodes)
+                if not isinstance(part, int):
+                    parts.append(part)
+        if not parts:
+            ranked = kept.ranked if found.mask is kept.mask else np.where(found.mask, kept.base, -1)
+            return np.flatnonzero(ranked == ranked.max())
+        totals = kept.base[nodes.rows] + parts[0]
+        for part in parts[1:]:
+            totals += part
+        best = np.flatnonzero(totals == totals.max())
+        rows = nodes.rows
+        return best if isinstance(rows, slice) else rows[best]
+
+    def _record(self, record: Decision | None, plugin: str, part: Ints | int, nodes: Nodes) -> None:
+        if record is None:
+            return
+        if record.scores is None:
+            rows = np.array(nodes.row_numbers(), dtype=np.int64)
+            record.scores = Scores(self.cluster.nodes, rows, {}, np.zeros(len(rows), dtype=np.int64))
+        scores = record.scores
+        column = np.full(len(scores.rows), part, dtype=np.int64) if isinstance(part, int) else part.copy()
+        scores.plugins[plugin] = column
+        scores.totals = scores.totals + column

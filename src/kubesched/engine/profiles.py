@@ -1,0 +1,60 @@
+"""From a configuration to engines: one per profile, all on the same cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+
+import msgspec
+
+from kubesched.cluster.cluster import Cluster
+from kubesched.config.plugins import expand
+from kubesched.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
+from kubesched.engine.engine import Engine
+from kubesched.framework.plugin import Handle, Plugin
+from kubesched.framework.registry import Registry
+from kubesched.framework.runtime import Framework
+
+
+def build_engines(
+    config: KubeSchedulerConfiguration,
+    registry: Registry,
+    cluster: Cluster,
+    random: Random,
+    *,
+    choose: Callable[[Sequence[int]], int] | None = None,
+) -> dict[str, Engine]:
+    """An engine for every profile, by scheduler name."""
+    engines = {}
+    for profile in config.profiles:
+        percentage = profile.percentage_of_nodes_to_score
+        if percentage is None:
+            percentage = config.percentage_of_nodes_to_score
+        engines[profile.scheduler_name] = Engine(
+            build_framework(profile, registry, cluster, random),
+            random,
+            percentage_of_nodes_to_score=percentage or 0,
+            choose=choose,
+        )
+    return engines
+
+
+def build_framework(
+    profile: KubeSchedulerProfile, registry: Registry, cluster: Cluster, random: Random
+) -> Framework:
+    """A profile's plugins, made with their arguments and put at their points."""
+    resolved = expand(profile, registry.points)
+    handle = Handle(cluster, random, profile.scheduler_name)
+    plugins = {name: _make(registry[name], profile, handle) for name in resolved.names()}
+    points: Mapping[str, Sequence[Plugin]] = {
+        str(point): [plugins[name] for name in names] for point, names in resolved.points.items()
+    }
+    framework = handle.framework = Framework(profile.scheduler_name, cluster, points, resolved.weights)
+    return framework
+
+
+def _make(plugin: type[Plugin], profile: KubeSchedulerProfile, handle: Handle) -> Plugin:
+    args = profile.args_of(plugin.name)
+    if plugin.args_type is not None and not isinstance(args, plugin.args_type):
+        args = msgspec.convert(args or {}, plugin.args_type)
+    return plugin(args, handle)

@@ -1,0 +1,88 @@
+"""Why a pod fits nowhere: the record that messages, preemption and requeueing read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+
+from kubesched.cluster.table import Ints, Mask, NodeTable
+from kubesched.framework.status import Code, Status
+from kubesched.framework.verdicts import Rejections, fit_message
+
+
+class Diagnosis:
+    """Statuses of the nodes that were looked at, and one status for all that were not."""
+
+    def __init__(
+        self,
+        table: NodeTable,
+        *,
+        looked_at: Mask | None = None,
+        rejections: Rejections | None = None,
+        others: Status | None = None,
+        pre_filter: Status | None = None,
+        plugins: frozenset[str] = frozenset(),
+    ) -> None:
+        self.table = table
+        self.nodes = table.valid_count
+        self.pre_filter = pre_filter
+        """PreFilter's rejection of the pod as a whole, if that is what happened."""
+        self.post_filter_message = ""
+        self._looked_at = looked_at if looked_at is not None else np.zeros(table.size, dtype=np.bool_)
+        self._rejections = rejections
+        self._others = others
+        self._narrowed_by = plugins
+
+    def statuses(self) -> Iterator[tuple[Status, Ints]]:
+        """The distinct statuses of nodes that were looked at, with the rows that have them."""
+        return self._rejections.groups(self._looked_at) if self._rejections is not None else iter(())
+
+    def status_of(self, row: int) -> Status | None:
+        """A node's status."""
+        if self._rejections is not None and self._looked_at[row]:
+            return self._rejections.status(row)
+        return self._others
+
+    def code_of(self, node_name: str) -> Code:
+        """A node's code; one that nobody looked at is beyond help unless PreFilter said otherwise."""
+        row = self.table.row_of.get(node_name)
+        status = self.status_of(row) if row is not None else self._others
+        return Code.UNSCHEDULABLE_AND_UNRESOLVABLE if status is None else status.code
+
+    def rows_with(self, code: Code) -> Ints:
+        """The rows whose status has this code."""
+        found = [rows for status, rows in self.statuses() if status.code is code]
+        if self._others is not None and self._others.code is code:
+            found.append(np.flatnonzero(self.table.valid[: self.table.size] & ~self._looked_at))
+        return np.sort(np.concatenate(found)) if found else np.zeros(0, dtype=np.int64)
+
+    @property
+    def unschedulable_plugins(self) -> set[str]:
+        """The plugins that rejected the pod somewhere."""
+        names = {status.plugin for status, _ in self.statuses() if status.code is not Code.PENDING}
+        if self.pre_filter is not None:
+            names.add(self.pre_filter.plugin)
+        return {name for name in names | self._narrowed_by if name}
+
+    def reasons(self) -> Counter[str]:
+        """How many nodes gave each reason."""
+        counts: Counter[str] = Counter()
+        seen = 0
+        for status, rows in self.statuses():
+            seen += len(rows)
+            for reason in status.reasons:
+                counts[reason] += len(rows)
+        if self._others is not None and seen < self.nodes:
+            for reason in self._others.reasons:
+                counts[reason] += self.nodes - seen
+        return counts
+
+    def message(self) -> str:
+        """The FailedScheduling message, word for word as kube-scheduler has it."""
+        if self.pre_filter is not None and self.pre_filter.message:
+            text = f"0/{self.nodes} nodes are available: {self.pre_filter.message}."
+        else:
+            text = fit_message(self.nodes, self.reasons())
+        return f"{text} {self.post_filter_message}" if self.post_filter_message else text

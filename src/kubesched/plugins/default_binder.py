@@ -1,0 +1,34 @@
+"""DefaultBinder: bind the pod to its node through the API server."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from kubesched.api import objects as api
+from kubesched.framework.plugin import Plugin, Reads
+from kubesched.framework.state import CycleState
+from kubesched.framework.status import Status, error
+
+
+class Binder(Protocol):
+    """The one call this plugin needs of a client."""
+
+    async def bind(self, pod: api.Pod, node_name: str) -> None:
+        """Create the Binding; raises if the API server refuses."""
+        ...
+
+
+class DefaultBinder(Plugin):
+    """Bind by creating a Binding object."""
+
+    name = "DefaultBinder"
+    reads = Reads.NODE
+
+    async def bind(self, state: CycleState, pod: api.Pod, node_name: str) -> Status | None:
+        client: Binder = self.handle.client
+        try:
+            await client.bind(pod, node_name)
+        except Exception as problem:
+            # Whatever went wrong between here and the API server, the pod is not bound and must be tried again.
+            return error(str(problem))
+        return None

@@ -1,0 +1,302 @@
+"""DefaultPreemption: when no node fits, find one where removing pods of lower priority would make room.
+
+For every node that rejected the pod for a reason that other pods' leaving could cure, all pods of lower priority are
+supposed gone. If the pod then fits, they are let back one by one, the most important first and those that a disruption
+budget protects before all others, as long as the pod still fits. Who cannot come back is a victim. Of all such nodes
+the one whose victims matter least is nominated.
+
+Where every active Filter looks at its own row alone, all nodes are tried at once: each step is one vectorised call.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from kubesched.api import objects as api
+from kubesched.api.selectors import Selector, SelectorError, label_selector
+from kubesched.cluster.pods import PodInfo
+from kubesched.cluster.table import Ints
+from kubesched.config.args import DefaultPreemptionArgs
+from kubesched.framework.diagnosis import Diagnosis
+from kubesched.framework.events import Action, EventHint, Hint, Resource, on
+from kubesched.framework.plugin import Plugin, PostFilterResult
+from kubesched.framework.state import CycleState
+from kubesched.framework.status import Code, Status, unresolvable, unschedulable
+from kubesched.framework.verdicts import fit_message
+
+NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
+_NOT_HELPFUL = "Preemption is not helpful for scheduling"
+
+
+@dataclass(slots=True)
+class Trial:
+    """One node as a place to make room on."""
+
+    row: int
+    state: CycleState
+    before: dict[str, PodInfo]
+    order: list[PodInfo] = field(default_factory=list)
+    """Pods of lower priority in the order in which they are let back."""
+    protected: int = 0
+    """How many of them, first in the order, a disruption budget protects."""
+    victims: list[PodInfo] = field(default_factory=list)
+    violations: int = 0
+    failure: Status | None = None
+
+
+class DefaultPreemption(Plugin):
+    """PostFilter by preemption."""
+
+    name = "DefaultPreemption"
+    args_type = DefaultPreemptionArgs
+
+    def events_to_register(self) -> list[EventHint]:
+        # A pod that waits for its victims is woken when they are gone, by the scheduler itself.
+        return [on(Resource.POD, Action.DELETE, lambda pod, old, new: Hint.SKIP)]
+
+    def post_filter(
+        self, state: CycleState, pod: api.Pod, diagnosis: Diagnosis
+    ) -> tuple[PostFilterResult | None, Status]:
+        result, status = self._preempt(state, pod, diagnosis)
+        return result, Status(status.code, f"preemption: {status.message}") if status.reasons else status
+
+    def _preempt(self, state: CycleState, pod: api.Pod, diagnosis: Diagnosis) -> tuple[PostFilterResult | None, Status]:
+        objection = self._objection(pod, diagnosis)
+        if objection:
+            return None, unschedulable(objection)
+        rows = diagnosis.rows_with(Code.UNSCHEDULABLE)
+        trials = self._dry_run(state, pod, rows)
+        candidates = [trial for trial in trials if trial.victims]
+        if not candidates:
+            return PostFilterResult(""), unschedulable(self._unhelpful(diagnosis.nodes, trials))
+        best = self._pick(candidates)
+        return PostFilterResult(self.handle.cluster.nodes.names[best.row], best.victims), Status(Code.SUCCESS)
+
+    def _objection(self, pod: api.Pod, diagnosis: Diagnosis) -> str:
+        """Why the pod may not preempt, if it may not."""
+        if pod.spec.preemption_policy == "Never":
+            return "not eligible due to preemptionPolicy=Never."
+        nominated = pod.nominated_node_name
+        if not nominated or diagnosis.code_of(nominated) is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+            return ""
+        table = self.handle.cluster.nodes
+        row = table.row_of.get(nominated)
+        leaving = row is not None and any(
+            info.pod.priority < pod.priority and _leaving_by_preemption(info.pod) for info in table.pods[row].values()
+        )
+        return "not eligible due to a terminating pod on the nominated node." if leaving else ""
+
+    def _unhelpful(self, nodes: int, trials: Iterable[Trial]) -> str:
+        reasons: Counter[str] = Counter()
+        tried = 0
+        for trial in trials:
+            tried += 1
+            reasons.update(trial.failure.reasons if trial.failure is not None else ())
+        if tried < nodes:
+            reasons[_NOT_HELPFUL] += nodes - tried
+        return fit_message(nodes, reasons)
+
+    # Trying nodes out
+
+    def _dry_run(self, state: CycleState, pod: api.Pod, rows: Ints) -> list[Trial]:
+        """Try nodes, from a random one on, until there are enough candidates to choose from."""
+        if not len(rows):
+            return []
+        wanted = self._enough(len(rows))
+        order = np.roll(rows, -self.handle.random.randrange(len(rows))).tolist()
+        at_once = wanted if self._independent(state, pod, rows) else 1
+        budgets = self._budgets()
+        trials: list[Trial] = []
+        clean = found = 0
+        for start in range(0, len(order), at_once):
+            batch = self._try(state, pod, order[start : start + at_once], budgets, share=at_once > 1)
+            trials += batch
+            found += sum(bool(trial.victims) for trial in batch)
+            clean += sum(bool(trial.victims) and not trial.violations for trial in batch)
+            if clean and found >= wanted:
+                break
+        return trials
+
+    def _enough(self, nodes: int) -> int:
+        share = nodes * self.args.min_candidate_nodes_percentage // 100
+        return min(max(share, self.args.min_candidate_nodes_absolute), nodes)
+
+    def _independent(self, state: CycleState, pod: api.Pod, rows: Ints) -> bool:
+        """Whether what happens on one node cannot matter on another, so that all can be tried at once."""
+        framework = self.handle.framework
+        extended = any(p.name not in state.skip_filter for p in framework.what_if_extensions)
+        return not extended and framework.is_row_local(state) and not framework.nominated_rows(pod)
+
+    def _try(
+        self, state: CycleState, pod: api.Pod, rows: Sequence[int], budgets: Sequence[Budget], *, share: bool
+    ) -> list[Trial]:
+        framework, table = self.handle.framework, self.handle.cluster.nodes
+        trials = [Trial(row, state if share else state.clone(), dict(table.pods[row])) for row in rows]
+        try:
+            for trial in trials:
+                self._empty(trial, pod)
+            open_ = [trial for trial in trials if trial.failure is None]
+            self._ask(open_, pod, lambda trial, status: setattr(trial, "failure", status))
+            open_ = [trial for trial in open_ if trial.failure is None]
+            for trial in open_:
+                self._rank(trial, budgets)
+            self._let_back(open_, pod)
+        finally:
+            for trial in trials:
+                framework.restore(trial.row, trial.before)
+        return trials
+
+    def _empty(self, trial: Trial, pod: api.Pod) -> None:
+        """Suppose all pods of lower priority gone."""
+        trial.order = [info for info in trial.before.values() if info.pod.priority < pod.priority]
+        for info in trial.order:
+            self.handle.framework.remove_pod(trial.state, pod, info, trial.row)
+        if not trial.order:
+            trial.failure = NO_VICTIMS
+
+    def _rank(self, trial: Trial, budgets: Sequence[Budget]) -> None:
+        trial.order = _most_important_first(trial.order)
+        violating = _violating(trial.order, budgets)
+        trial.protected = len(violating)
+        trial.order = violating + [info for info in trial.order if info not in violating]
+
+    def _let_back(self, trials: Sequence[Trial], pod: api.Pod) -> None:
+        """Reprieve pods one by one, on all nodes in step."""
+        framework = self.handle.framework
+        for step in range(max((len(trial.order) for trial in trials), default=0)):
+            active = [trial for trial in trials if step < len(trial.order)]
+            for trial in active:
+                framework.add_pod(trial.state, pod, trial.order[step], trial.row)
+
+            def judge(trial: Trial, status: Status | None, step: int = step) -> None:
+                if status is not None:
+                    framework.remove_pod(trial.state, pod, trial.order[step], trial.row)
+                    trial.victims.append(trial.order[step])
+                    trial.violations += step < trial.protected
+
+            self._ask(active, pod, judge)
+        for trial in trials:
+            if 0 < trial.protected < len(trial.order):
+                trial.victims = _most_important_first(trial.victims)
+            if not trial.victims:
+                name = self.handle.cluster.nodes.names[trial.row]
+                trial.failure = Status(Code.ERROR, f'expected at least one victim pod on node "{name}"')
+
+    def _ask(self, trials: Sequence[Trial], pod: api.Pod, judge: Callable[[Trial, Status | None], None]) -> None:
+        """Whether the pod fits on each trial's node as things stand."""
+        framework = self.handle.framework
+        if len(trials) == 1:
+            judge(trials[0], framework.filter_row(trials[0].state, pod, trials[0].row))
+        elif trials:
+            rejections = framework.filter_rows(trials[0].state, pod, np.array([trial.row for trial in trials]))
+            passed = rejections.passed().tolist()
+            for position, trial in enumerate(trials):
+                judge(trial, None if passed[position] else rejections.status(position))
+
+    # Choosing
+
+    def _pick(self, candidates: Sequence[Trial]) -> Trial:
+        """The node whose victims matter least, by upstream's criteria in their order."""
+        left = list(candidates)
+        for badness in (_violations, _highest_priority, _priority_sum, _count, _earliest_start):
+            scores = [badness(trial) for trial in left]
+            lowest = min(scores)
+            left = [trial for trial, score in zip(left, scores, strict=True) if score == lowest]
+            if len(left) == 1:
+                break
+        return min(left, key=lambda trial: self.handle.cluster.nodes.names[trial.row])
+
+    def _budgets(self) -> list[Budget]:
+        budgets = []
+        for budget in self.handle.cluster.all(api.PodDisruptionBudget):
+            try:
+                selector = label_selector(budget.spec.selector)
+            except SelectorError:
+                continue  # upstream passes over a budget it cannot read
+            if not selector.is_empty:
+                budgets.append(Budget(budget.namespace, selector, budget.status))
+        return budgets
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A disruption budget with its selector compiled."""
+
+    namespace: str
+    selector: Selector
+    status: api.PodDisruptionBudgetStatus
+
+    def covers(self, pod: api.Pod) -> bool:
+        """Whether evicting the pod uses the budget up."""
+        if pod.namespace != self.namespace or not self.selector.matches(pod.labels):
+            return False
+        return pod.name not in self.status.disrupted_pods
+
+
+def _violating(pods: Sequence[PodInfo], budgets: Sequence[Budget]) -> list[PodInfo]:
+    """The pods that could not all be evicted within the budgets, taking them in order."""
+    allowed = [budget.status.disruptions_allowed for budget in budgets]
+    violating = []
+    for info in pods:
+        violated = False
+        for index, budget in enumerate(budgets):
+            if info.pod.labels and budget.covers(info.pod):
+                allowed[index] -= 1
+                violated = violated or allowed[index] < 0
+        if violated:
+            violating.append(info)
+    return violating
+
+
+def _most_important_first(pods: Sequence[PodInfo]) -> list[PodInfo]:
+    """By priority, then by age. Of pods that have not started upstream takes the later one as the older."""
+    ordered: list[PodInfo] = []
+    for info in pods:
+        position = len(ordered)
+        while position and _more_important(info.pod, ordered[position - 1].pod):
+            position -= 1
+        ordered.insert(position, info)
+    return ordered
+
+
+def _more_important(one: api.Pod, other: api.Pod) -> bool:
+    if one.priority != other.priority:
+        return one.priority > other.priority
+    if other.status.start_time is None:
+        return True  # upstream takes the clock's reading for each in turn, so the first asked is earlier
+    return one.status.start_time is not None and one.status.start_time < other.status.start_time
+
+
+def _leaving_by_preemption(pod: api.Pod) -> bool:
+    if not pod.is_terminating:
+        return False
+    condition = next((c for c in pod.status.conditions if c.type == "DisruptionTarget"), None)
+    return condition is not None and condition.status == "True" and condition.reason == "PreemptionByScheduler"
+
+
+def _violations(trial: Trial) -> int:
+    return trial.violations
+
+
+def _highest_priority(trial: Trial) -> int:
+    return trial.victims[0].pod.priority
+
+
+def _priority_sum(trial: Trial) -> int:
+    return sum(info.pod.priority + 2**31 for info in trial.victims)
+
+
+def _count(trial: Trial) -> int:
+    return len(trial.victims)
+
+
+def _earliest_start(trial: Trial) -> tuple[int, ...]:
+    """Later starts are better; a pod that has not started counts as starting now."""
+    highest = max(info.pod.priority for info in trial.victims)
+    starts = [info.pod.status.start_time for info in trial.victims if info.pod.priority == highest]
+    started = [start for start in starts if start is not None]
+    return tuple(-ord(character) for character in min(started)) if started else (-(2**31),)

@@ -1,0 +1,284 @@
+"""InterPodAffinity: Filter on required terms, Score on preferred ones, in both directions.
+
+A required anti-affinity of a running pod keeps the incoming pod away as much as the incoming pod's own does, and
+running pods' preferences count as well. All of it is read from counts per domain that the cluster keeps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kubesched.api import objects as api
+from kubesched.cluster.cluster import NO_LABELS, TermCounter
+from kubesched.cluster.counters import RowCounter
+from kubesched.cluster.pods import PodClass, PodInfo
+from kubesched.cluster.table import Ids, Ints, LabelColumn, Mask
+from kubesched.cluster.terms import AffinityTerm, affinity_terms
+from kubesched.cluster.view import Nodes
+from kubesched.config.args import InterPodAffinityArgs
+from kubesched.framework.events import Action, EventHint, Hint, Resource, on
+from kubesched.framework.plugin import MAX_NODE_SCORE, Plugin, Verdicts
+from kubesched.framework.state import CycleState
+from kubesched.framework.status import SKIP, Status, error, unresolvable, unschedulable
+
+EXISTING_ANTI = unschedulable("node(s) didn't satisfy existing pods anti-affinity rules")
+NO_AFFINITY = unresolvable("node(s) didn't match pod affinity rules")
+ANTI = unschedulable("node(s) didn't match pod anti-affinity rules")
+_STATUSES = {1: NO_AFFINITY, 2: ANTI, 3: EXISTING_ANTI}
+
+
+@dataclass(slots=True)
+class KeyCounts:
+    """Counts per domain of one topology key."""
+
+    column: LabelColumn
+    counts: Ints
+
+    @property
+    def ids(self) -> Ids:
+        return self.column.ids
+
+    def some(self) -> Mask:
+        """Per domain, whether anything is counted; the last element is for nodes without the label."""
+        found = np.zeros(len(self.counts) + 1, dtype=np.bool_)
+        found[:-1] = self.counts > 0
+        return found
+
+    def add(self, row: int, delta: int) -> None:
+        domain = self.column.ids[row]
+        if domain >= 0:
+            self.counts[domain] += delta
+
+
+Counts = dict[str, KeyCounts]
+
+
+@dataclass(slots=True)
+class FilterState:
+    """What PreFilter found, by topology key."""
+
+    affinity: Counts
+    anti_affinity: Counts
+    existing_anti: Counts
+
+    def clone(self) -> FilterState:
+        """A copy whose counts may change."""
+        return FilterState(*(
+            {key: KeyCounts(c.column, c.counts.copy()) for key, c in counts.items()}
+            for counts in (self.affinity, self.anti_affinity, self.existing_anti)
+        ))
+
+
+class InterPodAffinity(Plugin):
+    """Filter and Score on `spec.affinity.podAffinity` and `podAntiAffinity`, of this pod and of those running."""
+
+    name = "InterPodAffinity"
+    args_type = InterPodAffinityArgs
+
+    def events_to_register(self) -> list[EventHint]:
+        pods = Action.ADD | Action.UPDATE_POD_LABEL | Action.DELETE
+        nodes = Action.ADD | Action.UPDATE_NODE_LABEL
+        return [on(Resource.POD, pods, self._after_pod_change), on(Resource.NODE, nodes, self._after_node_change)]
+
+    # Filter
+
+    def pre_filter(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Status | None:
+        terms = state.pod_class.terms
+        if terms.error is not None:
+            return unresolvable(f"parsing pod: {terms.error}")
+        existing: Counts = {}
+        for counter in self._speaking_of(state.pod_class, "anti-affinity"):
+            self._sum(existing, counter, counter.term.topology_key)
+        existing = {key: counts for key, counts in existing.items() if counts.counts.any()}
+        if not existing and not terms.required and not terms.required_anti:
+            return SKIP
+        affinity: Counts = {}
+        if terms.required:
+            counter = self.handle.cluster.affinity_counter(terms.required)
+            for term in terms.required:
+                self._sum(affinity, counter, term.topology_key)
+        anti: Counts = {}
+        for term in terms.required_anti:
+            self._sum(anti, self.handle.cluster.affinity_counter((term,)), term.topology_key)
+        state.write(self, FilterState(affinity, anti, existing))
+        return None
+
+    def add_pod(self, state: CycleState, pod: api.Pod, info: PodInfo, row: int) -> None:
+        self._update(state, info, row, 1)
+
+    def remove_pod(self, state: CycleState, pod: api.Pod, info: PodInfo, row: int) -> None:
+        self._update(state, info, row, -1)
+
+    def filter_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Verdicts | None:
+        found = state.read(self, FilterState)
+        codes = np.zeros(len(nodes), dtype=np.int8)
+        codes[_any_key(found.existing_anti, nodes)] = 3
+        codes[_any_key(found.anti_affinity, nodes)] = 2
+        if state.pod_class.terms.required:
+            codes[self._unmet(found.affinity, state.pod_class, nodes)] = 1
+        return Verdicts(codes, _STATUSES.__getitem__) if codes.any() else None
+
+    def _unmet(self, affinity: Counts, pod_class: PodClass, nodes: Nodes) -> Mask:
+        """Where the required affinity fails: a label is missing, or no pod that all terms speak of is in the domain.
+
+        A pod that its own terms speak of may be the first of its kind anywhere.
+        """
+        missing = np.zeros(len(nodes), dtype=np.bool_)
+        alone = np.zeros(len(nodes), dtype=np.bool_)
+        for counts in affinity.values():
+            ids = counts.ids[nodes.rows]
+            missing |= ids < 0
+            alone |= ~counts.some()[ids]
+        nobody = not any(counts.counts.any() for counts in affinity.values())
+        if nobody and self._is_own_kind(pod_class):
+            return missing
+        return missing | alone
+
+    def _is_own_kind(self, pod_class: PodClass) -> bool:
+        return all(self.handle.cluster.term_selects(term, pod_class) for term in pod_class.terms.required)
+
+    def _update(self, state: CycleState, info: PodInfo, row: int, delta: int) -> None:
+        """Count a pod in or out of every relation it takes part in."""
+        found, cluster = state.read(self, FilterState), self.handle.cluster
+        pod_class, other = state.pod_class, info.pod_class
+        labels = cluster.namespace_labels(pod_class.namespace)
+        for term in other.terms.required_anti:
+            if term.matches(pod_class.namespace, pod_class.labels, labels):
+                self._key(found.existing_anti, term.topology_key).add(row, delta)
+        own = pod_class.terms
+        if own.required and all(cluster.term_selects(term, other) for term in own.required):
+            for term in own.required:
+                self._key(found.affinity, term.topology_key).add(row, delta)
+        for term in own.required_anti:
+            if cluster.term_selects(term, other):
+                self._key(found.anti_affinity, term.topology_key).add(row, delta)
+
+    # Score
+
+    def pre_score(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Status | None:
+        terms = state.pod_class.terms
+        preferred = [(w.weight, w.term) for w in terms.preferred] + [(-w.weight, w.term) for w in terms.preferred_anti]
+        if not preferred and self.args.ignore_preferred_terms_of_existing_pods and not _wants_preferred(pod):
+            return SKIP
+        if terms.error is not None:
+            return error(f"failed to parse pod: {terms.error}")
+        scores: Counts = {}
+        for weight, term in preferred:
+            self._weigh(scores, self.handle.cluster.affinity_counter((term,)), term.topology_key, weight)
+        for counter in self._speaking_of(state.pod_class, "preferred"):
+            self._weigh(scores, counter, counter.term.topology_key, counter.weight)
+        if self.args.hard_pod_affinity_weight > 0:
+            for counter in self._speaking_of(state.pod_class, "affinity"):
+                self._weigh(scores, counter, counter.term.topology_key, self.args.hard_pod_affinity_weight)
+        if not scores:
+            return SKIP
+        state.write((self, "score"), scores)
+        return None
+
+    def score_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Ints:
+        scores = np.zeros(len(nodes), dtype=np.int64)
+        for counts in state.read((self, "score"), dict).values():
+            scores += np.append(counts.counts, 0)[counts.ids[nodes.rows]]
+        return scores
+
+    def normalize(self, state: CycleState, pod: api.Pod, scores: Ints) -> Ints:
+        lowest = scores.min()
+        spread = scores.max() - lowest
+        if spread <= 0:
+            return np.zeros_like(scores)
+        return (float(MAX_NODE_SCORE) * ((scores - lowest) / float(spread))).astype(np.int64)
+
+    # Counts
+
+    def _speaking_of(self, pod_class: PodClass, kind: str) -> Iterator[TermCounter]:
+        """Terms of running pods, of one kind, that speak of pods of this class."""
+        cluster = self.handle.cluster
+        labels = cluster.namespace_labels(pod_class.namespace)
+        known = cluster.term_list
+        stamp = (cluster.terms_version, labels)
+        kept = pod_class.memo.get((self, "terms"))
+        if not isinstance(kept, tuple) or kept[0] != stamp:
+            kept = (stamp, [], 0)
+        matching, seen = kept[1], kept[2]
+        if seen < len(known):
+            matching += [
+                t for t in known[seen:] if t.term.matches(pod_class.namespace, pod_class.labels, labels)
+            ]
+            pod_class.memo[self, "terms"] = (stamp, matching, len(known))
+        return (counter for counter in matching if counter.total and counter.kind == kind)
+
+    def _sum(self, into: Counts, counter: RowCounter, key: str) -> None:
+        """Add a counter's domains to what is summed under a topology key."""
+        domains = counter.by_domain(key)
+        known = into.get(key)
+        into[key] = KeyCounts(domains.column, domains.counts if known is None else known.counts + domains.counts)
+
+    def _weigh(self, into: Counts, counter: RowCounter, key: str, weight: int) -> None:
+        """The same with a weight, if any pod is counted in a domain at all."""
+        domains = counter.by_domain(key)
+        if domains.counts.any():
+            known = into.get(key)
+            weighed = domains.counts * weight
+            into[key] = KeyCounts(domains.column, weighed if known is None else known.counts + weighed)
+
+    def _key(self, counts: Counts, key: str) -> KeyCounts:
+        if key not in counts:
+            column = self.handle.cluster.nodes.label(key)
+            counts[key] = KeyCounts(column, np.zeros(len(column.values), dtype=np.int64))
+        return counts[key]
+
+    # Hints
+
+    def _after_pod_change(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
+        if old is not None and new is not None and new.uid == pod.uid:
+            return Hint.QUEUE
+        others = [other for other in (old, new) if isinstance(other, api.Pod)]
+        if not all(other.node_name or other.nominated_node_name for other in others):
+            return Hint.SKIP
+        own = affinity_terms(pod.namespace, pod.spec.affinity)
+        if len(others) == 2:
+            before, after = others
+            joined = not _all_match(own.required, before) and _all_match(own.required, after)
+            left = _all_match(own.required_anti, before) and not _all_match(own.required_anti, after)
+            return Hint.QUEUE if joined or left else Hint.SKIP
+        if new is not None:
+            return Hint.QUEUE if _all_match(own.required, others[0]) else Hint.SKIP
+        gone = affinity_terms(others[0].namespace, others[0].spec.affinity)
+        freed = _all_match(own.required_anti, others[0]) or _all_match(gone.required_anti, pod)
+        return Hint.QUEUE if freed else Hint.SKIP
+
+    def _after_node_change(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
+        own = affinity_terms(pod.namespace, pod.spec.affinity)
+        if new is None:
+            return Hint.SKIP
+        if old is None:
+            reachable = any(term.topology_key in new.labels for term in own.required)
+            return Hint.QUEUE if reachable or own.required_anti else Hint.SKIP
+        gained = any(_moved(t, old.labels, new.labels) and t.topology_key in new.labels for t in own.required)
+        escaped = any(_moved(t, old.labels, new.labels) and t.topology_key in old.labels for t in own.required_anti)
+        return Hint.QUEUE if gained or escaped else Hint.SKIP
+
+
+def _any_key(counts: Counts, nodes: Nodes) -> Mask:
+    """Where the domain of some topology key has something counted."""
+    mask = np.zeros(len(nodes), dtype=np.bool_)
+    for key_counts in counts.values():
+        mask |= key_counts.some()[key_counts.ids[nodes.rows]]
+    return mask
+
+
+def _wants_preferred(pod: api.Pod) -> bool:
+    affinity = pod.spec.affinity
+    sides = (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity is not None else ()
+    return any(side is not None and side.preferred_during_scheduling_ignored_during_execution for side in sides)
+
+
+def _all_match(terms: Sequence[AffinityTerm], pod: api.Pod) -> bool:
+    return bool(terms) and all(term.matches(pod.namespace, pod.labels, NO_LABELS) for term in terms)
+
+
+def _moved(term: AffinityTerm, before: Mapping[str, str], after: Mapping[str, str]) -> bool:
+    return before.get(term.topology_key) != after.get(term.topology_key)

@@ -1,0 +1,54 @@
+"""NodePorts: a host port can be taken once per node, protocol and address."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kubesched.api import objects as api
+from kubesched.cluster.pods import ANY_ADDRESS, host_ports
+from kubesched.cluster.view import Nodes
+from kubesched.framework.events import Action, EventHint, Hint, Resource, on
+from kubesched.framework.plugin import Plugin, Reads, Verdicts, reject
+from kubesched.framework.state import CycleState
+from kubesched.framework.status import SKIP, Status, unschedulable
+
+TAKEN = unschedulable("node(s) didn't have free ports for the requested pod ports")
+
+Port = tuple[str, int, str]
+
+
+class NodePorts(Plugin):
+    """Filter on host ports, by looking up who has them."""
+
+    name = "NodePorts"
+    reads = Reads.PODS
+
+    def events_to_register(self) -> list[EventHint]:
+        return [on(Resource.POD, Action.DELETE, self._after_pod_deleted), on(Resource.NODE, Action.ADD)]
+
+    def pre_filter(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Status | None:
+        return None if self._wanted(state, pod) else SKIP
+
+    def filter_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Verdicts | None:
+        taken = np.zeros(nodes.table.size, dtype=np.bool_)
+        tagged = nodes.table.tagged
+        for protocol, port, address in self._wanted(state, pod):
+            for other in ("*",) if address == ANY_ADDRESS else (address, ANY_ADDRESS):
+                rows = tagged.get(("port", protocol, port, other))
+                if rows:
+                    taken[list(rows)] = True
+        return reject(taken[nodes.rows], TAKEN)
+
+    def _wanted(self, state: CycleState, pod: api.Pod) -> tuple[Port, ...]:
+        return state.pod_class.remember((self, "ports"), lambda: host_ports(pod.spec))
+
+    def _after_pod_deleted(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
+        if not isinstance(old, api.Pod) or not (old.node_name or old.nominated_node_name):
+            return Hint.SKIP
+        freed = host_ports(old.spec)
+        return Hint.QUEUE if any(_collide(a, b) for a in host_ports(pod.spec) for b in freed) else Hint.SKIP
+
+
+def _collide(one: Port, other: Port) -> bool:
+    same_port = one[:2] == other[:2]
+    return same_port and (one[2] == other[2] or ANY_ADDRESS in (one[2], other[2]))

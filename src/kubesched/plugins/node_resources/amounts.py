@@ -1,0 +1,68 @@
+"""The amounts that resource scoring compares: allocatable, in use, and in use with the pod, per resource and node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kubesched.api import objects as api
+from kubesched.api.quantity import milli_of, value_of
+from kubesched.api.resources import is_scalar, pod_requests
+from kubesched.cluster.table import CPU, EPHEMERAL_STORAGE, MEMORY, NONZERO_CPU, NONZERO_MEMORY, Ints, NodeTable
+from kubesched.cluster.view import Nodes
+from kubesched.config.args import ResourceSpec
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredRequests:
+    """What a pod requests of the resources that a plugin scores, by column of the node table."""
+
+    columns: Ints
+    amounts: Ints
+    weights: Ints
+    best_effort: bool
+
+    def of(self, nodes: Nodes) -> tuple[Ints, Ints]:
+        """(allocatable, used) for the window, a row per resource."""
+        table, rows = nodes.table, nodes.rows
+        if isinstance(rows, slice):
+            return table.allocatable[self.columns, rows], table.used[self.columns, rows]
+        block = np.ix_(self.columns, rows)
+        return table.allocatable[block], table.used[block]
+
+
+def scored_requests(
+    table: NodeTable, pod: api.Pod, resources: Sequence[ResourceSpec], *, non_zero: bool
+) -> ScoredRequests:
+    """Compile a pod's requests; with `non_zero`, silent containers count with the scoring defaults.
+
+    A resource drops out that no node can have, and so does an extended resource the pod does not ask for. Upstream's
+    NodeResourcesFit, the one that scores with defaults, leaves pod-level requests and resizes out of its scores.
+    """
+    requests = pod_requests(pod, use_status=not non_zero, non_zero=non_zero, pod_level=not non_zero)
+    fixed = {
+        "cpu": NONZERO_CPU if non_zero else CPU,
+        "memory": NONZERO_MEMORY if non_zero else MEMORY,
+        "ephemeral-storage": EPHEMERAL_STORAGE,
+    }
+    columns: list[int] = []
+    amounts: list[int] = []
+    weights: list[int] = []
+    best_effort = True
+    for resource in resources:
+        exact = requests.get(resource.name, 0)
+        amount = milli_of(exact) if resource.name == "cpu" else value_of(exact)
+        best_effort = best_effort and amount == 0
+        if resource.name not in fixed and (not is_scalar(resource.name) or amount == 0):
+            continue
+        columns.append(fixed[resource.name] if resource.name in fixed else table.resource(resource.name))
+        amounts.append(amount)
+        weights.append(resource.weight)
+    return ScoredRequests(
+        columns=np.array(columns, dtype=np.int64),
+        amounts=np.array(amounts, dtype=np.int64).reshape(-1, 1),
+        weights=np.array(weights, dtype=np.int64).reshape(-1, 1),
+        best_effort=best_effort,
+    )

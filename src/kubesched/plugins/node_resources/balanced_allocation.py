@@ -1,0 +1,68 @@
+"""NodeResourcesBalancedAllocation: prefer nodes whose resources the pod makes more evenly used.
+
+Balance is one minus the standard deviation of the resources' used fractions. The score compares balance with and
+without the pod: 75 when the pod changes nothing, towards 100 when it evens things out, towards 50 when it skews them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from kubesched.api import objects as api
+from kubesched.cluster.table import Ints
+from kubesched.cluster.view import Nodes
+from kubesched.config.args import NodeResourcesBalancedAllocationArgs
+from kubesched.framework.plugin import MAX_NODE_SCORE, Plugin, Reads
+from kubesched.framework.state import CycleState
+from kubesched.framework.status import SKIP, Status
+from kubesched.plugins.node_resources.amounts import ScoredRequests, scored_requests
+
+_HALF = MAX_NODE_SCORE // 2
+
+
+class NodeResourcesBalancedAllocation(Plugin):
+    """Score on balance; best-effort pods, which change nothing, are left alone."""
+
+    name = "NodeResourcesBalancedAllocation"
+    args_type = NodeResourcesBalancedAllocationArgs
+    reads = Reads.PODS
+
+    def pre_score(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Status | None:
+        return SKIP if self._wanted(state, pod, nodes).best_effort else None
+
+    def score_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Ints:
+        wanted = self._wanted(state, pod, nodes)
+        offered, used = wanted.of(nodes)
+        with_pod = _balance(used + wanted.amounts, offered)
+        return _HALF + (_HALF + with_pod - _balance(used, offered)) // 2
+
+    def _wanted(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> ScoredRequests:
+        return state.pod_class.remember(
+            self, lambda: scored_requests(nodes.table, pod, self.args.resources, non_zero=False)
+        )
+
+
+def _balance(used: Ints, offered: Ints) -> Ints:
+    """One minus the standard deviation of the used fractions, in hundredths, over the resources a node has."""
+    present = offered != 0
+    if len(offered) == 2 and present.all():
+        fractions = np.minimum(used / offered, 1.0)
+        deviation = np.abs((fractions[0] - fractions[1]) / 2)
+    else:
+        fractions = np.minimum(np.where(present, used / np.where(present, offered, 1), 0.0), 1.0)
+        deviation = _deviation(fractions, present)
+    return ((1 - deviation) * MAX_NODE_SCORE).astype(np.int64)
+
+
+def _deviation(fractions: npt.NDArray[np.float64], present: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
+    """The standard deviation per node; of two values it is half their difference, exactly."""
+    count = present.sum(axis=0)
+    mean = fractions.sum(axis=0) / np.maximum(count, 1)
+    squares = np.where(present, (fractions - mean) * (fractions - mean), 0.0).sum(axis=0)
+    deviation = np.sqrt(squares / np.maximum(count, 1))
+    columns = np.arange(fractions.shape[1])
+    first = fractions[np.argmax(present, axis=0), columns]
+    last = fractions[len(fractions) - 1 - np.argmax(present[::-1], axis=0), columns]
+    deviation = np.where(count == 2, np.abs((first - last) / 2), deviation)
+    return np.where(count < 2, 0.0, deviation)

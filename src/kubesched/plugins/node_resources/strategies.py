@@ -1,0 +1,80 @@
+"""How full a node should be: three ways to score requested against allocatable.
+
+Each takes arrays with a row per resource and a column per node. A resource that a node does not have has no say there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from kubesched.cluster.table import Ints
+from kubesched.config.args import ScoringStrategy, UtilizationShapePoint
+from kubesched.framework.plugin import MAX_NODE_SCORE
+
+Strategy = Callable[[Ints, Ints, Ints], Ints]
+"""(requested, allocatable, weights) → score per node."""
+
+_MAX_CUSTOM_SCORE = 10
+
+
+def strategy(config: ScoringStrategy) -> Strategy:
+    """The scoring function that a configuration names."""
+    if config.type == "LeastAllocated":
+        return least_allocated
+    if config.type == "MostAllocated":
+        return most_allocated
+    ratio = config.requested_to_capacity_ratio
+    return requested_to_capacity_ratio(ratio.shape if ratio is not None else ())
+
+
+def least_allocated(requested: Ints, allocatable: Ints, weights: Ints) -> Ints:
+    """Prefer free nodes."""
+    free = np.maximum(allocatable - requested, 0)
+    return _weighted(free * MAX_NODE_SCORE, allocatable, weights)
+
+
+def most_allocated(requested: Ints, allocatable: Ints, weights: Ints) -> Ints:
+    """Prefer full nodes."""
+    return _weighted(np.minimum(requested, allocatable) * MAX_NODE_SCORE, allocatable, weights)
+
+
+def requested_to_capacity_ratio(shape: Sequence[UtilizationShapePoint]) -> Strategy:
+    """Prefer the utilisation at which `shape` is highest."""
+    by_percent = np.array([_interpolate(shape, percent) for percent in range(101)], dtype=np.int64)
+
+    def score(requested: Ints, allocatable: Ints, weights: Ints) -> Ints:
+        present = allocatable != 0
+        percent = np.minimum(requested * 100 // np.where(present, allocatable, 1), 100)
+        scores = by_percent[percent]
+        counted = weights * (present & (scores > 0))
+        total = counted.sum(axis=0)
+        mean = (scores * counted).sum(axis=0) / np.maximum(total, 1)
+        return np.where(total == 0, 0, np.floor(mean + 0.5)).astype(np.int64)
+
+    return score
+
+
+def _weighted(scaled: Ints, allocatable: Ints, weights: Ints) -> Ints:
+    """The weighted mean of scaled / allocatable over the resources each node has, in whole numbers."""
+    if allocatable.all():
+        return (scaled // allocatable * weights).sum(axis=0) // max(int(weights.sum()), 1)
+    present = allocatable != 0
+    counted = weights * present
+    scores = (scaled // np.where(present, allocatable, 1) * counted).sum(axis=0)
+    return scores // np.maximum(counted.sum(axis=0), 1)
+
+
+def _interpolate(shape: Sequence[UtilizationShapePoint], percent: int) -> int:
+    points = [(point.utilization, point.score * (MAX_NODE_SCORE // _MAX_CUSTOM_SCORE)) for point in shape]
+    before: tuple[int, int] | None = None
+    for at, score in points:
+        if percent <= at:
+            if before is None:
+                return score
+            rise = (score - before[1]) * (percent - before[0])
+            steps = abs(rise) // (at - before[0])  # whole numbers cut towards zero, also on the way down
+            return before[1] + (steps if rise >= 0 else -steps)
+        before = (at, score)
+    return points[-1][1]

@@ -1,0 +1,151 @@
+"""NodeVolumeLimits: a node takes only as many volumes of a CSI driver as its CSINode says."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import numpy as np
+
+from kubesched.api import objects as api
+from kubesched.cluster.table import Ids, Mask
+from kubesched.cluster.view import Nodes
+from kubesched.framework.events import Action, EventHint, Hint, Resource, on
+from kubesched.framework.plugin import Handle, Plugin, Verdicts
+from kubesched.framework.state import CycleState
+from kubesched.framework.status import SKIP, Status, error, unresolvable, unschedulable
+from kubesched.plugins.csi_migration import CSIVolume, TranslationError, inline_handle, migration_of
+from kubesched.plugins.node_volume_limits.attached import (
+    AttachedVolumes,
+    ClaimMissing,
+    Resolver,
+    VolumeError,
+    volume_limits,
+)
+from kubesched.plugins.volumes import uses_claim
+
+EXCEEDED = unschedulable("node(s) exceed max volume count")
+
+
+class NodeVolumeLimits(Plugin):
+    """PreFilter and Filter on the number of attached volumes."""
+
+    name = "NodeVolumeLimits"
+
+    def __init__(self, args: object, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._attached = AttachedVolumes(handle.cluster)
+
+    def events_to_register(self) -> list[EventHint]:
+        return [
+            on(Resource.CSI_NODE, Action.ADD),
+            on(Resource.CSI_NODE, Action.UPDATE, self._after_csi_node_update),
+            on(Resource.POD, Action.DELETE, self._after_pod_deleted),
+            on(Resource.PERSISTENT_VOLUME_CLAIM, Action.ADD, self._after_claim_added),
+            on(Resource.VOLUME_ATTACHMENT, Action.DELETE, self._after_attachment_deleted),
+        ]
+
+    def pre_filter(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Status | None:
+        if not pod.spec.volumes or not any(_may_be_attached(volume) for volume in pod.spec.volumes):
+            return SKIP
+        state.write(self.name, (self._wanted(pod, migrated=False), self._wanted(pod, migrated=True)))
+        return None
+
+    def filter_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Verdicts | None:
+        self._attached.sync()
+        answer = _Answer(nodes)
+        has_csi_node = self._attached.has_csi_node[nodes.rows]
+        for has, wanted in zip((False, True), state.read(self.name, tuple), strict=True):
+            rows = has_csi_node == has
+            if isinstance(wanted, Status):
+                answer.mark(rows, wanted)
+            elif wanted:
+                self._count(answer, rows, wanted)
+        return answer.verdicts()
+
+    def _wanted(self, pod: api.Pod, *, migrated: bool) -> frozenset[CSIVolume] | Status:
+        """The volumes the pod brings to a node with, or without, a CSINode; or why it cannot be told."""
+        try:
+            return frozenset(Resolver(self.handle.cluster, migrated=migrated).volumes(pod, must_exist=True))
+        except ClaimMissing as problem:
+            return unresolvable(str(problem))
+        except VolumeError as problem:
+            return error(str(problem))
+
+    def _count(self, answer: _Answer, rows: Mask, wanted: frozenset[CSIVolume]) -> None:
+        """Reject rows among these where the wanted volumes would be too many."""
+        attached = self._attached
+        size = answer.nodes.table.size
+        for driver, number in Counter(volume.driver for volume in wanted).items():
+            limit = attached.limit(driver)
+            if limit is None:
+                continue
+            new = np.full(size, number, dtype=np.int64)
+            for volume in wanted:
+                if volume.driver == driver:
+                    new[list(attached.holders(volume))] -= 1
+            over = (new > 0) & (limit[:size] >= 0) & (attached.count(driver)[:size] + new > limit[:size])
+            answer.mark(rows & over[answer.nodes.rows], EXCEEDED)
+        for row, problem in attached.errors.items():
+            if attached.is_limited[row]:
+                answer.mark(rows & answer.is_row(row), error(problem))
+
+    def _after_csi_node_update(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
+        if not isinstance(old, api.CSINode) or not isinstance(new, api.CSINode):
+            return Hint.QUEUE
+        before = volume_limits(old)
+        return Hint.QUEUE if any(n > before.get(d, 0) for d, n in volume_limits(new).items()) else Hint.SKIP
+
+    def _after_pod_deleted(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
+        if not isinstance(old, api.Pod) or not (old.node_name or old.nominated_node_name):
+            return Hint.SKIP
+        return Hint.QUEUE if any(_may_be_attached(volume) for volume in old.spec.volumes) else Hint.SKIP
+
+    def _after_claim_added(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
+        return Hint.QUEUE if uses_claim(pod, new) else Hint.SKIP
+
+    def _after_attachment_deleted(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
+        if not isinstance(old, api.VolumeAttachment):
+            return Hint.QUEUE
+        freed = any(_may_free(volume, old.spec.attacher) for volume in pod.spec.volumes)
+        return Hint.QUEUE if freed else Hint.SKIP
+
+
+class _Answer:
+    """Verdicts in the making: a later mark replaces an earlier one."""
+
+    def __init__(self, nodes: Nodes) -> None:
+        self.nodes = nodes
+        self._codes: Ids = np.zeros(len(nodes), dtype=np.int32)
+        self._statuses: list[Status] = []
+
+    def mark(self, rows: Mask, status: Status) -> None:
+        if rows.any():
+            self._statuses.append(status)
+            self._codes[rows] = len(self._statuses)
+
+    def is_row(self, row: int) -> Mask:
+        numbers = self.nodes.rows
+        return (np.arange(numbers.start, numbers.stop) if isinstance(numbers, slice) else numbers) == row
+
+    def verdicts(self) -> Verdicts | None:
+        status_of: Callable[[int], Status] = lambda code: self._statuses[code - 1]  # noqa: E731
+        return Verdicts(self._codes, status_of) if self._statuses else None
+
+
+def _may_be_attached(volume: api.Volume) -> bool:
+    has_claim = volume.persistent_volume_claim is not None or volume.ephemeral is not None
+    return has_claim or migration_of(volume) is not None
+
+
+def _may_free(volume: api.Volume, attacher: str) -> bool:
+    """Whether a volume may have waited for an attachment of this driver to go."""
+    if volume.persistent_volume_claim is not None:
+        return True
+    migration = migration_of(volume)
+    if migration is None:
+        return False
+    try:
+        return attacher == (inline_handle(volume, migration).driver if migration.is_on else migration.driver)
+    except TranslationError:
+        return True

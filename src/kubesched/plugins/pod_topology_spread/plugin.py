@@ -1,0 +1,285 @@
+"""PodTopologySpread: Filter on hard constraints, Score on soft ones, both from counts per domain."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from kubesched.api import objects as api
+from kubesched.api.selectors import SelectorError
+from kubesched.cluster.pods import PodInfo
+from kubesched.cluster.table import Ids, Ints, Mask
+from kubesched.cluster.view import Nodes
+from kubesched.config.args import PodTopologySpreadArgs
+from kubesched.framework.events import Action, EventHint, Hint, Resource, on
+from kubesched.framework.plugin import MAX_NODE_SCORE, Handle, Plugin, Verdicts
+from kubesched.framework.state import CycleState
+from kubesched.framework.status import SKIP, Status, error, unresolvable, unschedulable
+from kubesched.plugins.pod_topology_spread.constraints import (
+    DEFAULT_SELECTOR_KINDS,
+    HOSTNAME,
+    SYSTEM_DEFAULTS,
+    Constraint,
+    Constraints,
+    compile_constraints,
+    default_selector,
+    round_half_up,
+)
+
+HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
+TOO_SKEWED = unschedulable("node(s) didn't match pod topology spread constraints")
+NO_LABEL = unresolvable("node(s) didn't match pod topology spread constraints (missing required label)")
+_SKEW, _LABEL = 1, 2
+_NO_DOMAIN = 2**31 - 1
+"""The smallest count where there is no domain at all: no skew is too great then."""
+
+
+@dataclass(slots=True)
+class DomainState:
+    """Matching pods per domain for one constraint, as a cycle or one of its what-ifs sees them."""
+
+    constraint: Constraint
+    own: int
+    ids: Ids
+    counts: Ints
+    present: Mask
+
+    def skewed(self) -> Mask:
+        """Per domain, whether one more pod would exceed the skew; the last element is for nodes without the label."""
+        counted = self.counts[self.present]
+        lowest = int(counted.min()) if len(counted) else _NO_DOMAIN
+        if len(counted) < self.constraint.min_domains:
+            lowest = 0
+        over = np.zeros(len(self.counts) + 1, dtype=np.bool_)
+        over[:-1] = self.counts + self.own - lowest > self.constraint.max_skew
+        return over
+
+
+@dataclass(slots=True)
+class FilterState:
+    """What PreFilter found."""
+
+    constraints: Constraints
+    domains: list[DomainState]
+
+    def clone(self) -> FilterState:
+        """A copy whose counts may change."""
+        copies = [DomainState(d.constraint, d.own, d.ids, d.counts.copy(), d.present) for d in self.domains]
+        return FilterState(self.constraints, copies)
+
+
+@dataclass(slots=True)
+class ScoreState:
+    """What PreScore found for the feasible nodes."""
+
+    constraints: Constraints
+    ignored: Mask | None
+    weights: list[float] = field(default_factory=list)
+
+
+class PodTopologySpread(Plugin):
+    """Filter and Score on `spec.topologySpreadConstraints`, or on default constraints where a pod has none."""
+
+    name = "PodTopologySpread"
+    args_type = PodTopologySpreadArgs
+
+    def __init__(self, args: PodTopologySpreadArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._system = args.defaulting_type == "System"
+        self._defaults = SYSTEM_DEFAULTS if self._system else args.default_constraints
+
+    def events_to_register(self) -> list[EventHint]:
+        pods = Action.ADD | Action.UPDATE_POD_LABEL | Action.UPDATE_POD_TOLERATION | Action.DELETE
+        nodes = Action.ADD | Action.DELETE | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_TAINT
+        return [on(Resource.POD, pods, self._after_pod_change), on(Resource.NODE, nodes, self._after_node_change)]
+
+    # Filter
+
+    def pre_filter(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Status | None:
+        try:
+            constraints = self._constraints(state, pod, HARD)
+        except SelectorError as problem:
+            return error(f"get constraints from pod: obtaining pod's hard topology spread constraints: {problem}")
+        if not constraints:
+            return SKIP
+        state.write(self, FilterState(constraints, [self._domain(pod, constraints, c) for c in constraints.items]))
+        return None
+
+    def add_pod(self, state: CycleState, pod: api.Pod, info: PodInfo, row: int) -> None:
+        self._update(state, pod, info.pod, row, 1)
+
+    def remove_pod(self, state: CycleState, pod: api.Pod, info: PodInfo, row: int) -> None:
+        self._update(state, pod, info.pod, row, -1)
+
+    def filter_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Verdicts | None:
+        codes = np.zeros(len(nodes), dtype=np.int8)
+        for domain in reversed(state.read(self, FilterState).domains):
+            ids = domain.ids[nodes.rows]
+            codes[domain.skewed()[ids]] = _SKEW
+            codes[ids < 0] = _LABEL
+        return Verdicts(codes, {_SKEW: TOO_SKEWED, _LABEL: NO_LABEL}.__getitem__) if codes.any() else None
+
+    def _domain(self, pod: api.Pod, constraints: Constraints, constraint: Constraint) -> DomainState:
+        found = constraints.domains(self.handle.cluster, pod.namespace, constraint)
+        own = int(constraint.selector.matches(pod.labels))
+        return DomainState(constraint, own, found.column.ids, found.counts, found.present)
+
+    def _update(self, state: CycleState, pod: api.Pod, other: api.Pod, row: int, delta: int) -> None:
+        """Count a pod in or out. Upstream does not ask here whether it is on its way out, nor do we."""
+        if other.namespace != pod.namespace:
+            return
+        found = state.read(self, FilterState)
+        window = Nodes(self.handle.cluster.nodes, slice(row, row + 1))
+        for domain in found.domains:
+            matches = domain.constraint.selector.matches(other.labels)
+            if matches and found.constraints.counts_node(window, domain.constraint)[0]:
+                domain.counts[domain.ids[row]] += delta
+
+    # Score
+
+    def pre_score(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Status | None:
+        try:
+            constraints = self._constraints(state, pod, SOFT)
+        except SelectorError as problem:
+            text = f"obtaining pod's soft topology spread constraints: {problem}"
+            return error(f"calculating preScoreState: {text}")
+        if not constraints:
+            return SKIP
+        ignored = np.zeros(len(nodes), dtype=np.bool_)
+        for key in constraints.keys:
+            ignored |= nodes.label(key) < 0
+        any_ignored = bool(ignored.any())
+        found = ScoreState(constraints, ignored if any_ignored else None)
+        counted = len(nodes) - int(np.count_nonzero(ignored))
+        for constraint in constraints.items:
+            if constraint.topology_key == HOSTNAME:
+                size = counted
+            else:
+                ids = nodes.label(constraint.topology_key)
+                size = _distinct(nodes, constraint.topology_key, ids[~ignored] if any_ignored else ids)
+            found.weights.append(math.log(size + 2))
+        state.write((self, SOFT), found)
+        return None
+
+    def score_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Ints:
+        found = state.read((self, SOFT), ScoreState)
+        cluster = self.handle.cluster
+        scores: npt.NDArray[np.float64] = np.zeros(len(nodes), dtype=np.float64)
+        for constraint, weight in zip(found.constraints.items, found.weights, strict=True):
+            ids = nodes.label(constraint.topology_key)
+            if constraint.topology_key == HOSTNAME:
+                counter = found.constraints.counter(cluster, pod.namespace, constraint)
+                counts = counter.on(nodes.table.size)[nodes.rows]
+                part = counts * weight + float(constraint.max_skew - 1)
+            else:
+                domains = found.constraints.domains(cluster, pod.namespace, constraint)
+                part = (domains.counts * weight + float(constraint.max_skew - 1))[ids] if len(domains.counts) else scores
+            scores = scores + np.where(ids >= 0, part, 0.0)
+        rounded = round_half_up(scores)
+        if found.ignored is not None:
+            rounded[self._ignored(found, nodes)] = 0
+        return rounded
+
+    def normalize(self, state: CycleState, pod: api.Pod, scores: Ints) -> Ints:
+        ignored = state.read((self, SOFT), ScoreState).ignored
+        counted = scores if ignored is None else scores[~ignored]
+        highest = int(counted.max(initial=0))
+        if highest == 0:
+            scaled = np.full_like(scores, MAX_NODE_SCORE)
+        else:
+            scaled = MAX_NODE_SCORE * (highest + int(counted.min()) - scores) // highest
+        if ignored is not None:
+            scaled[ignored] = 0
+        return scaled
+
+    def _ignored(self, found: ScoreState, nodes: Nodes) -> Mask:
+        ignored = np.zeros(len(nodes), dtype=np.bool_)
+        for key in found.constraints.keys:
+            ignored |= nodes.label(key) < 0
+        return ignored
+
+    # Constraints of a pod
+
+    def _constraints(self, state: CycleState, pod: api.Pod, action: str) -> Constraints:
+        own = pod.spec.topology_spread_constraints
+        if own:
+            return state.pod_class.remember((self, action), lambda: compile_constraints(pod, own, action))
+        return self._default_constraints(state, pod, action)
+
+    def _default_constraints(self, state: CycleState, pod: api.Pod, action: str) -> Constraints:
+        """Default constraints apply to pods with siblings; who those are may change with any service or controller."""
+        if not any(c.when_unsatisfiable == action for c in self._defaults):
+            return _NONE
+        cluster = self.handle.cluster
+        stamp = (pod.metadata.owner_references, *map(cluster.version, DEFAULT_SELECTOR_KINDS))
+        memo = state.pod_class.memo
+        kept = memo.get((self, action))
+        if isinstance(kept, tuple) and kept[0] == stamp:
+            return kept[1]  # type: ignore[no-any-return]  # what was put there below
+        selector = default_selector(cluster, pod)
+        constraints = _NONE
+        if not selector.is_empty:
+            constraints = compile_constraints(
+                pod, self._defaults, action, selector=selector, all_keys=not self._system
+            )
+        memo[self, action] = (stamp, constraints)
+        return constraints
+
+    # Hints
+
+    def _hard(self, pod: api.Pod) -> Constraints:
+        own = pod.spec.topology_spread_constraints
+        if own:
+            return compile_constraints(pod, own, HARD)
+        selector = default_selector(self.handle.cluster, pod)
+        return _NONE if selector.is_empty else compile_constraints(pod, self._defaults, HARD, selector=selector)
+
+    def _after_pod_change(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
+        others = [other for other in (old, new) if isinstance(other, api.Pod)]
+        if not all(_involved(other, pod) for other in others):
+            return Hint.SKIP
+        items = self._hard(pod).items
+        if len(others) == 1:
+            return Hint.QUEUE if any(c.selector.matches(others[0].labels) for c in items) else Hint.SKIP
+        before, after = others
+        tolerates_more = after.uid == pod.uid and after.spec.tolerations != before.spec.tolerations
+        if tolerates_more and any(c.honor_taints for c in items):
+            return Hint.QUEUE
+        changed = any(c.selector.matches(before.labels) != c.selector.matches(after.labels) for c in items)
+        return Hint.QUEUE if changed else Hint.SKIP
+
+    def _after_node_change(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
+        keys = [constraint.topology_key for constraint in self._hard(pod).items]
+
+        def has_all(node: api.Object | None) -> bool:
+            return node is not None and all(key in node.labels for key in keys)
+
+        if not (isinstance(old, api.Node) and isinstance(new, api.Node)):
+            return Hint.QUEUE if has_all(old) or has_all(new) else Hint.SKIP
+        if has_all(old) != has_all(new):
+            return Hint.QUEUE
+        moved = any(old.labels.get(key, "") != new.labels.get(key, "") for key in keys)
+        return Hint.QUEUE if has_all(new) and (moved or old.spec.taints != new.spec.taints) else Hint.SKIP
+
+
+_NONE = compile_constraints(api.Pod(), (), SOFT)
+
+
+def _involved(other: api.Pod, pod: api.Pod) -> bool:
+    if other.uid == pod.uid:
+        return True
+    return bool(other.node_name or other.nominated_node_name) and other.namespace == pod.namespace
+
+
+def _distinct(nodes: Nodes, key: str, ids: Ids) -> int:
+    """How many values a label has among nodes. No label counts as the empty value."""
+    values = nodes.label_column(key)
+    seen = np.zeros(len(values.values) + 1, dtype=np.bool_)
+    seen[ids] = True
+    empty = values.index.get("")
+    if empty is not None and seen[-1]:
+        seen[empty] = False
+    return int(np.count_nonzero(seen))

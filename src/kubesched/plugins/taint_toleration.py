@@ -1,0 +1,53 @@
+"""TaintToleration: respect NoSchedule and NoExecute taints, and prefer nodes with fewer PreferNoSchedule ones."""
+
+from __future__ import annotations
+
+from kubesched.api import objects as api
+from kubesched.api.taints import HARD_EFFECTS, PREFER_NO_SCHEDULE, tolerates, untolerated
+from kubesched.cluster.matching import per_taint_set, untolerated_mask
+from kubesched.cluster.table import Ints
+from kubesched.cluster.view import Nodes
+from kubesched.framework.events import Action, EventHint, Hint, Resource, on
+from kubesched.framework.plugin import Plugin, Reads, Verdicts, default_normalize, reject
+from kubesched.framework.state import CycleState
+from kubesched.framework.status import unresolvable
+
+UNTOLERATED = unresolvable("node(s) had untolerated taint(s)")
+
+
+class TaintToleration(Plugin):
+    """Filter and Score on taints, evaluated once per distinct set of taints."""
+
+    name = "TaintToleration"
+    reads = Reads.NODE
+
+    def events_to_register(self) -> list[EventHint]:
+        return [
+            on(Resource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT, self._after_node_change),
+            on(Resource.POD, Action.UPDATE_POD_TOLERATION, self._after_toleration_change),
+        ]
+
+    def filter_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Verdicts | None:
+        return reject(untolerated_mask(nodes, pod.spec.tolerations, HARD_EFFECTS), UNTOLERATED)
+
+    def score_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Ints | int:
+        tolerations = [t for t in pod.spec.tolerations if t.effect in ("", PREFER_NO_SCHEDULE)]
+
+        def intolerable(taints: tuple[api.Taint, ...]) -> int:
+            soft = (taint for taint in taints if taint.effect == PREFER_NO_SCHEDULE)
+            return sum(not any(tolerates(t, taint) for t in tolerations) for taint in soft)
+
+        counts = per_taint_set(nodes, intolerable)
+        return counts if counts.any() else 0
+
+    def normalize(self, state: CycleState, pod: api.Pod, scores: Ints) -> Ints:
+        return default_normalize(scores, reverse=True)
+
+    def _after_node_change(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
+        def keeps_out(node: api.Object | None) -> bool:
+            return not isinstance(node, api.Node) or untolerated(node.spec.taints, pod.spec.tolerations) is not None
+
+        return Hint.QUEUE if keeps_out(old) and not keeps_out(new) else Hint.SKIP
+
+    def _after_toleration_change(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
+        return Hint.QUEUE if new is not None and new.uid == pod.uid else Hint.SKIP
