@@ -46,7 +46,7 @@ class VolumeError(Exception):
     """A pod's volumes cannot be counted; the text is upstream's."""
 
 
-class ClaimMissing(VolumeError):
+class ClaimMissingError(VolumeError):
     """A claim that the pod needs does not exist."""
 
 
@@ -84,7 +84,7 @@ class Resolver:
         if claim is None:
             if must_exist:
                 missing = not_found("persistentvolumeclaim", use.name)
-                raise ClaimMissing(f"looking up PVC {pod.namespace}/{use.name}: {missing}")
+                raise ClaimMissingError(f"looking up PVC {pod.namespace}/{use.name}: {missing}")
             return None
         if use.ephemeral and (problem := not_owned(pod, claim)):
             raise VolumeError(problem)
@@ -169,7 +169,7 @@ class AttachedVolumes:
         self._names: list[str] = []
         self._log_end = -1
         self._node_version = -1
-        self._versions = {kind: -1 for kind in _FOLLOWED}
+        self._versions = dict.fromkeys(_FOLLOWED, -1)
 
     def limit(self, driver: str) -> Ints | None:
         """How many of a driver's volumes each row may have, `NO_LIMIT` where there is none."""
@@ -316,7 +316,8 @@ class AttachedVolumes:
 def volume_limits(csi_node: api.CSINode | None) -> Mapping[str, int]:
     """How many volumes of each driver a node takes; drivers that do not say are not in it."""
     drivers = csi_node.spec.drivers if csi_node is not None else ()
-    return {d.name: d.allocatable.count for d in drivers if d.allocatable is not None and d.allocatable.count is not None}
+    counts = ((d.name, d.allocatable.count) for d in drivers if d.allocatable is not None)
+    return {name: count for name, count in counts if count is not None}
 
 
 def _discard(index: dict[K, set[int]], key: K, row: int) -> None:

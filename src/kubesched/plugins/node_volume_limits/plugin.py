@@ -17,7 +17,7 @@ from kubesched.framework.status import SKIP, Status, error, unresolvable, unsche
 from kubesched.plugins.csi_migration import CSIVolume, TranslationError, inline_handle, migration_of
 from kubesched.plugins.node_volume_limits.attached import (
     AttachedVolumes,
-    ClaimMissing,
+    ClaimMissingError,
     Resolver,
     VolumeError,
     volume_limits,
@@ -67,7 +67,7 @@ class NodeVolumeLimits(Plugin):
         """The volumes the pod brings to a node with, or without, a CSINode; or why it cannot be told."""
         try:
             return frozenset(Resolver(self.handle.cluster, migrated=migrated).volumes(pod, must_exist=True))
-        except ClaimMissing as problem:
+        except ClaimMissingError as problem:
             return unresolvable(str(problem))
         except VolumeError as problem:
             return error(str(problem))
@@ -125,8 +125,9 @@ class _Answer:
             self._codes[rows] = len(self._statuses)
 
     def is_row(self, row: int) -> Mask:
-        numbers = self.nodes.rows
-        return (np.arange(numbers.start, numbers.stop) if isinstance(numbers, slice) else numbers) == row
+        mask = np.zeros(self.nodes.table.size, dtype=np.bool_)
+        mask[row] = True
+        return mask[self.nodes.rows]
 
     def verdicts(self) -> Verdicts | None:
         status_of: Callable[[int], Status] = lambda code: self._statuses[code - 1]  # noqa: E731

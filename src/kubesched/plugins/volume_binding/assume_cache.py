@@ -1,0 +1,68 @@
+"""Claims and volumes as they will be once what has been decided is written.
+
+Between deciding a binding and hearing of it from the API server, other pods must not be promised the same volume. An
+assumed object stands in for the one it was made from, recognised by its resource version: as soon as the cluster has
+any other version, that one counts.
+"""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+from kubesched.api import objects as api
+from kubesched.cluster.cluster import Cluster
+
+O = TypeVar("O", bound=api.Object)  # noqa: E741  # the one-letter name for "some kind of object"
+
+
+class AssumeCache(Generic[O]):
+    """The cluster's objects of one kind, with assumed ones in their place."""
+
+    def __init__(self, cluster: Cluster, kind: type[O]) -> None:
+        self._cluster = cluster
+        self._kind = kind
+        self._seen = cluster.version(kind)
+        self._assumed: dict[str, O] = {}
+
+    def get(self, key: str) -> O | None:
+        """The object as it will be."""
+        stored = self.stored(key)
+        return None if stored is None else self.of(stored)
+
+    def of(self, stored: O) -> O:
+        """What stands in for an object of the cluster; itself if nothing is assumed of it."""
+        assumed = self._assumed.get(stored.key)
+        return assumed if assumed is not None and _same_version(assumed, stored) else stored
+
+    def stored(self, key: str) -> O | None:
+        """The object as the API server has it, as far as we heard."""
+        return self._cluster.get(self._kind, key)
+
+    def assumed(self) -> list[O]:
+        """Everything assumed that still counts."""
+        self._expire()
+        return list(self._assumed.values())
+
+    def assume(self, obj: O) -> None:
+        """Count an object as changed to this."""
+        self._expire()
+        self._assumed[obj.key] = obj
+
+    def restore(self, obj: O) -> None:
+        """Take an assumption back, if it is still the one made of this version."""
+        assumed = self._assumed.get(obj.key)
+        if assumed is not None and _same_version(assumed, obj):
+            del self._assumed[obj.key]
+
+    def _expire(self) -> None:
+        """Drop what the cluster has heard better of."""
+        seen, self._seen = self._seen, self._cluster.version(self._kind)
+        changed = self._cluster.changed_since(self._kind, seen)
+        for key in list(self._assumed) if changed is None else changed:
+            assumed, stored = self._assumed.get(key), self.stored(key)
+            if assumed is not None and (stored is None or not _same_version(assumed, stored)):
+                del self._assumed[key]
+
+
+def _same_version(one: api.Object, other: api.Object) -> bool:
+    return one.metadata.resource_version == other.metadata.resource_version

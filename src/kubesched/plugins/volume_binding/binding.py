@@ -1,0 +1,237 @@
+"""Writing what was promised to a pod's claims, and waiting until the volume controllers have done their part."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from kubesched.api import objects as api
+from kubesched.cluster.cluster import Cluster
+from kubesched.plugins.csi_migration import TranslationError, csi_node_affinity, migrated_plugins, migration_of
+from kubesched.plugins.volume_binding.assume_cache import AssumeCache
+from kubesched.plugins.volume_binding.places import selected_place
+from kubesched.plugins.volume_binding.plan import Binding
+from kubesched.plugins.volume_binding.supply import is_bound_to
+from kubesched.plugins.volumes import BOUND_BY_CONTROLLER, SELECTED_NODE, is_fully_bound, not_found
+
+POLL_SECONDS = 1.0
+
+T = TypeVar("T", api.PersistentVolume, api.PersistentVolumeClaim)
+
+
+class VolumeClient(Protocol):
+    """What PreBind asks of an API server.
+
+    Both calls merge into the object, fail if it has another resource version by now, and return it as it is after.
+    """
+
+    async def bind_volume(
+        self, name: str, claim_ref: api.ObjectReference, annotations: Mapping[str, str], resource_version: str
+    ) -> api.PersistentVolume:
+        """Set a volume's claimRef and annotations."""
+        ...
+
+    async def annotate_claim(
+        self, namespace: str, name: str, annotations: Mapping[str, str], resource_version: str
+    ) -> api.PersistentVolumeClaim:
+        """Set a claim's annotations."""
+        ...
+
+
+class Clock(Protocol):
+    """Time, real or simulated."""
+
+    def now(self) -> float:
+        """Seconds, from wherever the clock counts."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Let this much time pass."""
+        ...
+
+
+class BindingHandle(Protocol):
+    """What PreBind needs of the scheduler it runs in."""
+
+    cluster: Cluster
+    client: VolumeClient
+    clock: Clock
+
+
+class BindingError(Exception):
+    """Binding failed and the pod must be scheduled anew; the text is upstream's."""
+
+
+def bound(volume: api.PersistentVolume, claim: api.PersistentVolumeClaim) -> api.PersistentVolume:
+    """The volume with the claim in it; the very same object if there is nothing to change."""
+    reference = api.ObjectReference(
+        api_version=claim.api_version,
+        kind=claim.kind,
+        namespace=claim.namespace,
+        name=claim.name,
+        uid=claim.uid,
+        resource_version=claim.metadata.resource_version,
+    )
+    present = volume.spec.claim_ref
+    if present is None or (present.namespace, present.name, present.uid) != (claim.namespace, claim.name, claim.uid):
+        spec = msgspec.structs.replace(volume.spec, claim_ref=reference)
+        changed = msgspec.structs.replace(volume, spec=spec)
+    else:
+        changed = volume
+    if is_bound_to(volume, claim) or BOUND_BY_CONTROLLER in volume.annotations:
+        return changed
+    return _annotated(changed, BOUND_BY_CONTROLLER, "yes")
+
+
+def selected(claim: api.PersistentVolumeClaim, node_name: str) -> api.PersistentVolumeClaim:
+    """The claim, to be provisioned for this node."""
+    return _annotated(claim, SELECTED_NODE, node_name)
+
+
+def _annotated(obj: T, key: str, value: str) -> T:
+    metadata = msgspec.structs.replace(obj.metadata, annotations={**obj.annotations, key: value})
+    return msgspec.structs.replace(obj, metadata=metadata)
+
+
+class Binder:
+    """Carries out the bindings and provisions that were reserved for one pod on one node."""
+
+    def __init__(
+        self,
+        handle: BindingHandle,
+        claims: AssumeCache[api.PersistentVolumeClaim],
+        volumes: AssumeCache[api.PersistentVolume],
+    ) -> None:
+        self._cluster = handle.cluster
+        self._client = handle.client
+        self._clock = handle.clock
+        self._claims = claims
+        self._volumes = volumes
+
+    async def write(self, bindings: list[Binding], provisions: list[api.PersistentVolumeClaim]) -> None:
+        """Write volumes, then claims, and put into the lists what they have become.
+
+        What was written stays written; assumptions that were not are taken back if something goes wrong.
+        """
+        written = 0
+        try:
+            for number, binding in enumerate(bindings):
+                bindings[number] = Binding(binding.claim, await self._write_volume(binding.volume))
+                written += 1
+            for number, claim in enumerate(provisions):
+                provisions[number] = await self._write_claim(claim)
+                written += 1
+        except Exception as problem:
+            raise BindingError(str(problem)) from problem
+        finally:
+            for binding in bindings[written:]:
+                self._volumes.restore(binding.volume)
+            for claim in provisions[max(written - len(bindings), 0) :]:
+                self._claims.restore(claim)
+
+    async def _write_volume(self, volume: api.PersistentVolume) -> api.PersistentVolume:
+        reference = volume.spec.claim_ref
+        assert reference is not None  # `bound` has put it there
+        annotations = {k: v for k, v in volume.annotations.items() if k == BOUND_BY_CONTROLLER}
+        return await self._client.bind_volume(volume.name, reference, annotations, volume.metadata.resource_version)
+
+    async def _write_claim(self, claim: api.PersistentVolumeClaim) -> api.PersistentVolumeClaim:
+        annotations = {SELECTED_NODE: claim.annotations[SELECTED_NODE]}
+        return await self._client.annotate_claim(
+            claim.namespace, claim.name, annotations, claim.metadata.resource_version
+        )
+
+    async def wait(
+        self,
+        pod: api.Pod,
+        node_name: str,
+        bindings: list[Binding],
+        provisions: list[api.PersistentVolumeClaim],
+        timeout: float,
+    ) -> None:
+        """Look every second whether everything is bound, as long as the timeout allows."""
+        deadline = self._clock.now() + timeout
+        while True:
+            left = deadline - self._clock.now()
+            await self._clock.sleep(max(min(POLL_SECONDS, left), 0.0))
+            if left < POLL_SECONDS:
+                raise BindingError("binding volumes: context deadline exceeded")
+            try:
+                node = self._check_pod(pod, node_name)
+                if all(self._is_bound(b, node) for b in bindings) and all(
+                    self._is_provisioned(claim, node) for claim in provisions
+                ):
+                    return
+            except BindingError as problem:
+                raise BindingError(f"binding volumes: {problem}") from problem
+
+    def _check_pod(self, pod: api.Pod, node_name: str) -> api.Node:
+        """The node, if it and the pod still exist."""
+        row = self._cluster.nodes.row_of.get(node_name)
+        node = None if row is None else self._cluster.nodes.nodes[row]
+        if node is None:
+            raise BindingError(f'failed to get node "{node_name}": {not_found("node", node_name)}')
+        if pod.uid not in self._cluster.pods:
+            raise BindingError(f"pod does not exist any more: {not_found('pod', pod.name)}")
+        return node
+
+    def _is_bound(self, binding: Binding, node: api.Node) -> bool:
+        """Whether a volume we wrote and its claim have found each other."""
+        name, claim_key = binding.volume.name, binding.claim.key
+        volume = self._volumes.stored(name)
+        if volume is None:
+            raise BindingError(f"failed to check binding: {not_found('persistentvolumes', name)}")
+        claim = self._claims.stored(claim_key)
+        if claim is None:
+            raise BindingError(f"failed to check binding: {not_found('persistentvolumeclaims', claim_key)}")
+        if _version(binding.volume) > _version(volume):
+            return False  # our own change has not come back yet
+        try:
+            self._check_reachable(volume, node)
+        except TranslationError as problem:
+            raise BindingError(f"failed to translate pv to csi: could not translate pv: {problem}") from problem
+        if volume.spec.claim_ref is None or not volume.spec.claim_ref.uid:
+            raise BindingError(f'ClaimRef got reset for pv "{name}"')
+        return is_fully_bound(claim)
+
+    def _is_provisioned(self, written: api.PersistentVolumeClaim, node: api.Node) -> bool:
+        """Whether a claim we sent to its provisioner has got a volume."""
+        claim = self._claims.stored(written.key)
+        if claim is None:
+            missing = not_found("persistentvolumeclaims", written.key)
+            raise BindingError(f"failed to check provisioning pvc: {missing}")
+        if _version(written) > _version(claim):
+            return False  # our own change has not come back yet
+        if not claim.annotations:
+            raise BindingError(f'selectedNode annotation reset for PVC "{claim.name}"')
+        if claim.annotations.get(SELECTED_NODE, "") != node.name:
+            raise BindingError(f'provisioning failed for PVC "{claim.name}"')
+        if claim.spec.volume_name:
+            volume = self._volumes.stored(claim.spec.volume_name)
+            if volume is None:
+                return False  # not heard of yet; if it is gone for good, the claim will be unbound
+            try:
+                self._check_reachable(volume, node)
+            except TranslationError as problem:
+                raise BindingError(f"could not translate pv: {problem}") from problem
+        return is_fully_bound(claim)
+
+    def _check_reachable(self, volume: api.PersistentVolume, node: api.Node) -> None:
+        affinity = volume.spec.node_affinity
+        required = affinity.required if affinity is not None else None
+        migration = migration_of(volume.spec)
+        csi_node = self._cluster.get(api.CSINode, node.name)
+        migrated = migrated_plugins(csi_node) if csi_node is not None else ()
+        if migration is not None and migration.is_on and migration.plugin in migrated:
+            required = csi_node_affinity(volume, migration)
+        place = selected_place(required)
+        if not place.matches(node.labels, ""):
+            problem = place.error or "no matching NodeSelectorTerms"
+            raise BindingError(f'pv "{volume.name}" node affinity doesn\'t match node "{node.name}": {problem}')
+
+
+def _version(obj: api.Object) -> int:
+    version = obj.metadata.resource_version
+    return int(version) if version.isdecimal() else 0

@@ -1,0 +1,233 @@
+"""VolumeBinding: bound claims must be reachable from the node, unbound ones are bound or provisioned with the pod."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+
+from kubesched.api import objects as api
+from kubesched.cluster.table import Ints
+from kubesched.cluster.view import Nodes
+from kubesched.config.args import VolumeBindingArgs
+from kubesched.framework.events import Action, EventHint, Hint, Resource, on
+from kubesched.framework.plugin import Handle, Plugin, Verdicts
+from kubesched.framework.state import CycleState
+from kubesched.framework.status import SKIP, Status, error, unresolvable
+from kubesched.plugins.csi_migration import MIGRATED_PLUGINS
+from kubesched.plugins.volume_binding.assume_cache import AssumeCache
+from kubesched.plugins.volume_binding.binding import Binder, BindingError, BindingHandle, bound, selected
+from kubesched.plugins.volume_binding.plan import Binding, Plan, Planner, PodClaims
+from kubesched.plugins.volume_binding.scoring import class_uses, scorer
+from kubesched.plugins.volume_binding.supply import largest_volume
+from kubesched.plugins.volumes import (
+    WAIT_FOR_FIRST_CONSUMER,
+    ClaimUse,
+    claim_key,
+    claim_uses,
+    class_of_claim,
+    is_fully_bound,
+    not_found,
+    not_owned,
+    uses_claim,
+)
+
+UNBOUND_IMMEDIATE = unresolvable("pod has unbound immediate PersistentVolumeClaims")
+LOST = "Lost"
+
+
+class Reservation:
+    """One pod's volumes through one cycle: its claims, the plan for all nodes, and what was reserved on the chosen."""
+
+    __slots__ = ("bindings", "claims", "plan", "provisions")
+
+    def __init__(self, claims: PodClaims | None) -> None:
+        self.claims = claims
+        """None for a pod without claims."""
+        self.plan: Plan | None = None
+        self.bindings: list[Binding] = []
+        self.provisions: list[api.PersistentVolumeClaim] = []
+
+
+class VolumeBinding(Plugin):
+    """PreFilter, Filter, PreScore, Score, Reserve and PreBind of claims."""
+
+    name = "VolumeBinding"
+    args_type = VolumeBindingArgs
+
+    def __init__(self, args: VolumeBindingArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._claims = AssumeCache(handle.cluster, api.PersistentVolumeClaim)
+        self._volumes = AssumeCache(handle.cluster, api.PersistentVolume)
+        self._planner = Planner(handle.cluster, self._volumes)
+        self._scorer = scorer(args.shape) if args.shape else None
+
+    def events_to_register(self) -> list[EventHint]:
+        change = Action.ADD | Action.UPDATE
+        return [
+            on(Resource.STORAGE_CLASS, change, self._after_class_change),
+            on(Resource.PERSISTENT_VOLUME_CLAIM, change, self._after_claim_change),
+            on(Resource.PERSISTENT_VOLUME, change),
+            on(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL),
+            on(Resource.CSI_NODE, change, self._after_csi_node_change),
+            on(Resource.CSI_DRIVER, Action.UPDATE, self._after_driver_update),
+            on(Resource.CSI_STORAGE_CAPACITY, change, self._after_pool_change),
+        ]
+
+    # PreFilter
+
+    def pre_filter(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Status | None:
+        uses = claim_uses(pod) if pod.spec.volumes else []
+        if not uses:
+            state.write(self.name, Reservation(None))
+            return SKIP
+        for use in uses:
+            if problem := self._problem(pod, use):
+                return unresolvable(problem)
+        claims = self._sorted(pod, uses)
+        if isinstance(claims, Status):
+            return claims
+        if claims.immediate:
+            return UNBOUND_IMMEDIATE
+        state.write(self.name, Reservation(claims))
+        return None
+
+    def _problem(self, pod: api.Pod, use: ClaimUse) -> str | None:
+        """Why a claim cannot be used at all."""
+        claim = self._claims.stored(claim_key(pod.namespace, use.name))
+        if claim is None:
+            if use.ephemeral:
+                return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{use.name}"'
+            return not_found("persistentvolumeclaim", use.name)
+        if claim.status.phase == LOST:
+            volume = claim.spec.volume_name
+            return f'persistentvolumeclaim "{claim.name}" bound to non-existent persistentvolume "{volume}"'
+        if claim.metadata.deletion_timestamp is not None:
+            return f'persistentvolumeclaim "{claim.name}" is being deleted'
+        return not_owned(pod, claim) if use.ephemeral else None
+
+    def _sorted(self, pod: api.Pod, uses: list[ClaimUse]) -> PodClaims | Status:
+        """The pod's claims by what is to be done with them."""
+        claims = PodClaims([], [], [])
+        for use in uses:
+            claim = self._claims.get(claim_key(pod.namespace, use.name))
+            assert claim is not None  # `_problem` has seen it
+            if is_fully_bound(claim):
+                claims.bound.append(claim)
+                continue
+            waits = self._waits(claim)
+            if isinstance(waits, Status):
+                return waits
+            # One that names its volume is not ours to bind: the controller should have.
+            (claims.delayed if waits and not claim.spec.volume_name else claims.immediate).append(claim)
+        return claims
+
+    def _waits(self, claim: api.PersistentVolumeClaim) -> bool | Status:
+        """Whether a claim is bound only where a pod goes."""
+        name = class_of_claim(claim)
+        storage_class = self.handle.cluster.get(api.StorageClass, name) if name else None
+        if storage_class is None:
+            return False
+        if storage_class.volume_binding_mode is None:
+            return error(f'VolumeBindingMode not set for StorageClass "{name}"')
+        return storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
+
+    # Filter
+
+    def filter_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Verdicts | None:
+        reservation = state.read(self.name, Reservation)
+        if reservation.claims is None:
+            return None
+        if reservation.plan is None:
+            reservation.plan = self._planner.plan(reservation.claims)
+        codes = reservation.plan.codes[nodes.rows]
+        return Verdicts(codes, reservation.plan.status_of) if codes.any() else None
+
+    # Score
+
+    def pre_score(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Status | None:
+        return SKIP if self._scorer is None else None
+
+    def score_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Ints | int:
+        plan = state.read(self.name, Reservation).plan
+        if self._scorer is None or plan is None or not plan.steps:
+            return 0
+        # Rows that get the same of everything score the same.
+        choices = [choice.index[nodes.rows] for step in plan.steps for choice in (step.volume, step.pool) if choice]
+        alike = np.unique(np.array(choices, dtype=np.int64), axis=1, return_index=True, return_inverse=True)
+        rows = np.asarray(nodes.row_numbers())[alike[1]]
+        scores = [self._scorer(class_uses(*self._planner.bindings(plan, row))) for row in rows.tolist()]
+        return np.array(scores, dtype=np.int64)[alike[2].reshape(-1)]
+
+    # Reserve
+
+    def reserve(self, state: CycleState, pod: api.Pod, node_name: str) -> Status | None:
+        """Promise the volumes, so that no other pod is promised the same."""
+        reservation = state.read(self.name, Reservation)
+        row = self.handle.cluster.nodes.row_of.get(node_name)
+        if reservation.plan is None or row is None or reservation.plan.codes[row]:
+            return None
+        bindings, provisions = self._planner.bindings(reservation.plan, row)
+        for binding in bindings:
+            volume = bound(binding.volume, binding.claim)
+            reservation.bindings.append(Binding(binding.claim, volume))
+            if volume is not binding.volume:
+                self._volumes.assume(volume)
+        for provision in provisions:
+            claim = selected(provision.claim, node_name)
+            reservation.provisions.append(claim)
+            self._claims.assume(claim)
+        return None
+
+    def unreserve(self, state: CycleState, pod: api.Pod, node_name: str) -> None:
+        reservation = state.read(self.name, Reservation)
+        for binding in reservation.bindings:
+            self._volumes.restore(binding.volume)
+        for claim in reservation.provisions:
+            self._claims.restore(claim)
+
+    # PreBind
+
+    async def pre_bind(self, state: CycleState, pod: api.Pod, node_name: str) -> Status | None:
+        """Write the promises to the API server, and wait until they have been kept."""
+        reservation = state.read(self.name, Reservation)
+        if not reservation.bindings and not reservation.provisions:
+            return None
+        binder = Binder(cast(BindingHandle, self.handle), self._claims, self._volumes)
+        try:
+            await binder.write(reservation.bindings, reservation.provisions)
+            await binder.wait(
+                pod, node_name, reservation.bindings, reservation.provisions, self.args.bind_timeout_seconds
+            )
+        except BindingError as problem:
+            return error(str(problem))
+        return None
+
+    # Hints
+
+    def _after_class_change(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
+        if not isinstance(old, api.StorageClass) or not isinstance(new, api.StorageClass):
+            return Hint.QUEUE
+        return Hint.SKIP if old.allowed_topologies == new.allowed_topologies else Hint.QUEUE
+
+    def _after_claim_change(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
+        return Hint.QUEUE if uses_claim(pod, new) else Hint.SKIP
+
+    def _after_csi_node_change(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
+        if old is None or new is None:
+            return Hint.QUEUE
+        same = old.annotations.get(MIGRATED_PLUGINS, "") == new.annotations.get(MIGRATED_PLUGINS, "")
+        return Hint.SKIP if same else Hint.QUEUE
+
+    def _after_driver_update(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
+        if not isinstance(old, api.CSIDriver) or not isinstance(new, api.CSIDriver):
+            return Hint.QUEUE
+        concerned = any(volume.csi is not None and volume.csi.driver == new.name for volume in pod.spec.volumes)
+        relaxed = old.spec.storage_capacity and not new.spec.storage_capacity
+        return Hint.QUEUE if concerned and relaxed else Hint.SKIP
+
+    def _after_pool_change(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
+        if not isinstance(old, api.CSIStorageCapacity) or not isinstance(new, api.CSIStorageCapacity):
+            return Hint.QUEUE
+        before, after = largest_volume(old), largest_volume(new)
+        return Hint.QUEUE if after is not None and (before is None or after > before) else Hint.SKIP

@@ -1,0 +1,119 @@
+"""VolumeRestrictions: disks that cannot be shared are mounted once a node, ReadWriteOncePod claims used once at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from kubesched.api import objects as api
+from kubesched.cluster.pods import PodInfo, Tag, disks
+from kubesched.cluster.table import NodeTable
+from kubesched.cluster.view import Nodes
+from kubesched.framework.events import Action, EventHint, Hint, Resource, on
+from kubesched.framework.plugin import Plugin, Verdicts
+from kubesched.framework.state import CycleState
+from kubesched.framework.status import SKIP, Status, unresolvable, unschedulable
+from kubesched.plugins.volumes import claim_key, claim_names, not_found
+
+DISK_CONFLICT = unschedulable("node(s) had no available disk")
+CLAIM_CONFLICT = unschedulable(
+    "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
+)
+READ_WRITE_ONCE_POD = "ReadWriteOncePod"
+_DISK, _CLAIM = 1, 2
+
+
+class VolumeRestrictions(Plugin):
+    """PreFilter and Filter on disks and exclusive claims, by looking up who has them."""
+
+    name = "VolumeRestrictions"
+
+    def events_to_register(self) -> list[EventHint]:
+        return [
+            on(Resource.POD, Action.DELETE, self._after_pod_deleted),
+            on(Resource.NODE, Action.ADD),
+            on(Resource.PERSISTENT_VOLUME_CLAIM, Action.ADD, self._after_claim_added),
+        ]
+
+    def pre_filter(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Status | None:
+        if not pod.spec.volumes:
+            return SKIP
+        exclusive: set[str] = set()
+        for name in claim_names(pod):
+            claim = self.handle.cluster.get(api.PersistentVolumeClaim, claim_key(pod.namespace, name))
+            if claim is None:
+                return unresolvable(not_found("persistentvolumeclaim", name))
+            if READ_WRITE_ONCE_POD in claim.spec.access_modes:
+                exclusive.add(name)
+        conflicts = sum(_in_use(nodes.table, ("claim", pod.namespace, name)) for name in exclusive)
+        if not conflicts and not any(_is_disk(volume) for volume in pod.spec.volumes):
+            return SKIP
+        state.write(self.name, _ExclusiveClaims(frozenset(exclusive), conflicts))
+        return None
+
+    def add_pod(self, state: CycleState, pod: api.Pod, info: PodInfo, row: int) -> None:
+        state.read(self.name, _ExclusiveClaims).count(info, 1)
+
+    def remove_pod(self, state: CycleState, pod: api.Pod, info: PodInfo, row: int) -> None:
+        state.read(self.name, _ExclusiveClaims).count(info, -1)
+
+    def filter_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Verdicts | None:
+        claimed = state.read(self.name, _ExclusiveClaims).conflicts > 0
+        codes = np.full(nodes.table.size, _CLAIM if claimed else 0, dtype=np.int8)
+        for rival in self._rivals(state, pod):
+            rows = nodes.table.tagged.get(rival)
+            if rows:
+                codes[list(rows)] = _DISK
+        codes = codes[nodes.rows]
+        return Verdicts(codes, {_DISK: DISK_CONFLICT, _CLAIM: CLAIM_CONFLICT}.__getitem__) if codes.any() else None
+
+    def _rivals(self, state: CycleState, pod: api.Pod) -> tuple[Tag, ...]:
+        """The disks of others that this pod's disks cannot be mounted beside."""
+        return state.pod_class.remember((self.name, "rivals"), lambda: tuple(_rivals_of(pod)))
+
+    def _after_pod_deleted(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
+        if not isinstance(old, api.Pod) or old.namespace != pod.namespace:
+            return Hint.SKIP
+        freed = {disk for volume in old.spec.volumes for disk in disks(volume)}
+        if freed.intersection(_rivals_of(pod)) or set(claim_names(pod)).intersection(claim_names(old)):
+            return Hint.QUEUE
+        return Hint.SKIP
+
+    def _after_claim_added(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
+        wanted = new is not None and new.namespace == pod.namespace and new.name in claim_names(pod)
+        return Hint.QUEUE if wanted else Hint.SKIP
+
+
+class _ExclusiveClaims:
+    """The pod's ReadWriteOncePod claims, and how many uses of them stand in its way."""
+
+    __slots__ = ("conflicts", "names")
+
+    def __init__(self, names: frozenset[str], conflicts: int) -> None:
+        self.names = names
+        self.conflicts = conflicts
+
+    def clone(self) -> _ExclusiveClaims:
+        return _ExclusiveClaims(self.names, self.conflicts)
+
+    def count(self, info: PodInfo, sign: int) -> None:
+        """Count a pod's uses in or out. As upstream, by name alone: a namesake in another namespace counts too."""
+        self.conflicts += sign * sum(name in self.names for name in claim_names(info.pod))
+
+
+def _is_disk(volume: api.Volume) -> bool:
+    sources = (volume.gce_persistent_disk, volume.aws_elastic_block_store, volume.rbd, volume.iscsi)
+    return any(source is not None for source in sources)
+
+
+def _in_use(table: NodeTable, tag: Tag) -> bool:
+    return any(table.valid[row] for row in table.tagged.get(tag, ()))
+
+
+def _rivals_of(pod: api.Pod) -> Iterable[Tag]:
+    for volume in pod.spec.volumes:
+        for *disk, read_only in disks(volume):
+            yield (*disk, False)
+            if not read_only:
+                yield (*disk, True)

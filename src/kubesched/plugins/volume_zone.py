@@ -1,0 +1,136 @@
+"""VolumeZone: a pod goes where the zone and region labels of its bound volumes allow it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from kubesched.api import objects as api
+from kubesched.cluster.table import Mask
+from kubesched.cluster.view import Nodes
+from kubesched.framework.events import Action, EventHint, Hint, Resource, on
+from kubesched.framework.plugin import Plugin, Verdicts, reject
+from kubesched.framework.state import CycleState
+from kubesched.framework.status import SKIP, Status, unresolvable
+from kubesched.plugins.volumes import (
+    BETA_REGION,
+    BETA_ZONE,
+    REGION,
+    WAIT_FOR_FIRST_CONSUMER,
+    ZONE,
+    ZONE_SEPARATOR,
+    claim_key,
+    claim_names,
+    class_of_claim,
+    not_found,
+)
+
+CONFLICT = unresolvable("node(s) had no available volume zone")
+NO_CLAIM_NAME = unresolvable("PersistentVolumeClaim had no name")
+NO_VOLUME_OR_CLASS = unresolvable("PersistentVolumeClaim had no pv name and storageClass name")
+NO_VOLUME_NAME = unresolvable("PersistentVolume had no name")
+
+TOPOLOGY_LABELS = (BETA_ZONE, BETA_REGION, ZONE, REGION)
+_SUCCESSOR = {BETA_ZONE: ZONE, BETA_REGION: REGION}
+
+
+class Topology(NamedTuple):
+    """A label of a volume that a node's must agree with: any of these values will do."""
+
+    key: str
+    values: frozenset[str]
+
+
+class VolumeZone(Plugin):
+    """PreFilter and Filter on the topology labels of volumes."""
+
+    name = "VolumeZone"
+
+    def events_to_register(self) -> list[EventHint]:
+        return [
+            on(Resource.STORAGE_CLASS, Action.ADD, self._after_class_added),
+            on(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL),
+            on(Resource.PERSISTENT_VOLUME_CLAIM, Action.ADD | Action.UPDATE, self._after_claim_change),
+            on(Resource.PERSISTENT_VOLUME, Action.ADD | Action.UPDATE, self._after_volume_change),
+        ]
+
+    def pre_filter(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Status | None:
+        if not pod.spec.volumes:
+            return SKIP
+        wanted: list[Topology] = []
+        for name in claim_names(pod):
+            found = self._claim_topologies(pod.namespace, name)
+            if isinstance(found, Status):
+                return found
+            wanted += found
+        if not wanted:
+            return SKIP
+        state.write(self.name, tuple(dict.fromkeys(wanted)))
+        return None
+
+    def filter_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Verdicts | None:
+        agree = np.ones(len(nodes), dtype=np.bool_)
+        for topology in state.read(self.name, tuple):
+            agree &= _agrees(nodes, topology)
+        constrained = np.zeros(len(nodes), dtype=np.bool_)
+        for key in TOPOLOGY_LABELS:
+            constrained |= nodes.has_label(key)
+        return reject(constrained & ~agree, CONFLICT)
+
+    def _claim_topologies(self, namespace: str, name: str) -> list[Topology] | Status:
+        if not name:
+            return NO_CLAIM_NAME
+        cluster = self.handle.cluster
+        claim = cluster.get(api.PersistentVolumeClaim, claim_key(namespace, name))
+        if claim is None:
+            return unresolvable(not_found("persistentvolumeclaim", name))
+        if not claim.spec.volume_name:
+            return self._unbound(class_of_claim(claim)) or []
+        volume = cluster.get(api.PersistentVolume, claim.spec.volume_name)
+        if volume is None:
+            return unresolvable(not_found("persistentvolume", claim.spec.volume_name))
+        return topologies(volume)
+
+    def _unbound(self, class_name: str) -> Status | None:
+        """What is wrong with a claim that has no volume; nothing if it waits for its pod to be placed."""
+        if not class_name:
+            return NO_VOLUME_OR_CLASS
+        storage_class = self.handle.cluster.get(api.StorageClass, class_name)
+        if storage_class is None:
+            return unresolvable(not_found("storageclass.storage.k8s.io", class_name))
+        if storage_class.volume_binding_mode is None:
+            return unresolvable(f'VolumeBindingMode not set for StorageClass "{class_name}"')
+        return None if storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER else NO_VOLUME_NAME
+
+    def _after_class_added(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
+        waits = isinstance(new, api.StorageClass) and new.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
+        return Hint.QUEUE if waits else Hint.SKIP
+
+    def _after_claim_change(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
+        wanted = new is not None and new.namespace == pod.namespace and new.name in claim_names(pod)
+        return Hint.QUEUE if wanted else Hint.SKIP
+
+    def _after_volume_change(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
+        if old is None or new is None:
+            return Hint.QUEUE
+        return Hint.SKIP if topologies(old) == topologies(new) else Hint.QUEUE
+
+
+def topologies(volume: api.Object) -> list[Topology]:
+    """What a volume's labels demand. A label with an empty item among its values is ignored."""
+    found = []
+    for key in TOPOLOGY_LABELS:
+        value = volume.labels.get(key)
+        values = frozenset(item.strip() for item in value.split(ZONE_SEPARATOR)) if value is not None else frozenset()
+        if values and "" not in values:
+            found.append(Topology(key, values))
+    return found
+
+
+def _agrees(nodes: Nodes, topology: Topology) -> Mask:
+    agree = nodes.label_in(topology.key, *topology.values)
+    successor = _SUCCESSOR.get(topology.key)
+    if successor is not None:
+        agree |= ~nodes.has_label(topology.key) & nodes.label_in(successor, *topology.values)
+    return agree
