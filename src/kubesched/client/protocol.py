@@ -1,0 +1,125 @@
+"""The few things a scheduler asks of an API server.
+
+The scheduler is written against this protocol, so that it runs unchanged on a real cluster, on the embedded one and on
+an in-process store under a virtual clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Protocol, TypeVar
+
+from kubesched.api import objects as api
+
+O = TypeVar("O", bound=api.Object)  # noqa: E741  # the one-letter name for "some kind of object"
+
+JSON = dict[str, Any]
+"""An object or a patch as the API server takes it; its values are of any kind."""
+
+
+class ApiError(Exception):
+    """The API server's refusal: an HTTP code, Kubernetes' reason for it and the message."""
+
+    def __init__(self, code: int, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+
+
+class Change(Enum):
+    """What a watch reports."""
+
+    ADDED = "ADDED"
+    MODIFIED = "MODIFIED"
+    DELETED = "DELETED"
+    BOOKMARK = "BOOKMARK"
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvent:
+    """One step in the history of a kind. A bookmark carries only the version reached."""
+
+    change: Change
+    object: api.Object | None
+    resource_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The objects of a kind as of a version to watch from."""
+
+    items: Sequence[api.Object]
+    resource_version: str
+
+
+class Client(Protocol):
+    """Calls of a scheduler. Each raises `ApiError` when the API server refuses, `OSError` when it is out of reach."""
+
+    async def list(self, kind: type[api.Object]) -> Listing:
+        """All objects of a kind, in every namespace."""
+        ...
+
+    def watch(self, kind: type[api.Object], resource_version: str) -> AsyncIterator[WatchEvent]:
+        """What happens to a kind after a version. Ends when the server closes it; 410 means: list again."""
+        ...
+
+    async def bind(self, pod: api.Pod, node_name: str) -> None:
+        """Create the pod's Binding."""
+        ...
+
+    async def patch_pod_status(self, pod: api.Pod, patch: JSON) -> None:
+        """Apply a strategic merge patch to a pod's status sub-resource; `patch` is the whole body."""
+        ...
+
+    async def delete_pod(self, pod: api.Pod) -> None:
+        """Delete the pod with this UID."""
+        ...
+
+    async def create_event(self, namespace: str, event: JSON) -> JSON:
+        """Create an events.k8s.io/v1 Event; answers with what was stored."""
+        ...
+
+    async def patch_event(self, namespace: str, name: str, patch: JSON) -> JSON:
+        """Apply a strategic merge patch to an Event."""
+        ...
+
+    async def patch_claim(self, namespace: str, name: str, patch: JSON) -> None:
+        """Apply a merge patch to a PersistentVolumeClaim."""
+        ...
+
+    async def patch_volume(self, name: str, patch: JSON) -> None:
+        """Apply a merge patch to a PersistentVolume."""
+        ...
+
+    async def get_lease(self, namespace: str, name: str) -> JSON:
+        """A coordination.k8s.io/v1 Lease."""
+        ...
+
+    async def create_lease(self, namespace: str, lease: JSON) -> JSON:
+        """Create a Lease; 409 if it exists."""
+        ...
+
+    async def update_lease(self, namespace: str, name: str, lease: JSON) -> JSON:
+        """Replace a Lease; 409 if its resourceVersion is not the stored one."""
+        ...
+
+
+class Clock(Protocol):
+    """Time, so that a simulation can have its own."""
+
+    def now(self) -> float:
+        """Seconds since the epoch."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds from an arbitrary start, never going back."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        ...
+
+
+Labels = Mapping[str, str]
