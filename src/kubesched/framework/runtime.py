@@ -25,7 +25,7 @@ from kubesched.framework.plugin import (
     lift_score,
 )
 from kubesched.framework.state import CycleState
-from kubesched.framework.status import Code, Status, unresolvable
+from kubesched.framework.status import Code, Status, error, unresolvable
 from kubesched.framework.verdicts import Rejections
 
 
@@ -300,7 +300,9 @@ class Framework:
             status = self._call(plugin, "Reserve", plugin.reserve, state, pod, node_name)
             if status is not None and not status.is_success:
                 self.run_unreserve(state, pod, node_name)
-                return status.by(plugin.name)  # type: ignore[no-any-return]  # a plugin's answer
+                if status.is_rejected:
+                    return status.by(plugin.name)  # type: ignore[no-any-return]  # a plugin's answer
+                return error(f'running Reserve plugin "{plugin.name}": {status.message}')
         return None
 
     def run_unreserve(self, state: CycleState, pod: api.Pod, node_name: str) -> None:

@@ -13,7 +13,7 @@ from kubesched.cluster.view import Nodes
 from kubesched.framework.events import Action, EventHint, Hint, Resource, on
 from kubesched.framework.plugin import Plugin, Verdicts
 from kubesched.framework.state import CycleState
-from kubesched.framework.status import SKIP, Status, unresolvable, unschedulable
+from kubesched.framework.status import SKIP, Status, error, unresolvable, unschedulable
 from kubesched.plugins.volumes import claim_key, claim_names, not_found
 
 DISK_CONFLICT = unschedulable("node(s) had no available disk")
@@ -21,7 +21,9 @@ CLAIM_CONFLICT = unschedulable(
     "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
 )
 READ_WRITE_ONCE_POD = "ReadWriteOncePod"
-_DISK, _CLAIM = 1, 2
+NOT_PREPARED = error('cannot read "PreFilterVolumeRestrictions" from cycleState')
+_DISK, _CLAIM, _NOT_PREPARED = 1, 2, 3
+_STATUSES = {_DISK: DISK_CONFLICT, _CLAIM: CLAIM_CONFLICT, _NOT_PREPARED: NOT_PREPARED}
 
 
 class VolumeRestrictions(Plugin):
@@ -59,14 +61,19 @@ class VolumeRestrictions(Plugin):
         state.read(self.name, _ExclusiveClaims).count(info, -1)
 
     def filter_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Verdicts | None:
-        claimed = state.read(self.name, _ExclusiveClaims).conflicts > 0
-        codes = np.full(nodes.table.size, _CLAIM if claimed else 0, dtype=np.int8)
+        codes = np.full(nodes.table.size, self._claim_code(state), dtype=np.int8)
         for rival in self._rivals(state, pod):
             rows = nodes.table.tagged.get(rival)
             if rows:
                 codes[list(rows)] = _DISK
         codes = codes[nodes.rows]
-        return Verdicts(codes, {_DISK: DISK_CONFLICT, _CLAIM: CLAIM_CONFLICT}.__getitem__) if codes.any() else None
+        return Verdicts(codes, _STATUSES.__getitem__) if codes.any() else None
+
+    def _claim_code(self, state: CycleState) -> int:
+        """The verdict on exclusive claims, the same for every node."""
+        if self.name not in state:
+            return _NOT_PREPARED
+        return _CLAIM if state.read(self.name, _ExclusiveClaims).conflicts > 0 else 0
 
     def _rivals(self, state: CycleState, pod: api.Pod) -> tuple[Tag, ...]:
         """The disks of others that this pod's disks cannot be mounted beside."""

@@ -58,25 +58,34 @@ class VolumeZone(Plugin):
     def pre_filter(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Status | None:
         if not pod.spec.volumes:
             return SKIP
+        wanted = self._wanted(pod)
+        if not wanted:
+            return SKIP
+        state.write(self.name, wanted)
+        return wanted if isinstance(wanted, Status) else None
+
+    def filter_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Verdicts | None:
+        # A profile may have this plugin at Filter without PreFilter.
+        wanted = state.read(self.name, tuple) if self.name in state else self._wanted(pod)
+        if isinstance(wanted, Status):
+            return reject(np.ones(len(nodes), dtype=np.bool_), wanted)
+        agree = np.ones(len(nodes), dtype=np.bool_)
+        for topology in wanted:
+            agree &= _agrees(nodes, topology)
+        constrained = np.zeros(len(nodes), dtype=np.bool_)
+        for key in TOPOLOGY_LABELS:
+            constrained |= nodes.has_label(key)
+        return reject(constrained & ~agree, CONFLICT)
+
+    def _wanted(self, pod: api.Pod) -> tuple[Topology, ...] | Status:
+        """What the pod's bound volumes demand of a node, or what is wrong with its claims."""
         wanted: list[Topology] = []
         for name in claim_names(pod):
             found = self._claim_topologies(pod.namespace, name)
             if isinstance(found, Status):
                 return found
             wanted += found
-        if not wanted:
-            return SKIP
-        state.write(self.name, tuple(dict.fromkeys(wanted)))
-        return None
-
-    def filter_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Verdicts | None:
-        agree = np.ones(len(nodes), dtype=np.bool_)
-        for topology in state.read(self.name, tuple):
-            agree &= _agrees(nodes, topology)
-        constrained = np.zeros(len(nodes), dtype=np.bool_)
-        for key in TOPOLOGY_LABELS:
-            constrained |= nodes.has_label(key)
-        return reject(constrained & ~agree, CONFLICT)
+        return tuple(dict.fromkeys(wanted))
 
     def _claim_topologies(self, namespace: str, name: str) -> list[Topology] | Status:
         if not name:

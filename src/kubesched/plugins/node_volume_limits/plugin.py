@@ -48,11 +48,12 @@ class NodeVolumeLimits(Plugin):
     def pre_filter(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Status | None:
         if not pod.spec.volumes or not any(_may_be_attached(volume) for volume in pod.spec.volumes):
             return SKIP
-        state.write(self.name, (self._wanted(pod, migrated=False), self._wanted(pod, migrated=True)))
         return None
 
     def filter_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Verdicts | None:
         self._attached.sync()
+        if self.name not in state:
+            state.write(self.name, (self._wanted(pod, migrated=False), self._wanted(pod, migrated=True)))
         answer = _Answer(nodes)
         has_csi_node = self._attached.has_csi_node[nodes.rows]
         for has, wanted in zip((False, True), state.read(self.name, tuple), strict=True):

@@ -11,7 +11,7 @@ from kubesched.cluster.table import Ints
 from kubesched.cluster.view import Nodes
 from kubesched.config.args import VolumeBindingArgs
 from kubesched.framework.events import Action, EventHint, Hint, Resource, on
-from kubesched.framework.plugin import Handle, Plugin, Verdicts
+from kubesched.framework.plugin import Handle, Plugin, Verdicts, reject
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import SKIP, Status, error, unresolvable
 from kubesched.plugins.csi_migration import MIGRATED_PLUGINS
@@ -33,6 +33,8 @@ from kubesched.plugins.volumes import (
 )
 
 UNBOUND_IMMEDIATE = unresolvable("pod has unbound immediate PersistentVolumeClaims")
+NOT_PREPARED = error("not found")
+"""What upstream says when a profile has this plugin at a later point but not at PreFilter."""
 LOST = "Lost"
 
 
@@ -135,6 +137,8 @@ class VolumeBinding(Plugin):
     # Filter
 
     def filter_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Verdicts | None:
+        if self.name not in state:
+            return reject(np.ones(len(nodes), dtype=np.bool_), NOT_PREPARED)
         reservation = state.read(self.name, Reservation)
         if reservation.claims is None:
             return None
@@ -146,7 +150,9 @@ class VolumeBinding(Plugin):
     # Score
 
     def pre_score(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Status | None:
-        return SKIP if self._scorer is None else None
+        if self._scorer is None:
+            return SKIP
+        return None if self.name in state else NOT_PREPARED
 
     def score_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Ints | int:
         plan = state.read(self.name, Reservation).plan
@@ -163,6 +169,8 @@ class VolumeBinding(Plugin):
 
     def reserve(self, state: CycleState, pod: api.Pod, node_name: str) -> Status | None:
         """Promise the volumes, so that no other pod is promised the same."""
+        if self.name not in state:
+            return NOT_PREPARED
         reservation = state.read(self.name, Reservation)
         row = self.handle.cluster.nodes.row_of.get(node_name)
         if reservation.plan is None or row is None or reservation.plan.codes[row]:
@@ -180,6 +188,8 @@ class VolumeBinding(Plugin):
         return None
 
     def unreserve(self, state: CycleState, pod: api.Pod, node_name: str) -> None:
+        if self.name not in state:
+            return
         reservation = state.read(self.name, Reservation)
         for binding in reservation.bindings:
             self._volumes.restore(binding.volume)
@@ -190,6 +200,8 @@ class VolumeBinding(Plugin):
 
     async def pre_bind(self, state: CycleState, pod: api.Pod, node_name: str) -> Status | None:
         """Write the promises to the API server, and wait until they have been kept."""
+        if self.name not in state:
+            return NOT_PREPARED
         reservation = state.read(self.name, Reservation)
         if not reservation.bindings and not reservation.provisions:
             return None
