@@ -116,7 +116,8 @@ def _without_type(tree: dict[str, object]) -> dict[str, object]:
 
 def _presence(tree: dict[str, object]) -> dict[str, object]:
     """Fills in what depends on whether the file has a field at all, which a struct cannot tell."""
-    profiles = tree.get("profiles") or [{}]
+    profiles = tree.get("profiles")
+    profiles = [{}] if profiles is None or profiles == [] else profiles
     if isinstance(profiles, list) and len(profiles) == 1 and isinstance(profiles[0], dict):
         only = profiles[0]
         if only.get("schedulerName") is None:

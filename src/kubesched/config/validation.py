@@ -8,6 +8,7 @@ at what the profiles come to, for which it must know every plugin's extension po
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from kubesched.api.names import label_key_errors
+from kubesched.api.resources import is_extended
 from kubesched.config.args import Args, NodeResourcesFitArgs
 from kubesched.config.errors import Problem, suggest
 from kubesched.config.plugins import NOT_YET, NOT_YET_POINTS, ResolvedPlugins, expand
@@ -175,12 +176,8 @@ def _extender(extender: Extender, path: str, seen: set[str]) -> Iterator[Problem
 def _extended_resource(path: str, name: str) -> Iterator[Problem]:
     if label_key_errors(name):
         yield from label_name(path, name)
-    elif _is_native(name) or name.startswith("requests.") or label_key_errors(f"requests.{name}"):
+    elif not is_extended(name):
         yield Problem(path, "is an invalid extended resource name", name, "use one such as example.com/gpu")
-
-
-def _is_native(name: str) -> bool:
-    return "/" not in name or "kubernetes.io/" in name
 
 
 # --- plugin names -----------------------------------------------------------------------------------------------------

@@ -1,0 +1,62 @@
+"""Reading YAML and JSON strictly, with Go's idea of scalars."""
+
+import pytest
+
+from kubesched.config.errors import Problem
+from kubesched.config.read import read
+
+
+def reading(text: str | bytes) -> tuple[object, list[Problem]]:
+    found: list[Problem] = []
+    return read(text, found), found
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("y", True),
+        ("off", False),
+        ("~", None),
+        ("0x10", 16),
+        ("0o17", 15),
+        ("017", 15),
+        ("1e3", 1000.0),
+        (".5", 0.5),
+        ("1:30", "1:30"),
+        ("2020-01-01", "2020-01-01"),
+        ("15s", "15s"),
+        ("=", "="),
+    ],
+)
+def test_scalars_are_what_go_takes_them_for(text: str, value: object) -> None:
+    """A plain scalar is a string, a number or a boolean as it is for kube-scheduler's YAML library."""
+    assert reading(f"a: {text}") == ({"a": value}, [])
+
+
+def test_json_is_read_too() -> None:
+    """JSON works as it is, indented with tabs as well."""
+    assert reading('{\n\t"a":[1,\n\t\t"x"]}') == ({"a": [1, "x"]}, [])
+
+
+def test_every_repeated_key_is_reported() -> None:
+    """Each key that is given twice in one object is named with its path and both lines."""
+    _, found = reading("a: 1\nb:\n- c: 1\n  c: 2\na: 2\n")
+    assert [str(problem) for problem in found] == [
+        "b[0].c: given twice, on lines 3 and 4; keep one of them",
+        "a: given twice, on lines 1 and 5; keep one of them",
+    ]
+
+
+@pytest.mark.parametrize("text", ["a: [", "a: 1\n---\nb: 2\n", "a: !!python/object:os.x {}", b"\xff\xff", "a: \x00"])
+def test_broken_documents_are_a_problem(text: str | bytes) -> None:
+    """What cannot be read as one document is reported, not raised."""
+    value, found = reading(text)
+    assert value is None
+    assert len(found) == 1
+    assert str(found[0]).startswith("not valid YAML: ")
+
+
+def test_aliases_that_lead_back_end() -> None:
+    """An alias to its own list does not keep the search for repeated keys going forever."""
+    _, found = reading("a: &x [*x, {k: 1, k: 2}]")
+    assert [problem.path for problem in found] == ["a[1].k"]
