@@ -1,0 +1,229 @@
+"""Time, real and virtual.
+
+A scheduler is full of waiting: backoff, permit timeouts, lease renewals, watches that are cut. To test or simulate
+hours of it in milliseconds, and twice with the same outcome, time must be something that is passed in. Code asks a
+`Clock` what time it is and otherwise waits with plain asyncio; nothing in it knows which clock it runs on.
+
+Virtual time is made in the event loop, not beside it: in a `VirtualLoop` a timer is due as soon as nothing else is left
+to do. So `asyncio.sleep`, `asyncio.timeout`, `loop.call_later` and every library built on them run on virtual time too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import selectors
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Executor
+from typing import Any, Concatenate, ParamSpec, TypeVar, TypeVarTuple, Unpack
+
+T = TypeVar("T")
+P = ParamSpec("P")
+Ts = TypeVarTuple("Ts")
+
+START = 1_767_225_600.0
+"""Midnight of 1 January 2026, UTC: when a virtual clock starts unless told otherwise."""
+
+
+class SystemClock:
+    """The machine's own time."""
+
+    def now(self) -> float:
+        return time.time()
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+class Stalled(RuntimeError):  # noqa: N818 - "Stalled" is what the program is; it is a mistake in it, not in the input
+    """Everything waits, no timer is set and no I/O is under way: without this error the program would hang."""
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """An event loop whose time stands still while anything can run, and jumps to the next timer when nothing can.
+
+    Work in threads takes no virtual time: the loop waits for it. Neither does I/O inside this process; since the kernel
+    may need a moment to carry it, an open socket gets `io_patience` real seconds to become ready before time jumps.
+    """
+
+    def __init__(self, io_patience: float = 0.002) -> None:
+        self._now = 0.0
+        self._selector_of_time = _JumpingSelector(self, io_patience)
+        self.threads = 0
+        self._idle_waiters: list[asyncio.Future[None]] = []
+        self._jump_waiters: list[asyncio.Future[None]] = []
+        super().__init__(self._selector_of_time)
+        self._selector_of_time.own_descriptors = len(self._selector_of_time.get_map())
+
+    def time(self) -> float:
+        """Virtual seconds since the loop was made."""
+        return self._now
+
+    async def idle(self) -> None:
+        """Wait until nothing can run any more without time passing."""
+        await self._wait_in(self._idle_waiters)
+
+    async def jump(self) -> None:
+        """Wait until time has moved on."""
+        await self._wait_in(self._jump_waiters)
+
+    async def _wait_in(self, waiters: list[asyncio.Future[None]]) -> None:
+        waiter = self.create_future()
+        waiters.append(waiter)
+        await waiter
+
+    def nothing_ready(self, seconds: float | None) -> None:
+        """Called by the selector when only time can make something happen: wake who waited for that, or jump."""
+        if self._idle_waiters:
+            _wake(self._idle_waiters)
+        elif seconds is None:
+            raise Stalled(_stalled_message(self))
+        else:
+            self._now += seconds
+            _wake(self._jump_waiters)
+
+    def run_in_executor(
+        self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: *Ts
+    ) -> asyncio.Future[T]:
+        future = super().run_in_executor(executor, func, *args)
+        self.threads += 1
+        future.add_done_callback(self._thread_done)
+        return future
+
+    async def shutdown_default_executor(self, *args: Any) -> None:
+        self.threads += 1
+        try:
+            await super().shutdown_default_executor(*args)
+        finally:
+            self.threads -= 1
+
+    def _thread_done(self, _: asyncio.Future[Any]) -> None:
+        self.threads -= 1
+
+
+class _JumpingSelector(selectors.BaseSelector):
+    """The one place where an event loop waits: instead of waiting, let the loop's time jump."""
+
+    def __init__(self, loop: VirtualLoop, io_patience: float) -> None:
+        self._loop = loop
+        self._real = selectors.DefaultSelector()
+        self._io_patience = io_patience
+        self.own_descriptors = 0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        ready = self._real.select(0)
+        if ready or (timeout is not None and timeout <= 0):
+            return ready
+        if self._loop.threads:
+            return self._real.select(None)
+        if len(self._real.get_map()) > self.own_descriptors:
+            ready = self._real.select(self._io_patience)
+        if not ready:
+            self._loop.nothing_ready(timeout)
+        return ready
+
+    def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
+        return self._real.register(fileobj, events, data)
+
+    def unregister(self, fileobj: Any) -> selectors.SelectorKey:
+        return self._real.unregister(fileobj)
+
+    def modify(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
+        return self._real.modify(fileobj, events, data)
+
+    def close(self) -> None:
+        self._real.close()
+
+    def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
+        return self._real.get_map()
+
+
+def _wake(waiters: list[asyncio.Future[None]]) -> None:
+    for waiter in waiters:
+        if not waiter.done():
+            waiter.set_result(None)
+    waiters.clear()
+
+
+def _stalled_message(loop: asyncio.AbstractEventLoop) -> str:
+    waiting = sorted(f"  {task.get_name()}: {task.get_coro()!r}" for task in asyncio.all_tasks(loop))
+    return "nothing can happen any more: no timer is set and every task waits for another:\n" + "\n".join(waiting)
+
+
+class VirtualClock:
+    """The clock of a `VirtualLoop`, and the ways to let its time pass."""
+
+    def __init__(self, loop: VirtualLoop, start: float = START) -> None:
+        self._loop = loop
+        self._start = start
+
+    def now(self) -> float:
+        return self._start + self._loop.time()
+
+    def monotonic(self) -> float:
+        return self._loop.time()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    async def settle(self) -> None:
+        """Let everything run that can run at this moment; no time passes."""
+        await self._loop.idle()
+
+    async def advance(self, seconds: float) -> None:
+        """Let time pass, and everything run that falls due up to and at its end."""
+        await asyncio.sleep(seconds)
+        await self.settle()
+
+    async def run_until(self, condition: Callable[[], bool], timeout: float = 3600.0) -> None:
+        """Let time pass until `condition` holds. It is looked at whenever nothing can run without time passing.
+
+        Raises TimeoutError when it does not hold after `timeout` virtual seconds.
+        """
+        deadline = self._loop.time() + timeout
+        # The timer makes sure that time has somewhere to jump to.
+        handle = self._loop.call_at(deadline, _nothing)
+        try:
+            await self.settle()
+            while not condition():
+                if self._loop.time() >= deadline:
+                    raise TimeoutError(f"after {timeout:g} virtual seconds the condition still does not hold")
+                await self._loop.jump()
+                await self.settle()
+        finally:
+            handle.cancel()
+
+
+def _nothing() -> None:
+    pass
+
+
+def run_virtual(main: Callable[[VirtualClock], Coroutine[Any, Any, T]], start: float = START) -> T:
+    """Run `main` to its end on virtual time, as `asyncio.run` does on real time."""
+    loop = VirtualLoop()
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        return runner.run(main(VirtualClock(loop, start)))
+
+
+def virtual_time(
+    test: Callable[Concatenate[VirtualClock, P], Coroutine[Any, Any, T]],
+) -> Callable[P, T]:
+    """Make an ordinary function of a coroutine function whose first parameter is the virtual clock it runs on.
+
+    Meant for tests: pytest passes fixtures for the other parameters, by keyword.
+    """
+
+    def on_virtual_time(*args: P.args, **kwargs: P.kwargs) -> T:
+        return run_virtual(lambda clock: test(clock, *args, **kwargs))
+
+    functools.update_wrapper(on_virtual_time, test)
+    # pytest must not see the first parameter: it would look for a fixture of that name.
+    signature = inspect.signature(test)
+    remaining = list(signature.parameters.values())[1:]
+    on_virtual_time.__signature__ = signature.replace(parameters=remaining)  # type: ignore[attr-defined]
+    return on_virtual_time
