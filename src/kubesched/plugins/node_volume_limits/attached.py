@@ -257,7 +257,7 @@ class AttachedVolumes:
         for volume in (*entry.volumes, *others):
             entry.counts[volume.driver] = entry.counts.get(volume.driver, 0) + 1
         entry.sources = resolver.sources
-        if entry.sources:
+        if entry.sources or entry.counts:
             self._remember(row, entry)
 
     def _add_pod(self, row: int, entry: _Row, resolver: Resolver, pod: api.Pod) -> None:

@@ -51,6 +51,9 @@ class Reservation:
         self.provisions: list[api.PersistentVolumeClaim] = []
 
 
+NO_CLAIMS = Reservation(None)
+
+
 class VolumeBinding(Plugin):
     """PreFilter, Filter, PreScore, Score, Reserve and PreBind of claims."""
 
@@ -81,7 +84,7 @@ class VolumeBinding(Plugin):
     def pre_filter(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Status | None:
         uses = claim_uses(pod) if pod.spec.volumes else []
         if not uses:
-            state.write(self.name, Reservation(None))
+            state.write(self.name, NO_CLAIMS)
             return SKIP
         for use in uses:
             if problem := self._problem(pod, use):

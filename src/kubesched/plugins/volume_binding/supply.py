@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -74,6 +75,32 @@ class Sized(NamedTuple):
     name: str
 
 
+class Shape(NamedTuple):
+    """What many volumes have in common, so that a claim asks it once of them all."""
+
+    mode: str
+    attributes_class: str
+    access_modes: frozenset[str]
+    is_available: bool
+    is_going: bool
+
+
+class Filed(NamedTuple):
+    """A volume with what is asked of it again and again."""
+
+    volume: api.PersistentVolume
+    size: int
+    place: NodeSelector
+    shape: Shape
+
+
+class Pool(NamedTuple):
+    """A pool of storage: the largest volume it can provide, and where."""
+
+    limit: int
+    place: NodeSelector
+
+
 class Supply:
     """Volumes by storage class and by the claim they are reserved for; pools of storage by class."""
 
@@ -82,11 +109,11 @@ class Supply:
         self._volumes = volumes
         self._places = places
         self._version = -1
-        self._free: dict[str, list[Sized]] = {}
+        self._free: dict[str, dict[Shape, list[Sized]]] = {}
         self._reserved: dict[tuple[str, str], dict[str, None]] = {}
-        self._filed: dict[str, api.PersistentVolume] = {}
+        self._filed: dict[str, Filed] = {}
         self._pools_version = -1
-        self._pools: dict[str, dict[str, api.CSIStorageCapacity]] = {}
+        self._pools: dict[str, dict[str, Pool]] = {}
         self._pooled: dict[str, str] = {}
 
     # Volumes
@@ -100,11 +127,11 @@ class Supply:
         wanted = _Wanted(claim)
         choice = Choice(size)
         undecided = np.ones(size, dtype=np.bool_)
-        for volume in self._reserved_for(claim):
-            if wanted.fits(volume):
-                used = _used(volume.name, taken, size)
-                mine = undecided & ~used & self._places.mask(volume_place(volume))
-                choice.index[mine] = choice.number(volume.name)
+        for name, filed in self._reserved_for(claim):
+            if wanted.fits(filed):
+                used = _used(name, taken, size)
+                mine = undecided & ~used & self._places.mask(filed.place)
+                choice.index[mine] = choice.number(name)
                 undecided &= used
         if undecided.any():
             choice.prefer(list(self._smallest(wanted, taken, size)), undecided)
@@ -117,26 +144,34 @@ class Supply:
         other claims is enough.
         """
         seen: dict[NodeSelector, int] = {}
-        self._follow_volumes()
-        free = self._free.get(wanted.storage_class, [])
-        for entry in free[bisect_left(free, (wanted.size,)) :]:
-            volume = self._volumes.of(self._filed[entry.name])
-            if volume.spec.claim_ref is not None or not (wanted.fits(volume) and wanted.accepts(volume)):
+        promised = {volume.name for volume in self._volumes.assumed()}
+        for _, name in self._large_enough(wanted):
+            filed = self._filed[name]
+            if name in promised or not wanted.selects(filed.volume):
                 continue
-            place = volume_place(volume)
-            seen[place] = seen.get(place, 0) + 1
-            if seen[place] <= len(taken) + 1:
-                rows = self._places.rows(place)
-                yield volume.name, rows[~_used(volume.name, taken, size)[rows]] if taken else rows
+            number = seen[filed.place] = seen.get(filed.place, 0) + 1
+            if number <= len(taken) + 1:
+                rows = self._places.rows(filed.place)
+                yield name, rows[~_used(name, taken, size)[rows]] if taken else rows
 
-    def _reserved_for(self, claim: api.PersistentVolumeClaim) -> list[api.PersistentVolume]:
+    def _large_enough(self, wanted: _Wanted) -> list[Sized]:
+        """Free volumes of the right class and shape, smallest first."""
+        shapes = self._free.get(wanted.storage_class, {})
+        parts = [free[bisect_left(free, (wanted.size,)) :] for shape, free in shapes.items() if wanted.accepts(shape)]
+        return parts[0] if len(parts) == 1 else sorted(chain.from_iterable(parts))
+
+    def _reserved_for(self, claim: api.PersistentVolumeClaim) -> list[tuple[str, Filed]]:
         """Volumes of the claim's class that name the claim, in the cluster or by an assumption."""
         self._follow_volumes()
         names = set(self._reserved.get((claim.namespace, claim.name), ()))
-        names.update(v.name for v in self._volumes.assumed() if v.name in self._filed)
-        volumes = (self._volumes.of(self._filed[name]) for name in sorted(names))
+        names.update(volume.name for volume in self._volumes.assumed() if is_bound_to(volume, claim))
         storage_class = class_of_claim(claim)
-        return [v for v in volumes if is_bound_to(v, claim) and class_of_volume(v) == storage_class]
+        found = []
+        for name in sorted(names):
+            filed = self._filed[name]
+            if is_bound_to(self._volumes.of(filed.volume), claim) and class_of_volume(filed.volume) == storage_class:
+                found.append((name, filed))
+        return found
 
     def _follow_volumes(self) -> None:
         version = self._cluster.version(api.PersistentVolume)
@@ -154,21 +189,25 @@ class Supply:
         volume = self._volumes.stored(name)
         if volume is None:
             return
-        self._filed[name] = volume
+        filed = self._filed[name] = _filed(volume)
         claim = volume.spec.claim_ref
         if claim is None:
-            insort(self._free.setdefault(class_of_volume(volume), []), _sized(volume))
+            shapes = self._free.setdefault(class_of_volume(volume), {})
+            insort(shapes.setdefault(filed.shape, []), Sized(filed.size, name))
         else:
             self._reserved.setdefault((claim.namespace, claim.name), {})[name] = None
 
     def _unfile(self, name: str) -> None:
-        volume = self._filed.pop(name, None)
-        if volume is None:
+        filed = self._filed.pop(name, None)
+        if filed is None:
             return
-        claim = volume.spec.claim_ref
+        claim = filed.volume.spec.claim_ref
         if claim is None:
-            free = self._free[class_of_volume(volume)]
-            del free[bisect_left(free, _sized(volume))]
+            shapes = self._free[class_of_volume(filed.volume)]
+            free = shapes[filed.shape]
+            del free[bisect_left(free, (filed.size, name))]
+            if not free:
+                del shapes[filed.shape]
         else:
             key = (claim.namespace, claim.name)
             del self._reserved[key][name]
@@ -186,11 +225,8 @@ class Supply:
         self._follow_pools()
         pools = self._pools.get(storage_class.name, {})
         choice = Choice(size)
-        options = [
-            (key, self._places.rows(pool_place(pool)))
-            for key, pool in pools.items()
-            if (limit := largest_volume(pool)) is not None and limit >= value(request)
-        ]
+        wanted = value(request)
+        options = [(key, self._places.rows(pool.place)) for key, pool in pools.items() if pool.limit >= wanted]
         choice.prefer(options, np.ones(size, dtype=np.bool_))
         return choice
 
@@ -204,10 +240,11 @@ class Supply:
         self._pools_version = version
         for key in dict.fromkeys(changed):
             self._pools.get(self._pooled.pop(key, ""), {}).pop(key, None)
-            pool = self._cluster.get(api.CSIStorageCapacity, key)
-            if pool is not None:
-                self._pooled[key] = pool.storage_class_name
-                self._pools.setdefault(pool.storage_class_name, {})[key] = pool
+            capacity = self._cluster.get(api.CSIStorageCapacity, key)
+            limit = None if capacity is None else largest_volume(capacity)
+            if capacity is not None and limit is not None:
+                self._pooled[key] = capacity.storage_class_name
+                self._pools.setdefault(capacity.storage_class_name, {})[key] = Pool(limit, pool_place(capacity))
 
 
 class _Wanted:
@@ -218,27 +255,24 @@ class _Wanted:
         self.size = nanos(spec.resources.requests.get(STORAGE, 0))
         self.storage_class = class_of_claim(claim)
         self._mode = spec.volume_mode or FILESYSTEM
-        self._attributes = spec.volume_attributes_class_name or ""
+        self._attributes_class = spec.volume_attributes_class_name or ""
         self._access_modes = frozenset(spec.access_modes)
         self._selector = _claim_selector(claim)
 
-    def fits(self, volume: api.PersistentVolume) -> bool:
-        """What also a volume reserved for the claim must meet."""
-        spec = volume.spec
-        return (
-            nanos(spec.capacity.get(STORAGE, 0)) >= self.size
-            and (spec.volume_mode or FILESYSTEM) == self._mode
-            and (spec.volume_attributes_class_name or "") == self._attributes
-            and volume.metadata.deletion_timestamp is None
-        )
+    def fits(self, filed: Filed) -> bool:
+        """What even a volume reserved for the claim must meet."""
+        return filed.size >= self.size and self._suits(filed.shape)
 
-    def accepts(self, volume: api.PersistentVolume) -> bool:
-        """What a free volume must meet beside."""
-        return (
-            volume.status.phase == AVAILABLE
-            and self._selector.matches(volume.labels)
-            and self._access_modes.issubset(volume.spec.access_modes)
-        )
+    def accepts(self, shape: Shape) -> bool:
+        """What a free volume must meet, beside its size and labels."""
+        return self._suits(shape) and shape.is_available and self._access_modes <= shape.access_modes
+
+    def selects(self, volume: api.PersistentVolume) -> bool:
+        """Whether the claim is content with a volume's labels."""
+        return self._selector is EVERYTHING or self._selector.matches(volume.labels)
+
+    def _suits(self, shape: Shape) -> bool:
+        return (shape.mode, shape.attributes_class, shape.is_going) == (self._mode, self._attributes_class, False)
 
 
 def _claim_selector(claim: api.PersistentVolumeClaim) -> Selector:
@@ -264,8 +298,16 @@ def largest_volume(pool: api.CSIStorageCapacity) -> int | None:
     return None if limit is None else value(limit)
 
 
-def _sized(volume: api.PersistentVolume) -> Sized:
-    return Sized(nanos(volume.spec.capacity.get(STORAGE, 0)), volume.name)
+def _filed(volume: api.PersistentVolume) -> Filed:
+    spec = volume.spec
+    shape = Shape(
+        spec.volume_mode or FILESYSTEM,
+        spec.volume_attributes_class_name or "",
+        frozenset(spec.access_modes),
+        volume.status.phase == AVAILABLE,
+        volume.metadata.deletion_timestamp is not None,
+    )
+    return Filed(volume, nanos(spec.capacity.get(STORAGE, 0)), volume_place(volume), shape)
 
 
 def _used(name: str, taken: Sequence[Choice], size: int) -> Mask:
