@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol, TypeVar
 
+import msgspec
+
 from kubesched.api import objects as api
 
 O = TypeVar("O", bound=api.Object)  # noqa: E741  # the one-letter name for "some kind of object"
@@ -20,12 +22,17 @@ JSON = dict[str, Any]
 
 
 class ApiError(Exception):
-    """The API server's refusal: an HTTP code, Kubernetes' reason for it and the message."""
+    """The API server's refusal: an HTTP code, Kubernetes' reason for it and the message.
 
-    def __init__(self, code: int, reason: str, message: str) -> None:
+    `retry_after` are the seconds after which the server asked to be tried again, if it did.
+    """
+
+    def __init__(self, code: int, reason: str, message: str, retry_after: float | None = None) -> None:
         super().__init__(message)
         self.code = code
         self.reason = reason
+        self.message = message
+        self.retry_after = retry_after
 
 
 class Change(Enum):
@@ -38,20 +45,32 @@ class Change(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class WatchEvent:
-    """One step in the history of a kind. A bookmark carries only the version reached."""
+class Malformed:
+    """An object that exists but could not be read; `key` is empty if not even its name could."""
+
+    key: str
+    problem: str
+
+
+class WatchEvent(msgspec.Struct, frozen=True, gc=False):
+    """One step in the history of a kind. A bookmark carries only the version reached, and so does a malformed object.
+
+    A Struct rather than a dataclass because a busy cluster makes thousands of them a second.
+    """
 
     change: Change
     object: api.Object | None
     resource_version: str
+    malformed: Malformed | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The objects of a kind as of a version to watch from."""
+    """The objects of a kind as of a version to watch from, and those among them that could not be read."""
 
     items: Sequence[api.Object]
     resource_version: str
+    malformed: Sequence[Malformed] = ()
 
 
 class Client(Protocol):

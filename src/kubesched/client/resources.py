@@ -1,0 +1,71 @@
+"""Where the API server keeps each kind: its path, and whether it has namespaces."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from kubesched.api import objects as api
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A kind as it appears in a path and in messages."""
+
+    group_version: str
+    plural: str
+    namespaced: bool = True
+
+    @property
+    def group(self) -> str:
+        return self.group_version.rpartition("/")[0]
+
+    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """The path of one object, of all in a namespace, or of all there are."""
+        root = "apis" if self.group else "api"
+        scope = ("namespaces", quote(namespace, safe="")) if namespace else ()
+        parts = (root, self.group_version, *scope, self.plural, quote(name, safe=""), subresource)
+        return "/" + "/".join(part for part in parts if part)
+
+    def __str__(self) -> str:
+        """As the API server names it in its messages: ``pods``, ``storageclasses.storage.k8s.io``."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+
+EVENTS = Resource("events.k8s.io/v1", "events")
+LEASES = Resource("coordination.k8s.io/v1", "leases")
+
+_PLURALS: dict[type[api.Object], tuple[str, bool]] = {
+    api.Pod: ("pods", True),
+    api.Node: ("nodes", False),
+    api.Namespace: ("namespaces", False),
+    api.Service: ("services", True),
+    api.ReplicationController: ("replicationcontrollers", True),
+    api.ReplicaSet: ("replicasets", True),
+    api.StatefulSet: ("statefulsets", True),
+    api.PersistentVolumeClaim: ("persistentvolumeclaims", True),
+    api.PersistentVolume: ("persistentvolumes", False),
+    api.StorageClass: ("storageclasses", False),
+    api.CSINode: ("csinodes", False),
+    api.CSIDriver: ("csidrivers", False),
+    api.CSIStorageCapacity: ("csistoragecapacities", True),
+    api.VolumeAttachment: ("volumeattachments", False),
+    api.PodDisruptionBudget: ("poddisruptionbudgets", True),
+    api.PriorityClass: ("priorityclasses", False),
+}
+
+RESOURCES = {kind: Resource(kind.api_version, *row) for kind, row in _PLURALS.items()}
+
+
+def resource_of(kind: type[api.Object]) -> Resource:
+    """Where a kind lives; a kind made outside this project declares it as a class variable `resource`."""
+    found = RESOURCES.get(kind) or getattr(kind, "resource", None)
+    if not isinstance(found, Resource):
+        raise TypeError(f"{kind.__name__} has no path at the API server; give it a class variable `resource: Resource`")
+    return found
+
+
+POD_FIELD_SELECTOR = "status.phase!=Succeeded,status.phase!=Failed"
+"""Pods that have ended hold nothing on their node: as upstream, they are not even asked for."""
+
+FIELD_SELECTORS: dict[type[api.Object], str] = {api.Pod: POD_FIELD_SELECTOR}

@@ -1,0 +1,353 @@
+"""The in-process API: it refuses what an API server refuses, shows every change to a watch, and fails when told to."""
+
+import asyncio
+import math
+import time
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+
+from kubesched.api import objects as api
+from kubesched.client.clock import VirtualClock, virtual_time
+from kubesched.client.fake import InProcessApi
+from kubesched.client.protocol import ApiError, Change, Client, WatchEvent
+
+
+def pod(name: str, **spec: Any) -> api.Pod:
+    return api.Pod(metadata=api.ObjectMeta(name=name, namespace="default"), spec=api.PodSpec(**spec))
+
+
+def node(name: str) -> api.Node:
+    return api.Node(metadata=api.ObjectMeta(name=name))
+
+
+async def take(cluster: Client, kind: type[api.Object], version: str, count: int) -> list[WatchEvent]:
+    """The next events of a watch."""
+    found: list[WatchEvent] = []
+    async for event in cluster.watch(kind, version):
+        found.append(event)
+        if len(found) == count:
+            break
+    return found
+
+
+def seen(events: list[WatchEvent]) -> list[tuple[Change, str]]:
+    return [(event.change, event.object.name if event.object else "") for event in events]
+
+
+async def refusal(call: Any) -> ApiError:
+    with pytest.raises(ApiError) as caught:
+        await call
+    return caught.value
+
+
+def test_it_is_a_client() -> None:
+    """The in-process API has every call of the protocol."""
+    cluster: Client = InProcessApi()
+    assert cluster is not None
+
+
+async def test_a_list_gives_the_version_to_watch_from() -> None:
+    """A watch from a list's version shows exactly what came after the list."""
+    cluster = InProcessApi()
+    cluster.create(node("b"))
+    cluster.create(node("a"))
+    listing = await cluster.list(api.Node)
+    assert [item.name for item in listing.items] == ["a", "b"]
+    cluster.create(node("c"))
+    cluster.delete(node("a"))
+    events = await take(cluster, api.Node, listing.resource_version, 2)
+    assert seen(events) == [(Change.ADDED, "c"), (Change.DELETED, "a")]
+    assert [int(event.resource_version) for event in events] == [3, 4]
+
+
+async def test_a_new_object_gets_identity_and_version() -> None:
+    """UID, version and a pod's phase are set as the API server sets them."""
+    cluster = InProcessApi()
+    first, second = cluster.create(pod("a")), cluster.create(pod("b"))
+    assert first.uid
+    assert first.uid != second.uid
+    assert first.status.phase == "Pending"
+    assert first.metadata.resource_version == "1"
+
+
+async def test_an_open_watch_wakes_up() -> None:
+    """A watch that has nothing to tell waits for the next change."""
+    cluster = InProcessApi()
+    waiting = asyncio.create_task(take(cluster, api.Pod, "", 1))
+    await asyncio.sleep(0)
+    cluster.create(pod("a"))
+    assert seen(await waiting) == [(Change.ADDED, "a")]
+
+
+async def test_bind_sets_node_and_condition() -> None:
+    """A binding sets nodeName and PodScheduled, clears the nomination and is seen by a watch as one update."""
+    cluster = InProcessApi()
+    created = cluster.create(pod("a"))
+    await cluster.patch_pod_status(created, {"status": {"nominatedNodeName": "n2"}})
+    await cluster.bind(created, "n1")
+    bound = cluster.get(api.Pod, "default/a")
+    assert bound is not None
+    assert bound.spec.node_name == "n1"
+    assert bound.status.nominated_node_name == ""
+    assert [(c.type, c.status) for c in bound.status.conditions] == [("PodScheduled", "True")]
+    assert cluster.bindings == (("default/a", created.uid, "n1"),)
+    assert (await take(cluster, api.Pod, "2", 1))[0].object == bound
+
+
+async def test_bind_refuses_as_the_api_server_does() -> None:
+    """Bound already, gated, ending, replaced by another of its name, or gone: each refusal has upstream's words."""
+    cluster = InProcessApi()
+    created = cluster.create(pod("a"))
+    await cluster.bind(created, "n1")
+    again = await refusal(cluster.bind(created, "n2"))
+    assert (again.code, again.reason) == (409, "Conflict")
+    assert str(again) == ('Operation cannot be fulfilled on pods/binding "a": pod a is already assigned to node "n1"')
+    gated = cluster.create(pod("g", scheduling_gates=(api.PodSchedulingGate("wait"),)))
+    assert "non-empty .spec.schedulingGates" in str(await refusal(cluster.bind(gated, "n1")))
+    cluster.delete(created)
+    other = cluster.create(pod("a"))
+    assert "UID in precondition" in str(await refusal(cluster.bind(created, "n1")))
+    cluster.store.mark_for_deletion(other)
+    assert "being deleted" in str(await refusal(cluster.bind(other, "n1")))
+    cluster.delete(other)
+    gone = await refusal(cluster.bind(other, "n1"))
+    assert (gone.code, str(gone)) == (404, 'pods "a" not found')
+
+
+async def test_unknown_fields_survive_patches() -> None:
+    """What was given as JSON keeps the fields that scheduling does not read, through status patch and bind."""
+    cluster = InProcessApi()
+    body = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "a", "namespace": "default", "finalizers": ["example.com/x"]},
+        "spec": {"containers": [{"name": "c", "command": ["sleep", "1"]}]},
+    }
+    created: api.Pod = cluster.create(body)
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "observedGeneration": 3}
+    await cluster.patch_pod_status(created, {"status": {"conditions": [condition]}})
+    assert cluster.store.raw(api.Pod, "default/a")["status"]["conditions"] == [condition]
+    await cluster.bind(created, "n1")
+    raw = cluster.store.raw(api.Pod, "default/a")
+    assert raw["metadata"]["finalizers"] == ["example.com/x"]
+    assert raw["spec"] == {"containers": [{"name": "c", "command": ["sleep", "1"]}], "nodeName": "n1"}
+    assert [(c["type"], c["status"]) for c in raw["status"]["conditions"]] == [("PodScheduled", "True")]
+    assert api.decode(raw) == cluster.get(api.Pod, "default/a")
+
+
+async def test_status_patches_merge_conditions_by_type() -> None:
+    """A strategic merge patch replaces the condition of its type and leaves the others, and cannot touch the spec."""
+    cluster = InProcessApi()
+    created = cluster.create(pod("a"))
+    for name, status in (("Ready", "False"), ("PodScheduled", "False"), ("PodScheduled", "True")):
+        patch = {"status": {"conditions": [{"type": name, "status": status}]}, "spec": {"nodeName": "n9"}}
+        await cluster.patch_pod_status(created, patch)
+    found = cluster.get(api.Pod, "default/a")
+    assert found is not None
+    assert [(c.type, c.status) for c in found.status.conditions] == [("Ready", "False"), ("PodScheduled", "True")]
+    assert found.spec.node_name == ""
+
+
+async def test_a_status_patch_with_another_uid_is_a_conflict() -> None:
+    """A patch that names a UID is meant for that pod alone."""
+    cluster = InProcessApi()
+    created = cluster.create(pod("a"))
+    error = await refusal(cluster.patch_pod_status(created, {"metadata": {"uid": "other"}, "status": {}}))
+    assert error.code == 409
+
+
+async def test_an_ended_pod_is_deleted_to_a_watch() -> None:
+    """The field selector hides ended pods: a list lacks them, a watch sees a deletion in the last visible state."""
+    cluster = InProcessApi()
+    created = cluster.create(pod("a"))
+    await cluster.patch_pod_status(created, {"status": {"phase": "Succeeded"}})
+    (event,) = await take(cluster, api.Pod, "1", 1)
+    assert event.change is Change.DELETED
+    assert isinstance(event.object, api.Pod)
+    assert event.object.status.phase == "Pending"
+    assert event.resource_version == event.object.metadata.resource_version == "2"
+    assert (await cluster.list(api.Pod)).items == []
+
+
+async def test_history_is_forgotten() -> None:
+    """A watch from before the kept history is refused with 410, at its start and while it lags behind."""
+    cluster = InProcessApi()
+    for name in "abc":
+        cluster.create(node(name))
+    async with aclosing(cluster.watch(api.Node, "0")) as lagging:
+        await anext(lagging)
+        cluster.forget_history()
+        with pytest.raises(ApiError) as late:
+            await anext(lagging)
+    assert late.value.code == 410
+    assert (await refusal(take(cluster, api.Node, "1", 1))).reason == "Expired"
+    cluster.create(node("d"))
+    assert seen(await take(cluster, api.Node, "3", 1)) == [(Change.ADDED, "d")]
+
+
+async def test_watches_are_cut_and_bookmarked() -> None:
+    """A bookmark tells the version reached; a cut ends the stream, with an error if one is given."""
+    cluster = InProcessApi()
+    cluster.create(pod("a"))
+
+    async def everything() -> list[WatchEvent]:
+        return [event async for event in cluster.watch(api.Node, "0")]
+
+    watching = asyncio.create_task(everything())
+    await asyncio.sleep(0)
+    cluster.store.shelf(api.Node)
+    cluster.bookmark()
+    cluster.cut_watches()
+    await watching
+    broken = asyncio.create_task(everything())
+    await asyncio.sleep(0)
+    cluster.bookmark(api.Node)
+    await asyncio.sleep(0)
+    cluster.cut_watches(error=ConnectionResetError("gone"))
+    with pytest.raises(ConnectionResetError):
+        await broken
+
+
+async def test_leases_are_optimistic() -> None:
+    """A lease is created once, and updated only by who has seen its latest version."""
+    cluster = InProcessApi()
+    body = {"metadata": {"name": "l"}, "spec": {"holderIdentity": "a"}}
+    assert (await refusal(cluster.get_lease("kube-system", "l"))).code == 404
+    first = await cluster.create_lease("kube-system", body)
+    assert (await refusal(cluster.create_lease("kube-system", body))).reason == "AlreadyExists"
+    first["spec"]["holderIdentity"] = "b"
+    await cluster.update_lease("kube-system", "l", first)
+    assert (await refusal(cluster.update_lease("kube-system", "l", first))).reason == "Conflict"
+    assert (await refusal(cluster.update_lease("kube-system", "l", body))).code == 422
+    assert (await cluster.get_lease("kube-system", "l"))["spec"]["holderIdentity"] == "b"
+
+
+async def test_events_are_kept_in_order() -> None:
+    """Events are created once and patched into series."""
+    cluster = InProcessApi()
+    await cluster.create_event("default", {"metadata": {"name": "e"}, "reason": "Scheduled"})
+    await cluster.patch_event("default", "e", {"series": {"count": 2}})
+    assert [(e["reason"], e["series"]["count"]) for e in cluster.events] == [("Scheduled", 2)]
+    assert (await refusal(cluster.patch_event("default", "f", {}))).code == 404
+
+
+async def test_volumes_and_claims_are_patched() -> None:
+    """A merge patch reaches claims and volumes; one with a stale version is a conflict."""
+    cluster = InProcessApi()
+    cluster.create(api.PersistentVolumeClaim(metadata=api.ObjectMeta(name="c", namespace="default")))
+    cluster.create(api.PersistentVolume(metadata=api.ObjectMeta(name="v")))
+    await cluster.patch_claim("default", "c", {"metadata": {"annotations": {"a": "b"}}, "spec": {"volumeName": "v"}})
+    await cluster.patch_volume("v", {"spec": {"claimRef": {"namespace": "default", "name": "c"}}})
+    claim, volume = cluster.get(api.PersistentVolumeClaim, "default/c"), cluster.get(api.PersistentVolume, "v")
+    assert claim is not None
+    assert volume is not None
+    assert (claim.spec.volume_name, claim.annotations) == ("v", {"a": "b"})
+    assert volume.spec.claim_ref is not None
+    assert (await refusal(cluster.patch_volume("v", {"metadata": {"resourceVersion": "1"}}))).code == 409
+
+
+@virtual_time
+async def test_pods_end_gracefully_when_told_to(clock: VirtualClock) -> None:
+    """A pod on a node first gets its deletionTimestamp and is gone later; one without a node goes at once."""
+    cluster = InProcessApi(clock)
+    cluster.deletion_takes = 30
+    running, waiting = cluster.create(pod("r", node_name="n1")), cluster.create(pod("w"))
+    await cluster.delete_pod(waiting)
+    await cluster.delete_pod(running)
+    await cluster.delete_pod(running)
+    assert [p.name for p in cluster.objects(api.Pod)] == ["r"]
+    assert cluster.objects(api.Pod)[0].metadata.deletion_timestamp == "2026-01-01T00:00:00Z"
+    await clock.advance(30)
+    assert cluster.objects(api.Pod) == ()
+    cluster.deletion_takes = math.inf
+    stays = cluster.create(pod("s", node_name="n1"))
+    await cluster.delete_pod(stays)
+    await clock.advance(3600)
+    assert cluster.objects(api.Pod) != ()
+    cluster.finish_deletion(stays)
+    assert cluster.objects(api.Pod) == ()
+
+
+async def test_calls_fail_a_number_of_times() -> None:
+    """A failure strikes as often as told and the call works again after."""
+    cluster = InProcessApi()
+    created = cluster.create(pod("a"))
+    cluster.fail("bind", ApiError(500, "InternalError", "no"), times=2)
+    for _ in range(2):
+        assert (await refusal(cluster.bind(created, "n1"))).code == 500
+    await cluster.bind(created, "n1")
+    assert cluster.calls["bind"] == 3
+
+
+async def test_an_answer_is_lost() -> None:
+    """The call has its effect and fails all the same, as when a connection breaks at the wrong moment."""
+    cluster = InProcessApi()
+    created = cluster.create(pod("a"))
+    cluster.fail("bind", TimeoutError, answer_lost=True)
+    with pytest.raises(TimeoutError):
+        await cluster.bind(created, "n1")
+    assert cluster.bindings == (("default/a", created.uid, "n1"),)
+
+
+async def test_half_of_all_calls_fail() -> None:
+    """With a probability about that share fails, the same for the same seed, until healed."""
+
+    async def failures(seed: int) -> list[int]:
+        cluster = InProcessApi(seed=seed)
+        cluster.fail("*", probability=0.5)
+        failed = []
+        for number in range(400):
+            try:
+                await cluster.list(api.Node)
+            except ApiError:
+                failed.append(number)
+        cluster.heal()
+        await cluster.list(api.Node)
+        return failed
+
+    assert 150 < len(await failures(1)) < 250
+    assert await failures(1) == await failures(1)
+
+
+@virtual_time
+async def test_calls_take_time_and_hang(clock: VirtualClock) -> None:
+    """A delay passes on the virtual clock; a paused call hangs until it is resumed."""
+    cluster = InProcessApi(clock)
+    cluster.delay("list", 2.5)
+    await cluster.list(api.Node)
+    assert clock.monotonic() == 2.5
+    cluster.pause()
+    hanging = asyncio.create_task(cluster.list(api.Node))
+    await clock.advance(60)
+    assert not hanging.done()
+    cluster.resume()
+    await hanging
+    assert clock.monotonic() == 62.5
+
+
+async def test_two_clients_share_a_cluster() -> None:
+    """Clients on one store see the same objects and fail on their own."""
+    one = InProcessApi()
+    two = InProcessApi(store=one.store)
+    one.fail("list")
+    one.create(node("a"))
+    assert len((await two.list(api.Node)).items) == 1
+    await refusal(one.list(api.Node))
+
+
+def test_an_unknown_call_is_refused() -> None:
+    """A misspelt call in a test is told so instead of never striking."""
+    with pytest.raises(ValueError, match="'bnid' is no call"):
+        InProcessApi().fail("bnid")
+
+
+async def test_binding_is_fast() -> None:
+    """Ten thousand binds take well under a second, or the benchmark of the loop would measure this class."""
+    cluster = InProcessApi()
+    pods = [cluster.create(pod(f"p{number}")) for number in range(10_000)]
+    began = time.perf_counter()
+    for one in pods:
+        await cluster.bind(one, "n1")
+    assert time.perf_counter() - began < 1.0
