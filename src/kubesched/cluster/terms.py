@@ -94,9 +94,10 @@ def _aggregate(errors: list[str]) -> str | None:
 
 def _compile(namespace: str, term: api.PodAffinityTerm) -> AffinityTerm:
     own = not term.namespaces and term.namespace_selector is None
+    selector = label_selector(term.label_selector)  # first: of two bad selectors upstream reports this one
     return AffinityTerm(
         namespaces=frozenset((namespace,)) if own else frozenset(term.namespaces),
         namespace_selector=label_selector(term.namespace_selector),
-        selector=label_selector(term.label_selector),
+        selector=selector,
         topology_key=term.topology_key,
     )

@@ -178,7 +178,7 @@ class Engine:
         if len(self.cluster.nominations):
             mask = self._with_nominated(pod, state, mask, rejections)
         self._refuse_errors(rejections, entries)
-        if self._percentage or self._lifted:
+        if self._percentage or self._lifted or not self.framework.scores:
             mask = self._sample(mask)
         return Feasible(mask, rejections, kept, looked_at)
 
@@ -258,6 +258,8 @@ class Engine:
         return sampled
 
     def _wanted(self, nodes: int) -> int:
+        if not self.framework.scores:
+            return 1  # nobody will tell feasible nodes apart
         if nodes < MIN_FEASIBLE_NODES:
             return nodes
         percentage = self._percentage or max(50 - nodes // 125, MIN_FEASIBLE_PERCENTAGE)
@@ -277,6 +279,7 @@ class Engine:
         nodes = Nodes(self.cluster.nodes, mask=found.mask)
         if not framework.scores:
             return np.flatnonzero(found.mask)
+        kept.score(pod)
         skipped = {
             plugin.name for plugin in self._cluster_pre_scores if not framework.ask_pre_score(plugin, state, pod, nodes)
         }

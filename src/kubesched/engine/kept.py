@@ -60,6 +60,7 @@ class Kept:
         self.ranked: Ints = np.zeros(0, dtype=np.int64)
         """The same, with -1 where the mask is false: its maximum is the best node when nothing else scores."""
         self._static: Ints = self.base
+        self._scored = False
         self._moving_filters: list[KeptFilter] = []
         self._moving_scores: list[KeptScore] = []
 
@@ -96,9 +97,16 @@ class Kept:
         self.mask = table.valid[: table.size].copy()
         for kept in self.filters:
             self.mask &= kept.codes == 0
-        self._rebuild_scores(pod, nodes, state)
         self._moving_filters = [f for f in self.filters if f.plugin.reads is Reads.PODS]
+        self._moving_scores = []
+        self._scored = False
         self._node_version = table.node_version
+
+    def score(self, pod: api.Pod) -> None:
+        """Ask for scores, the first time that they matter: a pod with one feasible node needs none."""
+        if not self._scored:
+            self._rebuild_scores(pod, Nodes(self._table), self.state)
+            self._scored = True
 
     def _rebuild_scores(self, pod: api.Pod, nodes: Nodes, state: CycleState) -> None:
         framework, table = self._framework, self._table
@@ -132,14 +140,16 @@ class Kept:
             kept.codes[row] = 0 if verdicts is None else verdicts.codes[0]
             if verdicts is not None:
                 kept.status_of = verdicts.status_of
+        passes = bool(self._table.valid[row]) and all(not kept.codes[row] for kept in self.filters)
+        self.mask[row] = passes
+        if not self._scored:
+            return
         total = self._static[row]
         for scored in self._moving_scores:
             raw = scored.plugin.score_all(self.state, pod, nodes)[0]  # type: ignore[index]  # an array, or not moving
             scored.raw[row] = raw  # type: ignore[index]
             total += raw * scored.plugin.weight
         self.base[row] = total
-        passes = bool(self._table.valid[row]) and all(not kept.codes[row] for kept in self.filters)
-        self.mask[row] = passes
         self.ranked[row] = total if passes else -1
 
     def _update_rows(self, pod: api.Pod, rows: Ints) -> None:
@@ -149,14 +159,16 @@ class Kept:
             kept.codes[rows] = 0 if verdicts is None else verdicts.codes
             if verdicts is not None:
                 kept.status_of = verdicts.status_of
+        passes = self._table.valid[rows].copy()
+        for kept in self.filters:
+            passes &= kept.codes[rows] == 0
+        self.mask[rows] = passes
+        if not self._scored:
+            return
         total = self._static[rows]
         for scored in self._moving_scores:
             raw = scored.plugin.score_all(self.state, pod, nodes)
             scored.raw[rows] = raw  # type: ignore[index]  # an array, or it would not be moving
             total = total + raw * scored.plugin.weight
         self.base[rows] = total
-        passes = self._table.valid[rows].copy()
-        for kept in self.filters:
-            passes &= kept.codes[rows] == 0
-        self.mask[rows] = passes
         self.ranked[rows] = np.where(passes, total, -1)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, IntFlag
+from functools import cache
+from typing import Final
 
 from kubesched.api import objects as api
 
@@ -24,11 +26,18 @@ class Resource(Enum):
     CSI_STORAGE_CAPACITY = "storage.k8s.io/CSIStorageCapacity"
     STORAGE_CLASS = "storage.k8s.io/StorageClass"
     VOLUME_ATTACHMENT = "storage.k8s.io/VolumeAttachment"
+    RESOURCE_CLAIM = "resource.k8s.io/ResourceClaim"
+    RESOURCE_SLICE = "resource.k8s.io/ResourceSlice"
+    DEVICE_CLASS = "resource.k8s.io/DeviceClass"
     WILDCARD = "*"
 
 
 class Action(IntFlag):
-    """What happened to the object; several may be combined."""
+    """What happened to the object; several may be combined.
+
+    An update that is none of the precise kinds happens as `UPDATE`, and only a registration of all of `UPDATE` covers
+    it.
+    """
 
     ADD = 1
     DELETE = 2
@@ -43,7 +52,6 @@ class Action(IntFlag):
     UPDATE_POD_TOLERATION = 1024
     UPDATE_POD_SCHEDULING_GATES_ELIMINATED = 2048
     UPDATE_POD_GENERATED_RESOURCE_CLAIM = 4096
-    UPDATE_OTHER = 8192
     UPDATE = (
         UPDATE_NODE_ALLOCATABLE
         | UPDATE_NODE_LABEL
@@ -56,7 +64,6 @@ class Action(IntFlag):
         | UPDATE_POD_TOLERATION
         | UPDATE_POD_SCHEDULING_GATES_ELIMINATED
         | UPDATE_POD_GENERATED_RESOURCE_CLAIM
-        | UPDATE_OTHER
     )
     ALL = ADD | DELETE | UPDATE
 
@@ -78,15 +85,53 @@ class ClusterEvent:
 
     resource: Resource
     action: Action
+    custom_label: str = ""
+    """What logs and metrics call the event, where that is not the kind and the action."""
+
+    @property
+    def label(self) -> str:
+        """The event as logs and metrics have it, in upstream's words."""
+        return self.custom_label or _label(self.resource, self.action)
+
+    @property
+    def is_wildcard(self) -> bool:
+        """Whether this stands for anything that could happen."""
+        return self.resource is Resource.WILDCARD and self.action == Action.ALL
 
     def matches(self, happened: ClusterEvent) -> bool:
-        """Whether this registration covers an event that happened."""
-        if self.resource is Resource.WILDCARD:
+        """Whether this registration covers an event that happened.
+
+        All of the event has to be covered: an update of no precise kind is of no use to one who asked for labels.
+        """
+        if self.is_wildcard:
             return True
-        same = self.resource is happened.resource or (
+        same = self.resource in (Resource.WILDCARD, happened.resource) or (
             self.resource is Resource.POD and happened.resource in (Resource.ASSIGNED_POD, Resource.UNSCHEDULED_POD)
         )
-        return same and bool(self.action & happened.action)
+        return same and self.action & happened.action == happened.action
+
+
+@cache
+def _label(resource: Resource, action: Action) -> str:
+    words = (action.name or "").split("_")
+    return resource.value + "".join(word.capitalize() for word in words)
+
+
+ASSIGNED_POD_ADD: Final = ClusterEvent(Resource.ASSIGNED_POD, Action.ADD)
+ASSIGNED_POD_UPDATE: Final = ClusterEvent(Resource.ASSIGNED_POD, Action.UPDATE)
+ASSIGNED_POD_DELETE: Final = ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE)
+UNSCHEDULED_POD_ADD: Final = ClusterEvent(Resource.UNSCHEDULED_POD, Action.ADD)
+UNSCHEDULED_POD_UPDATE: Final = ClusterEvent(Resource.UNSCHEDULED_POD, Action.UPDATE)
+UNSCHEDULED_POD_DELETE: Final = ClusterEvent(Resource.UNSCHEDULED_POD, Action.DELETE)
+NODE_ADD: Final = ClusterEvent(Resource.NODE, Action.ADD)
+NODE_DELETE: Final = ClusterEvent(Resource.NODE, Action.DELETE)
+UNSCHEDULABLE_TIMEOUT: Final = ClusterEvent(Resource.WILDCARD, Action.ALL, "UnschedulableTimeout")
+FORCE_ACTIVATE: Final = ClusterEvent(Resource.WILDCARD, Action.ALL, "ForceActivate")
+
+SCHEDULE_ATTEMPT_FAILURE: Final = "ScheduleAttemptFailure"
+"""Not an event of the cluster, like the next two, but a reason why a pod changes queues all the same."""
+BACKOFF_COMPLETE: Final = "BackoffComplete"
+POP_FROM_BACKOFF: Final = "PopFromBackoffQ"
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,6 +107,8 @@ class Plugin:
     args_type: ClassVar[type | None] = None
     """The struct that `pluginConfig` is decoded into; None for a plugin without arguments."""
     reads: ClassVar[Reads] = Reads.CLUSTER
+    relies_on: ClassVar[frozenset[str]] = frozenset()
+    """Points ("preFilter", "preScore") without which Filter or Score cannot answer; a profile may switch them off."""
 
     def __init__(self, args: Any, handle: Handle) -> None:
         self.args = args

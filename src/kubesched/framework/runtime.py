@@ -23,6 +23,7 @@ from kubesched.framework.plugin import (
     Verdicts,
     lift_filter,
     lift_score,
+    reject,
 )
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import Code, Status, error, unresolvable
@@ -94,12 +95,30 @@ class Framework:
         self.weights = weights
         self.pre_enqueue: Sequence[Any] = points.get("preEnqueue", ())
         self.pre_filter: Sequence[Any] = points.get("preFilter", ())
-        self.filters = [FilterPlugin(plugin) for plugin in points.get("filter", ())]
+        self.filters = [self._at_filter(plugin) for plugin in points.get("filter", ())]
         self.post_filter: Sequence[Any] = points.get("postFilter", ())
         self.pre_score: Sequence[Any] = points.get("preScore", ())
-        self.scores = [ScorePlugin(plugin, weights[plugin.name]) for plugin in points.get("score", ())]
+        self.scores = [self._at_score(plugin) for plugin in points.get("score", ())]
         self.reserve: Sequence[Any] = points.get("reserve", ())
         self._extended = [p for p in self.pre_filter if hasattr(p, "add_pod")]
+
+    def _at_filter(self, plugin: Plugin) -> FilterPlugin:
+        placed = FilterPlugin(plugin)
+        if "preFilter" in plugin.relies_on and plugin not in self.pre_filter:
+            missing = error(f'reading "PreFilter{plugin.name}" from cycleState: not found')
+            placed.filter_all = lambda state, pod, nodes: reject(np.ones(len(nodes), dtype=np.bool_), missing)
+        return placed
+
+    def _at_score(self, plugin: Plugin) -> ScorePlugin:
+        placed = ScorePlugin(plugin, self.weights[plugin.name])
+        if "preScore" in plugin.relies_on and plugin not in self.pre_score:
+            message = f'plugin "{plugin.name}" failed with: reading "PreScore{plugin.name}" from cycleState: not found'
+
+            def refuse(state: CycleState, pod: api.Pod, nodes: Nodes) -> Ints:
+                raise PluginError(plugin.name, "Score", f"running Score plugins: {message}")
+
+            placed.score_all = refuse
+        return placed
 
     def run_pre_enqueue(self, pod: api.Pod) -> Status | None:
         """Whether the pod may enter the active queue; the first plugin that objects speaks."""

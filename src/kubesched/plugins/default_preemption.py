@@ -23,12 +23,13 @@ from kubesched.cluster.table import Ints
 from kubesched.config.args import DefaultPreemptionArgs
 from kubesched.framework.diagnosis import Diagnosis
 from kubesched.framework.events import Action, EventHint, Hint, Resource, on
-from kubesched.framework.plugin import Plugin, PostFilterResult
+from kubesched.framework.plugin import Handle, Plugin, PostFilterResult
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import Code, Status, unresolvable, unschedulable
 from kubesched.framework.verdicts import fit_message
 
 NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
+WAITING = unresolvable("waiting for the preemption for this pod to be finished")
 _NOT_HELPFUL = "Preemption is not helpful for scheduling"
 
 
@@ -54,9 +55,17 @@ class DefaultPreemption(Plugin):
     name = "DefaultPreemption"
     args_type = DefaultPreemptionArgs
 
+    def __init__(self, args: DefaultPreemptionArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self.preempting: set[str] = set()
+        """UIDs of pods whose victims are being deleted at this moment."""
+
     def events_to_register(self) -> list[EventHint]:
         # A pod that waits for its victims is woken when they are gone, by the scheduler itself.
         return [on(Resource.POD, Action.DELETE, lambda pod, old, new: Hint.SKIP)]
+
+    def pre_enqueue(self, pod: api.Pod) -> Status | None:
+        return WAITING if pod.uid in self.preempting else None
 
     def post_filter(
         self, state: CycleState, pod: api.Pod, diagnosis: Diagnosis

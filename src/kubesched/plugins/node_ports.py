@@ -22,6 +22,7 @@ class NodePorts(Plugin):
 
     name = "NodePorts"
     reads = Reads.PODS
+    relies_on = frozenset(("preFilter",))
 
     def events_to_register(self) -> list[EventHint]:
         return [on(Resource.POD, Action.DELETE, self._after_pod_deleted), on(Resource.NODE, Action.ADD)]

@@ -20,6 +20,7 @@ class TaintToleration(Plugin):
 
     name = "TaintToleration"
     reads = Reads.NODE
+    relies_on = frozenset(("preScore",))
 
     def events_to_register(self) -> list[EventHint]:
         return [
@@ -30,8 +31,11 @@ class TaintToleration(Plugin):
     def filter_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Verdicts | None:
         return reject(untolerated_mask(nodes, pod.spec.tolerations, HARD_EFFECTS), UNTOLERATED)
 
+    def pre_score(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> None:
+        self._soft_tolerations(state, pod)
+
     def score_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Ints | int:
-        tolerations = [t for t in pod.spec.tolerations if t.effect in ("", PREFER_NO_SCHEDULE)]
+        tolerations = self._soft_tolerations(state, pod)
 
         def intolerable(taints: tuple[api.Taint, ...]) -> int:
             soft = (taint for taint in taints if taint.effect == PREFER_NO_SCHEDULE)
@@ -42,6 +46,11 @@ class TaintToleration(Plugin):
 
     def normalize(self, state: CycleState, pod: api.Pod, scores: Ints) -> Ints:
         return default_normalize(scores, reverse=True)
+
+    def _soft_tolerations(self, state: CycleState, pod: api.Pod) -> tuple[api.Toleration, ...]:
+        return state.pod_class.remember(
+            self, lambda: tuple(t for t in pod.spec.tolerations if t.effect in ("", PREFER_NO_SCHEDULE))
+        )
 
     def _after_node_change(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
         def keeps_out(node: api.Object | None) -> bool:

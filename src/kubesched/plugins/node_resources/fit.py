@@ -42,6 +42,7 @@ class NodeResourcesFit(Plugin):
     name = "NodeResourcesFit"
     args_type = NodeResourcesFitArgs
     reads = Reads.PODS
+    relies_on = frozenset(("preFilter",))
 
     def __init__(self, args: NodeResourcesFitArgs, handle: Handle) -> None:
         super().__init__(args, handle)
@@ -56,8 +57,11 @@ class NodeResourcesFit(Plugin):
             on(Resource.NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE, self._after_node_change),
         ]
 
+    def pre_filter(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> None:
+        self._needed(state, nodes.table)
+
     def filter_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Verdicts | None:
-        wanted = state.pod_class.remember((self, "fit"), lambda: self._checked(nodes.table, state.pod_class.requests))
+        wanted = self._needed(state, nodes.table)
         table, rows = nodes.table, nodes.rows
         block = (wanted.columns, rows) if isinstance(rows, slice) else np.ix_(wanted.columns, rows)
         offered = table.allocatable[block]
@@ -69,14 +73,23 @@ class NodeResourcesFit(Plugin):
         codes = wanted.bits @ missing + (wanted.bits @ too_small << len(wanted.reasons))
         return Verdicts(codes, wanted.status)
 
+    def pre_score(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> None:
+        self._scored(state, pod, nodes.table)
+
     def score_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Ints | int:
-        wanted: ScoredRequests = state.pod_class.remember(
-            (self, "score"), lambda: scored_requests(nodes.table, pod, self._resources, non_zero=True)
-        )
+        wanted = self._scored(state, pod, nodes.table)
         if not len(wanted.columns):
             return 0
         offered, used = wanted.of(nodes)
         return self._strategy(used + wanted.amounts, offered, wanted.weights)
+
+    def _needed(self, state: CycleState, table: NodeTable) -> CheckedRequests:
+        return state.pod_class.remember((self, "fit"), lambda: self._checked(table, state.pod_class.requests))
+
+    def _scored(self, state: CycleState, pod: api.Pod, table: NodeTable) -> ScoredRequests:
+        return state.pod_class.remember(
+            (self, "score"), lambda: scored_requests(table, pod, self._resources, non_zero=True)
+        )
 
     def _checked(self, table: NodeTable, requests: Requests) -> CheckedRequests:
         entries = [(PODS, 1, "Too many pods")]

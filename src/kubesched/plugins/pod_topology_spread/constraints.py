@@ -23,7 +23,7 @@ from kubesched.api.taints import HARD_EFFECTS
 from kubesched.cluster.cluster import Cluster
 from kubesched.cluster.counters import DomainCounts, RowCounter
 from kubesched.cluster.matching import required_affinity_mask, untolerated_mask
-from kubesched.cluster.table import Mask
+from kubesched.cluster.table import Ints, Mask
 from kubesched.cluster.view import Nodes
 
 HOSTNAME = "kubernetes.io/hostname"
@@ -79,6 +79,18 @@ class Constraints:
                 return _eligible(Nodes(cluster.nodes), affinity, tolerations, keys)
 
         return self.counter(cluster, namespace, constraint).by_domain(constraint.topology_key, eligible, key)
+
+    def counts(self, cluster: Cluster, namespace: str, constraint: Constraint) -> Ints:
+        """Pods per domain, for scoring. Where a node may lack the label, it counts as having the empty value."""
+        domains = self.domains(cluster, namespace, constraint)
+        empty = domains.column.index.get("")
+        if empty is None or constraint.topology_key in self.keys:
+            return domains.counts
+        nodes = Nodes(cluster.nodes)
+        without = self.counts_node(nodes, constraint) & ~nodes.has_label(constraint.topology_key)
+        counts = domains.counts.copy()
+        counts[empty] += self.counter(cluster, namespace, constraint).on(len(nodes))[without].sum()
+        return counts
 
     def counts_node(self, nodes: Nodes, constraint: Constraint) -> Mask:
         """Which nodes of a window count for a constraint."""

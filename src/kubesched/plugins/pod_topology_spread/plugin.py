@@ -175,8 +175,8 @@ class PodTopologySpread(Plugin):
                 counts = counter.on(nodes.table.size)[nodes.rows]
                 part = counts * weight + float(constraint.max_skew - 1)
             else:
-                domains = found.constraints.domains(cluster, pod.namespace, constraint)
-                part = (domains.counts * weight + float(constraint.max_skew - 1))[ids] if len(domains.counts) else scores
+                counts = found.constraints.counts(cluster, pod.namespace, constraint)
+                part = (counts * weight + float(constraint.max_skew - 1))[ids] if len(counts) else scores
             scores = scores + np.where(ids >= 0, part, 0.0)
         rounded = round_half_up(scores)
         if found.ignored is not None:
