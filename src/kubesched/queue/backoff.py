@@ -1,0 +1,97 @@
+"""Pods that were tried and must not be tried again at once.
+
+Upstream counts backoff in whole seconds: pods whose backoff ends within the same second leave together, in the order
+of the active queue, once that second is over. The same is done here, on the clock the queue is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import floor, inf
+
+from kubesched.queue.heap import PodHeap
+from kubesched.queue.hooks import Clock
+from kubesched.queue.ordering import Order
+from kubesched.queue.pods import QueuedPodInfo
+
+WINDOW = 1.0
+"""Seconds within which backoffs count as ending together."""
+_NEVER_BEGAN = -inf
+_MOST_DOUBLINGS = 62
+
+
+class BackoffQueue:
+    """Two heaps: pods that plugins turned down, who may be taken early when nobody else waits, and pods whose attempt
+    failed for other reasons, who may not, because an API server in trouble is not helped by more calls."""
+
+    def __init__(self, clock: Clock, order: Order, *, initial: float, longest: float) -> None:
+        self._clock = clock
+        self._initial = initial
+        self._longest = longest
+        self._rejected = PodHeap(lambda queued: (self.expiration(queued), order(queued)))
+        self._failed = PodHeap(self.expiration)
+
+    def __len__(self) -> int:
+        return len(self._rejected) + len(self._failed)
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._rejected or uid in self._failed
+
+    def __iter__(self) -> Iterator[QueuedPodInfo]:
+        yield from self._rejected
+        yield from self._failed
+
+    @property
+    def has_early(self) -> bool:
+        """Whether a pod may be taken before its backoff has passed."""
+        return len(self._rejected) > 0
+
+    def get(self, uid: str) -> QueuedPodInfo | None:
+        return self._rejected.get(uid) or self._failed.get(uid)
+
+    def put(self, queued: QueuedPodInfo) -> None:
+        """Add a pod; which heap depends on how its attempt ended."""
+        (self._rejected if queued.rejectors else self._failed).put(queued)
+
+    def reorder(self, queued: QueuedPodInfo) -> None:
+        """Find a pod's place anew after an update of it."""
+        (self._rejected if queued.uid in self._rejected else self._failed).put(queued)
+
+    def remove(self, uid: str) -> QueuedPodInfo | None:
+        return self._rejected.remove(uid) or self._failed.remove(uid)
+
+    def pop_early(self) -> QueuedPodInfo | None:
+        """The pod whose backoff ends first, of those that plugins turned down."""
+        return self._rejected.pop()
+
+    def pop_completed(self) -> list[QueuedPodInfo]:
+        """All pods whose backoff has passed."""
+        completed = []
+        for heap in (self._rejected, self._failed):
+            while (queued := heap.first()) is not None and not self.is_backing_off(queued):
+                heap.pop()
+                completed.append(queued)
+        return completed
+
+    def next_completion(self) -> float | None:
+        """When `pop_completed` will next have something to give."""
+        heads = [queued for heap in (self._rejected, self._failed) if (queued := heap.first()) is not None]
+        return min((self.expiration(queued) + WINDOW for queued in heads), default=None)
+
+    def is_backing_off(self, queued: QueuedPodInfo) -> bool:
+        """Whether a pod has yet to wait; until the end of the second its backoff ends in, it has."""
+        return self.expiration(queued) >= floor(self._clock.monotonic())
+
+    def expiration(self, queued: QueuedPodInfo) -> float:
+        """The second in which a pod's backoff ends; a pod that never failed has none."""
+        failures = queued.consecutive_errors_count or queued.unschedulable_count
+        if not failures or not self._longest:
+            return _NEVER_BEGAN
+        if queued.backoff_expiration is None:
+            queued.backoff_expiration = floor(queued.timestamp + self.duration(failures))
+        return queued.backoff_expiration
+
+    def duration(self, failures: int) -> float:
+        """Seconds of backoff after that many failures: twice as long each time, up to a limit."""
+        doublings = min(failures - 1, _MOST_DOUBLINGS)
+        return min(self._initial * 2.0**doublings, self._longest)

@@ -1,0 +1,40 @@
+"""From profiles to the one queue that serves them all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kubesched.cluster.cluster import Cluster
+from kubesched.framework.runtime import Framework
+from kubesched.queue.hooks import Clock, Log, QueueMetrics, no_log
+from kubesched.queue.ordering import queue_order
+from kubesched.queue.registrations import event_map
+from kubesched.queue.scheduling_queue import SchedulingQueue
+
+
+def build_queue(
+    frameworks: Mapping[str, Framework],
+    cluster: Cluster,
+    clock: Clock,
+    *,
+    extenders: bool = False,
+    initial_backoff: float = 1.0,
+    max_backoff: float = 10.0,
+    max_in_unschedulable: float = 300.0,
+    metrics: QueueMetrics | None = None,
+    log: Log = no_log,
+) -> SchedulingQueue:
+    """A queue for these profiles. They all have the same QueueSort plugin, so the first one's serves."""
+    (sort,) = next(iter(frameworks.values())).points["queueSort"]
+    return SchedulingQueue(
+        cluster,
+        clock,
+        queue_order(sort, log),
+        event_map(frameworks.values(), extenders=extenders),
+        {name: framework.run_pre_enqueue for name, framework in frameworks.items()},
+        initial_backoff=initial_backoff,
+        max_backoff=max_backoff,
+        max_in_unschedulable=max_in_unschedulable,
+        metrics=metrics,
+        log=log,
+    )

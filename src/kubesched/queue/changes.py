@@ -1,0 +1,68 @@
+"""What an update of a pod or node comes to, as events precise enough to wake only whom it may help."""
+
+from __future__ import annotations
+
+from kubesched.api import objects as api
+from kubesched.api.resources import pod_requests
+from kubesched.framework.events import Action, ClusterEvent, Resource
+
+RESIZE_PENDING = "PodResizePending"
+
+
+def pod_changes(old: api.Pod, new: api.Pod) -> list[ClusterEvent]:
+    """The events of a pod's update; one of no precise kind is a plain update."""
+    resource = Resource.ASSIGNED_POD if new.node_name else Resource.UNSCHEDULED_POD
+    actions = []
+    if old.labels != new.labels:
+        actions.append(Action.UPDATE_POD_LABEL)
+    if _scaled_down(old, new):
+        actions.append(Action.UPDATE_POD_SCALE_DOWN)
+    if old.spec.scheduling_gates and not new.spec.scheduling_gates:
+        actions.append(Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
+    if len(old.spec.tolerations) != len(new.spec.tolerations):
+        # Tolerations can only be added, so counting them is enough.
+        actions.append(Action.UPDATE_POD_TOLERATION)
+    return [ClusterEvent(resource, action) for action in actions or (Action.UPDATE,)]
+
+
+def node_changes(old: api.Node, new: api.Node) -> list[ClusterEvent]:
+    """The events of a node's update; none if nothing changed that could matter to a waiting pod."""
+    actions = []
+    if old.spec.unschedulable and not new.spec.unschedulable:
+        actions.append(Action.UPDATE_NODE_TAINT)
+    if old.status.allocatable != new.status.allocatable:
+        actions.append(Action.UPDATE_NODE_ALLOCATABLE)
+    if old.labels != new.labels:
+        actions.append(Action.UPDATE_NODE_LABEL)
+    if old.spec.taints != new.spec.taints:
+        actions.append(Action.UPDATE_NODE_TAINT)
+    if _conditions(old) != _conditions(new):
+        actions.append(Action.UPDATE_NODE_CONDITION)
+    if old.annotations != new.annotations:
+        actions.append(Action.UPDATE_NODE_ANNOTATION)
+    if old.status.declared_features != new.status.declared_features:
+        actions.append(Action.UPDATE_NODE_DECLARED_FEATURE)
+    return [ClusterEvent(Resource.NODE, action) for action in actions]
+
+
+def _conditions(node: api.Node) -> dict[str, str]:
+    return {condition.type: condition.status for condition in node.status.conditions}
+
+
+def _scaled_down(old: api.Pod, new: api.Pod) -> bool:
+    """Whether the pod requests less of anything than before."""
+    if _requesting(old) == _requesting(new):
+        return False
+    after = pod_requests(new, use_status=True)
+    return any(after.get(name, -1) < amount for name, amount in pod_requests(old, use_status=True).items())
+
+
+def _requesting(pod: api.Pod) -> tuple[object, ...]:
+    """What a pod's requests are worked out from; comparing it is far cheaper than working them out."""
+    spec, status = pod.spec, pod.status
+    return (
+        *(container.resources for container in (*spec.containers, *spec.init_containers)),
+        *(spec.resources, spec.overhead),
+        *(status.container_statuses, status.init_container_statuses, status.resources, status.allocated_resources),
+        *(condition for condition in status.conditions if condition.type == RESIZE_PENDING),
+    )

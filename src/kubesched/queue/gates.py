@@ -1,0 +1,58 @@
+"""PreEnqueue: whether a pod may be tried at all yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from kubesched.api import objects as api
+from kubesched.framework.runtime import PluginError
+from kubesched.framework.status import Code, Status
+from kubesched.queue.hooks import ERROR, Log, QueueMetrics
+from kubesched.queue.pods import QueuedPodInfo
+
+PreEnqueue = Callable[[api.Pod], Status | None]
+"""Runs a profile's PreEnqueue plugins: None, or what the first that objects has to say."""
+
+UNKNOWN = "PreEnqueue"
+"""The name that an objection of no plugin's is filed under."""
+
+
+class Gates:
+    """Asks PreEnqueue and notes on a pod who keeps it waiting."""
+
+    def __init__(self, pre_enqueue: Mapping[str, PreEnqueue], metrics: QueueMetrics, log: Log) -> None:
+        self._pre_enqueue = pre_enqueue
+        self._metrics = metrics
+        self._log = log
+
+    def let_through(self, queued: QueuedPodInfo) -> bool:
+        """Whether the plugins of its profile let a pod through."""
+        ask = self._pre_enqueue.get(queued.profile)
+        status = None if ask is None else self._ask(ask, queued.pod)
+        if status is None or status.is_success:
+            queued.gating_plugin = ""
+            return True
+        self._note(queued, status)
+        return False
+
+    def _ask(self, ask: PreEnqueue, pod: api.Pod) -> Status | None:
+        try:
+            return ask(pod)
+        except PluginError as problem:
+            return Status(Code.ERROR, str(problem), plugin=problem.plugin)
+        except Exception as problem:
+            return Status(Code.ERROR, f"{type(problem).__name__}: {problem}")
+
+    def _note(self, queued: QueuedPodInfo, status: Status) -> None:
+        plugin = status.plugin or UNKNOWN
+        if plugin not in queued.rejectors:
+            self._metrics.unschedulable(plugin, queued.profile, 1)
+        queued.unschedulable_plugins.add(plugin)
+        queued.gating_plugin = plugin
+        # It was not tried after all, so if it is later, that is not because of the flush.
+        queued.was_flushed = False
+        if status.code is Code.ERROR:
+            message = "Unexpected error running PreEnqueue plugin"
+            self._log(ERROR, message, pod=queued.pod, plugin=plugin, err=status.message)
+        else:
+            self._log(4, "Status after running PreEnqueue plugin", pod=queued.pod, plugin=plugin, status=status)

@@ -1,0 +1,85 @@
+"""A heap of queued pods that can also lose or reorder one in the middle."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Any
+
+from kubesched.queue.pods import QueuedPodInfo
+
+Entry = tuple[Any, int, QueuedPodInfo]
+"""Key, number of arrival, pod. Keys are whatever the heap was given; the number keeps pods from being compared."""
+
+
+class PodHeap:
+    """Pods by UID, the one with the smallest key first, and of equals the one that came first.
+
+    A pod that leaves from the middle leaves its entry behind, to be skipped when it comes up: that makes removal free
+    and lets the heap be the standard library's.
+    """
+
+    SPARE = 64
+    """Dead entries that are never worth a clean-up."""
+
+    def __init__(self, key: Callable[[QueuedPodInfo], Any]) -> None:
+        self._key = key
+        self._heap: list[Entry] = []
+        self._live: dict[str, Entry] = {}
+        self._numbers = count()
+
+    def __len__(self) -> int:
+        return len(self._live)
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._live
+
+    def __iter__(self) -> Iterator[QueuedPodInfo]:
+        """The pods, in no particular order."""
+        return (entry[2] for entry in self._live.values())
+
+    def get(self, uid: str) -> QueuedPodInfo | None:
+        entry = self._live.get(uid)
+        return None if entry is None else entry[2]
+
+    def put(self, queued: QueuedPodInfo) -> None:
+        """Add a pod, or find its place anew; while its key is the same it keeps its place."""
+        key = self._key(queued)
+        known = self._live.get(queued.uid)
+        if known is not None and known[0] == key:
+            return
+        entry = self._live[queued.uid] = (key, next(self._numbers), queued)
+        heapq.heappush(self._heap, entry)
+        self._clean()
+
+    def remove(self, uid: str) -> QueuedPodInfo | None:
+        """Take out a pod, if it is here."""
+        entry = self._live.pop(uid, None)
+        if entry is None:
+            return None
+        self._clean()
+        return entry[2]
+
+    def first(self) -> QueuedPodInfo | None:
+        """The pod that would be popped."""
+        heap, live = self._heap, self._live
+        while heap:
+            queued = heap[0][2]
+            if live.get(queued.uid) is heap[0]:
+                return queued
+            heapq.heappop(heap)
+        return None
+
+    def pop(self) -> QueuedPodInfo | None:
+        """Take out the first pod."""
+        queued = self.first()
+        if queued is not None:
+            heapq.heappop(self._heap)
+            del self._live[queued.uid]
+        return queued
+
+    def _clean(self) -> None:
+        if len(self._heap) > 2 * len(self._live) + self.SPARE:
+            self._heap = list(self._live.values())
+            heapq.heapify(self._heap)

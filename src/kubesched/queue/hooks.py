@@ -1,0 +1,71 @@
+"""What the queue is given by whoever runs it: time, a log, metrics. By default they are silent."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final, Protocol
+
+ERROR: Final = -1
+"""The verbosity of a message that is always worth saying: something went wrong."""
+
+
+class Place(Enum):
+    """Where a waiting pod is, by the name logs have for it."""
+
+    ACTIVE = "Active"
+    BACKOFF = "Backoff"
+    UNSCHEDULABLE = "Unschedulable"
+
+
+class Clock(Protocol):
+    """Time that never goes back, so that nobody waits longer because a clock was set."""
+
+    def monotonic(self) -> float:
+        """Seconds from an arbitrary start."""
+        ...
+
+
+class Log(Protocol):
+    """Takes a structured message; `ERROR` or a verbosity tells how much it matters."""
+
+    def __call__(self, level: int, message: str, /, **fields: object) -> None:
+        """Say something. Fields hold objects, not text: what a pod looks like in a log is not the queue's business."""
+        ...
+
+
+class QueueMetrics(Protocol):
+    """Told of everything that kube-scheduler's queue metrics count."""
+
+    def incoming(self, queue: str, event: str) -> None:
+        """A pod came into a queue ("active", "backoff", "unschedulable") because of an event."""
+        ...
+
+    def pending(self, queue: str, change: int) -> None:
+        """There are more, or fewer, pods in a queue; "gated" is one of its own here."""
+        ...
+
+    def in_flight(self, event: str, change: int) -> None:
+        """Events kept for the sake of pods in flight; a pod in flight counts as "PodPopped"."""
+        ...
+
+    def hint(self, plugin: str, event: str, outcome: str, seconds: float) -> None:
+        """A hint function answered "Queue" or "QueueSkip", or failed: "Error"."""
+        ...
+
+    def unschedulable(self, plugin: str, profile: str, change: int) -> None:
+        """More, or fewer, waiting pods are there because of a plugin."""
+        ...
+
+
+class NoMetrics:
+    """Counts nothing."""
+
+    def incoming(self, queue: str, event: str) -> None: ...
+    def pending(self, queue: str, change: int) -> None: ...
+    def in_flight(self, event: str, change: int) -> None: ...
+    def hint(self, plugin: str, event: str, outcome: str, seconds: float) -> None: ...
+    def unschedulable(self, plugin: str, profile: str, change: int) -> None: ...
+
+
+def no_log(level: int, message: str, /, **fields: object) -> None:
+    """Says nothing."""

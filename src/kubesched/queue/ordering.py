@@ -1,0 +1,84 @@
+"""Who goes first: the QueueSort plugin's order as keys that a heap can compare."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+from typing import Any
+
+from kubesched.queue.hooks import ERROR, Log, no_log
+from kubesched.queue.pods import QueuedPodInfo
+
+OrderKey = tuple[Any, float]
+"""A plugin's key, of a kind only it knows, and the time that breaks ties."""
+Order = Callable[[QueuedPodInfo], OrderKey]
+Report = Callable[[Exception, QueuedPodInfo], None]
+
+
+def queue_order(plugin: Any, log: Log = no_log) -> Order:
+    """The order of a QueueSort plugin, made from `sort_key(pod)` or else from `less(a, b)` of queued pods.
+
+    Whoever the plugin sees as equals go by the time they entered the queue. A plugin that raises says nothing.
+    """
+    name = getattr(plugin, "name", type(plugin).__name__)
+
+    def report(problem: Exception, queued: QueuedPodInfo) -> None:
+        log(ERROR, "QueueSort plugin failed", plugin=name, pod=queued.pod, err=problem)
+
+    if hasattr(plugin, "sort_key"):
+        return _by_key(plugin.sort_key, report)
+    return _by_less(plugin.less, report)
+
+
+def _by_key(sort_key: Callable[[Any], Any], report: Report) -> Order:
+    def key(queued: QueuedPodInfo) -> OrderKey:
+        try:
+            return sort_key(queued.info.pod), queued.timestamp
+        except Exception as problem:
+            report(problem, queued)
+            return LAST, queued.timestamp
+
+    return key
+
+
+def _by_less(less: Callable[[QueuedPodInfo, QueuedPodInfo], bool], report: Report) -> Order:
+    def is_less(a: QueuedPodInfo, b: QueuedPodInfo) -> bool:
+        try:
+            return less(a, b)
+        except Exception as problem:
+            report(problem, a)
+            return False
+
+    # A heap holds on to keys it has given up, so a key must not change with the pod it was made of: hence the copy.
+    return lambda queued: (_Less(copy(queued), is_less), queued.timestamp)
+
+
+class _Less:
+    """A queued pod that compares as its plugin says."""
+
+    __slots__ = ("is_less", "queued")
+
+    def __init__(self, queued: QueuedPodInfo, is_less: Callable[[QueuedPodInfo, QueuedPodInfo], bool]) -> None:
+        self.queued = queued
+        self.is_less = is_less
+
+    def __lt__(self, other: _Less) -> bool:
+        return self.is_less(self.queued, other.queued)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Less) and not (self < other or other < self)
+
+    __hash__ = None  # type: ignore[assignment]  # equals by a plugin's word have no hash in common
+
+
+class _Last:
+    """Comes after every other key, of whatever kind."""
+
+    def __lt__(self, other: object) -> bool:
+        return False
+
+    def __gt__(self, other: object) -> bool:
+        return other is not self
+
+
+LAST = _Last()

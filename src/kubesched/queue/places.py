@@ -1,0 +1,168 @@
+"""The places where pods wait, and the moves between them.
+
+A waiting pod is in exactly one place. PreEnqueue is asked whenever one is about to become active or to back off, since
+it may be popped from either, and who does not pass waits among the unschedulable.
+"""
+
+from __future__ import annotations
+
+from kubesched.framework.events import BACKOFF_COMPLETE, POP_FROM_BACKOFF
+from kubesched.queue.backoff import BackoffQueue
+from kubesched.queue.gates import Gates
+from kubesched.queue.heap import PodHeap
+from kubesched.queue.hints import Strategy
+from kubesched.queue.hooks import Clock, Log, Place, QueueMetrics
+from kubesched.queue.ordering import Order
+from kubesched.queue.pods import QueuedPodInfo
+from kubesched.queue.unschedulable import UnschedulablePods
+
+MOVED = "Pod moved to an internal scheduling queue"
+
+
+class Places:
+    """Active, backoff and unschedulable pods."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        order: Order,
+        gates: Gates,
+        backoff: BackoffQueue,
+        unschedulable: UnschedulablePods,
+        metrics: QueueMetrics,
+        log: Log,
+    ) -> None:
+        self.active = PodHeap(order)
+        self.backoff = backoff
+        self.unschedulable = unschedulable
+        self._clock = clock
+        self._gates = gates
+        self._metrics = metrics
+        self._log = log
+
+    def __len__(self) -> int:
+        return len(self.active) + len(self.backoff) + len(self.unschedulable)
+
+    def get(self, uid: str) -> QueuedPodInfo | None:
+        """A waiting pod."""
+        return self.active.get(uid) or self.backoff.get(uid) or self.unschedulable.get(uid)
+
+    def place_of(self, uid: str) -> Place | None:
+        """Where a pod waits."""
+        if uid in self.active:
+            return Place.ACTIVE
+        if uid in self.backoff:
+            return Place.BACKOFF
+        return Place.UNSCHEDULABLE if uid in self.unschedulable else None
+
+    def requeue(self, queued: QueuedPodInfo, strategy: Strategy, event: str) -> Place:
+        """Put a pod where an event, or the end of an attempt, leaves it."""
+        if strategy is Strategy.SKIP:
+            self.unschedulable.put(queued, event)
+            return Place.UNSCHEDULABLE
+        if strategy is Strategy.AFTER_BACKOFF and self.backoff.is_backing_off(queued):
+            return Place.BACKOFF if self._to_backoff(queued, event) else Place.UNSCHEDULABLE
+        return Place.ACTIVE if self.to_active(queued, event) else Place.UNSCHEDULABLE
+
+    def to_active(self, queued: QueuedPodInfo, event: str) -> bool:
+        """Make a pod active, unless PreEnqueue objects."""
+        if not self._passes(queued, event):
+            return False
+        self.unschedulable.remove(queued.uid)
+        self._put_active(queued, event)
+        return True
+
+    def from_backoff(self, uid: str, event: str) -> bool:
+        """Make a pod active before its backoff has passed. It has passed PreEnqueue already."""
+        queued = self._out_of_backoff(uid)
+        if queued is None:
+            return False
+        self._put_active(queued, event)
+        return True
+
+    def after_backoff(self) -> bool:
+        """Make the pods active whose backoff has passed; False if there are none."""
+        completed = self.backoff.pop_completed()
+        for queued in completed:
+            self._metrics.pending("backoff", -1)
+            self._put_active(queued, BACKOFF_COMPLETE)
+        return bool(completed)
+
+    def pop(self) -> QueuedPodInfo | None:
+        """The first active pod; if there is none, time need not be wasted: the first that plugins have turned down."""
+        queued = self._pop_active() or self._pop_backoff()
+        if queued is not None:
+            self.count_rejectors(queued, -1)
+        return queued
+
+    def reorder(self, queued: QueuedPodInfo) -> None:
+        """Find the place in line anew of an active or backing-off pod that was updated."""
+        if queued.uid in self.active:
+            self.active.put(queued)
+        else:
+            self.backoff.reorder(queued)
+
+    def take_out(self, uid: str) -> None:
+        """Remove a pod from wherever it is."""
+        queued = self._out_of_active(uid) or self._out_of_backoff(uid) or self.unschedulable.remove(uid)
+        if queued is not None:
+            self.count_rejectors(queued, -1)
+
+    def count_rejectors(self, queued: QueuedPodInfo, change: int) -> None:
+        """A pod comes or goes that waits because of these plugins."""
+        for plugin in queued.rejectors:
+            self._metrics.unschedulable(plugin, queued.profile, change)
+
+    def _pop_active(self) -> QueuedPodInfo | None:
+        queued = self.active.pop()
+        if queued is not None:
+            self._metrics.pending("active", -1)
+        return queued
+
+    def _pop_backoff(self) -> QueuedPodInfo | None:
+        queued = self.backoff.pop_early()
+        if queued is not None:
+            self._metrics.pending("backoff", -1)
+            self._metrics.incoming("active", POP_FROM_BACKOFF)
+        return queued
+
+    def _to_backoff(self, queued: QueuedPodInfo, event: str) -> bool:
+        if not self._passes(queued, event):
+            return False
+        self.unschedulable.remove(queued.uid)
+        self.backoff.put(queued)
+        self._note_arrival(queued, Place.BACKOFF, event)
+        return True
+
+    def _put_active(self, queued: QueuedPodInfo, event: str) -> None:
+        if queued.initial_attempt_timestamp is None:
+            queued.initial_attempt_timestamp = self._clock.monotonic()
+        self.active.put(queued)
+        self._note_arrival(queued, Place.ACTIVE, event)
+
+    def _passes(self, queued: QueuedPodInfo, event: str) -> bool:
+        if self._gates.let_through(queued):
+            return True
+        if queued.uid not in self.unschedulable:
+            message = f"{MOVED}, because the pod is gated"
+            self._log(5, message, pod=queued.pod, event=event, queue=Place.UNSCHEDULABLE.value)
+        self.unschedulable.put(queued, event)
+        return False
+
+    def _out_of_active(self, uid: str) -> QueuedPodInfo | None:
+        queued = self.active.remove(uid)
+        if queued is not None:
+            self._metrics.pending("active", -1)
+        return queued
+
+    def _out_of_backoff(self, uid: str) -> QueuedPodInfo | None:
+        queued = self.backoff.remove(uid)
+        if queued is not None:
+            self._metrics.pending("backoff", -1)
+        return queued
+
+    def _note_arrival(self, queued: QueuedPodInfo, place: Place, event: str) -> None:
+        name = place.value.lower()
+        self._metrics.incoming(name, event)
+        self._metrics.pending(name, 1)
+        self._log(5, MOVED, pod=queued.pod, event=event, queue=place.value)

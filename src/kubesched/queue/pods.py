@@ -1,0 +1,96 @@
+"""A pod that waits, and what the queue remembers of its attempts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import inf
+
+from kubesched.api import objects as api
+from kubesched.cluster.pods import PodInfo
+
+
+class QueuedPodInfo:
+    """One pod from its arrival until it is bound or gone: the same record through all queues and attempts.
+
+    Times are the queue's clock's, which is monotonic.
+    """
+
+    __slots__ = (
+        "attempts",
+        "backoff_expiration",
+        "consecutive_errors_count",
+        "flush_timestamp",
+        "gating_plugin",
+        "info",
+        "initial_attempt_timestamp",
+        "pending_plugins",
+        "timestamp",
+        "unschedulable_count",
+        "unschedulable_plugins",
+        "was_flushed",
+    )
+
+    def __init__(self, info: PodInfo, timestamp: float) -> None:
+        self.info = info
+        self.timestamp = timestamp
+        """When the pod entered the queue: the first time, or after its last attempt."""
+        self.initial_attempt_timestamp: float | None = None
+        """When the pod first became active; time behind a gate does not count as scheduling it."""
+        self.attempts = 0
+        self.unschedulable_count = 0
+        """Attempts that plugins turned down, which is what the backoff grows with."""
+        self.consecutive_errors_count = 0
+        """Attempts in a row that failed for other reasons; they back off on their own count, to spare the API server
+        without making the pod pay for it later."""
+        self.backoff_expiration: float | None = None
+        """Start of the second in which the backoff ends; None until somebody asks."""
+        self.unschedulable_plugins: set[str] = set()
+        self.pending_plugins: set[str] = set()
+        """Plugins that only wait for something; when it comes, there is no backoff."""
+        self.gating_plugin = ""
+        """The PreEnqueue plugin that keeps the pod out of the active queue."""
+        self.was_flushed = False
+        """Whether the pod is being tried because it had waited too long, not because anything had happened."""
+        self.flush_timestamp = -inf
+
+    @property
+    def pod(self) -> api.Pod:
+        return self.info.pod
+
+    @property
+    def uid(self) -> str:
+        return self.info.pod.metadata.uid
+
+    @property
+    def profile(self) -> str:
+        return self.info.pod.scheduler_name
+
+    @property
+    def gated(self) -> bool:
+        return self.gating_plugin != ""
+
+    @property
+    def rejectors(self) -> set[str]:
+        """All plugins that something has to happen for."""
+        return self.unschedulable_plugins | self.pending_plugins
+
+    def rejected_by(self, unschedulable: Iterable[str] = (), pending: Iterable[str] = ()) -> None:
+        """Note who turned down the attempt that just ended; nobody, when it failed for another reason."""
+        self.unschedulable_plugins = set(unschedulable)
+        self.pending_plugins = set(pending)
+        self.gating_plugin = ""
+
+    def failed(self, now: float) -> None:
+        """Note the end of an attempt that `rejected_by` has been told about; backoff is counted from here."""
+        if self.rejectors:
+            self.unschedulable_count += 1
+            self.consecutive_errors_count = 0
+        else:
+            self.consecutive_errors_count += 1
+        self.timestamp = now
+        self.backoff_expiration = None
+        self.was_flushed = False
+        self.flush_timestamp = -inf
+
+    def __repr__(self) -> str:
+        return f"QueuedPodInfo({self.pod.key}, attempts={self.attempts})"

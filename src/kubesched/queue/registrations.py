@@ -1,0 +1,114 @@
+"""Which plugin of which profile wants to hear of which events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from kubesched.framework.events import Action, ClusterEvent, EventHint, HintFunction, Resource, on
+from kubesched.framework.plugin import Plugin, points_of
+from kubesched.framework.runtime import Framework
+from kubesched.queue.unschedulable import File
+
+EXTENDER: Final = "Extender"
+"""The name under which extenders reject pods."""
+
+REJECTING_POINTS: Final = frozenset(("preEnqueue", "preFilter", "filter", "reserve", "permit"))
+"""Where a rejection means that something in the cluster has to change. Failures elsewhere are tried again anyway."""
+
+EVERYTHING: Final = tuple(
+    on(resource, Action.ALL)
+    for resource in (
+        Resource.POD,
+        Resource.NODE,
+        Resource.PERSISTENT_VOLUME,
+        Resource.PERSISTENT_VOLUME_CLAIM,
+        Resource.CSI_NODE,
+        Resource.CSI_DRIVER,
+        Resource.CSI_STORAGE_CAPACITY,
+        Resource.STORAGE_CLASS,
+        Resource.RESOURCE_CLAIM,
+        Resource.DEVICE_CLASS,
+    )
+)
+"""What a plugin hears of that does not say what it wants to hear of, by upstream's list."""
+
+Hints = Mapping[str, Sequence[HintFunction | None]]
+"""Per plugin, the functions that tell whether an event helps; None says yes."""
+
+
+class EventMap:
+    """The registrations of all profiles, looked up by event. The answers are kept: kinds of events are few."""
+
+    def __init__(self, registrations: Mapping[str, Mapping[str, Sequence[EventHint]]]) -> None:
+        self._registrations = registrations
+        self._hints: dict[tuple[str, ClusterEvent], Hints] = {}
+        self._listeners: dict[ClusterEvent, tuple[File, ...]] = {}
+
+    def hints(self, profile: str, event: ClusterEvent) -> Hints:
+        """The plugins of a profile that registered for an event, with their hint functions."""
+        known = self._hints.get((profile, event))
+        if known is None:
+            known = self._hints[profile, event] = self._find(profile, event)
+        return known
+
+    def listeners(self, event: ClusterEvent) -> tuple[File, ...]:
+        """Profile and plugin of everyone that registered for an event."""
+        known = self._listeners.get(event)
+        if known is None:
+            known = self._listeners[event] = tuple(
+                (profile, plugin) for profile in self._registrations for plugin in self.hints(profile, event)
+            )
+        return known
+
+    def wanted(self) -> dict[Resource, Action]:
+        """The kinds that anybody wants to hear of, and what of them: what the scheduler has to watch."""
+        wanted: dict[Resource, Action] = {}
+        for event in self._events():
+            everything = event.resource is Resource.WILDCARD
+            for resource in [e.event.resource for e in EVERYTHING] if everything else [event.resource]:
+                wanted[resource] = wanted.get(resource, Action(0)) | event.action
+        return wanted
+
+    def _find(self, profile: str, event: ClusterEvent) -> Hints:
+        found: dict[str, list[HintFunction | None]] = {}
+        for plugin, registered in self._registrations.get(profile, {}).items():
+            hints = [r.hint for r in registered if r.event.matches(event)]
+            if hints:
+                found[plugin] = hints
+        return found
+
+    def _events(self) -> Iterable[ClusterEvent]:
+        for plugins in self._registrations.values():
+            for registered in plugins.values():
+                yield from (r.event for r in registered)
+
+
+def event_map(frameworks: Iterable[Framework], *, extenders: bool = False) -> EventMap:
+    """The registrations of these profiles. With extenders, a pod that they reject hears of everything too."""
+    return EventMap({framework.profile_name: _registrations(framework, extenders) for framework in frameworks})
+
+
+def _registrations(framework: Framework, extenders: bool) -> dict[str, Sequence[EventHint]]:
+    found: dict[str, Sequence[EventHint]] = {EXTENDER: EVERYTHING} if extenders else {}
+    plugins = {plugin.name: plugin for at_point in framework.points.values() for plugin in at_point}
+    for name, plugin in plugins.items():
+        if points_of(type(plugin)) & REJECTING_POINTS:
+            found[name] = _with_taints(_asked_for(plugin))
+    return found
+
+
+def _asked_for(plugin: Plugin) -> Sequence[EventHint]:
+    """A plugin's registrations: everything if it is silent on the matter, nothing if it says so."""
+    if type(plugin).events_to_register is Plugin.events_to_register:
+        return EVERYTHING
+    asked: Sequence[EventHint] | None = plugin.events_to_register()
+    return EVERYTHING if asked is None else asked
+
+
+def _with_taints(asked: Sequence[EventHint]) -> Sequence[EventHint]:
+    """Upstream wakes whoever waits for new nodes when a node's taints change, too, and so do we."""
+    actions = [a.event.action for a in asked if a.event.resource is Resource.NODE]
+    new = any(action & Action.ADD for action in actions)
+    taints = any(action & Action.UPDATE_NODE_TAINT for action in actions)
+    return [*asked, on(Resource.NODE, Action.UPDATE_NODE_TAINT)] if new and not taints else asked

@@ -1,0 +1,347 @@
+"""The scheduling queue: every pod that waits, from its arrival until it is bound or gone.
+
+A pod is in exactly one place: active (waiting for its turn), backoff (waiting for time to pass), unschedulable (waiting
+for an event; gated pods too), or in flight (being scheduled or bound). Everything here is a change of place:
+
+    add, update ───► active ──pop──► in flight ──done──► out
+                       ▲ ▲               │
+        flush_backoff  │ │ move_all      │ add_unschedulable_if_not_present
+                       │ │               ▼
+                    backoff ◄──── unschedulable ◄─── PreEnqueue says no, at any of these
+
+Whoever runs the queue calls `flush_backoff` and `flush_unschedulable` when time has passed, and waits for `on_ready`
+when `pop` has nothing to give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from kubesched.api import objects as api
+from kubesched.cluster.cluster import Cluster
+from kubesched.cluster.pods import PodInfo
+from kubesched.framework.events import (
+    ASSIGNED_POD_ADD,
+    ASSIGNED_POD_DELETE,
+    FORCE_ACTIVATE,
+    SCHEDULE_ATTEMPT_FAILURE,
+    UNSCHEDULABLE_TIMEOUT,
+    UNSCHEDULED_POD_ADD,
+    UNSCHEDULED_POD_UPDATE,
+    ClusterEvent,
+)
+from kubesched.queue.backoff import BackoffQueue
+from kubesched.queue.changes import pod_changes
+from kubesched.queue.gates import Gates, PreEnqueue
+from kubesched.queue.hints import HintRunner, Strategy
+from kubesched.queue.hooks import ERROR, Clock, Log, NoMetrics, Place, QueueMetrics, no_log
+from kubesched.queue.inflight import Flight, Happened, InFlight
+from kubesched.queue.nominator import Nominator
+from kubesched.queue.ordering import Order
+from kubesched.queue.places import MOVED, Places
+from kubesched.queue.pods import QueuedPodInfo
+from kubesched.queue.registrations import EventMap
+from kubesched.queue.snapshot import PodLists
+from kubesched.queue.unschedulable import UnschedulablePods
+
+
+class SchedulingQueue:
+    """Pods waiting to be scheduled, by the profiles' QueueSort, PreEnqueue and queueing hints."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        clock: Clock,
+        order: Order,
+        events: EventMap,
+        pre_enqueue: Mapping[str, PreEnqueue],
+        *,
+        initial_backoff: float = 1.0,
+        max_backoff: float = 10.0,
+        max_in_unschedulable: float = 300.0,
+        metrics: QueueMetrics | None = None,
+        log: Log = no_log,
+    ) -> None:
+        self.on_ready: Callable[[], None] = lambda: None
+        """Called whenever `pop` may have something to give."""
+        self.scheduling_cycle = 0
+        """How many pods have been popped."""
+        self._classes = cluster.classes
+        self._clock = clock
+        self._events = events
+        self._log = log
+        metrics = NoMetrics() if metrics is None else metrics
+        self._hints = HintRunner(events, clock, metrics, log)
+        self._unschedulable = UnschedulablePods(metrics, longest=max_in_unschedulable)
+        self._places = Places(
+            clock,
+            order,
+            Gates(pre_enqueue, metrics, log),
+            BackoffQueue(clock, order, initial=initial_backoff, longest=max_backoff),
+            self._unschedulable,
+            metrics,
+            log,
+        )
+        self._in_flight = InFlight(metrics)
+        self._nominator = Nominator(cluster.nominations, self._is_waiting)
+
+    # Pods come, change and go
+
+    def add(self, pod: api.Pod) -> None:
+        """A pod that wants to be scheduled has appeared."""
+        known = self._newest(pod.uid)
+        if known is not None:
+            # The same news twice, after a watch was broken, say.
+            self.update(known, pod)
+            return
+        self._enter(pod, UNSCHEDULED_POD_ADD)
+
+    def update(self, old: api.Pod, new: api.Pod) -> None:
+        """A pod that is not bound has changed, which may be what it was waiting for."""
+        if old.uid != new.uid:
+            self.delete(old)
+            self.add(new)
+            return
+        flight = self._in_flight.get(new.uid)
+        if flight is not None:
+            self._update_in_flight(flight, old, new)
+            return
+        queued = self.get(new.uid)
+        if queued is None:
+            self._enter(new, UNSCHEDULED_POD_UPDATE)
+            return
+        queued.info = self._classes.info(new)
+        self._nominator.update(old, queued.info)
+        if queued.uid in self._unschedulable:
+            self._update_unschedulable(queued, old, new)
+        else:
+            self._places.reorder(queued)
+
+    def delete(self, pod: api.Pod) -> None:
+        """A pod is gone, or bound by somebody else. One in flight will not be taken back."""
+        uid = pod.uid
+        self._nominator.remove(uid)
+        flight = self._in_flight.get(uid)
+        if flight is not None:
+            flight.gone = True
+        self._places.take_out(uid)
+
+    def _enter(self, pod: api.Pod, event: ClusterEvent) -> None:
+        queued = QueuedPodInfo(self._classes.info(pod), self._clock.monotonic())
+        if self._places.to_active(queued, event.label):
+            self._nominator.add(queued.info)
+            self.on_ready()
+
+    def _update_in_flight(self, flight: Flight, old: api.Pod, new: api.Pod) -> None:
+        flight.pod, flight.updated, flight.gone = new, True, False
+        for event in pod_changes(old, new):
+            self._in_flight.record_for(flight, Happened(event, old, new))
+
+    def _update_unschedulable(self, queued: QueuedPodInfo, old: api.Pod, new: api.Pod) -> None:
+        for event in pod_changes(old, new):
+            strategy = self._hints.strategy(queued, Happened(event, old, new))
+            place = self._places.requeue(queued, strategy, event.label)
+            if place is not Place.UNSCHEDULABLE:
+                message = f"{MOVED} because the Pod is updated"
+                self._log(5, message, pod=new, event=event.label, queue=place.value)
+                self.on_ready()
+                return
+
+    # Attempts
+
+    def pop(self) -> QueuedPodInfo | None:
+        """The next pod to try, from now on in flight; None while there is none."""
+        while (queued := self._places.pop()) is not None:
+            if queued.uid not in self._in_flight:
+                queued.attempts += 1
+                self.scheduling_cycle += 1
+                self._in_flight.start(queued.pod)
+                return queued
+            self._log(ERROR, "Discarding the popped pod", pod=queued.pod)
+        return None
+
+    def done(self, uid: str) -> None:
+        """A popped pod is through and will not be given back."""
+        self._in_flight.finish(uid)
+
+    def add_unschedulable_if_not_present(self, queued: QueuedPodInfo) -> Place | None:
+        """Take back a popped pod whose attempt has failed, and say where it is now.
+
+        `queued.rejected_by` must have been told who rejected it; if nobody did, something went wrong, and it is tried
+        again soon. None when it was deleted or bound meanwhile, or has come back already.
+        """
+        flight = self._in_flight.get(queued.uid)
+        try:
+            return self._take_back(queued, flight)
+        finally:
+            self.done(queued.uid)
+
+    def activate(self, pods: Iterable[api.Pod]) -> None:
+        """Try these pods as soon as possible, whatever they wait for; for one in flight that is when it comes back."""
+        activated = False
+        for pod in pods:
+            flight = self._in_flight.get(pod.uid)
+            if flight is not None:
+                self._in_flight.record_for(flight, Happened(FORCE_ACTIVATE, None, pod))
+                continue
+            activated |= self._activate(pod.uid)
+        if activated:
+            self.on_ready()
+
+    def _take_back(self, queued: QueuedPodInfo, flight: Flight | None) -> Place | None:
+        if self.get(queued.uid) is not None:
+            self._log(ERROR, "Pod is already present in the scheduling queue", pod=queued.pod)
+            return None
+        if flight is not None and flight.gone:
+            return None
+        if flight is not None and flight.updated:
+            queued.info = self._classes.info(flight.pod)
+        queued.failed(self._clock.monotonic())
+        self._places.count_rejectors(queued, 1)
+        strategy = self._strategy_after_flight(queued, flight)
+        place = self._places.requeue(queued, strategy, SCHEDULE_ATTEMPT_FAILURE)
+        self._log(
+            3,
+            MOVED,
+            pod=queued.pod,
+            event=SCHEDULE_ATTEMPT_FAILURE,
+            queue=place.value,
+            schedulingCycle=self.scheduling_cycle,
+            hint=int(strategy),
+            **{"unschedulable plugins": queued.rejectors},
+        )
+        if place is not Place.UNSCHEDULABLE:
+            self.on_ready()
+        return place
+
+    def _strategy_after_flight(self, queued: QueuedPodInfo, flight: Flight | None) -> Strategy:
+        if flight is None:
+            return Strategy.AFTER_BACKOFF
+        self._log(
+            5,
+            "Checking events for in-flight pod",
+            pod=queued.pod,
+            unschedulablePlugins=queued.unschedulable_plugins,
+            inFlightEventsSize=self._in_flight.event_count,
+            inFlightPodsSize=len(self._in_flight),
+        )
+        if not queued.rejectors:
+            return Strategy.AFTER_BACKOFF
+        events = self._in_flight.events_of(flight)
+        return Strategy.AFTER_BACKOFF if events is None else self._hints.strategy_of_all(queued, events)
+
+    def _activate(self, uid: str) -> bool:
+        queued = self._unschedulable.get(uid)
+        if queued is not None:
+            return self._places.to_active(queued, FORCE_ACTIVATE.label)
+        return self._places.from_backoff(uid, FORCE_ACTIVATE.label)
+
+    # Events
+
+    def move_all(
+        self,
+        event: ClusterEvent,
+        old: api.Object | None,
+        new: api.Object | None,
+        *,
+        check: Callable[[api.Pod], bool] | None = None,
+    ) -> None:
+        """Something has happened: try the pods again that it may help, of those that `check` lets through."""
+        listeners = self._events.listeners(event)
+        if not listeners and not event.is_wildcard:
+            return
+        waiting = list(self._unschedulable) if event.is_wildcard else self._unschedulable.listening(listeners)
+        if check is not None:
+            waiting = [queued for queued in waiting if check(queued.pod)]
+        self._move(waiting, Happened(event, old, new))
+
+    def assigned_pod_added(self, pod: api.Pod) -> None:
+        """A pod has been bound, or a bound pod has appeared."""
+        self.move_all(ASSIGNED_POD_ADD, None, pod)
+
+    def assigned_pod_updated(self, old: api.Pod, new: api.Pod) -> None:
+        """A bound pod has changed."""
+        for event in pod_changes(old, new):
+            self.move_all(event, old, new)
+
+    def assigned_pod_deleted(self, pod: api.Pod) -> None:
+        """A bound pod is gone, or an assumed one was given up."""
+        self.move_all(ASSIGNED_POD_DELETE, pod, None)
+
+    def flush_backoff(self) -> None:
+        """Make the pods active whose backoff has passed. Upstream does so at the beginning of each second."""
+        if self._places.after_backoff():
+            self.on_ready()
+
+    def flush_unschedulable(self) -> None:
+        """Try the pods again that have waited too long for an event. Upstream does so every 30 seconds."""
+        now = self._clock.monotonic()
+        overdue = self._unschedulable.overdue(now)
+        for queued in overdue:
+            queued.was_flushed = True
+            queued.flush_timestamp = now
+        if overdue:
+            self._move(overdue, Happened(UNSCHEDULABLE_TIMEOUT, None, None))
+
+    def next_backoff_flush(self) -> float | None:
+        """The time, by the queue's clock, at which `flush_backoff` will have something to do."""
+        return self._places.backoff.next_completion()
+
+    def _move(self, waiting: Iterable[QueuedPodInfo], happened: Happened) -> None:
+        label = happened.event.label
+        ready = False
+        for queued in waiting:
+            strategy = self._hints.strategy(queued, happened)
+            if strategy is Strategy.SKIP:
+                self._log(5, "Event is not making pod schedulable", pod=queued.pod, event=label)
+                continue
+            self._unschedulable.remove(queued.uid)
+            ready |= self._places.requeue(queued, strategy, label) is not Place.UNSCHEDULABLE
+        if self._in_flight.record(happened):
+            self._log(5, "Event received while pods are in flight", event=label)
+        if ready:
+            self.on_ready()
+
+    # Nominated pods
+
+    def nominate(self, info: PodInfo, node_name: str | None = None) -> None:
+        """Promise a pod a node: the one in its status by default; an empty name withdraws the promise."""
+        self._nominator.add(info, node_name)
+
+    # Looking in
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @property
+    def ready(self) -> bool:
+        """Whether `pop` has something to give."""
+        return len(self._places.active) > 0 or self._places.backoff.has_early
+
+    def get(self, uid: str) -> QueuedPodInfo | None:
+        """A pod that waits; one in flight does not."""
+        return self._places.get(uid)
+
+    def place_of(self, uid: str) -> Place | None:
+        """Where a pod waits."""
+        return self._places.place_of(uid)
+
+    def pod_lists(self) -> PodLists:
+        """All pods, by where they are."""
+        places = self._places
+        return PodLists.of(places.active, places.backoff, places.unschedulable, self._in_flight)
+
+    def pending_pods(self) -> tuple[list[api.Pod], str]:
+        """All waiting pods, and in a line how many wait where."""
+        return self.pod_lists().pending()
+
+    def _newest(self, uid: str) -> api.Pod | None:
+        flight = self._in_flight.get(uid)
+        if flight is not None:
+            return flight.pod
+        queued = self.get(uid)
+        return None if queued is None else queued.pod
+
+    def _is_waiting(self, uid: str) -> bool:
+        flight = self._in_flight.get(uid)
+        return not flight.gone if flight is not None else self.get(uid) is not None

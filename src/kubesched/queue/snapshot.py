@@ -1,0 +1,45 @@
+"""All pods of the queue at a moment, for whoever debugs it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kubesched.api import objects as api
+from kubesched.queue.inflight import Flight
+from kubesched.queue.pods import QueuedPodInfo
+
+
+@dataclass(frozen=True, slots=True)
+class PodLists:
+    """Pods by where they are."""
+
+    active: list[api.Pod]
+    backoff: list[api.Pod]
+    unschedulable: list[api.Pod]
+    gated: list[api.Pod]
+    in_flight: list[api.Pod]
+
+    @classmethod
+    def of(
+        cls,
+        active: Iterable[QueuedPodInfo],
+        backoff: Iterable[QueuedPodInfo],
+        unschedulable: Iterable[QueuedPodInfo],
+        in_flight: Iterable[Flight],
+    ) -> PodLists:
+        """List what is where; gated pods apart from the other unschedulable ones."""
+        waiting = list(unschedulable)
+        return cls(
+            [queued.pod for queued in active],
+            [queued.pod for queued in backoff],
+            [queued.pod for queued in waiting if not queued.gated],
+            [queued.pod for queued in waiting if queued.gated],
+            [flight.pod for flight in in_flight],
+        )
+
+    def pending(self) -> tuple[list[api.Pod], str]:
+        """All that wait, and how many where, as kube-scheduler's dump words it."""
+        unschedulable = self.unschedulable + self.gated
+        summary = f"activeQ:{len(self.active)}; backoffQ:{len(self.backoff)}; unschedulablePods:{len(unschedulable)}"
+        return self.active + self.backoff + unschedulable, summary
