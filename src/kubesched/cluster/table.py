@@ -10,7 +10,7 @@ about any node changes.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -180,12 +180,11 @@ class NodeTable:
     def place(self, info: PodInfo, row: int) -> None:
         """Put a pod on a row."""
         pod_class = info.pod_class
-        usage = self.usage(pod_class)
+        usage = self.usage(pod_class)  # may add a column, so before the columns are read
         self.used[:, row] += usage
         self.pods[row][info.pod.metadata.uid] = info
-        for tag in pod_class.tags:
-            rows = self.tagged.setdefault(tag, {})
-            rows[row] = rows.get(row, 0) + 1
+        if pod_class.tags:
+            self._tag(pod_class, row)
         self._log(row)
 
     def take_off(self, info: PodInfo, row: int) -> None:
@@ -193,14 +192,42 @@ class NodeTable:
         pod_class = info.pod_class
         self.used[:, row] -= self.usage(pod_class)
         del self.pods[row][info.pod.metadata.uid]
-        for tag in pod_class.tags:
-            rows = self.tagged[tag]
-            rows[row] -= 1
-            if not rows[row]:
-                del rows[row]
-                if not rows:
-                    del self.tagged[tag]
+        if pod_class.tags:
+            self._untag(pod_class, row)
         self._log(row)
+
+    def place_each(self, moves: Sequence[tuple[PodInfo, int]]) -> None:
+        """Put a pod on each of several different rows at once."""
+        usages = self._usages(moves)
+        self.used[:, [row for _, row in moves]] += usages
+        for info, row in moves:
+            self.pods[row][info.pod.metadata.uid] = info
+            if info.pod_class.tags:
+                self._tag(info.pod_class, row)
+            self._log(row)
+
+    def take_off_each(self, moves: Sequence[tuple[PodInfo, int]]) -> None:
+        """Take a pod off each of several different rows at once."""
+        self.used[:, [row for _, row in moves]] -= self._usages(moves)
+        for info, row in moves:
+            del self.pods[row][info.pod.metadata.uid]
+            if info.pod_class.tags:
+                self._untag(info.pod_class, row)
+            self._log(row)
+
+    def restore(self, pods: Mapping[int, dict[str, PodInfo]], used: Ints) -> None:
+        """Give rows back the pods and the used columns they had before a what-if."""
+        self.used[:, list(pods)] = used
+        for row, before in pods.items():
+            now = self.pods[row]
+            for uid, info in now.items():
+                if info.pod_class.tags and uid not in before:
+                    self._untag(info.pod_class, row)
+            for uid, info in before.items():
+                if info.pod_class.tags and uid not in now:
+                    self._tag(info.pod_class, row)
+            self.pods[row] = before
+            self._log(row)
 
     def row_for_pod(self, node_name: str) -> int:
         """The row of a node that a pod names, made (not valid yet) if the node is not known."""
@@ -230,6 +257,25 @@ class NodeTable:
             half = len(log) // 2
             del log[:half]
             self.pod_log_start += half
+
+    def _usages(self, moves: Sequence[tuple[PodInfo, int]]) -> Ints:
+        for info, _ in moves:
+            self.usage(info.pod_class)  # all columns must be there before the vectors are put together
+        return np.array([self.usage(info.pod_class) for info, _ in moves]).T
+
+    def _tag(self, pod_class: PodClass, row: int) -> None:
+        for tag in pod_class.tags:
+            rows = self.tagged.setdefault(tag, {})
+            rows[row] = rows.get(row, 0) + 1
+
+    def _untag(self, pod_class: PodClass, row: int) -> None:
+        for tag in pod_class.tags:
+            rows = self.tagged[tag]
+            rows[row] -= 1
+            if not rows[row]:
+                del rows[row]
+                if not rows:
+                    del self.tagged[tag]
 
     def _usage_vector(self, requests: Requests) -> Ints:
         columns = {self.resource(name): amount for name, amount in requests.scalar.items()}

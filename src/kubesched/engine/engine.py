@@ -16,7 +16,7 @@ from kubesched.cluster.view import NodeInfo, Nodes
 from kubesched.engine.decision import Decision, Outcome, Scores
 from kubesched.engine.kept import Kept
 from kubesched.framework.diagnosis import Diagnosis
-from kubesched.framework.plugin import Reads, Verdicts
+from kubesched.framework.plugin import Verdicts
 from kubesched.framework.runtime import FilterPlugin, Framework, PluginError, checked
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import Status, unresolvable
@@ -63,11 +63,11 @@ class Engine:
         self._next_start = 0
         self._kept: OrderedDict[PodClass, Kept] = OrderedDict()
         self._lifted = any(f.lifted for f in framework.filters)
-        self._pre_filters = [(p, p.reads is not Reads.CLUSTER) for p in framework.pre_filter]
+        self._pre_filters = [(p, p.reads.is_kept) for p in framework.pre_filter]
         self._order = {f.name: index for index, f in enumerate(framework.filters)}
-        self._cluster_filters = [f for f in framework.filters if f.reads is Reads.CLUSTER]
-        self._cluster_pre_scores = [p for p in framework.pre_score if p.reads is Reads.CLUSTER]
-        self._cluster_scores = [s for s in framework.scores if s.reads is Reads.CLUSTER]
+        self._cluster_filters = [f for f in framework.filters if not f.reads.is_kept]
+        self._cluster_pre_scores = [p for p in framework.pre_score if not p.reads.is_kept]
+        self._cluster_scores = [s for s in framework.scores if not s.reads.is_kept]
 
     def schedule(self, info: PodInfo, *, record: bool = False) -> Decision:
         """Choose a node for a pod, or say why there is none. With `record`, everything that was said is kept."""

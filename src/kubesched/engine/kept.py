@@ -86,13 +86,13 @@ class Kept:
         self.answers = {
             p.name: framework.ask_pre_filter(p, state, pod, nodes)
             for p in framework.pre_filter
-            if p.reads is not Reads.CLUSTER
+            if p.reads.is_kept
         }
         skipped = {name for name, answer in self.answers.items() if getattr(answer, "is_skip", False)}
         self.filters = [
             KeptFilter(f, table.size, framework.ask_filter(f, state, pod, nodes))
             for f in framework.filters
-            if f.reads is not Reads.CLUSTER and f.name not in skipped
+            if f.reads.is_kept and f.name not in skipped
         ]
         self.mask = table.valid[: table.size].copy()
         for kept in self.filters:
@@ -113,12 +113,12 @@ class Kept:
         skipped = {
             p.name
             for p in framework.pre_score
-            if p.reads is not Reads.CLUSTER and not framework.ask_pre_score(p, state, pod, nodes)
+            if p.reads.is_kept and not framework.ask_pre_score(p, state, pod, nodes)
         }
         self.scores = [
             KeptScore(s, framework.ask_score(s, state, pod, nodes))
             for s in framework.scores
-            if s.reads is not Reads.CLUSTER and s.name not in skipped
+            if s.reads.is_kept and s.name not in skipped
         ]
         plain = [s for s in self.scores if s.plugin.normalize is None]
         for kept in plain:

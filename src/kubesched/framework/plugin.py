@@ -56,15 +56,24 @@ Codes = npt.NDArray[np.integer[Any]] | Mask
 
 
 class Reads(Enum):
-    """What a plugin's pre_filter, filter and score look at, beside the pod's class and the plugin's own arguments.
+    """What a plugin's pre_filter, filter and score look at, beside the plugin's own arguments.
 
     It tells what has to be asked again for the next pod of the same class: nothing while nodes stand still (NODE), only
-    the nodes whose pods changed (PODS), or everything (CLUSTER, always right).
+    the nodes whose pods changed (PODS), or everything (ROW and CLUSTER; the latter is always right).
     """
 
-    NODE = "the node object alone"
-    PODS = "the node object and the pods on that node"
+    NODE = "the pod's class and the node object"
+    PODS = "the pod's class, the node object and the pods on that node"
+    ROW = "anything about the pod, the node object and the pods on that node"
     CLUSTER = "anything"
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether answers for one pod are good for the next of its class."""
+        return self in _KEPT
+
+
+_KEPT = (Reads.NODE, Reads.PODS)
 
 
 class Verdicts(NamedTuple):

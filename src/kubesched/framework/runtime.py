@@ -214,13 +214,12 @@ class Framework:
             yield state, False
             return
         state = state.clone()
-        before = dict(table.pods[row])
-        try:
+        for info in pods:
+            table.usage(info.pod_class)  # columns that these pods bring along must outlast the what-if
+        with self.what_if([row]):
             for info in pods:
-                self.add_pod(state, pod, info, row)
+                self.add_pods(pod, [(state, info, row)])
             yield state, True
-        finally:
-            self.restore(row, before)
 
     # What if
 
@@ -229,29 +228,34 @@ class Framework:
         """PreFilter plugins that must be told of pods added and removed in a what-if."""
         return self._extended
 
-    def add_pod(self, state: CycleState, pod: api.Pod, info: PodInfo, row: int) -> None:
-        """Suppose `info` were on the row too."""
-        self.cluster.nodes.place(info, row)
-        for plugin in self._extended:
-            if plugin.name not in state.skip_filter:
-                self._call(plugin, "PreFilter AddPod", plugin.add_pod, state, pod, info, row)
-
-    def remove_pod(self, state: CycleState, pod: api.Pod, info: PodInfo, row: int) -> None:
-        """Suppose `info` were not on the row."""
-        self.cluster.nodes.take_off(info, row)
-        for plugin in self._extended:
-            if plugin.name not in state.skip_filter:
-                self._call(plugin, "PreFilter RemovePod", plugin.remove_pod, state, pod, info, row)
-
-    def restore(self, row: int, pods: Mapping[str, PodInfo]) -> None:
-        """End a what-if: the row has these pods again, in their order."""
+    @contextmanager
+    def what_if(self, rows: Sequence[int]) -> Iterator[None]:
+        """A time in which pods on these rows may come and go; afterwards the rows are as they were."""
         table = self.cluster.nodes
-        now = table.pods[row]
-        for info in [info for uid, info in now.items() if uid not in pods]:
-            table.take_off(info, row)
-        for info in [info for uid, info in pods.items() if uid not in now]:
-            table.place(info, row)
-        table.pods[row] = dict(pods)
+        pods = {row: dict(table.pods[row]) for row in rows}
+        used = table.used[:, list(rows)]
+        try:
+            yield
+        finally:
+            table.restore(pods, used)
+
+    def add_pods(self, pod: api.Pod, moves: Sequence[tuple[CycleState, PodInfo, int]]) -> None:
+        """Suppose each of these pods were on its row too; the rows are all different."""
+        self.cluster.nodes.place_each([(info, row) for _, info, row in moves])
+        self._tell(moves, "PreFilter AddPod", "add_pod", pod)
+
+    def remove_pods(self, pod: api.Pod, moves: Sequence[tuple[CycleState, PodInfo, int]]) -> None:
+        """Suppose each of these pods were not on its row; the rows are all different."""
+        self.cluster.nodes.take_off_each([(info, row) for _, info, row in moves])
+        self._tell(moves, "PreFilter RemovePod", "remove_pod", pod)
+
+    def _tell(
+        self, moves: Sequence[tuple[CycleState, PodInfo, int]], point: str, method: str, pod: api.Pod
+    ) -> None:
+        for plugin in self._extended:
+            for state, info, row in moves:
+                if plugin.name not in state.skip_filter:
+                    self._call(plugin, point, getattr(plugin, method), state, pod, info, row)
 
     # PostFilter, PreScore, Score
 

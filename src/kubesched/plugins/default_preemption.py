@@ -11,7 +11,7 @@ Where every active Filter looks at its own row alone, all nodes are tried at onc
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -39,7 +39,6 @@ class Trial:
 
     row: int
     state: CycleState
-    before: dict[str, PodInfo]
     order: list[PodInfo] = field(default_factory=list)
     """Pods of lower priority in the order in which they are let back."""
     protected: int = 0
@@ -143,29 +142,28 @@ class DefaultPreemption(Plugin):
     def _try(
         self, state: CycleState, pod: api.Pod, rows: Sequence[int], budgets: Sequence[Budget], *, share: bool
     ) -> list[Trial]:
-        framework, table = self.handle.framework, self.handle.cluster.nodes
-        trials = [Trial(row, state if share else state.clone(), dict(table.pods[row])) for row in rows]
-        try:
+        table = self.handle.cluster.nodes
+        with self.handle.framework.what_if(rows):
+            trials = [Trial(row, state if share else state.clone()) for row in rows]
             for trial in trials:
-                self._empty(trial, pod)
-            open_ = [trial for trial in trials if trial.failure is None]
-            self._ask(open_, pod, lambda trial, status: setattr(trial, "failure", status))
+                trial.order = [i for i in table.pods[trial.row].values() if i.pod.priority < pod.priority]
+            self._empty(trials, pod)
+            open_ = [trial for trial in trials if trial.order]
+            self._ask(open_, pod)
             open_ = [trial for trial in open_ if trial.failure is None]
             for trial in open_:
                 self._rank(trial, budgets)
             self._let_back(open_, pod)
-        finally:
-            for trial in trials:
-                framework.restore(trial.row, trial.before)
         return trials
 
-    def _empty(self, trial: Trial, pod: api.Pod) -> None:
+    def _empty(self, trials: Sequence[Trial], pod: api.Pod) -> None:
         """Suppose all pods of lower priority gone."""
-        trial.order = [info for info in trial.before.values() if info.pod.priority < pod.priority]
-        for info in trial.order:
-            self.handle.framework.remove_pod(trial.state, pod, info, trial.row)
-        if not trial.order:
-            trial.failure = NO_VICTIMS
+        for step in range(max(len(trial.order) for trial in trials)):
+            moves = [(trial.state, trial.order[step], trial.row) for trial in trials if step < len(trial.order)]
+            self.handle.framework.remove_pods(pod, moves)
+        for trial in trials:
+            if not trial.order:
+                trial.failure = NO_VICTIMS
 
     def _rank(self, trial: Trial, budgets: Sequence[Budget]) -> None:
         trial.order = _most_important_first(trial.order)
@@ -178,16 +176,15 @@ class DefaultPreemption(Plugin):
         framework = self.handle.framework
         for step in range(max((len(trial.order) for trial in trials), default=0)):
             active = [trial for trial in trials if step < len(trial.order)]
-            for trial in active:
-                framework.add_pod(trial.state, pod, trial.order[step], trial.row)
-
-            def judge(trial: Trial, status: Status | None, step: int = step) -> None:
-                if status is not None:
-                    framework.remove_pod(trial.state, pod, trial.order[step], trial.row)
-                    trial.victims.append(trial.order[step])
-                    trial.violations += step < trial.protected
-
-            self._ask(active, pod, judge)
+            framework.add_pods(pod, [(trial.state, trial.order[step], trial.row) for trial in active])
+            self._ask(active, pod)
+            failed = [trial for trial in active if trial.failure is not None]
+            if failed:
+                framework.remove_pods(pod, [(trial.state, trial.order[step], trial.row) for trial in failed])
+            for trial in failed:
+                trial.failure = None
+                trial.victims.append(trial.order[step])
+                trial.violations += step < trial.protected
         for trial in trials:
             if 0 < trial.protected < len(trial.order):
                 trial.victims = _most_important_first(trial.victims)
@@ -195,16 +192,16 @@ class DefaultPreemption(Plugin):
                 name = self.handle.cluster.nodes.names[trial.row]
                 trial.failure = Status(Code.ERROR, f'expected at least one victim pod on node "{name}"')
 
-    def _ask(self, trials: Sequence[Trial], pod: api.Pod, judge: Callable[[Trial, Status | None], None]) -> None:
-        """Whether the pod fits on each trial's node as things stand."""
+    def _ask(self, trials: Sequence[Trial], pod: api.Pod) -> None:
+        """See whether the pod fits on each trial's node as things stand; `failure` says why not."""
         framework = self.handle.framework
         if len(trials) == 1:
-            judge(trials[0], framework.filter_row(trials[0].state, pod, trials[0].row))
+            trials[0].failure = framework.filter_row(trials[0].state, pod, trials[0].row)
         elif trials:
             rejections = framework.filter_rows(trials[0].state, pod, np.array([trial.row for trial in trials]))
-            passed = rejections.passed().tolist()
-            for position, trial in enumerate(trials):
-                judge(trial, None if passed[position] else rejections.status(position))
+            for status, positions in rejections.groups(np.ones(len(trials), dtype=np.bool_)):
+                for position in positions.tolist():
+                    trials[position].failure = status
 
     # Choosing
 

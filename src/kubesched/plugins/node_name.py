@@ -7,7 +7,7 @@ import numpy as np
 from kubesched.api import objects as api
 from kubesched.cluster.view import Nodes
 from kubesched.framework.events import Action, EventHint, Resource, on
-from kubesched.framework.plugin import Plugin, Verdicts, reject
+from kubesched.framework.plugin import Plugin, Reads, Verdicts, reject
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import unresolvable
 
@@ -18,6 +18,7 @@ class NodeName(Plugin):
     """Filter on `spec.nodeName`. The name is not part of a pod's class, so answers are not kept for the class."""
 
     name = "NodeName"
+    reads = Reads.ROW
 
     def events_to_register(self) -> list[EventHint]:
         return [on(Resource.NODE, Action.ADD)]

@@ -1,0 +1,1 @@
+"""Throughput of decisions, in process: `make bench`."""

@@ -1,0 +1,134 @@
+"""Run the workloads and print a table; results go to bench/results.json.
+
+Every workload runs in a process of its own, so that memory is its own. The ratio is to the same plugins asked one node
+at a time, in the same process right after, on as many pods as that has time for.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from bench.workloads import WORKLOADS, Workload, make_node, make_pod
+from kubesched.cluster.cluster import Cluster
+from kubesched.cluster.pods import PodInfo
+from kubesched.config.load import default
+from kubesched.engine.decision import Outcome
+from kubesched.engine.engine import Engine
+from kubesched.engine.profiles import build_engines
+from kubesched.framework.one_at_a_time import one_at_a_time
+from kubesched.framework.registry import Registry
+from kubesched.plugins import in_tree_registry
+
+RESULTS = Path(__file__).parent / "results.json"
+ONE_AT_A_TIME_SECONDS = 3.0
+
+
+def run(workload: Workload) -> dict[str, Any]:
+    """Measure one workload in this process."""
+    engine, pods = _prepare(workload, in_tree_registry())
+    started = time.perf_counter()
+    for info in pods:
+        _schedule(engine, info, workload)
+    pods_per_second = len(pods) / (time.perf_counter() - started)
+    rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {
+        "workload": workload.name,
+        "nodes": workload.nodes,
+        "pods_per_s": round(pods_per_second),
+        "ratio_one_at_a_time": round(pods_per_second / _one_at_a_time(workload), 1),
+        "rss_mb": round(rss),
+    }
+
+
+def _one_at_a_time(workload: Workload) -> float:
+    registry = Registry(one_at_a_time(plugin) for plugin in in_tree_registry().values())
+    engine, pods = _prepare(workload, registry)
+    started = time.perf_counter()
+    done = 0
+    while done < len(pods) and (done == 0 or time.perf_counter() - started < ONE_AT_A_TIME_SECONDS):
+        _schedule(engine, pods[done], workload)
+        done += 1
+    return done / (time.perf_counter() - started)
+
+
+def _prepare(workload: Workload, registry: Registry) -> tuple[Engine, list[PodInfo]]:
+    cluster = Cluster()
+    for index in range(workload.nodes):
+        cluster.set(make_node(index, workload.node_cpu))
+    engine = build_engines(default(), registry, cluster, Random(0))["default-scheduler"]
+    before = workload.initial_template or workload.template
+    for index in range(workload.initial):
+        info = cluster.classes.info(make_pod("initial", index, before(index)))
+        cluster.assume(info, cluster.nodes.names[index % workload.nodes])
+    pods = [
+        cluster.classes.info(make_pod("pod", index, workload.template(index))) for index in range(workload.measured)
+    ]
+    return engine, pods
+
+
+def _schedule(engine: Engine, info: PodInfo, workload: Workload) -> None:
+    """Decide and assume; with preemption, remove the victims first."""
+    decision = engine.schedule(info)
+    if decision.outcome is Outcome.UNSCHEDULABLE and workload.preempts and decision.post_filter is not None:
+        for victim in decision.post_filter.victims:
+            engine.cluster.remove_pod(victim.pod.uid)
+        engine.cluster.assume(info, decision.post_filter.nominated_node_name)
+    elif decision.outcome is Outcome.SCHEDULED:
+        engine.cluster.assume(info, decision.node)
+    else:
+        raise click.ClickException(f"{workload.name}: {info.pod.key} did not fit: {decision.message}")
+
+
+@click.command()
+@click.argument("names", nargs=-1)
+@click.option("--one", type=int, hidden=True, help="Measure the workload of this number and print it as JSON.")
+def main(names: tuple[str, ...], one: int | None) -> None:
+    """Measure decisions per second. NAMES choose workloads; all of them by default."""
+    if one is not None:
+        click.echo(json.dumps(run(WORKLOADS[one])))
+        return
+    unknown = set(names) - {workload.name for workload in WORKLOADS}
+    if unknown:
+        known = ", ".join(dict.fromkeys(workload.name for workload in WORKLOADS))
+        raise click.UsageError(f"no workload is called {', '.join(sorted(unknown))}; there are {known}")
+    progress = Console(stderr=True)
+    results = []
+    for index, workload in enumerate(WORKLOADS):
+        if names and workload.name not in names:
+            continue
+        with progress.status(f"{workload.name} on {workload.nodes} nodes…"):
+            command = [sys.executable, "-m", "bench", "--one", str(index)]
+            results.append(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
+    if not names:
+        RESULTS.write_text(json.dumps(results, indent=2) + "\n")
+    Console().print(_table(results))
+
+
+def _table(results: list[dict[str, Any]]) -> Table:
+    table = Table(title="Decisions with all default plugins, assuming included")
+    for title in ("workload", "nodes", "pods/s", "× one node at a time", "resident MB"):
+        table.add_column(title, justify="left" if title == "workload" else "right")
+    for each in results:
+        table.add_row(
+            each["workload"],
+            f"{each['nodes']:,}",
+            f"{each['pods_per_s']:,}",
+            f"{each['ratio_one_at_a_time']:,.0f}",
+            f"{each['rss_mb']:,}",
+        )
+    return table
+
+
+if __name__ == "__main__":
+    main()
