@@ -1,0 +1,196 @@
+"""What the loop needs of others, in their smallest form: a log, an event recorder, metrics, extenders.
+
+Whoever implements one of these imports nothing of the loop, and the loop runs with the silent ones below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from kubesched.api import objects as api
+from kubesched.cluster.pods import PodInfo
+from kubesched.queue.hooks import ERROR, NoMetrics, QueueMetrics
+
+__all__ = ["ERROR", "Extender", "ExtenderError", "Log", "Metrics", "Recorder", "Silent", "Uncounted", "Unrecorded"]
+
+NORMAL: Final = "Normal"
+WARNING: Final = "Warning"
+
+
+class Log(Protocol):
+    """Takes a structured message: a level (klog's verbosity, or `ERROR`), upstream's words, upstream's keys.
+
+    Values are objects, not text: a pod, a node name, an exception under `err`. Two keys are not upstream's fields:
+    `logger` names klog's logger ("Bind.DefaultBinder"). Where upstream's line stands (``schedule_one.go:96``) follows
+    from the message, so whoever renders looks it up.
+    """
+
+    @property
+    def verbosity(self) -> int:
+        """Messages above this level are not even worth composing. May change while running."""
+        ...
+
+    def __call__(self, level: int, message: str, /, **fields: object) -> None:
+        """Say something."""
+        ...
+
+
+class Recorder(Protocol):
+    """Makes events.k8s.io Events of what happens to pods. Never waits and never raises."""
+
+    def event(
+        self,
+        profile: str,
+        regarding: api.Pod,
+        kind: str,
+        reason: str,
+        action: str,
+        note: str,
+        related: api.Pod | None = None,
+    ) -> None:
+        """Record that `action` ended in `reason`, as the scheduler called `profile`; `kind` is Normal or Warning."""
+        ...
+
+
+class Metrics(QueueMetrics, Protocol):
+    """Told of everything that kube-scheduler's metrics count. Durations are seconds of real time."""
+
+    def attempt(self, result: str, profile: str, seconds: float) -> None:
+        """An attempt ended: "scheduled" (counted once bound), "unschedulable" or "error"."""
+        ...
+
+    def algorithm(self, seconds: float) -> None:
+        """How long finding a node took, PostFilter included."""
+        ...
+
+    def scheduled(self, attempts: int, sli_seconds: float | None, *, after_flush: bool) -> None:
+        """A pod is bound, after so many attempts and so long after it first became active."""
+        ...
+
+    def extension_point(self, point: str, status: str, profile: str, seconds: float) -> None:
+        """All plugins of a point ("PreFilter", "Bind", …) have run, with this outcome ("Success", …)."""
+        ...
+
+    def plugin(self, plugin: str, point: str, status: str, seconds: float) -> None:
+        """One plugin has run; told of one cycle in ten, as upstream does."""
+        ...
+
+    def permit_wait(self, result: str, seconds: float) -> None:
+        """A pod has waited on Permit."""
+        ...
+
+    def event_handled(self, event: str, seconds: float) -> None:
+        """A cluster event, by its label, was taken in."""
+        ...
+
+    def preemption(self, victims: int) -> None:
+        """A pod preempts others."""
+        ...
+
+    def preemption_executed(self, result: str, seconds: float) -> None:
+        """All victims of a preemption are dealt with: "success" or "error"."""
+        ...
+
+    def goroutines(self, operation: str, change: int) -> None:
+        """More, or fewer, tasks of a kind ("binding", "preemption") are under way."""
+        ...
+
+    def cache_size(self, kind: str, number: int) -> None:
+        """How many "nodes", "pods" or "assumed_pods" the scheduler knows."""
+        ...
+
+
+class ExtenderError(Exception):
+    """An extender could not be asked, or did not answer sensibly."""
+
+
+@dataclass(slots=True)
+class ExtenderFilterResult:
+    """An extender's word on nodes. Those neither passed nor failed are taken as failed without a reason."""
+
+    nodes: Sequence[str]
+    failed: Mapping[str, str] = field(default_factory=dict)
+    unresolvable: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class ExtenderVictims:
+    """Pods to remove from a node, and how many of them a disruption budget protects."""
+
+    pods: Sequence[PodInfo]
+    violations: int = 0
+
+
+class Extender(Protocol):
+    """A scheduler extender. Its calls raise `ExtenderError`, and nothing else, when they fail."""
+
+    name: str
+    weight: int
+    ignorable: bool
+    is_filter: bool
+    is_prioritizer: bool
+    is_binder: bool
+    supports_preemption: bool
+
+    def is_interested(self, pod: api.Pod) -> bool:
+        """Whether the pod asks for a resource this extender manages, or it manages none in particular."""
+        ...
+
+    async def filter(self, pod: api.Pod, nodes: Sequence[api.Node]) -> ExtenderFilterResult:
+        """Which of these nodes will do."""
+        ...
+
+    async def prioritize(self, pod: api.Pod, nodes: Sequence[api.Node]) -> Mapping[str, int]:
+        """Scores from 0 to 10, not yet weighted, by node; nodes may be missing."""
+        ...
+
+    async def process_preemption(
+        self, pod: api.Pod, victims: Mapping[str, ExtenderVictims]
+    ) -> Mapping[str, ExtenderVictims]:
+        """Which of these nodes to preempt on, and whom."""
+        ...
+
+    async def bind(self, pod: api.Pod, node_name: str) -> None:
+        """Bind the pod in the scheduler's stead."""
+        ...
+
+
+class Silent:
+    """A log that nobody reads."""
+
+    verbosity = -2
+
+    def __call__(self, level: int, message: str, /, **fields: object) -> None: ...
+
+
+class Unrecorded:
+    """A recorder that forgets."""
+
+    def event(
+        self,
+        profile: str,
+        regarding: api.Pod,
+        kind: str,
+        reason: str,
+        action: str,
+        note: str,
+        related: api.Pod | None = None,
+    ) -> None: ...
+
+
+class Uncounted(NoMetrics):
+    """Metrics that nobody counts."""
+
+    def attempt(self, result: str, profile: str, seconds: float) -> None: ...
+    def algorithm(self, seconds: float) -> None: ...
+    def scheduled(self, attempts: int, sli_seconds: float | None, *, after_flush: bool) -> None: ...
+    def extension_point(self, point: str, status: str, profile: str, seconds: float) -> None: ...
+    def plugin(self, plugin: str, point: str, status: str, seconds: float) -> None: ...
+    def permit_wait(self, result: str, seconds: float) -> None: ...
+    def event_handled(self, event: str, seconds: float) -> None: ...
+    def preemption(self, victims: int) -> None: ...
+    def preemption_executed(self, result: str, seconds: float) -> None: ...
+    def goroutines(self, operation: str, change: int) -> None: ...
+    def cache_size(self, kind: str, number: int) -> None: ...
