@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from enum import IntEnum
 
 from kubesched.api import objects as api
-from kubesched.framework.events import ClusterEvent, Hint, HintFunction
+from kubesched.cluster.pods import PodClass
+from kubesched.framework.events import EventHint, Hint, HintFunction
 from kubesched.queue.hooks import ERROR, Clock, Log, QueueMetrics
 from kubesched.queue.inflight import Happened
 from kubesched.queue.pods import QueuedPodInfo
 from kubesched.queue.registrations import EventMap
+from kubesched.queue.unschedulable import File
 
 
 class Strategy(IntEnum):
@@ -25,23 +26,58 @@ class HintRunner:
     """Asks the hint functions of the plugins that rejected a pod."""
 
     def __init__(self, events: EventMap, clock: Clock, metrics: QueueMetrics, log: Log) -> None:
-        self._events = events
+        self.events = events
         self._clock = clock
         self._metrics = metrics
         self._log = log
 
-    def strategy(self, queued: QueuedPodInfo, happened: Happened) -> Strategy:
-        """What an event means for a pod. A plugin that was only waiting has the pod tried without backoff."""
+    def strategy(self, queued: QueuedPodInfo, *events: Happened) -> Strategy:
+        """What a series of events means for a pod: the best of what each does."""
+        found = Strategy.SKIP
+        for happened in events:
+            found = max(found, Inquiry(self, happened).strategy(queued))
+            if found is Strategy.IMMEDIATELY or (found and not queued.pending_plugins):
+                break
+        return found
+
+    def ask(self, plugin: str, hint: HintFunction, pod: api.Pod, happened: Happened) -> bool:
+        """Whether a hint function says that an event helps a pod."""
+        started = self._clock.monotonic()
+        answer = Hint.QUEUE
+        outcome = ""
+        try:
+            answer = hint(pod, happened.old, happened.new)
+        except Exception as problem:
+            # A pod tried in vain costs a moment; one that waits for an event that has passed may wait for good.
+            outcome = "Error"
+            message = "QueueingHintFn returns error"
+            self._log(ERROR, message, err=problem, event=happened.event.label, plugin=plugin, pod=pod)
+        seconds = self._clock.monotonic() - started
+        self._metrics.hint(plugin, happened.event.label, outcome or answer.value, seconds)
+        return answer is Hint.QUEUE
+
+
+class Inquiry:
+    """What one event means for any number of pods. Hints that answer by class are asked once per class."""
+
+    def __init__(self, runner: HintRunner, happened: Happened) -> None:
+        self._runner = runner
+        self.happened = happened
+        self._wildcard = happened.event.is_wildcard
+        self._answers: dict[tuple[int, PodClass], bool] = {}
+
+    def strategy(self, queued: QueuedPodInfo) -> Strategy:
+        """What the event means for a pod. A plugin that was only waiting has the pod tried without backoff."""
         unschedulable, pending = queued.unschedulable_plugins, queued.pending_plugins
         if not unschedulable and not pending:
             return Strategy.AFTER_BACKOFF
-        if happened.event.is_wildcard:
-            return _of_wildcard(queued, happened.new)
+        if self._wildcard:
+            return self._of_wildcard(queued.uid)
         found = Strategy.SKIP
-        for plugin, hints in self._events.hints(queued.profile, happened.event).items():
+        for plugin, hints in self._runner.events.hints(queued.profile, self.happened.event).items():
             if plugin not in pending and (plugin not in unschedulable or found):
                 continue
-            if any(self._says_queue(plugin, hint, queued.pod, happened) for hint in hints):
+            if any(self._helps(plugin, hint, queued.pod, queued.info.pod_class) for hint in hints):
                 if plugin in pending:
                     return Strategy.IMMEDIATELY
                 found = Strategy.AFTER_BACKOFF
@@ -49,35 +85,25 @@ class HintRunner:
                     break
         return found
 
-    def strategy_of_all(self, queued: QueuedPodInfo, events: Iterable[Happened]) -> Strategy:
-        """What a series of events means for a pod: the best of what each does."""
-        found = Strategy.SKIP
-        for happened in events:
-            found = max(found, self.strategy(queued, happened))
-            if found is Strategy.IMMEDIATELY or (found and not queued.pending_plugins):
-                break
-        return found
+    def could_help(self, file: File, sample: api.Pod, pod_class: PodClass) -> bool:
+        """Whether the event may help pods of a class, by the word of one plugin. False is certain, True is not."""
+        profile, plugin = file
+        hints = self._runner.events.hints(profile, self.happened.event)[plugin]
+        return any(not hint.by_class or self._helps(plugin, hint, sample, pod_class) for hint in hints)
 
-    def _says_queue(self, plugin: str, hint: HintFunction | None, pod: api.Pod, happened: Happened) -> bool:
-        started = self._clock.monotonic()
-        answer = Hint.QUEUE
-        outcome = ""
-        if hint is not None:
-            try:
-                answer = hint(pod, happened.old, happened.new)
-            except Exception as problem:
-                # A pod tried in vain costs a moment; one that waits for an event that has passed may wait for good.
-                outcome = "Error"
-                self._complain(problem, plugin, pod, happened.event)
-        seconds = self._clock.monotonic() - started
-        self._metrics.hint(plugin, happened.event.label, outcome or answer.value, seconds)
-        return answer is Hint.QUEUE
+    def _helps(self, plugin: str, registered: EventHint, pod: api.Pod, pod_class: PodClass) -> bool:
+        hint = registered.hint
+        if hint is None:
+            return True
+        if not registered.by_class:
+            return self._runner.ask(plugin, hint, pod, self.happened)
+        key = (id(registered), pod_class)
+        answer = self._answers.get(key)
+        if answer is None:
+            answer = self._answers[key] = self._runner.ask(plugin, hint, pod, self.happened)
+        return answer
 
-    def _complain(self, problem: Exception, plugin: str, pod: api.Pod, event: ClusterEvent) -> None:
-        self._log(ERROR, "QueueingHintFn returns error", err=problem, event=event.label, plugin=plugin, pod=pod)
-
-
-def _of_wildcard(queued: QueuedPodInfo, target: api.Object | None) -> Strategy:
-    """An event that stands for anything helps everyone, unless it names the pod it is meant for."""
-    meant = target is None or target.uid == queued.uid
-    return Strategy.AFTER_BACKOFF if meant else Strategy.SKIP
+    def _of_wildcard(self, uid: str) -> Strategy:
+        """An event that stands for anything helps everyone, unless it names the pod it is meant for."""
+        target = self.happened.new
+        return Strategy.AFTER_BACKOFF if target is None or target.uid == uid else Strategy.SKIP

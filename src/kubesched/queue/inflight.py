@@ -6,7 +6,7 @@ So while any pod is in flight, events are kept; a pod that comes back looks thro
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -52,7 +52,7 @@ class InFlight:
 
     def __init__(self, metrics: QueueMetrics) -> None:
         self._metrics = metrics
-        self._flights: dict[str, Flight] = {}
+        self._flights: OrderedDict[str, Flight] = OrderedDict()
         self._events: list[Happened] = []
         self._base = 0
         """The number of the first event kept."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from kubesched.framework.events import Action, ClusterEvent, EventHint, HintFunction, Resource, on
+from kubesched.framework.events import Action, ClusterEvent, EventHint, Resource, on
 from kubesched.framework.plugin import Plugin, points_of
 from kubesched.framework.runtime import Framework
 from kubesched.queue.unschedulable import File
@@ -33,8 +33,8 @@ EVERYTHING: Final = tuple(
 )
 """What a plugin hears of that does not say what it wants to hear of, by upstream's list."""
 
-Hints = Mapping[str, Sequence[HintFunction | None]]
-"""Per plugin, the functions that tell whether an event helps; None says yes."""
+Hints = Mapping[str, Sequence[EventHint]]
+"""Per plugin, its registrations that cover an event."""
 
 
 class EventMap:
@@ -46,7 +46,7 @@ class EventMap:
         self._listeners: dict[ClusterEvent, tuple[File, ...]] = {}
 
     def hints(self, profile: str, event: ClusterEvent) -> Hints:
-        """The plugins of a profile that registered for an event, with their hint functions."""
+        """The plugins of a profile that registered for an event, with what they registered."""
         known = self._hints.get((profile, event))
         if known is None:
             known = self._hints[profile, event] = self._find(profile, event)
@@ -71,9 +71,9 @@ class EventMap:
         return wanted
 
     def _find(self, profile: str, event: ClusterEvent) -> Hints:
-        found: dict[str, list[HintFunction | None]] = {}
+        found: dict[str, Sequence[EventHint]] = {}
         for plugin, registered in self._registrations.get(profile, {}).items():
-            hints = [r.hint for r in registered if r.event.matches(event)]
+            hints = [r for r in registered if r.event.matches(event)]
             if hints:
                 found[plugin] = hints
         return found

@@ -33,7 +33,7 @@ from kubesched.framework.events import (
 from kubesched.queue.backoff import BackoffQueue
 from kubesched.queue.changes import pod_changes
 from kubesched.queue.gates import Gates, PreEnqueue
-from kubesched.queue.hints import HintRunner, Strategy
+from kubesched.queue.hints import HintRunner, Inquiry, Strategy
 from kubesched.queue.hooks import ERROR, Clock, Log, NoMetrics, Place, QueueMetrics, no_log
 from kubesched.queue.inflight import Flight, Happened, InFlight
 from kubesched.queue.nominator import Nominator
@@ -68,7 +68,6 @@ class SchedulingQueue:
         """How many pods have been popped."""
         self._classes = cluster.classes
         self._clock = clock
-        self._events = events
         self._log = log
         metrics = NoMetrics() if metrics is None else metrics
         self._hints = HintRunner(events, clock, metrics, log)
@@ -228,7 +227,7 @@ class SchedulingQueue:
         if not queued.rejectors:
             return Strategy.AFTER_BACKOFF
         events = self._in_flight.events_of(flight)
-        return Strategy.AFTER_BACKOFF if events is None else self._hints.strategy_of_all(queued, events)
+        return Strategy.AFTER_BACKOFF if events is None else self._hints.strategy(queued, *events)
 
     def _activate(self, uid: str) -> bool:
         queued = self._unschedulable.get(uid)
@@ -247,13 +246,17 @@ class SchedulingQueue:
         check: Callable[[api.Pod], bool] | None = None,
     ) -> None:
         """Something has happened: try the pods again that it may help, of those that `check` lets through."""
-        listeners = self._events.listeners(event)
+        listeners = self._hints.events.listeners(event)
         if not listeners and not event.is_wildcard:
             return
-        waiting = list(self._unschedulable) if event.is_wildcard else self._unschedulable.listening(listeners)
+        inquiry = Inquiry(self._hints, Happened(event, old, new))
+        if event.is_wildcard:
+            waiting = list(self._unschedulable)
+        else:
+            waiting = self._unschedulable.listening(listeners, inquiry.could_help)
         if check is not None:
             waiting = [queued for queued in waiting if check(queued.pod)]
-        self._move(waiting, Happened(event, old, new))
+        self._move(waiting, inquiry)
 
     def assigned_pod_added(self, pod: api.Pod) -> None:
         """A pod has been bound, or a bound pod has appeared."""
@@ -281,23 +284,23 @@ class SchedulingQueue:
             queued.was_flushed = True
             queued.flush_timestamp = now
         if overdue:
-            self._move(overdue, Happened(UNSCHEDULABLE_TIMEOUT, None, None))
+            self._move(overdue, Inquiry(self._hints, Happened(UNSCHEDULABLE_TIMEOUT, None, None)))
 
     def next_backoff_flush(self) -> float | None:
         """The time, by the queue's clock, at which `flush_backoff` will have something to do."""
         return self._places.backoff.next_completion()
 
-    def _move(self, waiting: Iterable[QueuedPodInfo], happened: Happened) -> None:
-        label = happened.event.label
+    def _move(self, waiting: Iterable[QueuedPodInfo], inquiry: Inquiry) -> None:
+        label = inquiry.happened.event.label
         ready = False
         for queued in waiting:
-            strategy = self._hints.strategy(queued, happened)
+            strategy = inquiry.strategy(queued)
             if strategy is Strategy.SKIP:
                 self._log(5, "Event is not making pod schedulable", pod=queued.pod, event=label)
                 continue
             self._unschedulable.remove(queued.uid)
             ready |= self._places.requeue(queued, strategy, label) is not Place.UNSCHEDULABLE
-        if self._in_flight.record(happened):
+        if self._in_flight.record(inquiry.happened):
             self._log(5, "Event received while pods are in flight", event=label)
         if ready:
             self.on_ready()

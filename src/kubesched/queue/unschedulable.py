@@ -3,12 +3,16 @@
 A cluster may hold a hundred thousand pods that fit nowhere, and events come by the thousand per second. So a pod is
 filed under each plugin that rejected it, and an event looks only into the files of plugins that registered for it. A
 gated pod is filed under the plugin that gates it and nowhere else: nobody else's word would let it through.
+
+Within a file, pods of one class are together: most hints have the same answer for all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
+from kubesched.api import objects as api
+from kubesched.cluster.pods import PodClass
 from kubesched.queue.heap import PodHeap
 from kubesched.queue.hooks import QueueMetrics
 from kubesched.queue.pods import QueuedPodInfo
@@ -19,6 +23,17 @@ ANY_EVENT: File = ("", "")
 """Where a pod goes that no plugin is known to have rejected: whatever happens may help it."""
 
 
+class Group:
+    """Pods of one class that wait for the same plugin."""
+
+    __slots__ = ("pods", "sample")
+
+    def __init__(self, sample: api.Pod) -> None:
+        self.sample = sample
+        """One of the class, though perhaps no longer one that waits."""
+        self.pods: dict[str, QueuedPodInfo] = {}
+
+
 class UnschedulablePods:
     """All pods that wait for an event, gated ones included."""
 
@@ -26,8 +41,8 @@ class UnschedulablePods:
         self._metrics = metrics
         self._longest = longest
         self._pods = PodHeap(_waiting_since)
-        self._files: dict[File, dict[str, QueuedPodInfo]] = {}
-        self._filed: dict[str, tuple[File, ...]] = {}
+        self._files: dict[File, dict[PodClass, Group]] = {}
+        self._filed: dict[str, tuple[PodClass, tuple[File, ...]]] = {}
         self._gated: set[str] = set()
 
     def __len__(self) -> int:
@@ -54,11 +69,7 @@ class UnschedulablePods:
         else:
             self._metrics.incoming("unschedulable", event)
         self._pods.put(queued)
-        files = self._filed[uid] = _files_of(queued)
-        for file in files:
-            self._files.setdefault(file, {})[uid] = queued
-        if queued.gated:
-            self._gated.add(uid)
+        self._file(queued)
         self._metrics.pending("gated" if queued.gated else "unschedulable", 1)
 
     def remove(self, uid: str) -> QueuedPodInfo | None:
@@ -68,11 +79,17 @@ class UnschedulablePods:
             self._unfile(uid)
         return queued
 
-    def listening(self, files: Iterable[File]) -> list[QueuedPodInfo]:
-        """The pods filed under any of these, each once."""
-        found = dict(self._files.get(ANY_EVENT, ()))
+    def listening(
+        self, files: Iterable[File], could_help: Callable[[File, api.Pod, PodClass], bool]
+    ) -> list[QueuedPodInfo]:
+        """The pods filed under any of these, each once; but not those of a class that could not be helped."""
+        found: dict[str, QueuedPodInfo] = {}
+        for group in self._files.get(ANY_EVENT, {}).values():
+            found.update(group.pods)
         for file in files:
-            found.update(self._files.get(file, ()))
+            for pod_class, group in self._files.get(file, {}).items():
+                if could_help(file, group.sample, pod_class):
+                    found.update(group.pods)
         return list(found.values())
 
     def overdue(self, now: float) -> list[QueuedPodInfo]:
@@ -83,12 +100,27 @@ class UnschedulablePods:
             found.append(queued)
         return found
 
+    def _file(self, queued: QueuedPodInfo) -> None:
+        uid, pod_class = queued.uid, queued.info.pod_class
+        files = _files_of(queued)
+        self._filed[uid] = (pod_class, files)
+        for file in files:
+            groups = self._files.setdefault(file, {})
+            group = groups.get(pod_class)
+            if group is None:
+                group = groups[pod_class] = Group(queued.pod)
+            group.pods[uid] = queued
+        if queued.gated:
+            self._gated.add(uid)
+
     def _unfile(self, uid: str) -> None:
-        for file in self._filed.pop(uid):
-            pods = self._files[file]
-            del pods[uid]
-            if not pods:
-                del self._files[file]
+        pod_class, files = self._filed.pop(uid)
+        for file in files:
+            groups = self._files[file]
+            group = groups[pod_class]
+            del group.pods[uid]
+            if not group.pods:
+                del groups[pod_class]
         self._metrics.pending("gated" if uid in self._gated else "unschedulable", -1)
         self._gated.discard(uid)
 
