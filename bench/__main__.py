@@ -117,7 +117,7 @@ def main(names: tuple[str, ...], one: int | None) -> None:
 
 def _table(results: list[dict[str, Any]]) -> Table:
     table = Table(title="Decisions with all default plugins, assuming included")
-    for title in ("workload", "nodes", "pods/s", "× one node at a time", "resident MB"):
+    for title in ("workload", "nodes", "pods/s", "times one node at a time", "resident MB"):
         table.add_column(title, justify="left" if title == "workload" else "right")
     for each in results:
         table.add_row(

@@ -47,7 +47,9 @@ def _describe(difference: Difference) -> str:
     if difference.pod:
         where += f", pod {difference.pod}, attempt {difference.attempt}"
     lines = [f"\n{where}: {difference.field}"]
-    lines += [f"  {path}: expected {old}, got {new}" for path, old, new in _leaves("", difference.expected, difference.got)]
+    lines += [
+        f"  {path}: expected {old}, got {new}" for path, old, new in _leaves("", difference.expected, difference.got)
+    ]
     return "\n".join(lines)
 
 

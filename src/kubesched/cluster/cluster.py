@@ -85,10 +85,11 @@ class Cluster:
             self.remove_pod(obj.uid)
         elif isinstance(obj, api.Node):
             self.nodes.remove_node(obj.name)
-        elif self._objects.get(type(obj), {}).pop(obj.key, None) is not None:
-            self._changed(type(obj), obj.key)
+        elif obj.key in self._objects.get(type(obj), {}):
             if isinstance(obj, api.Namespace):
                 self._namespace_changed(obj.name, None)
+            del self._objects[type(obj)][obj.key]
+            self._changed(type(obj), obj.key)
 
     def get(self, kind: type[O], key: str) -> O | None:
         """The object of this kind with this key ("namespace/name", or the name where there is no namespace)."""
@@ -126,7 +127,8 @@ class Cluster:
         """Take a pod's newest state: on a node, done, or only nominated to one."""
         known = self.pods.get(pod.uid)
         if not pod.node_name or pod.is_terminal:
-            if known is not None and pod.uid not in self.assumed:
+            # News of an assumed pod from before its binding change nothing; those from after it do.
+            if known is not None and (pod.node_name or pod.uid not in self.assumed):
                 self.remove_pod(pod.uid)
             self._nominate(pod)
             return
@@ -134,7 +136,7 @@ class Cluster:
         info = self.classes.info(pod)
         self.assumed.discard(pod.uid)
         if known is not None:
-            row = self.nodes.row_of[pod.node_name] if pod.node_name in self.nodes.row_of else -1
+            row = self.nodes.row_of.get(pod.node_name, -1)
             if row == known.row and known.pod_class is info.pod_class and known.terminating == info.terminating:
                 known.pod = info.pod
                 return
@@ -260,6 +262,8 @@ class Cluster:
             counter.add(row, pods - gone)
 
     def _term_counters(self, pod_class: PodClass) -> list[TermCounter]:
+        if len(self._terms) >= self._keep_terms:
+            self._drop_idle_terms()
         terms = pod_class.terms
         return [
             *(self._term_counter("affinity", 0, t) for t in terms.required),
@@ -271,8 +275,6 @@ class Cluster:
     def _term_counter(self, kind: str, weight: int, term: AffinityTerm) -> TermCounter:
         counter = self._terms.get((kind, weight, term))
         if counter is None:
-            if len(self._terms) >= self._keep_terms:
-                self._drop_idle_terms()
             counter = self._terms[kind, weight, term] = TermCounter(self.nodes, kind, weight, term)
             self.term_list.append(counter)
         return counter

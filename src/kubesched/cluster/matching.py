@@ -70,7 +70,8 @@ def per_taint_set(nodes: Nodes, evaluate: Callable[[tuple[api.Taint, ...]], int]
 def untolerated_mask(nodes: Nodes, tolerations: Sequence[api.Toleration], effects: Iterable[str]) -> Mask:
     """Where a taint with one of these effects is not tolerated."""
     wanted = tuple(effects)
-    return per_taint_set(nodes, lambda taints: untolerated(taints, tolerations, wanted) is not None) != 0
+    found: Mask = per_taint_set(nodes, lambda taints: untolerated(taints, tolerations, wanted) is not None) != 0
+    return found
 
 
 def _per_value(column: LabelColumn, requirement: Requirement) -> Mask:

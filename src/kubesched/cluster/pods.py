@@ -109,8 +109,9 @@ class PodClasses:
         if spec.node_name:
             spec = msgspec.structs.replace(spec, node_name="")
         key = self._encode((meta.namespace, meta.labels, spec))
-        pod_class = self._by_key.get(key) or self._add(key, pod, spec)
-        if _has_resize_status(pod):
+        resized = _has_resize_status(pod)
+        pod_class = self._by_key.get(key) or self._add(key, _without_status(pod) if resized else pod, spec)
+        if resized:
             pod_class = self._resized(key, pod, spec, pod_class)
         if spec is not pod_class.spec and not pod.spec.node_name:
             pod = msgspec.structs.replace(pod, spec=pod_class.spec)
@@ -140,6 +141,10 @@ def _has_resize_status(pod: api.Pod) -> bool:
         c.resources is not None or c.allocated_resources
         for c in (*status.container_statuses, *status.init_container_statuses)
     )
+
+
+def _without_status(pod: api.Pod) -> api.Pod:
+    return msgspec.structs.replace(pod, status=api.PodStatus())
 
 
 def _tags(pod: api.Pod) -> Iterable[Tag]:

@@ -39,8 +39,7 @@ class Scenario(msgspec.Struct, forbid_unknown_fields=True):
 def read_scenarios(path: Path) -> Iterator[Scenario]:
     """The scenarios of a corpus file, gzipped or not."""
     decoder = msgspec.json.Decoder(Scenario)
-    opened = gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")
-    with opened as lines:
+    with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             if line.strip():
                 try:

@@ -12,7 +12,7 @@ import numpy as np
 from kubesched.api import objects as api
 from kubesched.cluster.pods import PodClass, PodInfo
 from kubesched.cluster.table import Ints, Mask
-from kubesched.cluster.view import NodeInfo, Nodes
+from kubesched.cluster.view import Nodes
 from kubesched.engine.decision import Decision, Outcome, Scores
 from kubesched.engine.kept import Kept
 from kubesched.framework.diagnosis import Diagnosis
@@ -162,10 +162,10 @@ class Engine:
         whole = Nodes(self.cluster.nodes)
         added = False
         for plugin in self._cluster_filters:
-            if plugin.name in state.skip_filter:
+            if plugin.name in state.skip_filter or not (mask.any() or self._alive(plugin, entries).any()):
                 continue
             if plugin.lifted:
-                verdicts = self._one_by_one(plugin, state, pod, mask, entries)
+                verdicts = self._one_by_one(plugin, state, pod, entries)
             else:
                 verdicts = self.framework.ask_filter(plugin, state, pod, whole)
             if verdicts is not None:
@@ -182,16 +182,21 @@ class Engine:
             mask = self._sample(mask)
         return Feasible(mask, rejections, kept, looked_at)
 
-    def _one_by_one(
-        self, plugin: FilterPlugin, state: CycleState, pod: api.Pod, mask: Mask, entries: list[tuple[str, Verdicts]]
-    ) -> Verdicts | None:
-        """Ask a one-node-at-a-time plugin about the rows that no plugin before it has rejected."""
+    def _alive(self, plugin: FilterPlugin, entries: list[tuple[str, Verdicts]]) -> Mask:
+        """The rows that no plugin before this one has rejected."""
         table = self.cluster.nodes
-        earlier = [v for name, v in entries if self._order[name] < self._order[plugin.name]]
         alive = table.valid[: table.size].copy()
-        for verdicts in earlier:
-            alive &= verdicts.codes == 0
-        rows = np.flatnonzero(alive)
+        for name, verdicts in entries:
+            if self._order[name] < self._order[plugin.name]:
+                alive &= verdicts.codes == 0
+        return alive
+
+    def _one_by_one(
+        self, plugin: FilterPlugin, state: CycleState, pod: api.Pod, entries: list[tuple[str, Verdicts]]
+    ) -> Verdicts | None:
+        """Ask a one-node-at-a-time plugin about those rows only."""
+        table = self.cluster.nodes
+        rows = np.flatnonzero(self._alive(plugin, entries))
         found = self.framework.ask_filter(plugin, state, pod, Nodes(table, rows))
         if found is None:
             return None
@@ -267,7 +272,9 @@ class Engine:
 
     def _diagnose(self, found: Feasible) -> Diagnosis:
         table = self.cluster.nodes
-        rejections = Rejections(found.rejections.size, [(n, Verdicts(v.codes.copy(), v.status_of)) for n, v in found.rejections.entries])
+        rejections = Rejections(
+            found.rejections.size, [(n, Verdicts(v.codes.copy(), v.status_of)) for n, v in found.rejections.entries]
+        )
         rejections.overruled = found.rejections.overruled
         return Diagnosis(table, looked_at=found.looked_at & ~found.mask, rejections=rejections)
 
@@ -293,7 +300,9 @@ class Engine:
                     parts.append(part)
             elif record is not None:
                 weighted = scored.raw * scored.plugin.weight
-                self._record(record, scored.plugin.name, weighted if isinstance(weighted, int) else weighted[nodes.rows], nodes)
+                self._record(
+                    record, scored.plugin.name, weighted if isinstance(weighted, int) else weighted[nodes.rows], nodes
+                )
         for plugin in self._cluster_scores:
             if plugin.name not in skipped:
                 raw = framework.ask_score(plugin, state, pod, nodes)

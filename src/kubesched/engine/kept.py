@@ -27,7 +27,9 @@ class KeptFilter:
     def __init__(self, plugin: FilterPlugin, size: int, verdicts: Verdicts | None) -> None:
         self.plugin = plugin
         self.status_of = verdicts.status_of if verdicts is not None else None
-        self.codes: Codes = np.zeros(size, dtype=np.int64) if verdicts is None else np.array(verdicts.codes, dtype=np.int64)
+        self.codes: Codes = (
+            np.zeros(size, dtype=np.int64) if verdicts is None else np.array(verdicts.codes, dtype=np.int64)
+        )
 
 
 class KeptScore:
@@ -84,9 +86,7 @@ class Kept:
         nodes = Nodes(table)
         state = self.state = CycleState(self.state.pod_class)
         self.answers = {
-            p.name: framework.ask_pre_filter(p, state, pod, nodes)
-            for p in framework.pre_filter
-            if p.reads.is_kept
+            p.name: framework.ask_pre_filter(p, state, pod, nodes) for p in framework.pre_filter if p.reads.is_kept
         }
         skipped = {name for name, answer in self.answers.items() if getattr(answer, "is_skip", False)}
         self.filters = [
@@ -111,9 +111,7 @@ class Kept:
     def _rebuild_scores(self, pod: api.Pod, nodes: Nodes, state: CycleState) -> None:
         framework, table = self._framework, self._table
         skipped = {
-            p.name
-            for p in framework.pre_score
-            if p.reads.is_kept and not framework.ask_pre_score(p, state, pod, nodes)
+            p.name for p in framework.pre_score if p.reads.is_kept and not framework.ask_pre_score(p, state, pod, nodes)
         }
         self.scores = [
             KeptScore(s, framework.ask_score(s, state, pod, nodes))
@@ -122,7 +120,9 @@ class Kept:
         ]
         plain = [s for s in self.scores if s.plugin.normalize is None]
         for kept in plain:
-            framework.check_range(kept.plugin, kept.raw if isinstance(kept.raw, int) else kept.raw[table.valid[: table.size]])
+            framework.check_range(
+                kept.plugin, kept.raw if isinstance(kept.raw, int) else kept.raw[table.valid[: table.size]]
+            )
         self._moving_scores = [s for s in plain if s.plugin.reads is Reads.PODS and not isinstance(s.raw, int)]
         self._static = np.zeros(table.size, dtype=np.int64)
         for kept in plain:

@@ -39,9 +39,7 @@ def build_engines(
     return engines
 
 
-def build_framework(
-    profile: KubeSchedulerProfile, registry: Registry, cluster: Cluster, random: Random
-) -> Framework:
+def build_framework(profile: KubeSchedulerProfile, registry: Registry, cluster: Cluster, random: Random) -> Framework:
     """A profile's plugins, made with their arguments and put at their points."""
     resolved = expand(profile, registry.points)
     handle = Handle(cluster, random, profile.scheduler_name)

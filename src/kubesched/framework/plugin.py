@@ -2,22 +2,22 @@
 
 A plugin is a class with a `name`. It takes part in an extension point by having that point's method:
 
-| point      | method                                                        | answer                                      |
-| ---------- | ------------------------------------------------------------- | ------------------------------------------- |
-| PreEnqueue | `pre_enqueue(pod)`                                            | `None` or a `Status`                        |
-| QueueSort  | `sort_key(pod)` or `less(a, b)`                               | a comparable key; a bool                    |
-| PreFilter  | `pre_filter(state, pod, nodes)`, `add_pod`, `remove_pod`      | `None`, `Status` (Skip too), or node names  |
-| Filter     | `filter(state, pod, node)` or `filter_all(state, pod, nodes)` | `None` or `Status`; `None` or `Verdicts`    |
-| PostFilter | `post_filter(state, pod, statuses)`                           | `(PostFilterResult or None, Status)`        |
-| PreScore   | `pre_score(state, pod, nodes)`                                | `None` or `Status` (Skip too)               |
-| Score      | `score(state, pod, node)` or `score_all(state, pod, nodes)`   | an int; an int64 array, or one int for all  |
-|            | `normalize(state, pod, scores)`                               | an array of 0…100                           |
-| Reserve    | `reserve(state, pod, node_name)`, `unreserve`                 | `None` or `Status`                          |
-| Permit     | `permit(state, pod, node_name)`                               | `None`, `Status`, or `(Status, seconds)`    |
-| PreBind    | `async pre_bind(state, pod, node_name)`                       | `None` or `Status`                          |
-| Bind       | `async bind(state, pod, node_name)`                           | `None` or `Status` (Skip: not mine)         |
-| PostBind   | `async post_bind(state, pod, node_name)`                      |                                             |
-| events     | `events_to_register()`                                        | `EventHint`s                                |
+| point      | method                                                        | answer                                  |
+| ---------- | ------------------------------------------------------------- | --------------------------------------- |
+| PreEnqueue | `pre_enqueue(pod)`                                            | `None` or a `Status`                    |
+| QueueSort  | `sort_key(pod)` or `less(a, b)`                               | a comparable key; a bool                |
+| PreFilter  | `pre_filter(state, pod, nodes)`, `add_pod`, `remove_pod`      | `None`, `Status` (Skip), or node names  |
+| Filter     | `filter(state, pod, node)` or `filter_all(state, pod, nodes)` | `None` or `Status`; or `Verdicts`       |
+| PostFilter | `post_filter(state, pod, diagnosis)`                          | `(PostFilterResult or None, Status)`    |
+| PreScore   | `pre_score(state, pod, nodes)`                                | `None` or `Status` (Skip)               |
+| Score      | `score(state, pod, node)` or `score_all(state, pod, nodes)`   | an int; int64s, or one int for all      |
+|            | `normalize(state, pod, scores)`                               | an array of 0…100                       |
+| Reserve    | `reserve(state, pod, node_name)`, `unreserve`                 | `None` or `Status`                      |
+| Permit     | `permit(state, pod, node_name)`                               | `None`, `Status`, `(Status, seconds)`   |
+| PreBind    | `async pre_bind(state, pod, node_name)`                       | `None` or `Status`                      |
+| Bind       | `async bind(state, pod, node_name)`                           | `None` or `Status` (Skip: not mine)     |
+| PostBind   | `async post_bind(state, pod, node_name)`                      |                                         |
+| events     | `events_to_register()`                                        | `EventHint`s                            |
 
 `None` means success. An exception fails the attempt, with the plugin's name in the message.
 
@@ -193,7 +193,7 @@ def default_normalize(scores: Ints, *, reverse: bool = False) -> Ints:
     highest = scores.max(initial=0)
     if highest == 0:
         return np.full_like(scores, MAX_NODE_SCORE) if reverse else scores
-    scaled = scores * MAX_NODE_SCORE // highest
+    scaled: Ints = scores * MAX_NODE_SCORE // highest
     return MAX_NODE_SCORE - scaled if reverse else scaled
 
 

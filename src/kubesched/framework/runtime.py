@@ -249,9 +249,7 @@ class Framework:
         self.cluster.nodes.take_off_each([(info, row) for _, info, row in moves])
         self._tell(moves, "PreFilter RemovePod", "remove_pod", pod)
 
-    def _tell(
-        self, moves: Sequence[tuple[CycleState, PodInfo, int]], point: str, method: str, pod: api.Pod
-    ) -> None:
+    def _tell(self, moves: Sequence[tuple[CycleState, PodInfo, int]], point: str, method: str, pod: api.Pod) -> None:
         for plugin in self._extended:
             for state, info, row in moves:
                 if plugin.name not in state.skip_filter:

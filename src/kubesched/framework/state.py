@@ -39,7 +39,8 @@ class CycleState:
         try:
             return cast(T, self._data[key])
         except KeyError:
-            raise KeyError(f"nothing is kept under {key!r} in this cycle: did the plugin's earlier point run?") from None
+            message = f"nothing is kept under {key!r} in this cycle: did the plugin's earlier point run?"
+            raise KeyError(message) from None
 
     def __contains__(self, key: Hashable) -> bool:
         return key in self._data

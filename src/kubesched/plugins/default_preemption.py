@@ -130,8 +130,9 @@ class DefaultPreemption(Plugin):
         return trials
 
     def _enough(self, nodes: int) -> int:
-        share = nodes * self.args.min_candidate_nodes_percentage // 100
-        return min(max(share, self.args.min_candidate_nodes_absolute), nodes)
+        args: DefaultPreemptionArgs = self.args
+        share = nodes * args.min_candidate_nodes_percentage // 100
+        return min(max(share, args.min_candidate_nodes_absolute), nodes)
 
     def _independent(self, state: CycleState, pod: api.Pod, rows: Ints) -> bool:
         """Whether what happens on one node cannot matter on another, so that all can be tried at once."""

@@ -27,7 +27,7 @@ class ImageLocality(Plugin):
     def score_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Ints | int:
         table = nodes.table
         spec = pod.spec
-        known = [state for name in _images(spec) if (state := table.images.get(name)) is not None]
+        known = [image for name in _images(spec) if (image := table.images.get(name)) is not None]
         if not known:
             return 0
         sums = np.zeros(table.size, dtype=np.int64)

@@ -66,10 +66,12 @@ class FilterState:
 
     def clone(self) -> FilterState:
         """A copy whose counts may change."""
-        return FilterState(*(
-            {key: KeyCounts(c.column, c.counts.copy()) for key, c in counts.items()}
-            for counts in (self.affinity, self.anti_affinity, self.existing_anti)
-        ))
+        return FilterState(
+            *(
+                {key: KeyCounts(c.column, c.counts.copy()) for key, c in counts.items()}
+                for counts in (self.affinity, self.anti_affinity, self.existing_anti)
+            )
+        )
 
 
 class InterPodAffinity(Plugin):
@@ -77,6 +79,7 @@ class InterPodAffinity(Plugin):
 
     name = "InterPodAffinity"
     args_type = InterPodAffinityArgs
+    relies_on = frozenset(("preFilter", "preScore"))
 
     def events_to_register(self) -> list[EventHint]:
         pods = Action.ADD | Action.UPDATE_POD_LABEL | Action.DELETE
@@ -97,9 +100,9 @@ class InterPodAffinity(Plugin):
             return SKIP
         affinity: Counts = {}
         if terms.required:
-            counter = self.handle.cluster.affinity_counter(terms.required)
+            matching = self.handle.cluster.affinity_counter(terms.required)
             for term in terms.required:
-                self._sum(affinity, counter, term.topology_key)
+                self._sum(affinity, matching, term.topology_key)
         anti: Counts = {}
         for term in terms.required_anti:
             self._sum(anti, self.handle.cluster.affinity_counter((term,)), term.topology_key)
@@ -189,7 +192,8 @@ class InterPodAffinity(Plugin):
         spread = scores.max() - lowest
         if spread <= 0:
             return np.zeros_like(scores)
-        return (float(MAX_NODE_SCORE) * ((scores - lowest) / float(spread))).astype(np.int64)
+        scaled: Ints = (float(MAX_NODE_SCORE) * ((scores - lowest) / float(spread))).astype(np.int64)
+        return scaled
 
     # Counts
 
@@ -204,9 +208,7 @@ class InterPodAffinity(Plugin):
             kept = (stamp, [], 0)
         matching, seen = kept[1], kept[2]
         if seen < len(known):
-            matching += [
-                t for t in known[seen:] if t.term.matches(pod_class.namespace, pod_class.labels, labels)
-            ]
+            matching += [t for t in known[seen:] if t.term.matches(pod_class.namespace, pod_class.labels, labels)]
             pod_class.memo[self, "terms"] = (stamp, matching, len(known))
         return (counter for counter in matching if counter.total and counter.kind == kind)
 

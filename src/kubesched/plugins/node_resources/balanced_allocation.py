@@ -31,8 +31,10 @@ class NodeResourcesBalancedAllocation(Plugin):
     def pre_score(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Status | None:
         return SKIP if self._wanted(state, pod, nodes).best_effort else None
 
-    def score_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Ints:
+    def score_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Ints | int:
         wanted = self._wanted(state, pod, nodes)
+        if wanted.best_effort:
+            return 0  # only where a profile has switched PreScore off
         offered, used = wanted.of(nodes)
         with_pod = _balance(used + wanted.amounts, offered)
         return _HALF + (_HALF + with_pod - _balance(used, offered)) // 2
@@ -52,7 +54,8 @@ def _balance(used: Ints, offered: Ints) -> Ints:
     else:
         fractions = np.minimum(np.where(present, used / np.where(present, offered, 1), 0.0), 1.0)
         deviation = _deviation(fractions, present)
-    return ((1 - deviation) * MAX_NODE_SCORE).astype(np.int64)
+    balance: Ints = ((1 - deviation) * MAX_NODE_SCORE).astype(np.int64)
+    return balance
 
 
 def _deviation(fractions: npt.NDArray[np.float64], present: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:

@@ -59,11 +59,13 @@ def requested_to_capacity_ratio(shape: Sequence[UtilizationShapePoint]) -> Strat
 def _weighted(scaled: Ints, allocatable: Ints, weights: Ints) -> Ints:
     """The weighted mean of scaled / allocatable over the resources each node has, in whole numbers."""
     if allocatable.all():
-        return (scaled // allocatable * weights).sum(axis=0) // max(int(weights.sum()), 1)
+        mean: Ints = (scaled // allocatable * weights).sum(axis=0) // max(int(weights.sum()), 1)
+        return mean
     present = allocatable != 0
     counted = weights * present
-    scores = (scaled // np.where(present, allocatable, 1) * counted).sum(axis=0)
-    return scores // np.maximum(counted.sum(axis=0), 1)
+    scores: Ints = (scaled // np.where(present, allocatable, 1) * counted).sum(axis=0)
+    totals: Ints = np.maximum(counted.sum(axis=0), 1)
+    return scores // totals
 
 
 def _interpolate(shape: Sequence[UtilizationShapePoint], percent: int) -> int:

@@ -147,7 +147,12 @@ def _compile(
     )
 
 
-DEFAULT_SELECTOR_KINDS = (api.Service, api.ReplicationController, api.ReplicaSet, api.StatefulSet)
+DEFAULT_SELECTOR_KINDS: tuple[type[api.Object], ...] = (
+    api.Service,
+    api.ReplicationController,
+    api.ReplicaSet,
+    api.StatefulSet,
+)
 
 
 def default_selector(cluster: Cluster, pod: api.Pod) -> Selector:

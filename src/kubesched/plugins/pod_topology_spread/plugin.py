@@ -85,6 +85,7 @@ class PodTopologySpread(Plugin):
 
     name = "PodTopologySpread"
     args_type = PodTopologySpreadArgs
+    relies_on = frozenset(("preFilter", "preScore"))
 
     def __init__(self, args: PodTopologySpreadArgs, handle: Handle) -> None:
         super().__init__(args, handle)
@@ -214,7 +215,7 @@ class PodTopologySpread(Plugin):
         if not any(c.when_unsatisfiable == action for c in self._defaults):
             return _NONE
         cluster = self.handle.cluster
-        stamp = (pod.metadata.owner_references, *map(cluster.version, DEFAULT_SELECTOR_KINDS))
+        stamp = (pod.metadata.owner_references, *(cluster.version(kind) for kind in DEFAULT_SELECTOR_KINDS))
         memo = state.pod_class.memo
         kept = memo.get((self, action))
         if isinstance(kept, tuple) and kept[0] == stamp:
@@ -222,9 +223,7 @@ class PodTopologySpread(Plugin):
         selector = default_selector(cluster, pod)
         constraints = _NONE
         if not selector.is_empty:
-            constraints = compile_constraints(
-                pod, self._defaults, action, selector=selector, all_keys=not self._system
-            )
+            constraints = compile_constraints(pod, self._defaults, action, selector=selector, all_keys=not self._system)
         memo[self, action] = (stamp, constraints)
         return constraints
 

@@ -158,8 +158,10 @@ class VolumeBinding(Plugin):
         return None if self.name in state else NOT_PREPARED
 
     def score_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Ints | int:
+        if self._scorer is None or self.name not in state:
+            return 0
         plan = state.read(self.name, Reservation).plan
-        if self._scorer is None or plan is None or not plan.steps:
+        if plan is None or not plan.steps:
             return 0
         # Rows that get the same of everything score the same.
         choices = [choice.index[nodes.rows] for step in plan.steps for choice in (step.volume, step.pool) if choice]
