@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from random import Random
 from typing import Any
 
@@ -16,13 +16,15 @@ from kubesched.cluster.view import Nodes
 from kubesched.engine.decision import Decision, Outcome, Scores
 from kubesched.engine.kept import Kept
 from kubesched.framework.diagnosis import Diagnosis
-from kubesched.framework.plugin import Verdicts
+from kubesched.framework.plugin import PostFilterResult, Verdicts
 from kubesched.framework.runtime import FilterPlugin, Framework, PluginError, checked
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import Status, unresolvable
 from kubesched.framework.verdicts import Rejections
 
 NO_NODES = "no nodes available to schedule pods"
+EXTENDER = "Extender"
+"""The name under which extenders reject pods."""
 MIN_FEASIBLE_NODES = 100
 MIN_FEASIBLE_PERCENTAGE = 5
 _KEPT_ROWS = 20_000_000
@@ -61,6 +63,8 @@ class Engine:
         self._choose = choose or random.choice
         self._percentage = percentage_of_nodes_to_score
         self._next_start = 0
+        self.extended = False
+        """Whether extenders will look at feasible nodes, so that one is not enough."""
         self._kept: OrderedDict[PodClass, Kept] = OrderedDict()
         self._lifted = any(f.lifted for f in framework.filters)
         self._pre_filters = [(p, p.reads.is_kept) for p in framework.pre_filter]
@@ -69,9 +73,10 @@ class Engine:
         self._cluster_pre_scores = [p for p in framework.pre_score if not p.reads.is_kept]
         self._cluster_scores = [s for s in framework.scores if not s.reads.is_kept]
 
-    def schedule(self, info: PodInfo, *, record: bool = False) -> Decision:
+    def schedule(self, info: PodInfo, *, record: bool = False, state: CycleState | None = None) -> Decision:
         """Choose a node for a pod, or say why there is none. With `record`, everything that was said is kept."""
-        state = CycleState(info.pod_class)
+        if state is None:
+            state = CycleState(info.pod_class)
         try:
             return self._schedule(info, state, record)
         except PluginError as problem:
@@ -83,8 +88,7 @@ class Engine:
         found = self.find_feasible(info, state)
         if isinstance(found, Diagnosis):
             return self._give_up(info, state, found)
-        decision = Decision(info, Outcome.SCHEDULED, state, feasible=found.size)
-        decision.evaluated = found.size if found.nominated else self.cluster.nodes.valid_count
+        decision = self.decision_for(info, state, found)
         if record:
             decision.feasible_rows = np.flatnonzero(found.mask)
             decision.diagnosis = self._diagnose(found)
@@ -92,32 +96,53 @@ class Engine:
             best: Ints = np.flatnonzero(found.mask)
         else:
             best = self.prioritize(info, state, found, decision if record else None)
+        self.choose(decision, best)
+        return decision
+
+    def decision_for(self, info: PodInfo, state: CycleState, found: Feasible) -> Decision:
+        """The record of an attempt that will end on one of the nodes found."""
+        decision = Decision(info, Outcome.SCHEDULED, state, feasible=found.size)
+        decision.evaluated = found.size if found.nominated else self.cluster.nodes.valid_count
+        return decision
+
+    def choose(self, decision: Decision, best: Ints) -> None:
+        """Take one of the best nodes."""
         decision.best_rows = best
         row = int(best[0]) if len(best) == 1 else int(self._choose(best.tolist()))
         decision.node = self.cluster.nodes.names[row]
-        return decision
 
     def _give_up(self, info: PodInfo, state: CycleState, diagnosis: Diagnosis) -> Decision:
         """Nothing fits: see whether PostFilter can make room, and word the message."""
+        if not self.framework.post_filter:
+            return self.unschedulable(info, state, diagnosis)
+        return self.unschedulable(info, state, diagnosis, self.framework.run_post_filter(state, info.pod, diagnosis))
+
+    def unschedulable(
+        self,
+        info: PodInfo,
+        state: CycleState,
+        diagnosis: Diagnosis,
+        post_filter: tuple[PostFilterResult | None, Status] | None = None,
+    ) -> Decision:
+        """The record of an attempt that found no node, with what PostFilter made of that."""
         decision = Decision(info, Outcome.UNSCHEDULABLE, state, diagnosis=diagnosis)
         decision.evaluated = diagnosis.nodes
-        if self.framework.post_filter:
-            result, status = self.framework.run_post_filter(state, info.pod, diagnosis)
-            decision.post_filter, decision.post_filter_status = result, status
-            diagnosis.post_filter_message = status.message
+        if post_filter is not None:
+            decision.post_filter, decision.post_filter_status = post_filter
+            diagnosis.post_filter_message = post_filter[1].message
         decision.message = diagnosis.message()
         return decision
 
     # Filter
 
-    def find_feasible(self, info: PodInfo, state: CycleState) -> Feasible | Diagnosis:
-        """Where the pod fits, or the diagnosis if that is nowhere."""
+    def find_feasible(self, info: PodInfo, state: CycleState, *, try_nominated: bool = True) -> Feasible | Diagnosis:
+        """Where the pod fits, or the diagnosis if that is nowhere. By default a nominated node will do."""
         table, pod = self.cluster.nodes, info.pod
         kept = self._keep(info)
         outcome = self.framework.run_pre_filter(self._pre_filter_answers(kept, state, pod), state)
         if outcome.status is not None:
             return Diagnosis(table, others=outcome.status, pre_filter=outcome.status, plugins=outcome.plugins)
-        if pod.status.nominated_node_name:
+        if try_nominated and pod.status.nominated_node_name:
             fits = self._nominated_fits(pod, state, kept)
             if fits is not None:
                 return fits
@@ -181,6 +206,20 @@ class Engine:
         if self._percentage or self._lifted or not self.framework.scores:
             mask = self._sample(mask)
         return Feasible(mask, rejections, kept, looked_at)
+
+    def narrowed(self, found: Feasible, names: Collection[str], refused: Mapping[str, Status]) -> Feasible | Diagnosis:
+        """What is left when somebody else, an extender, has looked at the feasible nodes too."""
+        table = self.cluster.nodes
+        mask = found.mask & self._only(frozenset(names))
+        lost = found.mask & ~mask
+        for name, status in refused.items():
+            row = table.row_of.get(name)
+            if row is not None and lost[row]:
+                found.rejections.overruled[row] = status
+        left = Feasible(mask, found.rejections, found.kept, found.looked_at, nominated=found.nominated)
+        if left.size:
+            return left
+        return Diagnosis(table, looked_at=found.looked_at, rejections=found.rejections, plugins=frozenset((EXTENDER,)))
 
     def _alive(self, plugin: FilterPlugin, entries: list[tuple[str, Verdicts]]) -> Mask:
         """The rows that no plugin before this one has rejected."""
@@ -263,7 +302,7 @@ class Engine:
         return sampled
 
     def _wanted(self, nodes: int) -> int:
-        if not self.framework.scores:
+        if not self.framework.scores and not self.extended:
             return 1  # nobody will tell feasible nodes apart
         if nodes < MIN_FEASIBLE_NODES:
             return nodes
@@ -280,17 +319,20 @@ class Engine:
 
     # Score
 
-    def prioritize(self, info: PodInfo, state: CycleState, found: Feasible, record: Decision | None) -> Ints:
-        """The rows with the highest total score."""
+    def prioritize(
+        self, info: PodInfo, state: CycleState, found: Feasible, record: Decision | None, extra: Ints | None = None
+    ) -> Ints:
+        """The rows with the highest total score; `extra` is what others than plugins add to it, for every row."""
         pod, kept, framework = info.pod, found.kept, self.framework
         nodes = Nodes(self.cluster.nodes, mask=found.mask)
         if not framework.scores:
-            return np.flatnonzero(found.mask)
+            ranked = np.where(found.mask, 0 if extra is None else extra, -1)
+            return np.flatnonzero(ranked == ranked.max())
         kept.score(pod)
         skipped = {
             plugin.name for plugin in self._cluster_pre_scores if not framework.ask_pre_score(plugin, state, pod, nodes)
         }
-        parts: list[Ints] = []
+        parts: list[Ints] = [] if extra is None else [extra[nodes.rows]]
         for scored in kept.scores:
             if scored.plugin.normalize is not None:
                 raw = scored.raw if isinstance(scored.raw, int) else scored.raw[nodes.rows]

@@ -23,15 +23,16 @@ def build_engines(
     random: Random,
     *,
     choose: Callable[[Sequence[int]], int] | None = None,
+    equip: Callable[[Handle], None] | None = None,
 ) -> dict[str, Engine]:
-    """An engine for every profile, by scheduler name."""
+    """An engine for every profile, by scheduler name. `equip` gives their handles what decisions do without."""
     engines = {}
     for profile in config.profiles:
         percentage = profile.percentage_of_nodes_to_score
         if percentage is None:
             percentage = config.percentage_of_nodes_to_score
         engines[profile.scheduler_name] = Engine(
-            build_framework(profile, registry, cluster, random),
+            build_framework(profile, registry, cluster, random, equip),
             random,
             percentage_of_nodes_to_score=percentage or 0,
             choose=choose,
@@ -39,10 +40,18 @@ def build_engines(
     return engines
 
 
-def build_framework(profile: KubeSchedulerProfile, registry: Registry, cluster: Cluster, random: Random) -> Framework:
+def build_framework(
+    profile: KubeSchedulerProfile,
+    registry: Registry,
+    cluster: Cluster,
+    random: Random,
+    equip: Callable[[Handle], None] | None = None,
+) -> Framework:
     """A profile's plugins, made with their arguments and put at their points."""
     resolved = expand(profile, registry.points)
     handle = Handle(cluster, random, profile.scheduler_name)
+    if equip is not None:
+        equip(handle)
     plugins = {name: _make(registry[name], profile, handle) for name in resolved.names()}
     points: Mapping[str, Sequence[Plugin]] = {
         str(point): [plugins[name] for name in names] for point, names in resolved.points.items()

@@ -66,6 +66,11 @@ class Diagnosis:
             names.add(self.pre_filter.plugin)
         return {name for name in names | self._narrowed_by if name}
 
+    @property
+    def pending_plugins(self) -> set[str]:
+        """The plugins that only wait for something: once it has come, the pod need not back off."""
+        return {status.plugin for status, _ in self.statuses() if status.code is Code.PENDING and status.plugin}
+
     def reasons(self) -> Counter[str]:
         """How many nodes gave each reason."""
         counts: Counter[str] = Counter()

@@ -14,7 +14,8 @@ A plugin is a class with a `name`. It takes part in an extension point by having
 |            | `normalize(state, pod, scores)`                               | an array of 0…100                       |
 | Reserve    | `reserve(state, pod, node_name)`, `unreserve`                 | `None` or `Status`                      |
 | Permit     | `permit(state, pod, node_name)`                               | `None`, `Status`, `(Status, seconds)`   |
-| PreBind    | `async pre_bind(state, pod, node_name)`                       | `None` or `Status`                      |
+| PreBind    | `pre_bind_needed(state, pod, node_name)`, if it has one       | whether there is anything to do         |
+|            | `async pre_bind(state, pod, node_name)`                       | `None` or `Status`                      |
 | Bind       | `async bind(state, pod, node_name)`                           | `None` or `Status` (Skip: not mine)     |
 | PostBind   | `async post_bind(state, pod, node_name)`                      |                                         |
 | events     | `events_to_register()`                                        | `EventHint`s                            |
@@ -30,22 +31,20 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from random import Random
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from kubesched.api import objects as api
-from kubesched.cluster.cluster import Cluster
 from kubesched.cluster.pods import PodInfo
 from kubesched.cluster.table import Ints, Mask
 from kubesched.cluster.view import NodeInfo, Nodes
 from kubesched.framework.events import EventHint
+from kubesched.framework.handle import Handle as Handle
 from kubesched.framework.status import Status
 
 if TYPE_CHECKING:
-    from kubesched.framework.runtime import Framework
     from kubesched.framework.state import CycleState
 
 MAX_NODE_SCORE = 100
@@ -94,19 +93,6 @@ class PostFilterResult:
 
     nominated_node_name: str
     victims: Sequence[PodInfo] = field(default=())
-
-
-class Handle:
-    """What a plugin may use of the scheduler it runs in."""
-
-    def __init__(self, cluster: Cluster, random: Random, profile_name: str = "default-scheduler") -> None:
-        self.cluster = cluster
-        self.random = random
-        self.profile_name = profile_name
-        self.client: Any = None
-        """What a plugin may ask of the API server; there is none in a simulation of decisions alone."""
-        self.framework: Framework
-        """The profile this plugin runs in; set once all its plugins are made."""
 
 
 class Plugin:

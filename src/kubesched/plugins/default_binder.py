@@ -26,6 +26,7 @@ class DefaultBinder(Plugin):
 
     async def bind(self, state: CycleState, pod: api.Pod, node_name: str) -> Status | None:
         client: Binder = self.handle.client
+        self.handle.log(3, "Attempting to bind pod to node", logger="Bind.DefaultBinder", pod=pod, node=node_name)
         try:
             await client.bind(pod, node_name)
         except Exception as problem:

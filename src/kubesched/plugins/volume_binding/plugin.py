@@ -203,6 +203,12 @@ class VolumeBinding(Plugin):
 
     # PreBind
 
+    def pre_bind_needed(self, state: CycleState, pod: api.Pod, node_name: str) -> bool:
+        if self.name not in state:
+            return True
+        reservation = state.read(self.name, Reservation)
+        return bool(reservation.bindings or reservation.provisions)
+
     async def pre_bind(self, state: CycleState, pod: api.Pod, node_name: str) -> Status | None:
         """Write the promises to the API server, and wait until they have been kept."""
         if self.name not in state:
