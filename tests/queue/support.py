@@ -1,0 +1,164 @@
+"""A queue on a clock that stands still, with everything it says written down."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from kubesched.api import objects as api
+from kubesched.cluster.cluster import Cluster
+from kubesched.framework.events import Action, EventHint, Resource, on
+from kubesched.framework.status import Status, unresolvable
+from kubesched.plugins.priority_sort import PrioritySort
+from kubesched.queue.gates import PreEnqueue
+from kubesched.queue.hooks import ERROR, Place
+from kubesched.queue.ordering import queue_order
+from kubesched.queue.pods import QueuedPodInfo
+from kubesched.queue.registrations import EventMap
+from kubesched.queue.scheduling_queue import SchedulingQueue
+
+PROFILE = api.DEFAULT_SCHEDULER_NAME
+ON_NODE_ADD = (on(Resource.NODE, Action.ADD),)
+
+
+class Clock:
+    """Time that passes when told to."""
+
+    def __init__(self, time: float = 100.0) -> None:
+        self.time = time
+
+    def monotonic(self) -> float:
+        return self.time
+
+
+class Recorder:
+    """Metrics as plain counters."""
+
+    def __init__(self) -> None:
+        self.incomings: Counter[tuple[str, str]] = Counter()
+        self.pendings: Counter[str] = Counter()
+        self.in_flights: Counter[str] = Counter()
+        self.reasons: Counter[tuple[str, str]] = Counter()
+        self.hints: list[tuple[str, str, str, float]] = []
+
+    def incoming(self, queue: str, event: str) -> None:
+        self.incomings[queue, event] += 1
+
+    def pending(self, queue: str, change: int) -> None:
+        self.pendings[queue] += change
+
+    def in_flight(self, event: str, change: int) -> None:
+        self.in_flights[event] += change
+
+    def hint(self, plugin: str, event: str, outcome: str, seconds: float) -> None:
+        self.hints.append((plugin, event, outcome, seconds))
+
+    def unschedulable(self, plugin: str, profile: str, change: int) -> None:
+        self.reasons[plugin, profile] += change
+
+
+def make_pod(
+    name: str,
+    *,
+    uid: str | None = None,
+    priority: int | None = None,
+    labels: Mapping[str, str] | None = None,
+    gates: Sequence[str] = (),
+    tolerations: int = 0,
+    cpu: str = "",
+    node: str = "",
+    nominated: str = "",
+) -> api.Pod:
+    """A pod with just these things set; its UID is its name unless said otherwise."""
+    resources = api.ResourceRequirements(requests={"cpu": cpu} if cpu else {})
+    return api.Pod(
+        metadata=api.ObjectMeta(
+            name=name, namespace="default", uid=name if uid is None else uid, labels=dict(labels or {})
+        ),
+        spec=api.PodSpec(
+            node_name=node,
+            priority=priority,
+            containers=(api.Container(name="main", resources=resources),),
+            scheduling_gates=tuple(api.PodSchedulingGate(name=gate) for gate in gates),
+            tolerations=tuple(api.Toleration(key=f"key-{n}", operator="Exists") for n in range(tolerations)),
+        ),
+        status=api.PodStatus(nominated_node_name=nominated),
+    )
+
+
+def make_node(name: str = "node", **labels: str) -> api.Node:
+    return api.Node(metadata=api.ObjectMeta(name=name, uid=f"uid-{name}", labels=labels))
+
+
+class Rig:
+    """A queue and all that it is given, to be used and looked into."""
+
+    def __init__(
+        self,
+        registrations: Mapping[str, Sequence[EventHint]] | None = None,
+        pre_enqueue: PreEnqueue | None = None,
+        *,
+        sort: object | None = None,
+        initial_backoff: float = 1.0,
+        max_backoff: float = 10.0,
+    ) -> None:
+        self.clock = Clock()
+        self.cluster = Cluster()
+        self.metrics = Recorder()
+        self.messages: list[tuple[int, str, dict[str, object]]] = []
+        self.wakeups = 0
+        self.queue = SchedulingQueue(
+            self.cluster,
+            self.clock,
+            queue_order(sort or PrioritySort(None, None), self.log),  # type: ignore[arg-type]  # it needs no handle
+            EventMap({PROFILE: registrations or {}}),
+            {} if pre_enqueue is None else {PROFILE: pre_enqueue},
+            initial_backoff=initial_backoff,
+            max_backoff=max_backoff,
+            metrics=self.metrics,
+            log=self.log,
+        )
+        self.queue.on_ready = self._wake
+
+    def log(self, level: int, message: str, /, **fields: object) -> None:
+        self.messages.append((level, message, fields))
+
+    def _wake(self) -> None:
+        self.wakeups += 1
+
+    def pop(self) -> QueuedPodInfo:
+        """The next pod, which there must be."""
+        queued = self.queue.pop()
+        assert queued is not None
+        return queued
+
+    def pop_names(self) -> list[str]:
+        """The names of all pods that can be popped, in their order."""
+        names = []
+        while (queued := self.queue.pop()) is not None:
+            names.append(queued.pod.name)
+        return names
+
+    def fail(self, queued: QueuedPodInfo, *plugins: str, pending: Iterable[str] = ()) -> Place | None:
+        """End an attempt: turned down by these plugins, or failed otherwise if there are none."""
+        queued.rejected_by(plugins, pending)
+        return self.queue.add_unschedulable_if_not_present(queued)
+
+    def reject(self, pod: api.Pod, *plugins: str, pending: Iterable[str] = ()) -> QueuedPodInfo:
+        """Add a pod to an otherwise idle queue and have its first attempt turned down."""
+        self.queue.add(pod)
+        queued = self.pop()
+        assert queued.pod.uid == pod.uid
+        self.fail(queued, *plugins, pending=pending)
+        return queued
+
+    def place(self, pod: api.Pod | str) -> Place | None:
+        return self.queue.place_of(pod if isinstance(pod, str) else pod.uid)
+
+    def errors(self) -> list[str]:
+        return [message for level, message, _ in self.messages if level == ERROR]
+
+
+def closed_gate(pod: api.Pod) -> Status | None:
+    """PreEnqueue of a plugin `Gate` that lets pods through once they have no gates."""
+    return unresolvable("gated").by("Gate") if pod.spec.scheduling_gates else None

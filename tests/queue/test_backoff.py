@@ -1,0 +1,152 @@
+"""Backoff: how long, in which seconds, and who may be taken early."""
+
+import pytest
+from tests.queue.support import ON_NODE_ADD, Rig, make_node, make_pod
+
+from kubesched.framework.events import NODE_ADD
+from kubesched.queue.hooks import Place
+
+
+def woken(rig: Rig, *plugins: str) -> None:
+    """Have the only pod turned down, and helped at once."""
+    rig.fail(rig.pop(), *plugins)
+    rig.queue.move_all(NODE_ADD, None, make_node())
+
+
+@pytest.mark.parametrize(
+    ("failures", "seconds"),
+    [(1, 1), (2, 2), (3, 4), (4, 8), (5, 10), (6, 10), (70, 10), (5000, 10)],
+)
+def test_backoff_doubles_up_to_a_limit(failures: int, seconds: int) -> None:
+    """From podInitialBackoffSeconds to podMaxBackoffSeconds, however often the pod failed."""
+    assert Rig().queue._places.backoff.duration(failures) == seconds
+
+
+def test_a_limit_below_the_start_is_the_limit() -> None:
+    """An initial backoff over the maximum is cut to it."""
+    assert Rig(initial_backoff=20, max_backoff=5).queue._places.backoff.duration(1) == 5
+
+
+def test_backoff_ends_after_the_second_it_ends_in() -> None:
+    """Rejected at 100.3 with a second's backoff, a pod is due within second 101 and free when that is over."""
+    rig = Rig({"Fit": ON_NODE_ADD})
+    rig.clock.time = 100.3
+    rig.queue.add(make_pod("a"))
+    woken(rig, "Fit")
+    for time in (101.0, 101.3, 101.99):
+        rig.clock.time = time
+        rig.queue.flush_backoff()
+        assert rig.place("a") is Place.BACKOFF
+    rig.clock.time = 102.0
+    assert rig.queue.next_backoff_flush() == 102.0
+    rig.queue.flush_backoff()
+    assert rig.place("a") is Place.ACTIVE
+    assert rig.queue.next_backoff_flush() is None
+
+
+def test_backoff_counts_from_the_failure() -> None:
+    """A pod that waited out its backoff among the unschedulable becomes active as soon as something helps it."""
+    rig = Rig({"Fit": ON_NODE_ADD})
+    rig.reject(make_pod("a"), "Fit")
+    rig.clock.time += 30
+    rig.queue.move_all(NODE_ADD, None, make_node())
+    assert rig.place("a") is Place.ACTIVE
+
+
+def test_no_maximum_means_no_backoff() -> None:
+    """podMaxBackoffSeconds: 0 turns it off."""
+    rig = Rig({"Fit": ON_NODE_ADD}, max_backoff=0)
+    rig.queue.add(make_pod("a"))
+    woken(rig, "Fit")
+    assert rig.place("a") is Place.ACTIVE
+
+
+def test_an_error_sends_a_pod_to_backoff() -> None:
+    """An attempt that failed through no plugin's word is repeated without waiting for any event."""
+    rig = Rig()
+    rig.queue.add(make_pod("a"))
+    assert rig.fail(rig.pop()) is Place.BACKOFF
+
+
+def test_a_rejected_pod_is_taken_early_when_nobody_else_waits() -> None:
+    """With no active pod, waiting out a backoff would only waste time."""
+    rig = Rig({"Fit": ON_NODE_ADD})
+    rig.queue.add(make_pod("a"))
+    woken(rig, "Fit")
+    assert rig.place("a") is Place.BACKOFF
+    assert rig.queue.ready
+    assert rig.pop_names() == ["a"]
+    assert rig.metrics.incomings["active", "PopFromBackoffQ"] == 1
+
+
+def test_a_failed_pod_is_never_taken_early() -> None:
+    """After an error the backoff spares the API server, and an idle scheduler is no reason not to."""
+    rig = Rig()
+    rig.queue.add(make_pod("a"))
+    rig.fail(rig.pop())
+    assert not rig.queue.ready
+    assert rig.queue.pop() is None
+    rig.clock.time += 2
+    rig.queue.flush_backoff()
+    assert rig.pop_names() == ["a"]
+
+
+def test_active_pods_go_before_early_ones() -> None:
+    """The backoff queue is looked into only when the active one is empty, whatever the priorities."""
+    rig = Rig({"Fit": ON_NODE_ADD})
+    rig.queue.add(make_pod("important", priority=100))
+    woken(rig, "Fit")
+    rig.queue.add(make_pod("plain"))
+    assert rig.pop_names() == ["plain", "important"]
+
+
+def test_within_a_second_priority_decides() -> None:
+    """Backoffs that end in the same second end together, and then it is priority that counts."""
+    rig = Rig({"Fit": ON_NODE_ADD})
+    waiting = [make_pod("low", priority=1), make_pod("late", priority=5), make_pod("high", priority=9)]
+    for pod, time in zip(waiting, (100.1, 103.0, 100.9), strict=True):
+        rig.clock.time = time
+        rig.reject(pod, "Fit")
+    rig.clock.time = 100.95
+    rig.queue.move_all(NODE_ADD, None, make_node())
+    assert {rig.place(pod) for pod in waiting} == {Place.BACKOFF}
+    assert rig.pop_names() == ["high", "low", "late"]
+
+
+def test_errors_and_rejections_are_counted_apart() -> None:
+    """Rejections add up over a pod's life; errors only while they follow each other, and then they alone count."""
+    rig = Rig({"Fit": ON_NODE_ADD})
+    queued = rig.reject(make_pod("a"), "Fit")
+    assert (queued.unschedulable_count, queued.consecutive_errors_count) == (1, 0)
+    for errors in (1, 2, 3):
+        rig.queue.activate([queued.pod])
+        rig.fail(rig.pop())
+        assert (queued.unschedulable_count, queued.consecutive_errors_count) == (1, errors)
+    assert rig.queue._places.backoff.expiration(queued) == rig.clock.time + 4
+    rig.queue.activate([queued.pod])
+    rig.fail(rig.pop(), "Fit")
+    assert (queued.unschedulable_count, queued.consecutive_errors_count) == (2, 0)
+    assert queued.attempts == 5
+    assert rig.queue._places.backoff.expiration(queued) == rig.clock.time + 2
+
+
+def test_an_update_keeps_a_backing_off_pod_where_it_is() -> None:
+    """A pod that waits for time to pass gets its new state and its place by the new priority."""
+    rig = Rig({"Fit": ON_NODE_ADD})
+    for name in "ab":
+        rig.reject(make_pod(name, priority=1), "Fit")
+    rig.queue.move_all(NODE_ADD, None, make_node())
+    new = make_pod("b", priority=7)
+    rig.queue.update(make_pod("b", priority=1), new)
+    assert rig.place("b") is Place.BACKOFF
+    assert rig.pop_names() == ["b", "a"]
+
+
+def test_an_update_keeps_a_failed_pod_backing_off() -> None:
+    """After an error, too, an update does not cut the backoff short."""
+    rig = Rig()
+    rig.queue.add(make_pod("a"))
+    rig.fail(rig.pop())
+    rig.queue.update(make_pod("a"), make_pod("a", labels={"new": "label"}))
+    assert rig.place("a") is Place.BACKOFF
+    assert not rig.queue.ready

@@ -1,0 +1,114 @@
+"""Updates as events: as precise as upstream's, and none where nothing of interest changed."""
+
+import msgspec
+import pytest
+from tests.queue.support import make_pod
+
+from kubesched.api import objects as api
+from kubesched.framework.events import Action, ClusterEvent, Resource
+from kubesched.queue.changes import node_changes, pod_changes
+
+PLAIN = make_pod("a", cpu="2")
+
+
+def labels(events: list[ClusterEvent]) -> list[str]:
+    return [event.label for event in events]
+
+
+def granted(cpu: str) -> api.PodStatus:
+    """The status of a pod whose container was granted this much."""
+    resources = api.ResourceRequirements(requests={"cpu": cpu})
+    return api.PodStatus(container_statuses=(api.ContainerStatus(name="main", resources=resources),))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        (PLAIN, make_pod("a", cpu="2", labels={"new": "label"}), ["UpdatePodLabel"]),
+        (make_pod("a", labels={"k": "v"}), make_pod("a", labels={"k": "w"}), ["UpdatePodLabel"]),
+        (PLAIN, make_pod("a", cpu="1"), ["UpdatePodScaleDown"]),
+        (PLAIN, make_pod("a"), ["UpdatePodScaleDown"]),
+        (PLAIN, make_pod("a", cpu="3"), ["Update"]),
+        (make_pod("a", gates=["g", "h"]), make_pod("a"), ["UpdatePodSchedulingGatesEliminated"]),
+        (make_pod("a", gates=["g", "h"]), make_pod("a", gates=["g"]), ["Update"]),
+        (make_pod("a"), make_pod("a", tolerations=1), ["UpdatePodToleration"]),
+        (make_pod("a"), make_pod("a", nominated="n"), ["Update"]),
+        (PLAIN, PLAIN, ["Update"]),
+        (
+            make_pod("a", cpu="2", gates=["g"]),
+            make_pod("a", cpu="1", labels={"new": "label"}, tolerations=1),
+            ["UpdatePodLabel", "UpdatePodScaleDown", "UpdatePodSchedulingGatesEliminated", "UpdatePodToleration"],
+        ),
+    ],
+)
+def test_a_pods_update_is_told_by_what_changed(old: api.Pod, new: api.Pod, expected: list[str]) -> None:
+    """Each kind of change is an event of its own, in upstream's order; any other change is a plain update."""
+    assert labels(pod_changes(old, new)) == [f"UnschedulablePod{name}" for name in expected]
+
+
+def test_a_bound_pods_update_says_so() -> None:
+    """Which pods are meant is part of the event."""
+    event = pod_changes(make_pod("a", node="n"), make_pod("a", node="n", tolerations=1))[0]
+    assert event.resource is Resource.ASSIGNED_POD
+
+
+def test_a_resize_frees_resources_when_the_kubelet_says_so() -> None:
+    """While the kubelet still grants the old amount nothing is freed; when it grants less, it is."""
+    old = msgspec.structs.replace(make_pod("a", cpu="2", node="n"), status=granted("2"))
+    wished = msgspec.structs.replace(make_pod("a", cpu="1", node="n"), status=granted("2"))
+    done = msgspec.structs.replace(make_pod("a", cpu="1", node="n"), status=granted("1"))
+    assert labels(pod_changes(old, wished)) == ["AssignedPodUpdate"]
+    assert labels(pod_changes(wished, done)) == ["AssignedPodUpdatePodScaleDown"]
+
+
+def node(
+    labels: dict[str, str] | None = None,
+    annotations: dict[str, str] | None = None,
+    *,
+    unschedulable: bool = False,
+    taints: tuple[api.Taint, ...] = (),
+    conditions: tuple[api.NodeCondition, ...] = (),
+    allocatable: str = "1",
+    capacity: str = "1",
+) -> api.Node:
+    return api.Node(
+        metadata=api.ObjectMeta(name="n", labels=labels or {}, annotations=annotations or {}),
+        spec=api.NodeSpec(unschedulable=unschedulable, taints=taints),
+        status=api.NodeStatus(allocatable={"cpu": allocatable}, capacity={"cpu": capacity}, conditions=conditions),
+    )
+
+
+TAINTS = (api.Taint(key="k", effect="NoSchedule"),)
+READY = (api.NodeCondition(type="Ready", status="True"),)
+PRESSED = (*READY, api.NodeCondition(type="DiskPressure", status="False"))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        (node(), node(), []),
+        (node(), node(labels={"k": "v"}), [Action.UPDATE_NODE_LABEL]),
+        (node(), node(annotations={"k": "v"}), [Action.UPDATE_NODE_ANNOTATION]),
+        (node(), node(allocatable="2"), [Action.UPDATE_NODE_ALLOCATABLE]),
+        (node(), node(capacity="2"), []),
+        (node(), node(conditions=READY), [Action.UPDATE_NODE_CONDITION]),
+        (node(conditions=PRESSED), node(conditions=PRESSED[::-1]), []),
+        (node(taints=TAINTS), node(), [Action.UPDATE_NODE_TAINT]),
+        (node(unschedulable=True), node(), [Action.UPDATE_NODE_TAINT]),
+        (node(), node(unschedulable=True), []),
+        (
+            node(unschedulable=True, taints=TAINTS),
+            node(labels={"k": "v"}),
+            [Action.UPDATE_NODE_TAINT, Action.UPDATE_NODE_LABEL, Action.UPDATE_NODE_TAINT],
+        ),
+    ],
+)
+def test_a_nodes_update_is_told_by_what_changed(old: api.Node, new: api.Node, expected: list[Action]) -> None:
+    """A cordon or a heartbeat helps no pod and is no event; the rest is told one by one, in upstream's order."""
+    assert [event.action for event in node_changes(old, new)] == expected
+
+
+def test_declared_features_are_an_event_of_their_own() -> None:
+    """A node that learns something may suit a pod that asked for it."""
+    new = api.Node(status=api.NodeStatus(declared_features=("feature",)))
+    assert [event.action for event in node_changes(api.Node(), new)] == [Action.UPDATE_NODE_DECLARED_FEATURE]

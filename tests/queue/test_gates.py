@@ -1,0 +1,184 @@
+"""PreEnqueue: gated pods wait, and are let go when their gate opens, not before and not only after a flush."""
+
+from tests.queue.support import ON_NODE_ADD, PROFILE, Rig, closed_gate, make_node, make_pod
+
+from kubesched.api import objects as api
+from kubesched.framework.events import NODE_ADD, Action, ClusterEvent, Hint, Resource, on
+from kubesched.framework.runtime import PluginError
+from kubesched.framework.status import Status, unresolvable
+from kubesched.queue.hooks import Place
+
+VOLUME_ADD = ClusterEvent(Resource.PERSISTENT_VOLUME, Action.ADD)
+
+
+def own_gates_gone(pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
+    return Hint.QUEUE if new is not None and new.uid == pod.uid else Hint.SKIP
+
+
+GATE = (on(Resource.POD, Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, own_gates_gone),)
+
+
+class Door:
+    """PreEnqueue that is shut until it is opened, and counts who knocks."""
+
+    def __init__(self) -> None:
+        self.shut = True
+        self.knocks = 0
+
+    def __call__(self, pod: api.Pod) -> Status | None:
+        self.knocks += 1
+        return unresolvable("shut").by("Door") if self.shut else None
+
+
+def test_a_gated_pod_waits() -> None:
+    """A pod that PreEnqueue objects to is kept, and nobody can pop it."""
+    rig = Rig({"Gate": GATE}, closed_gate)
+    rig.queue.add(make_pod("a", gates=["g"]))
+    assert rig.place("a") is Place.UNSCHEDULABLE
+    assert rig.queue.pop() is None
+    assert rig.wakeups == 0
+    assert [pod.name for pod in rig.queue.pod_lists().gated] == ["a"]
+    assert rig.metrics.pendings == {"gated": 1}
+    assert rig.metrics.reasons == {("Gate", PROFILE): 1}
+
+
+def test_the_last_gate_removed_lets_a_pod_go() -> None:
+    """A gate fewer is not enough; the last one gone makes the pod active, with its scheduling time starting now."""
+    rig = Rig({"Gate": GATE}, closed_gate)
+    two, one, none = make_pod("a", gates=["g", "h"]), make_pod("a", gates=["h"]), make_pod("a")
+    rig.queue.add(two)
+    rig.queue.update(two, one)
+    assert rig.place("a") is Place.UNSCHEDULABLE
+    rig.clock.time += 60
+    rig.queue.update(one, none)
+    assert rig.place("a") is Place.ACTIVE
+    assert rig.wakeups == 1
+    queued = rig.pop()
+    assert (queued.pod, queued.gated) == (none, False)
+    assert (queued.timestamp, queued.initial_attempt_timestamp) == (100.0, 160.0)
+    assert not +rig.metrics.reasons
+
+
+def test_a_gated_pod_is_not_bothered_by_events_that_cannot_open_its_gate() -> None:
+    """Not even by events of a plugin that rejected it earlier: the gate would still be shut."""
+    door = Door()
+    rig = Rig({"Fit": ON_NODE_ADD, "Door": (on(Resource.PERSISTENT_VOLUME, Action.ADD),)}, door)
+    door.shut = False
+    rig.reject(make_pod("a"), "Fit")
+    door.shut = True
+    rig.queue.move_all(NODE_ADD, None, make_node())
+    assert rig.pop_names() == []
+    knocks = door.knocks
+    rig.queue.move_all(NODE_ADD, None, make_node())
+    assert door.knocks == knocks
+    door.shut = False
+    rig.queue.move_all(VOLUME_ADD, None, None)
+    assert rig.place("a") is Place.BACKOFF
+
+
+def test_a_gate_is_asked_again_at_every_enqueue() -> None:
+    """A pod that passed once may be stopped when it comes back."""
+    door = Door()
+    door.shut = False
+    rig = Rig({}, door)
+    rig.queue.add(make_pod("a"))
+    queued = rig.pop()
+    door.shut = True
+    assert rig.fail(queued) is Place.UNSCHEDULABLE
+    assert queued.gating_plugin == "Door"
+
+
+def test_a_gate_is_not_asked_when_backoff_ends() -> None:
+    """Who backs off has been asked, because he may be popped right from there."""
+    door = Door()
+    door.shut = False
+    rig = Rig({}, door)
+    rig.queue.add(make_pod("a"))
+    rig.fail(rig.pop())
+    door.shut = True
+    rig.clock.time += 2
+    rig.queue.flush_backoff()
+    assert rig.place("a") is Place.ACTIVE
+
+
+def test_activation_does_not_open_a_gate() -> None:
+    """`activate` is a wish, and PreEnqueue has the last word."""
+    rig = Rig({"Gate": GATE}, closed_gate)
+    rig.queue.add(make_pod("a", gates=["g"]))
+    rig.queue.activate([make_pod("a")])
+    assert rig.place("a") is Place.UNSCHEDULABLE
+    assert rig.wakeups == 0
+
+
+def test_a_flush_knocks_at_every_gate() -> None:
+    """A plugin whose registrations are incomplete does not lock a pod up for good; one that still objects has it wait
+    as long again."""
+    door = Door()
+    rig = Rig({}, door)
+    rig.queue.add(make_pod("a"))
+    rig.clock.time += 301
+    rig.queue.flush_unschedulable()
+    assert door.knocks == 2
+    rig.clock.time += 299
+    rig.queue.flush_unschedulable()
+    assert door.knocks == 2
+    door.shut = False
+    rig.clock.time += 2
+    rig.queue.flush_unschedulable()
+    assert rig.place("a") is Place.ACTIVE
+    assert rig.pop().was_flushed
+
+
+def test_a_plugin_that_raises_gates_the_pod() -> None:
+    """The plugin is named in the log and as the one the pod waits for, and the pod is not lost."""
+
+    def broken(pod: api.Pod) -> Status | None:
+        raise PluginError("Breaker", "PreEnqueue", "out of order")
+
+    rig = Rig({"Breaker": ON_NODE_ADD}, broken)
+    rig.queue.add(make_pod("a"))
+    queued = rig.queue.get("a")
+    assert queued is not None
+    assert queued.gating_plugin == "Breaker"
+    assert rig.errors() == ["Unexpected error running PreEnqueue plugin"]
+    assert rig.messages[0][2]["plugin"] == "Breaker"
+
+
+def test_whatever_else_is_raised_gates_the_pod_too() -> None:
+    """An exception of no plugin's leaves the pod to the flush."""
+
+    def broken(pod: api.Pod) -> Status | None:
+        raise ZeroDivisionError("oops")
+
+    rig = Rig({}, broken)
+    rig.queue.add(make_pod("a"))
+    assert rig.place("a") is Place.UNSCHEDULABLE
+    assert rig.messages[0][2]["err"] == "ZeroDivisionError: oops"
+
+
+def test_a_gated_pod_can_be_deleted() -> None:
+    """It leaves no trace in any count."""
+    rig = Rig({"Gate": GATE}, closed_gate)
+    rig.queue.add(make_pod("a", gates=["g"]))
+    rig.queue.delete(make_pod("a"))
+    assert len(rig.queue) == 0
+    assert not +rig.metrics.pendings
+    assert not +rig.metrics.reasons
+
+
+def test_a_pod_that_was_turned_down_and_then_gated_waits_for_its_gate() -> None:
+    """The counts move with it from unschedulable to gated and to backoff."""
+    door = Door()
+    rig = Rig({"Fit": ON_NODE_ADD, "Door": (on(Resource.PERSISTENT_VOLUME, Action.ADD),)}, door)
+    door.shut = False
+    rig.reject(make_pod("a"), "Fit")
+    assert +rig.metrics.pendings == {"unschedulable": 1}
+    door.shut = True
+    rig.queue.move_all(NODE_ADD, None, make_node())
+    assert +rig.metrics.pendings == {"gated": 1}
+    assert +rig.metrics.reasons == {("Fit", PROFILE): 1, ("Door", PROFILE): 1}
+    door.shut = False
+    rig.queue.move_all(VOLUME_ADD, None, None)
+    assert +rig.metrics.pendings == {"backoff": 1}
+    rig.pop()
+    assert not +rig.metrics.reasons

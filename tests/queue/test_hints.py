@@ -1,0 +1,211 @@
+"""Events and hints: who is asked, who is woken, and that a broken hint wakes rather than loses a pod."""
+
+import pytest
+from tests.queue.support import ON_NODE_ADD, Rig, make_node, make_pod
+
+from kubesched.api import objects as api
+from kubesched.framework.events import (
+    ASSIGNED_POD_DELETE,
+    NODE_ADD,
+    NODE_DELETE,
+    UNSCHEDULABLE_TIMEOUT,
+    Action,
+    ClusterEvent,
+    EventHint,
+    Hint,
+    Resource,
+    on,
+)
+from kubesched.queue.hooks import Place
+
+NODE_LABEL = ClusterEvent(Resource.NODE, Action.UPDATE_NODE_LABEL)
+VOLUME_ADD = ClusterEvent(Resource.PERSISTENT_VOLUME, Action.ADD)
+ON_VOLUME_ADD = (on(Resource.PERSISTENT_VOLUME, Action.ADD),)
+
+
+class Colors:
+    """A hint that knows what it was asked about."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def __call__(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
+        self.asked.append(pod.name)
+        assert new is not None
+        return Hint.QUEUE if pod.labels.get("color") == new.labels.get("color") else Hint.SKIP
+
+
+def broken(pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
+    raise RuntimeError("no idea")
+
+
+def test_an_event_wakes_whom_it_helps() -> None:
+    """The hint decides pod by pod; who is not helped stays."""
+    rig = Rig({"Fit": (on(Resource.NODE, Action.ADD, Colors()),)})
+    for color in ("red", "blue"):
+        rig.reject(make_pod(color, labels={"color": color}), "Fit")
+    rig.queue.move_all(NODE_ADD, None, make_node(color="red"))
+    assert rig.place("red") is Place.BACKOFF
+    assert rig.place("blue") is Place.UNSCHEDULABLE
+
+
+def test_only_plugins_that_rejected_a_pod_are_asked_about_it() -> None:
+    """A hint never sees a pod that waits for somebody else."""
+    fit, taints = Colors(), Colors()
+    rig = Rig({"Fit": (on(Resource.NODE, Action.ADD, fit),), "Taints": (on(Resource.NODE, Action.ADD, taints),)})
+    rig.reject(make_pod("a", labels={"color": "red"}), "Fit")
+    rig.reject(make_pod("b", labels={"color": "red"}), "Taints")
+    rig.queue.move_all(NODE_ADD, None, make_node(color="blue"))
+    assert (fit.asked, taints.asked) == (["a"], ["b"])
+
+
+def test_any_one_of_several_plugins_may_wake_a_pod() -> None:
+    """A pod that two plugins rejected is tried again when one of them sees a chance."""
+    rig = Rig({"Fit": (on(Resource.NODE, Action.ADD, Colors()),), "Taints": ON_NODE_ADD})
+    rig.reject(make_pod("a", labels={"color": "red"}), "Fit", "Taints")
+    rig.queue.move_all(NODE_ADD, None, make_node(color="blue"))
+    assert rig.place("a") is Place.BACKOFF
+
+
+def test_an_event_nobody_registered_for_wakes_nobody() -> None:
+    """A node's deletion helps no pod here."""
+    rig = Rig({"Fit": ON_NODE_ADD})
+    rig.reject(make_pod("a"), "Fit")
+    rig.queue.move_all(NODE_DELETE, make_node(), None)
+    assert rig.place("a") is Place.UNSCHEDULABLE
+
+
+def test_a_registration_without_hint_always_helps() -> None:
+    """To register an event and no hint is to say that it may always help."""
+    rig = Rig({"Volumes": ON_VOLUME_ADD})
+    rig.reject(make_pod("a"), "Volumes")
+    rig.queue.move_all(VOLUME_ADD, None, None)
+    assert rig.place("a") is Place.BACKOFF
+
+
+def test_a_broken_hint_wakes_the_pod() -> None:
+    """A hint that raises is reported with its plugin's name, and the pod is tried again rather than forgotten."""
+    rig = Rig({"Fit": (on(Resource.NODE, Action.ADD, broken),)})
+    rig.reject(make_pod("a"), "Fit")
+    rig.queue.move_all(NODE_ADD, None, make_node())
+    assert rig.place("a") is Place.BACKOFF
+    assert rig.errors() == ["QueueingHintFn returns error"]
+    assert rig.metrics.hints[-1][:3] == ("Fit", "NodeAdd", "Error")
+
+
+def test_what_a_pending_plugin_waited_for_skips_the_backoff() -> None:
+    """A pod held back by a plugin's Pending status is active the moment that plugin is helped."""
+    rig = Rig({"Fit": ON_NODE_ADD, "Waiter": ON_VOLUME_ADD})
+    rig.reject(make_pod("a"), "Fit", pending=["Waiter"])
+    rig.queue.move_all(VOLUME_ADD, None, None)
+    assert rig.place("a") is Place.ACTIVE
+
+
+def test_helping_another_plugin_than_the_pending_one_leaves_the_backoff() -> None:
+    """Only the plugin that was waiting has earned the pod an immediate attempt."""
+    rig = Rig({"Fit": ON_NODE_ADD, "Waiter": ON_VOLUME_ADD})
+    rig.reject(make_pod("a"), "Fit", pending=["Waiter"])
+    rig.queue.move_all(NODE_ADD, None, make_node())
+    assert rig.place("a") is Place.BACKOFF
+
+
+def test_a_wildcard_event_wakes_everyone() -> None:
+    """An event that stands for anything helps pods whose plugins registered for nothing, too."""
+    rig = Rig()
+    rig.reject(make_pod("a"), "Deaf")
+    rig.queue.move_all(UNSCHEDULABLE_TIMEOUT, None, None)
+    assert rig.place("a") is Place.BACKOFF
+
+
+def test_a_wildcard_event_may_name_its_pod() -> None:
+    """With a pod given, it is for that pod only."""
+    rig = Rig()
+    for name in "ab":
+        rig.reject(make_pod(name), "Deaf")
+    rig.queue.move_all(UNSCHEDULABLE_TIMEOUT, None, make_pod("b"))
+    assert (rig.place("a"), rig.place("b")) == (Place.UNSCHEDULABLE, Place.BACKOFF)
+
+
+def test_an_event_may_be_for_some_pods_only() -> None:
+    """The caller's check comes before any hint: a nominated pod that goes frees nothing for pods that outrank it."""
+    rig = Rig({"Fit": (on(Resource.POD, Action.DELETE),)})
+    rig.reject(make_pod("low", priority=1), "Fit")
+    rig.reject(make_pod("high", priority=9), "Fit")
+    rig.queue.move_all(ASSIGNED_POD_DELETE, make_pod("gone"), None, check=lambda pod: pod.priority <= 5)
+    assert (rig.place("low"), rig.place("high")) == (Place.BACKOFF, Place.UNSCHEDULABLE)
+
+
+@pytest.mark.parametrize(
+    ("event", "woken"),
+    [
+        (ClusterEvent(Resource.ASSIGNED_POD, Action.ADD), True),
+        (ClusterEvent(Resource.ASSIGNED_POD, Action.UPDATE_POD_LABEL), True),
+        (ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE), False),
+        (ClusterEvent(Resource.ASSIGNED_POD, Action.UPDATE_POD_SCALE_DOWN), False),
+        (ClusterEvent(Resource.ASSIGNED_POD, Action.UPDATE), False),
+    ],
+)
+def test_pod_events_are_matched_precisely(event: ClusterEvent, woken: bool) -> None:
+    """Who asked for labels does not hear of requests, nor of an update that is of no precise kind."""
+    rig = Rig({"Affinity": (on(Resource.POD, Action.ADD | Action.UPDATE_POD_LABEL),)})
+    rig.reject(make_pod("a"), "Affinity")
+    rig.queue.move_all(event, make_pod("x", node="n"), make_pod("x", node="n"))
+    assert (rig.place("a") is Place.BACKOFF) is woken
+
+
+def test_assigned_pods_come_change_and_go_as_events() -> None:
+    """The three calls for bound pods are the three kinds of events, an update as precise as it can be told."""
+    heard: list[str] = []
+
+    def listen(pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
+        heard.append(f"{old.name if old else '-'} {new.name if new else '-'}")
+        return Hint.SKIP
+
+    actions = Action.ADD | Action.DELETE | Action.UPDATE_POD_LABEL
+    rig = Rig({"Affinity": (on(Resource.POD, actions, listen),)})
+    rig.reject(make_pod("a"), "Affinity")
+    bound = make_pod("x", node="n")
+    rig.queue.assigned_pod_added(bound)
+    rig.queue.assigned_pod_updated(bound, make_pod("x", node="n", labels={"new": "label"}))
+    rig.queue.assigned_pod_updated(bound, make_pod("x", node="n", tolerations=1))
+    rig.queue.assigned_pod_deleted(bound)
+    assert heard == ["- x", "x x", "x -"]
+
+
+def by_class(hint: Colors) -> tuple[EventHint, ...]:
+    return (on(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL, hint, by_class=True),)
+
+
+def test_a_hint_by_class_is_asked_once_per_class() -> None:
+    """Pods of one template get the answer that one of them got, whether they are moved or not."""
+    hint = Colors()
+    rig = Rig({"Fit": by_class(hint)})
+    for number in range(20):
+        rig.reject(make_pod(f"p{number}", labels={"color": "red" if number % 2 else "blue"}), "Fit")
+    rig.queue.move_all(NODE_ADD, None, make_node(color="red"))
+    assert len(hint.asked) == 2
+    assert len(rig.queue.pod_lists().unschedulable) == len(rig.queue.pod_lists().backoff) == 10
+    rig.queue.move_all(NODE_LABEL, None, make_node(color="blue"))
+    assert len(hint.asked) == 3
+    assert len(rig.queue.pod_lists().backoff) == 20
+
+
+def test_a_class_skipped_by_one_plugin_is_still_another_plugins() -> None:
+    """One plugin's word that an event is of no use to a class does not hide it from the next."""
+    hint = Colors()
+    rig = Rig({"Fit": by_class(hint), "Taints": (on(Resource.NODE, Action.ADD, broken),)})
+    rig.reject(make_pod("a", labels={"color": "red"}), "Fit", "Taints")
+    rig.queue.move_all(NODE_ADD, None, make_node(color="blue"))
+    assert rig.place("a") is Place.BACKOFF
+
+
+def test_a_pod_that_changed_its_class_is_asked_about_as_it_is_now() -> None:
+    """An update that leaves a pod where it is still moves it to its new class."""
+    hint = Colors()
+    rig = Rig({"Fit": by_class(hint)})
+    old, new = make_pod("a", labels={"color": "red"}), make_pod("a", labels={"color": "blue"})
+    rig.reject(old, "Fit")
+    rig.queue.update(old, new)
+    assert rig.place("a") is Place.UNSCHEDULABLE
+    rig.queue.move_all(NODE_ADD, None, make_node(color="blue"))
+    assert rig.place("a") is Place.BACKOFF

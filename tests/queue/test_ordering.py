@@ -1,0 +1,112 @@
+"""QueueSort: by key, by comparison, and what happens when a plugin breaks."""
+
+from tests.queue.support import Rig, make_pod
+
+from kubesched.api import objects as api
+from kubesched.queue.pods import QueuedPodInfo
+
+
+class ShortestName:
+    """Orders by comparing names' lengths."""
+
+    name = "ShortestName"
+
+    def less(self, a: QueuedPodInfo, b: QueuedPodInfo) -> bool:
+        return len(a.pod.labels.get("nick", a.pod.name)) < len(b.pod.labels.get("nick", b.pod.name))
+
+
+class FewestAttempts:
+    """Orders by something that only a queued pod has."""
+
+    name = "FewestAttempts"
+
+    def less(self, a: QueuedPodInfo, b: QueuedPodInfo) -> bool:
+        return a.attempts < b.attempts
+
+
+class Moody:
+    """Raises for pods it does not like."""
+
+    name = "Moody"
+
+    def sort_key(self, pod: api.Pod) -> int:
+        if "bad" in pod.name:
+            raise ValueError("no")
+        return len(pod.name)
+
+
+class Hopeless:
+    """Raises at any comparison."""
+
+    name = "Hopeless"
+
+    def less(self, a: QueuedPodInfo, b: QueuedPodInfo) -> bool:
+        raise ValueError("no")
+
+
+def test_higher_priority_first_then_who_waited_longer() -> None:
+    """PrioritySort's order, with ties broken by the time of arrival."""
+    rig = Rig()
+    for name, priority in [("low", 1), ("first", 5), ("second", 5), ("none", None), ("high", 9)]:
+        rig.queue.add(make_pod(name, priority=priority))
+        rig.clock.time += 1
+    assert rig.pop_names() == ["high", "first", "second", "low", "none"]
+
+
+def test_arrivals_at_the_same_moment_keep_their_order() -> None:
+    """Where even the time is the same, who was added first goes first."""
+    rig = Rig()
+    for name in "cab":
+        rig.queue.add(make_pod(name))
+    assert rig.pop_names() == ["c", "a", "b"]
+
+
+def test_a_plugin_may_compare_pods() -> None:
+    """`less` decides, and whom it takes for equals go by time."""
+    rig = Rig(sort=ShortestName())
+    for name in ["long-name", "bb", "aa", "c"]:
+        rig.queue.add(make_pod(name))
+        rig.clock.time += 1
+    assert rig.pop_names() == ["c", "bb", "aa", "long-name"]
+
+
+def test_a_comparison_sees_the_attempts() -> None:
+    """`less` is given queued pods, so that it can use what the queue knows of them."""
+    rig = Rig({}, sort=FewestAttempts(), max_backoff=0)
+    rig.queue.add(make_pod("tried"))
+    rig.fail(rig.pop())
+    rig.queue.add(make_pod("fresh"))
+    assert rig.pop_names() == ["fresh", "tried"]
+
+
+def test_an_update_reorders_by_comparison() -> None:
+    """A pod whose update changes what `less` looks at moves, however many dead entries that leaves behind."""
+    rig = Rig(sort=ShortestName())
+    for name in ["aaa", "bbbbb", "ccccccc"]:
+        rig.queue.add(make_pod(name))
+    old = make_pod("ccccccc")
+    for nick in ["c", "cccccccccc", "cc"]:
+        new = make_pod("ccccccc", labels={"nick": nick})
+        rig.queue.update(old, new)
+        old = new
+    assert rig.pop_names() == ["ccccccc", "aaa", "bbbbb"]
+
+
+def test_a_key_that_cannot_be_had_comes_last() -> None:
+    """A pod whose `sort_key` raises is not lost: it waits behind all others, and the log names the plugin."""
+    rig = Rig(sort=Moody())
+    for name in ["bad-one", "long-enough", "a", "bad"]:
+        rig.queue.add(make_pod(name))
+        rig.clock.time += 1
+    assert rig.pop_names() == ["a", "long-enough", "bad-one", "bad"]
+    assert rig.messages[0][2]["plugin"] == "Moody"
+
+
+def test_a_comparison_that_raises_says_nothing() -> None:
+    """Without a usable `less`, pods go by time."""
+    rig = Rig(sort=Hopeless())
+    for name in "cab":
+        rig.queue.add(make_pod(name))
+        rig.clock.time += 1
+    assert rig.pop_names() == ["c", "a", "b"]
+    assert "QueueSort plugin failed" in rig.errors()

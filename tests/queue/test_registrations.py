@@ -1,0 +1,174 @@
+"""Which plugin hears of which events: the default profile, plugins that do not say, and extenders."""
+
+from collections.abc import Sequence
+from random import Random
+
+import pytest
+from tests.queue.support import PROFILE, Clock, make_node, make_pod
+
+from kubesched.api import objects as api
+from kubesched.cluster.cluster import Cluster
+from kubesched.cluster.view import NodeInfo
+from kubesched.config.load import default
+from kubesched.engine.profiles import build_engines
+from kubesched.framework.events import (
+    ASSIGNED_POD_ADD,
+    ASSIGNED_POD_DELETE,
+    NODE_ADD,
+    Action,
+    ClusterEvent,
+    EventHint,
+    Resource,
+    on,
+)
+from kubesched.framework.plugin import Plugin
+from kubesched.framework.runtime import Framework
+from kubesched.framework.state import CycleState
+from kubesched.framework.status import Status
+from kubesched.plugins import in_tree_registry
+from kubesched.queue.build import build_queue
+from kubesched.queue.hooks import Place
+from kubesched.queue.registrations import EVERYTHING, EventMap, event_map
+
+TAINT = ClusterEvent(Resource.NODE, Action.UPDATE_NODE_TAINT)
+
+
+class Silent(Plugin):
+    """A Filter that does not say what it wants to hear of."""
+
+    name = "Silent"
+
+    def filter(self, state: CycleState, pod: api.Pod, node: NodeInfo) -> Status | None:
+        return None
+
+
+class Content(Silent):
+    """A Filter that wants to hear of nothing."""
+
+    name = "Content"
+
+    def events_to_register(self) -> Sequence[EventHint]:
+        return ()
+
+
+class Forgetful(Silent):
+    """A Filter that forgets to answer."""
+
+    name = "Forgetful"
+
+    def events_to_register(self) -> Sequence[EventHint]:
+        return None  # type: ignore[return-value]  # what a method without a return gives
+
+
+class NewNodes(Silent):
+    """A Filter that waits for new nodes."""
+
+    name = "NewNodes"
+
+    def events_to_register(self) -> Sequence[EventHint]:
+        return [on(Resource.NODE, Action.ADD)]
+
+
+class Scorer(Plugin):
+    """Scores, and so never rejects a pod."""
+
+    name = "Scorer"
+
+    def score(self, state: CycleState, pod: api.Pod, node: NodeInfo) -> int:
+        return 0
+
+
+def framework(*plugins: type[Plugin]) -> Framework:
+    made = [plugin(None, None) for plugin in plugins]  # type: ignore[arg-type]  # these need no handle
+    filters = [plugin for plugin in made if hasattr(plugin, "filter")]
+    scores = [plugin for plugin in made if hasattr(plugin, "score")]
+    return Framework(PROFILE, Cluster(), {"filter": filters, "score": scores}, {"Scorer": 1})
+
+
+def listeners(events: EventMap, event: ClusterEvent) -> set[str]:
+    return {plugin for _, plugin in events.listeners(event)}
+
+
+@pytest.fixture(scope="module")
+def frameworks() -> dict[str, Framework]:
+    """The default configuration's only profile."""
+    engines = build_engines(default(), in_tree_registry(), Cluster(), Random(0))
+    return {name: engine.framework for name, engine in engines.items()}
+
+
+def test_a_plugin_that_does_not_say_hears_of_everything() -> None:
+    """Without `events_to_register` nobody knows what helps, so everything may."""
+    events = event_map([framework(Silent)])
+    for resource in {hint.event.resource for hint in EVERYTHING}:
+        assert listeners(events, ClusterEvent(resource, Action.UPDATE)) == {"Silent"}
+
+
+def test_a_plugin_that_forgets_to_answer_hears_of_everything() -> None:
+    """None is no answer."""
+    assert listeners(event_map([framework(Forgetful)]), NODE_ADD) == {"Forgetful"}
+
+
+def test_a_plugin_may_want_to_hear_of_nothing() -> None:
+    """An empty list is an answer: only the flush will try its pods again."""
+    assert listeners(event_map([framework(Content)]), NODE_ADD) == set()
+
+
+def test_only_plugins_that_can_reject_a_pod_hear_of_anything() -> None:
+    """No pod ever waits for a Score plugin."""
+    assert listeners(event_map([framework(Scorer)]), NODE_ADD) == set()
+
+
+def test_who_waits_for_nodes_hears_of_taints_too() -> None:
+    """As upstream has it, and only where taints were not asked for already."""
+    events = event_map([framework(NewNodes)])
+    assert listeners(events, TAINT) == {"NewNodes"}
+    assert listeners(events, ClusterEvent(Resource.NODE, Action.UPDATE_NODE_LABEL)) == set()
+    assert events.wanted() == {Resource.NODE: Action.ADD | Action.UPDATE_NODE_TAINT}
+
+
+def test_extenders_hear_of_everything() -> None:
+    """They cannot say what they wait for; without any there is nobody of that name."""
+    assert "Extender" in listeners(event_map([framework(NewNodes)], extenders=True), ASSIGNED_POD_ADD)
+    assert "Extender" not in listeners(event_map([framework(NewNodes)]), ASSIGNED_POD_ADD)
+
+
+def test_a_wildcard_registration_wants_every_kind() -> None:
+    """What the scheduler has to watch is spelt out."""
+    events = EventMap({PROFILE: {"All": [on(Resource.WILDCARD, Action.ADD)]}})
+    assert events.wanted() == {hint.event.resource: Action.ADD for hint in EVERYTHING}
+
+
+def test_profiles_are_apart() -> None:
+    """The same plugin in two profiles waits for two kinds of pods."""
+    events = EventMap({"one": {"P": [on(Resource.NODE, Action.ADD)]}, "two": {"P": [on(Resource.POD, Action.DELETE)]}})
+    assert events.listeners(NODE_ADD) == (("one", "P"),)
+    assert events.listeners(ASSIGNED_POD_DELETE) == (("two", "P"),)
+
+
+def test_the_default_profile_listens_as_upstream_does(frameworks: dict[str, Framework]) -> None:
+    """Who hears of a bound pod's end is who could have found it in the way; whom it did not concern does not."""
+    events = event_map(frameworks.values())
+    on_pod_delete = {"NodeResourcesFit", "NodePorts", "InterPodAffinity", "PodTopologySpread"}
+    heard = listeners(events, ASSIGNED_POD_DELETE)
+    assert on_pod_delete <= heard
+    assert not {"TaintToleration", "NodeAffinity", "SchedulingGates", "NodeUnschedulable"} & heard
+    assert {"NodeResourcesFit", "TaintToleration"} <= listeners(events, TAINT)
+
+
+def test_a_queue_is_built_from_profiles(frameworks: dict[str, Framework]) -> None:
+    """Their QueueSort, PreEnqueue and registrations are what it goes by."""
+    cluster = next(iter(frameworks.values())).cluster
+    queue = build_queue(frameworks, cluster, Clock())
+    queue.add(make_pod("low", priority=1))
+    queue.add(make_pod("high", priority=2))
+    gated = make_pod("gated", priority=9, gates=["g"])
+    queue.add(gated)
+    first = queue.pop()
+    assert first is not None
+    assert first.pod.name == "high"
+    first.rejected_by(["NodeName"])
+    queue.add_unschedulable_if_not_present(first)
+    queue.move_all(NODE_ADD, None, make_node())
+    assert queue.place_of("high") is Place.BACKOFF
+    queue.update(gated, make_pod("gated", priority=9))
+    assert queue.place_of("gated") is Place.ACTIVE

@@ -1,0 +1,88 @@
+"""Many waiting pods: what an event costs depends on whom it may help, not on how many wait."""
+
+from time import perf_counter
+
+import pytest
+from tests.queue.support import Rig, make_node, make_pod
+
+from kubesched.api import objects as api
+from kubesched.framework.events import NODE_ADD, NODE_DELETE, Action, ClusterEvent, Hint, Resource, on
+
+PODS = 50_000
+VOLUME_ADD = ClusterEvent(Resource.PERSISTENT_VOLUME, Action.ADD)
+CLAIM_ADD = ClusterEvent(Resource.PERSISTENT_VOLUME_CLAIM, Action.ADD)
+
+
+def skip(pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
+    return Hint.SKIP
+
+
+@pytest.fixture(scope="module")
+def crowd() -> Rig:
+    """Fifty thousand pods that wait for the same plugin."""
+    rig = Rig(
+        {
+            "Fit": (
+                on(Resource.NODE, Action.ADD, skip),
+                on(Resource.PERSISTENT_VOLUME, Action.ADD, skip, by_class=True),
+            ),
+            "Claims": (on(Resource.PERSISTENT_VOLUME_CLAIM, Action.ADD),),
+        }
+    )
+    for number in range(PODS):
+        rig.reject(make_pod(f"p{number}"), "Fit")
+        rig.messages.clear()
+    return rig
+
+
+def cost(rig: Rig, event: ClusterEvent) -> float:
+    """The time an event takes, at its best of a few."""
+
+    def once() -> float:
+        started = perf_counter()
+        rig.queue.move_all(event, None, make_node())
+        return perf_counter() - started
+
+    return min(once() for _ in range(5))
+
+
+@pytest.mark.parametrize("event", [NODE_DELETE, CLAIM_ADD], ids=lambda event: event.label)
+def test_an_unrelated_event_costs_next_to_nothing(crowd: Rig, event: ClusterEvent) -> None:
+    """Nobody registered for it, or only plugins that no waiting pod waits for: not a thousandth of a related one."""
+    assert cost(crowd, event) < cost(crowd, NODE_ADD) / 1000
+
+
+def test_a_hint_by_class_costs_no_more_than_its_classes(crowd: Rig) -> None:
+    """Fifty thousand pods of one template are one question."""
+    assert cost(crowd, VOLUME_ADD) < cost(crowd, NODE_ADD) / 1000
+
+
+def test_taking_pods_out_of_the_middle_stays_cheap(crowd: Rig) -> None:
+    """Deleting pods from a crowd costs the same per pod as deleting them from a handful."""
+    few = Rig()
+    for number in range(1000):
+        few.reject(make_pod(f"p{number}"), "Fit")
+
+    def per_pod(rig: Rig) -> float:
+        started = perf_counter()
+        for number in range(1000):
+            rig.queue.delete(make_pod(f"p{number}"))
+        return perf_counter() - started
+
+    assert per_pod(crowd) < 10 * per_pod(few)
+
+
+def test_landing_in_order_stays_cheap() -> None:
+    """Thousands of bindings that end in the order they began, as most do, cost each the same."""
+
+    def per_pod(number: int) -> float:
+        rig = Rig()
+        for index in range(number):
+            rig.queue.add(make_pod(f"p{index}"))
+        flying = [rig.pop().uid for _ in range(number)]
+        started = perf_counter()
+        for uid in flying:
+            rig.queue.done(uid)
+        return (perf_counter() - started) / number
+
+    assert per_pod(20_000) < 10 * per_pod(500)
