@@ -80,7 +80,9 @@ class VolumeRestrictions(Plugin):
         return state.pod_class.remember((self.name, "rivals"), lambda: tuple(_rivals_of(pod)))
 
     def _after_pod_deleted(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
-        if not isinstance(old, api.Pod) or old.namespace != pod.namespace:
+        if not isinstance(old, api.Pod):
+            return Hint.QUEUE
+        if old.namespace != pod.namespace:
             return Hint.SKIP
         freed = {disk for volume in old.spec.volumes for disk in disks(volume)}
         if freed.intersection(_rivals_of(pod)) or set(claim_names(pod)).intersection(claim_names(old)):

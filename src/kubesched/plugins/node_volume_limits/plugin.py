@@ -98,7 +98,9 @@ class NodeVolumeLimits(Plugin):
         return Hint.QUEUE if any(n > before.get(d, 0) for d, n in volume_limits(new).items()) else Hint.SKIP
 
     def _after_pod_deleted(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
-        if not isinstance(old, api.Pod) or not (old.node_name or old.nominated_node_name):
+        if not isinstance(old, api.Pod):
+            return Hint.QUEUE
+        if not (old.node_name or old.nominated_node_name):
             return Hint.SKIP
         return Hint.QUEUE if any(_may_be_attached(volume) for volume in old.spec.volumes) else Hint.SKIP
 

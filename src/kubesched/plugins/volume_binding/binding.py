@@ -43,7 +43,7 @@ class VolumeClient(Protocol):
 class Clock(Protocol):
     """Time, real or simulated."""
 
-    def now(self) -> float:
+    def monotonic(self) -> float:
         """Seconds, from wherever the clock counts."""
         ...
 
@@ -152,9 +152,9 @@ class Binder:
         timeout: float,
     ) -> None:
         """Look every second whether everything is bound, as long as the timeout allows."""
-        deadline = self._clock.now() + timeout
+        deadline = self._clock.monotonic() + timeout
         while True:
-            left = deadline - self._clock.now()
+            left = deadline - self._clock.monotonic()
             await self._clock.sleep(max(min(POLL_SECONDS, left), 0.0))
             if left < POLL_SECONDS:
                 raise BindingError("binding volumes: context deadline exceeded")
