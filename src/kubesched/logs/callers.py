@@ -1,0 +1,287 @@
+"""Where upstream's messages come from: file and line of kube-scheduler v1.36.4.
+
+Log dashboards filter on ``schedule_one.go`` and alerts on ``eventhandlers.go``. To go on working they must find the
+places they know, so a message in upstream's words is shown with upstream's place. Everything else shows our own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+_UPSTREAM: Final[dict[str, dict[int, str]]] = {
+    "scheduler/schedule_one.go": {
+        71: "Error while retrieving next pod from scheduling queue",
+        107: "About to try and schedule pod",
+        113: "Error occurred",
+        123: "Attempting to schedule pod",
+        279: "Error selecting node for pod",
+        289: "No PostFilter plugins are registered, so no preemption will be performed",
+        300: "Status after running PostFilter plugins for pod",
+        341: "ForgetPod failed",
+        424: "Failed to update the nominated node name in the binding cycle",
+        481: "Successfully bound pod to node",
+        489: "Pod scheduled after flush from unschedulablePods",
+        552: "Skip schedule deleting pod",
+        561: "Failed to check whether pod is assumed",
+        651: "Status after running PreFilter plugins for pod",
+        669: "Evaluation failed on nominated node",
+        914: "Skipping extender as it returned error and has ignorable flag set",
+        982: "Plugin scored node for pod",
+        1007: "Failed to run extender's priority function. No score given by this extender.",
+        1016: "Extender scored node for pod",
+        1050: "Calculated node's final score for pod",
+        1133: "Scheduler cache AssumePod failed",
+        1172: "Skipping extender in bind as it returned error and has ignorable flag set",
+        1182: "Failed to bind pod",
+        1235: "Unable to schedule pod; no nodes are registered to the cluster; waiting",
+        1239: "Unable to schedule pod; no fit; waiting",
+        1243: "Error scheduling pod; retrying",
+        1250: "Pod doesn't exist in informer cache",
+        1256: "Pod has been assigned to node. Abort adding it back to queue.",
+        1260: "Pod was recreated while handling scheduling failure. Skip requeueing and status updates.",
+        1297: "Error updating pod",
+        1325: "Updating pod condition and nominated node name",
+    },
+    "scheduler/eventhandlers.go": {
+        63: "Add event for node",
+        82: "Update event for node",
+        122: "Delete event for node",
+        124: "Scheduler cache RemoveNode failed",
+        214: "Add event for unscheduled pod",
+        248: "Assumed pod was already forgotten",
+        257: "Unable to get profile for pod",
+        268: "Scheduler cache ForgetPod failed",
+        316: "Update event for unscheduled pod",
+        335: "Delete event for unscheduled pod",
+        374: "Add event for scheduled pod",
+        376: "Scheduler cache AddPod failed",
+        407: "Update event for scheduled pod",
+        409: "Scheduler cache UpdatePod failed",
+        443: "Delete event for scheduled pod",
+        445: "Scheduler cache RemovePod failed",
+    },
+    "scheduler/scheduler.go": {
+        571: "Failed to close plugins",
+        592: "Creating extender",
+    },
+    "queue/scheduling_queue.go": {
+        475: "receive an event that isn't interested by any enabled plugins",
+        491: "Worth requeuing because no failed plugins",
+        503: "Not worth requeuing because the event is wildcard, but for another pod",
+        511: "Worth requeuing because the event is wildcard",
+        518: "No QueueingHintMap is registered for this profile",
+        544: "QueueingHintFn returns error",
+        652: "Unexpected error running PreEnqueue plugin",
+        654: "Status after running PreEnqueue plugin",
+        694: "Pod moved to an internal scheduling queue, because the pod is gated",
+        840: "Error getting cluster events for pod",
+        847: "Checking event for in-flight pod",
+        1128: "The pod doesn't need to be queued for now because it's being scheduled and will be queued "
+        "back if necessary",
+        1171: "Pod moved to an internal scheduling queue because the Pod is updated",
+        1339: "Event is not making pod schedulable",
+        1357: "Event received while pods are in flight",
+    },
+    "queue/active_queue.go": {
+        325: "Scheduling queue is closed",
+        346: "Discarding the popped pod",
+        403: "Checking events for in-flight pod",
+    },
+    "queue/backoff_queue.go": {
+        275: "Unable to pop pod from backoff queue despite backoff completion",
+        306: "BackoffQueue add() was called with a pod that was already in the podBackoffQ",
+        317: "BackoffQueue add() was called with a pod that was already in the podErrorBackoffQ",
+    },
+    "queue/nominator.go": {
+        92: "Pod doesn't exist in podLister, aborted adding it to the nominator",
+        96: "Pod is already scheduled to a node, aborted adding it to the nominator",
+        104: "Pod already exists in the nominator",
+    },
+    "cache/cache.go": {
+        120: "No node info with given name found in the cache",
+        327: "Error occurred while retrieving the list of names of the nodes from node tree",
+        488: "Node not found when trying to remove pod",
+        530: "Error occurred while updating pod",
+        534: "Pod was added to a different node than it was assumed",
+        539: "Error occurred while adding pod",
+        568: "Pod updated on a different node than previously added to. Scheduler cache is corrupted "
+        "and can badly affect scheduling decisions",
+        592: "Scheduler cache is corrupted and can badly affect scheduling decisions",
+    },
+    "cache/node_tree.go": {
+        56: "Did not add to the NodeTree because it already exists",
+        65: "Added node to NodeTree",
+        79: "Removed node from NodeTree",
+        85: "Did not remove Node in NodeTree because it was not found",
+    },
+    "debugger/dumper.go": {
+        52: "Dump of cached NodeInfo",
+        62: "Dump of scheduling queue",
+    },
+    "debugger/comparer.go": {
+        42: "Cache comparer started",
+        43: "Cache comparer finished",
+        60: "Cache mismatch",
+    },
+    "runtime/framework.go": {
+        502: "the scheduler starts to work with those plugins",
+        655: "Skipped MultiPoint expansion because all plugins are disabled for extension point",
+        676: "Skipped disabled plugin for extension point",
+        686: "MultiPoint plugin is explicitly re-configured; overriding",
+        1022: "Plugin failed",
+        1639: "Pod rejected by PreBind plugin",
+        1800: "Pod rejected by Bind plugin",
+        1805: "Plugin Failed",
+        1879: "Pod rejected by plugin",
+        1982: "One or more plugins asked to wait and no plugin rejected pod",
+        2061: "Pod waiting on permit",
+        2069: "Pod rejected while waiting on permit",
+        2073: "Failed waiting on permit for pod",
+    },
+    "preemption/preemption.go": {
+        113: "Could not get the updated preemptor pod object",
+        120: "Pod is not eligible for preemption",
+        136: "No preemption candidate is found; preemption is not helpful for scheduling",
+        162: "the target node for the preemption is determined",
+        185: "Preemption will not help schedule pod on any node",
+        222: "Skipped extender as it returned error and has ignorable flag set",
+        233: "Ignored node for which the extender didn't report victims",
+        415: "Dry run the preemption",
+        421: "Check the potential node for preemption",
+    },
+    "preemption/executor.go": {
+        112: "Preemptor preempted a waiting pod",
+        118: "Preemptor rejected a pod in preBind",
+        121: "Failed to reject a pod in preBind, falling back to deletion via api call",
+        137: "Could not add DisruptionTarget condition due to preemption",
+        140: "Victim Pod is already deleted",
+        146: "Tried to preempted pod",
+        152: "Preemptor Pod preempted victim Pod",
+        213: "Victim Pod is already being deleted, skipping the API call for it",
+        251: "Start the preemption asynchronously",
+        259: "Cannot clear 'NominatedNodeName' field from lower priority pods on the same target node",
+        278: "Error occurred during async preemption",
+        294: "Error occurred during async preemption of the last victim",
+        303: "Async Preemption finished completely",
+        342: "Cannot clear 'NominatedNodeName' field",
+    },
+    "defaultbinder/default_binder.go": {
+        69: "Attempting to bind pod to node",
+    },
+    "defaultpreemption/default_preemption.go": {
+        326: "Pod is a potential preemption victim on node",
+    },
+    "volumebinding/volume_binding.go": {
+        592: "Trying to bind volumes for pod",
+        595: "Failed to bind volumes for pod",
+        598: "Success binding volumes for pod",
+    },
+    "volumebinding/binder.go": {
+        287: "FindPodVolumes",
+        405: "AssumePodVolumes",
+        413: "AssumePodVolumes: all PVCs bound and nothing to do",
+        421: "AssumePodVolumes: GetBindVolumeToClaim",
+        429: "AssumePodVolumes: fail to GetBindVolumeToClaim",
+        479: "BindPodVolumes",
+        548: "Updating PersistentVolume: binding to claim",
+        551: "Updating PersistentVolume: binding to claim failed",
+        555: "Updated PersistentVolume with claim. Waiting for binding to complete",
+        564: "Updating claims objects to trigger volume provisioning",
+        567: "Updating PersistentVolumeClaim: binding to volume failed",
+        622: "Failed to get pod from the lister",
+        718: "All PVCs for pod are bound",
+        762: "PVC is fully bound to PV",
+        765: "PVC is not fully bound to PV",
+        767: "PVC is not bound",
+        861: "PersistentVolume and node mismatch for pod",
+        864: "PersistentVolume and node matches for pod",
+        867: "All bound volumes for pod match with node",
+        892: "No matching volumes for pod",
+        901: "Found matching PV for PVC for pod",
+        905: "Found matching volumes for pod",
+        932: "Storage class of claim does not support dynamic provisioning",
+        938: "Node cannot satisfy provisioning topology requirements of claim",
+        957: "Provisioning for claims of pod that has no matching volumes...",
+    },
+    "app/server.go": {
+        178: "Starting Kubernetes Scheduler",
+        272: "[graceful-termination] secure server has stopped listening",
+        274: "[graceful-termination] secure server is exiting",
+        295: "handlers are not fully synchronized",
+        299: "Handlers synced",
+        313: "Starting informers and waiting for sync...",
+        315: "Sync completed",
+        324: "Requested to terminate, exiting",
+        328: "Leaderelection lost",
+    },
+    "options/configfile.go": {
+        94: "Using component config",
+        106: "Wrote configuration",
+    },
+    "leaderelection/leaderelection.go": {
+        258: "Attempting to acquire leader lease...",
+        267: "Failed to acquire lease",
+        272: "Successfully acquired lease",
+        300: "Successfully renewed lease",
+        304: "Failed to renew lease",
+        323: "error retrieving resource lock",
+        326: "lease lock not found",
+        341: "Failed to release lease",
+        366: "Error retrieving lease lock",
+        369: "Lease lock not found",
+        386: "Lease has expired",
+        391: "Lease is held and has not yet expired",
+        397: "Lease is marked as 'end of term'",
+        421: "Failed to update lock",
+        454: "Failed to update lease optimistically, falling back to slow path",
+        465: "Error initially creating lease lock",
+        481: "Lease is held by and has not yet expired",
+        497: "Failed to update lease",
+    },
+    "events/event_broadcaster.go": {
+        216: "Unable to write event (retry limit exceeded!)",
+        268: "Server rejected event (will not retry!)",
+        279: "Unable to write event (may retry after sleeping)",
+    },
+    "cache/shared_informer.go": {
+        384: "Unable to sync caches",
+        402: "Waiting for caches to sync",
+        409: "Caches are synced",
+        454: "Waiting",
+        493: "Done waiting",
+        504: "Timed out waiting",
+        724: "Warning: the sharedIndexInformer has started, run more than once is not allowed",
+        861: "Warning: the specified resyncPeriod is invalid because this shared informer doesn't support resyncing",
+        865: "Warning: the specified resyncPeriod is being increased to the minimum resyncCheckPeriod",
+        889: "Warning: resync period is too small. Changing it to the minimum allowed value",
+        895: "Warning: resync period is smaller than resync check period and the informer has already "
+        "started. Changing it to the resync check period",
+        1367: "unrecognized notification",
+    },
+}
+
+_OLDER: Final = {"Finished binding for pod, can be expired": "cache/cache.go:389"}
+"""Messages of earlier releases (this one is v1.31's) that people know from documentation and still look for."""
+
+_PLACES: Final[dict[str, str]] = {
+    message: f"{file}:{line}" for file, lines in _UPSTREAM.items() for line, message in lines.items()
+} | _OLDER
+
+MOVED: Final = "Pod moved to an internal scheduling queue"
+_MOVED: Final = {
+    "Active": "queue/active_queue.go:111",
+    "Backoff": "queue/backoff_queue.go:310",
+    "Unschedulable": "queue/scheduling_queue.go:730",
+}
+_MOVED_AFTER_FAILURE: Final = "queue/scheduling_queue.go:965"
+
+
+def upstream_caller(message: str, fields: Mapping[str, object]) -> str | None:
+    """Folder, file and line of upstream's message, None if it is none of upstream's.
+
+    One message stands in several files; which of them spoke shows in its fields.
+    """
+    if message == MOVED:
+        return _MOVED_AFTER_FAILURE if "schedulingCycle" in fields else _MOVED.get(str(fields.get("queue")))
+    return _PLACES.get(message)

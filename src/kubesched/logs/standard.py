@@ -1,0 +1,58 @@
+"""Messages of Python's own logging, brought into ours.
+
+asyncio, aiohttp and plugins speak through `logging`. Left alone they would write to the same stderr in another format,
+and whatever parses our log would stumble over them.
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+
+from kubesched.logs.levels import ERROR, WARNING
+from kubesched.logs.logger import Logger
+
+INFO_LEVEL = 2
+DEBUG_LEVEL = 6
+
+
+class Bridge(logging.Handler):
+    """A handler that says in our log whatever reaches it."""
+
+    def __init__(self, log: Logger) -> None:
+        super().__init__()
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            level = _level(record.levelno)
+            if level <= self._log.level:
+                caller = "/".join(record.pathname.replace("\\", "/").rsplit("/", 2)[-2:])
+                self._log.write(level, record.getMessage(), f"{caller}:{record.lineno}", _fields(record))
+        except Exception:
+            self.handleError(record)
+
+
+def install(log: Logger) -> Bridge:
+    """Send everything said through `logging` to `log`, from the level up that it shows now."""
+    bridge = Bridge(log)
+    root = logging.getLogger()
+    root.addHandler(bridge)
+    root.setLevel(logging.INFO if log.level < DEBUG_LEVEL else logging.DEBUG)
+    return bridge
+
+
+def _level(number: int) -> int:
+    if number >= logging.ERROR:
+        return ERROR
+    if number >= logging.WARNING:
+        return WARNING
+    return INFO_LEVEL if number >= logging.INFO else DEBUG_LEVEL
+
+
+def _fields(record: logging.LogRecord) -> dict[str, object]:
+    fields: dict[str, object] = {"logger": record.name}
+    if record.exc_info and record.exc_info[1] is not None:
+        fields["err"] = record.exc_info[1]
+        fields["traceback"] = "".join(traceback.format_exception(*record.exc_info))
+    return fields
