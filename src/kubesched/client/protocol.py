@@ -6,7 +6,7 @@ an in-process store under a virtual clock.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol, TypeVar
@@ -80,8 +80,11 @@ class Client(Protocol):
         """All objects of a kind, in every namespace."""
         ...
 
-    def watch(self, kind: type[api.Object], resource_version: str) -> AsyncIterator[WatchEvent]:
-        """What happens to a kind after a version. Ends when the server closes it; 410 means: list again."""
+    def watch(self, kind: type[api.Object], resource_version: str) -> AsyncGenerator[WatchEvent, None]:
+        """What happens to a kind after a version. Ends when the server closes it; 410 means: list again.
+
+        Close it (`contextlib.aclosing`) when done with it early: it holds a connection.
+        """
         ...
 
     async def bind(self, pod: api.Pod, node_name: str) -> None:

@@ -1,0 +1,360 @@
+"""How to reach an API server: what is left of a kubeconfig, a service account or a bare address once all is decided.
+
+The daemon follows kube-scheduler: the file it is told, else the address it is told, else the service account of the pod
+it runs in. Commands that people run follow kubectl: the file they name, else KUBECONFIG, else ~/.kube/config, else the
+service account.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from msgspec import structs
+
+from kubesched.client.kubeconfig import (
+    Cluster,
+    Context,
+    Entry,
+    Exec,
+    Kubeconfig,
+    KubeconfigError,
+    User,
+    load_file,
+    load_files,
+)
+
+logger = logging.getLogger(__name__)
+
+EXEC_EXTENSION = "client.authentication.k8s.io/exec"
+EXEC_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
+INTERACTIVE_MODES = ("Never", "IfAvailable", "Always")
+PROXY_SCHEMES = ("http", "https")
+
+SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """What to trust, and the certificate to show. Files may change while we run; data does not."""
+
+    ca_file: str = ""
+    ca_data: bytes = b""
+    insecure: bool = False
+    server_name: str = ""
+    certificate_file: str = ""
+    certificate_data: bytes = b""
+    key_file: str = ""
+    key_data: bytes = field(default=b"", repr=False)
+
+    @property
+    def has_certificate(self) -> bool:
+        return bool(self.certificate_file or self.certificate_data)
+
+
+@dataclass(frozen=True, slots=True)
+class Impersonation:
+    """Whom to act as instead of the one who authenticates."""
+
+    user: str = ""
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """Everything that decides how requests are sent, and as whom."""
+
+    server: str
+    tls: Tls = Tls()
+    namespace: str = "default"
+    proxy_url: str = ""
+    token: str = field(default="", repr=False)
+    token_file: str = ""
+    username: str = ""
+    password: str = field(default="", repr=False)
+    exec: Exec | None = None
+    exec_cluster: Mapping[str, Any] | None = field(default=None, repr=False)
+    """What an exec plugin is told about the cluster, if it asked for it."""
+    impersonate: Impersonation = Impersonation()
+
+
+# --- where to look ----------------------------------------------------------------------------------------------------
+
+
+def daemon_connection(
+    kubeconfig: str = "", master: str = "", context: str = "", env: Mapping[str, str] = os.environ
+) -> Connection:
+    """The connection of a component that is told its kubeconfig or its API server's address, or runs in a pod."""
+    if kubeconfig:
+        return resolve(_load_explicit(kubeconfig), context, master)
+    if master:
+        return Connection(server=_server(master, "--master"))
+    return in_cluster(env)
+
+
+def user_connection(
+    kubeconfig: str = "", master: str = "", context: str = "", env: Mapping[str, str] = os.environ
+) -> Connection:
+    """The connection of a command that a person runs: the one that kubectl would use."""
+    if kubeconfig:
+        return resolve(_load_explicit(kubeconfig), context, master)
+    config = load_files(_default_files(env))
+    if config.files and (config.contexts or config.clusters or context):
+        return resolve(config, context, master)
+    if master:
+        return Connection(server=_server(master, "--master"))
+    return in_cluster(env)
+
+
+def _default_files(env: Mapping[str, str]) -> list[str]:
+    if listed := env.get("KUBECONFIG"):
+        return listed.split(os.pathsep)
+    return [str(Path(env.get("HOME") or Path.home()) / ".kube" / "config")]
+
+
+def _load_explicit(path: str) -> Kubeconfig:
+    try:
+        return load_file(path)
+    except FileNotFoundError:
+        raise KubeconfigError(path, "", "no such file", "check the path given with --kubeconfig") from None
+
+
+def in_cluster(env: Mapping[str, str] = os.environ, folder: str = SERVICE_ACCOUNT) -> Connection:
+    """The service account of the pod this runs in."""
+    host, port = env.get("KUBERNETES_SERVICE_HOST", ""), env.get("KUBERNETES_SERVICE_PORT", "")
+    hint = "give --kubeconfig or --master, or run in a pod with a service account"
+    if not host or not port:
+        problem = "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set, so this is no pod of a cluster"
+        raise KubeconfigError("", "", problem, hint)
+    token_file, ca_file = f"{folder}/token", f"{folder}/ca.crt"
+    try:
+        Path(token_file).read_bytes()
+    except OSError as error:
+        raise KubeconfigError(token_file, "", f"cannot be read: {error.strerror}", hint) from None
+    if not Path(ca_file).exists():
+        logger.error("%s does not exist: the API server's certificate is checked against the system's roots", ca_file)
+        ca_file = ""
+    return Connection(
+        server=f"https://{f'[{host}]' if ':' in host else host}:{port}",
+        tls=Tls(ca_file=ca_file),
+        namespace=env.get("POD_NAMESPACE") or _text(f"{folder}/namespace") or "default",
+        token_file=token_file,
+    )
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return ""
+
+
+# --- from a kubeconfig to a connection --------------------------------------------------------------------------------
+
+
+def resolve(config: Kubeconfig, context: str = "", master: str = "") -> Connection:
+    """The connection that a context describes: the one named, else the current one. `master` replaces its server."""
+    entry = _context(config, context)
+    cluster = _part(config.clusters, entry, "cluster", entry.value.cluster) or Entry(entry.file, "clusters", Cluster())
+    user = _part(config.users, entry, "user", entry.value.user) or Entry(entry.file, "users", User())
+    connection = Connection(
+        server=_server_of(cluster, master),
+        tls=_tls(cluster, user),
+        namespace=entry.value.namespace or "default",
+        proxy_url=_proxy(cluster),
+        impersonate=_impersonation(user),
+    )
+    if master:
+        connection = replace(connection, tls=replace(connection.tls, server_name=""))
+    if not connection.server.startswith("https:"):
+        # As upstream: credentials never travel in the clear.
+        return replace(connection, tls=Tls())
+    return _with_credentials(connection, cluster, user)
+
+
+def _context(config: Kubeconfig, wanted: str) -> Entry[Context]:
+    name = wanted or config.current_context
+    file = ", ".join(config.files)
+    known = ", ".join(sorted(config.contexts)) or "none"
+    if not name:
+        hint = f"set current-context or give --context; contexts there are: {known}"
+        raise KubeconfigError(file, "current-context", "is not set", hint)
+    if name not in config.contexts:
+        place = "--context" if wanted else "current-context"
+        raise KubeconfigError(file, place, f"there is no context {name!r}", f"contexts there are: {known}")
+    return config.contexts[name]
+
+
+def _part(parts: Mapping[str, Entry[Any]], context: Entry[Context], field: str, name: str) -> Entry[Any] | None:
+    if not name:
+        return None
+    if name not in parts:
+        known = ", ".join(sorted(parts)) or "none"
+        raise context.wrong(field, f"there is no {field} {name!r}", f"define it; {field}s there are: {known}")
+    return parts[name]
+
+
+def _server_of(cluster: Entry[Cluster], master: str) -> str:
+    server = master or cluster.value.server
+    if not server:
+        raise cluster.wrong("server", "is not set", "give the API server's address, such as https://10.0.0.1:6443")
+    try:
+        return _server(server, "--master" if master else "server")
+    except KubeconfigError as error:
+        if master:
+            raise
+        raise cluster.wrong("server", error.problem, error.hint) from None
+
+
+def _server(address: str, place: str) -> str:
+    """An address without a scheme is plain HTTP, as upstream takes it."""
+    text = address if "://" in address else f"http://{address}"
+    try:
+        parts = urlsplit(text)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        good = False
+    if not good:
+        hint = "give an address such as https://10.0.0.1:6443"
+        raise KubeconfigError("", place, f"{address!r} is no address of an API server", hint)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
+
+
+def _proxy(cluster: Entry[Cluster]) -> str:
+    address = cluster.value.proxy_url
+    if not address:
+        return ""
+    parts = urlsplit(address)
+    if parts.scheme not in PROXY_SCHEMES or not parts.hostname:
+        shown = f"{parts.scheme}://{parts.hostname}" if parts.hostname else "it"
+        hint = "give the address of an HTTP proxy, such as http://proxy.example.com:3128"
+        raise cluster.wrong("proxy-url", f"{shown} is no HTTP proxy", hint)
+    return address
+
+
+def _tls(cluster: Entry[Cluster], user: Entry[User]) -> Tls:
+    server, client = cluster.value, user.value
+    _only_one(cluster, "certificate-authority", server.certificate_authority, server.certificate_authority_data)
+    if server.insecure_skip_tls_verify and (server.certificate_authority or server.certificate_authority_data):
+        problem = "is set together with a certificate authority, which it would ignore"
+        raise cluster.wrong("insecure-skip-tls-verify", problem, "take one of the two away")
+    has_certificate = bool(client.client_certificate or client.client_certificate_data)
+    if has_certificate:
+        _check_client_certificate(user)
+    return Tls(
+        ca_file=_readable(cluster, "certificate-authority", server.certificate_authority),
+        ca_data=_base64(cluster, "certificate-authority-data", server.certificate_authority_data),
+        insecure=server.insecure_skip_tls_verify,
+        server_name=server.tls_server_name,
+        certificate_file=_readable(user, "client-certificate", client.client_certificate),
+        certificate_data=_base64(user, "client-certificate-data", client.client_certificate_data),
+        key_file=_readable(user, "client-key", client.client_key) if has_certificate else "",
+        key_data=_base64(user, "client-key-data", client.client_key_data) if has_certificate else b"",
+    )
+
+
+def _check_client_certificate(user: Entry[User]) -> None:
+    value = user.value
+    _only_one(user, "client-certificate", value.client_certificate, value.client_certificate_data)
+    _only_one(user, "client-key", value.client_key, value.client_key_data)
+    if not value.client_key and not value.client_key_data:
+        raise user.wrong(
+            "client-key", "is not set, but a client certificate is", "give its client-key or client-key-data"
+        )
+
+
+def _only_one(entry: Entry[Any], field: str, file: str, data: str) -> None:
+    if file and data:
+        raise entry.wrong(field, f"and {field}-data are both set", "keep one of the two")
+
+
+def _readable(entry: Entry[Any], field: str, value: str) -> str:
+    path = entry.path(value)
+    if path:
+        try:
+            Path(path).read_bytes()
+        except OSError as error:
+            problem = f"{path!r} cannot be read: {error.strerror}"
+            raise entry.wrong(field, problem, "correct the path or make the file readable for this user") from None
+    return path
+
+
+def _base64(entry: Entry[Any], field: str, value: str) -> bytes:
+    try:
+        return base64.b64decode("".join(value.split()), validate=True)
+    except (binascii.Error, ValueError):
+        hint = "put the PEM text there, encoded with base64 in one line"
+        raise entry.wrong(field, f"is not valid base64 ({len(value)} characters)", hint) from None
+
+
+def _impersonation(user: Entry[User]) -> Impersonation:
+    value = user.value
+    if not value.as_user and (value.as_uid or value.as_groups or value.as_user_extra):
+        problem = "is not set, but a UID, groups or extra fields to impersonate are"
+        raise user.wrong("as", problem, "say which user to act as")
+    return Impersonation(value.as_user, value.as_uid, value.as_groups, value.as_user_extra)
+
+
+def _with_credentials(connection: Connection, cluster: Entry[Cluster], user: Entry[User]) -> Connection:
+    value = user.value
+    if value.token and (value.username or value.password):
+        raise user.wrong("token", "and username are both set", "keep one way to authenticate")
+    if value.auth_provider is not None:
+        name = str(value.auth_provider.get("name", ""))
+        hint = "use an exec plugin instead, as Kubernetes recommends"
+        raise user.wrong("auth-provider", f"{name!r} is not supported", hint)
+    connection = replace(
+        connection,
+        token=value.token,
+        token_file=_readable(user, "tokenFile", value.token_file),
+        username=value.username,
+        password=value.password,
+    )
+    identified = value.token or value.token_file or value.username or connection.tls.has_certificate
+    if value.exec is None or identified:
+        return connection
+    command = _checked_exec(user, value.exec)
+    return replace(connection, exec=command, exec_cluster=_exec_cluster(connection, cluster.value, command))
+
+
+def _checked_exec(user: Entry[User], command: Exec) -> Exec:
+    if not command.command:
+        raise user.wrong("exec.command", "is not set", "name the program that answers with credentials")
+    if command.api_version not in EXEC_VERSIONS:
+        problem = f"{command.api_version!r} is not known"
+        raise user.wrong("exec.apiVersion", problem, f"use one of: {', '.join(EXEC_VERSIONS)}")
+    if any(not variable.name for variable in command.env):
+        raise user.wrong("exec.env", "has an entry without a name", "name the variable or remove the entry")
+    mode = command.interactive_mode or ("IfAvailable" if command.api_version == EXEC_VERSIONS[1] else "")
+    if mode not in INTERACTIVE_MODES:
+        raise user.wrong(
+            "exec.interactiveMode", f"{mode!r} is not known", f"use one of: {', '.join(INTERACTIVE_MODES)}"
+        )
+    path = user.path(command.command) if os.sep in command.command else command.command
+    return structs.replace(command, command=path, interactive_mode=mode)
+
+
+def _exec_cluster(connection: Connection, cluster: Cluster, command: Exec) -> Mapping[str, Any] | None:
+    if not command.provide_cluster_info:
+        return None
+    tls = connection.tls
+    ca = tls.ca_data or (Path(tls.ca_file).read_bytes() if tls.ca_file else b"")
+    config = next((item.extension for item in cluster.extensions if item.name == EXEC_EXTENSION), None)
+    facts = {
+        "server": connection.server,
+        "tls-server-name": tls.server_name,
+        "insecure-skip-tls-verify": tls.insecure,
+        "certificate-authority-data": base64.b64encode(ca).decode(),
+        "proxy-url": connection.proxy_url,
+        "disable-compression": cluster.disable_compression,
+    }
+    return {**{name: value for name, value in facts.items() if value}, "config": config}

@@ -1,0 +1,164 @@
+"""Who we are to the API server, as of now: tokens are rotated, exec plugins answer for a while only.
+
+A request asks for the credentials of the moment. If the server refuses them, it asks once more, naming the ones
+refused; what comes back is either newer, and worth another try, or the same, and the refusal stands.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from kubesched.client import exec_plugin
+from kubesched.client.connection import Connection
+from kubesched.client.exec_plugin import CredentialError
+from kubesched.client.protocol import Clock
+
+logger = logging.getLogger(__name__)
+
+TOKEN_FILE_PERIOD = 60.0
+"""How long a token read from a file is used before the file is looked at again."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPair:
+    """A client certificate with its key, in PEM."""
+
+    certificate: bytes
+    key: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a request carries to say who sends it."""
+
+    authorization: str = field(default="", repr=False)
+    key_pair: KeyPair | None = None
+
+
+ANONYMOUS = Identity()
+
+
+class Credentials(Protocol):
+    """Where identities come from. Both calls may raise `CredentialError`."""
+
+    async def current(self) -> Identity:
+        """The identity to use now."""
+        ...
+
+    async def after_refusal(self, refused: Identity) -> Identity:
+        """The identity to try once the server has refused one; the same again if there is no other."""
+        ...
+
+
+def credentials_of(connection: Connection, clock: Clock) -> Credentials:
+    """The way a connection authenticates, client certificates in files and data aside: TLS carries those."""
+    if connection.exec is not None:
+        return ExecCredentials(connection, clock)
+    if connection.token_file:
+        return TokenFile(connection.token_file, connection.token, clock)
+    if connection.token:
+        return Fixed(_bearer(connection.token))
+    if connection.username or connection.password:
+        pair = f"{connection.username}:{connection.password}".encode()
+        return Fixed(Identity(f"Basic {base64.b64encode(pair).decode()}"))
+    return Fixed(ANONYMOUS)
+
+
+def _bearer(token: str) -> Identity:
+    return Identity(f"Bearer {token}")
+
+
+class Fixed:
+    """Always the same identity."""
+
+    def __init__(self, identity: Identity) -> None:
+        self._identity = identity
+
+    async def current(self) -> Identity:
+        return self._identity
+
+    async def after_refusal(self, refused: Identity) -> Identity:
+        return self._identity
+
+
+class TokenFile:
+    """A token in a file that somebody else keeps fresh, such as a projected service account token.
+
+    A file that cannot be read for a moment does not end an identity that still may be good.
+    """
+
+    def __init__(self, path: str, fallback: str, clock: Clock) -> None:
+        self._path = path
+        self._clock = clock
+        self._identity = _bearer(fallback) if fallback else None
+        self._read_at = float("-inf")
+
+    async def current(self) -> Identity:
+        if self._identity is None or self._clock.monotonic() - self._read_at >= TOKEN_FILE_PERIOD:
+            self._read()
+        assert self._identity is not None
+        return self._identity
+
+    async def after_refusal(self, refused: Identity) -> Identity:
+        self._read()
+        return await self.current()
+
+    def _read(self) -> None:
+        self._read_at = self._clock.monotonic()
+        try:
+            token = Path(self._path).read_text().strip()
+            problem = "" if token else "is empty"
+        except (OSError, UnicodeDecodeError) as error:
+            token, problem = "", f"cannot be read: {getattr(error, 'strerror', None) or 'not text'}"
+        if token:
+            self._identity = _bearer(token)
+        elif self._identity is None:
+            raise CredentialError(f"token file {self._path} {problem}; make it readable and put a token there")
+        else:
+            logger.error(
+                "token file %s %s; the last token is used as long as the API server takes it", self._path, problem
+            )
+
+
+class ExecCredentials:
+    """What an exec plugin answered, until it expires or is refused. The plugin is run once at a time."""
+
+    def __init__(self, connection: Connection, clock: Clock) -> None:
+        assert connection.exec is not None
+        self._command = connection.exec
+        self._cluster = connection.exec_cluster
+        self._clock = clock
+        self._lock = asyncio.Lock()
+        self._identity: Identity | None = None
+        self._expires: float | None = None
+
+    async def current(self) -> Identity:
+        async with self._lock:
+            if self._identity is None or self._expired():
+                await self._run()
+            assert self._identity is not None
+            return self._identity
+
+    async def after_refusal(self, refused: Identity) -> Identity:
+        async with self._lock:
+            # Many requests are refused at once when credentials end early; the first one renews them for all.
+            if self._identity is refused:
+                await self._run()
+            assert self._identity is not None
+            return self._identity
+
+    def _expired(self) -> bool:
+        return self._expires is not None and self._clock.now() > self._expires
+
+    async def _run(self) -> None:
+        status = await exec_plugin.run(self._command, self._cluster)
+        pair = None
+        if status.client_certificate_data:
+            pair = KeyPair(status.client_certificate_data.encode(), status.client_key_data.encode())
+        authorization = f"Bearer {status.token}" if status.token else ""
+        self._identity, self._expires = Identity(authorization, pair), status.expires

@@ -1,0 +1,247 @@
+"""The client that talks to a real API server, over HTTP/1.1 with JSON bodies.
+
+Only JSON: `contentType` in a configuration is accepted, protobuf is upstream's default there, and neither changes what
+is sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from typing import Any, Self, TypeVar
+from urllib.parse import urlencode
+
+import aiohttp
+import msgspec
+from yarl import URL
+
+from kubesched.api import objects as api
+from kubesched.client.clock import SystemClock
+from kubesched.client.connection import Connection
+from kubesched.client.protocol import JSON, ApiError, Clock, Listing, Malformed, WatchEvent
+from kubesched.client.ratelimit import TokenBucket
+from kubesched.client.resources import EVENTS, FIELD_SELECTORS, LEASES, resource_of
+from kubesched.client.transport import APPLICATION_JSON, Observer, Request, Transport
+from kubesched.client.wire import decode_line, decode_object, decode_page
+
+O = TypeVar("O", bound=api.Object)  # noqa: E741 - the one-letter name for "some kind of object", as in the protocol
+
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
+
+REQUEST_TIMEOUT = 60.0
+"""An API server itself gives up after this long."""
+
+PAGE_SIZE = 500
+PAGED_TRIES = 3
+"""How often a list is begun again when its pages expire, before it is asked for in one piece."""
+
+WATCH_SECONDS = (300, 600)
+SLICE_BYTES = 256 * 1024
+"""After decoding this much, others get their turn."""
+
+Query = Mapping[str, str]
+
+
+class HttpClient:
+    """The `Client` protocol over HTTP, and plain requests for what is not in it.
+
+    Each client has its own connections and its own rate limit, so that the lease is renewed however busy binding is.
+    Use it as an asynchronous context manager, or `close` it.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        qps: float = 50.0,
+        burst: int = 100,
+        timeout: float = REQUEST_TIMEOUT,
+        agent: str = "",
+        clock: Clock | None = None,
+        chance: random.Random | None = None,
+        observe: Observer | None = None,
+    ) -> None:
+        own_clock = clock or SystemClock()
+        self._server = connection.server
+        self._timeout = timeout
+        self._chance = chance or random.Random()
+        self._transport = Transport(connection, TokenBucket(qps, burst, own_clock), own_clock, agent, observe)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._transport.close()
+
+    # --- any request --------------------------------------------------------------------------------------------------
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: JSON | bytes | None = None,
+        *,
+        query: Query | None = None,
+        content_type: str = APPLICATION_JSON,
+        timeout: float | None = None,
+    ) -> bytes:
+        """Send a request and give the answer's body. `path` must be quoted; a timeout of 0 means none."""
+        data = msgspec.json.encode(body) if isinstance(body, dict) else body
+        seconds = self._timeout if timeout is None else timeout
+        total = aiohttp.ClientTimeout(total=seconds or None)
+        return await self._transport.fetch(Request(method, self._url(path, query), total, data, content_type))
+
+    async def get(self, path: str, query: Query | None = None) -> JSON:
+        """The JSON at a path."""
+        return _json(await self.request("GET", path, query=query))
+
+    async def post(self, path: str, body: JSON, query: Query | None = None) -> JSON:
+        """Create what `body` says; for reviews, the answer."""
+        return _json(await self.request("POST", path, body, query=query))
+
+    async def put(self, path: str, body: JSON, query: Query | None = None) -> JSON:
+        """Replace what is at a path."""
+        return _json(await self.request("PUT", path, body, query=query))
+
+    async def patch(self, path: str, body: JSON, content_type: str = MERGE_PATCH, query: Query | None = None) -> JSON:
+        """Patch what is at a path."""
+        return _json(await self.request("PATCH", path, body, query=query, content_type=content_type))
+
+    async def delete(self, path: str, body: JSON | None = None, query: Query | None = None) -> JSON:
+        """Delete what is at a path; `body` are the options."""
+        return _json(await self.request("DELETE", path, body, query=query))
+
+    async def read(self, kind: type[O], name: str, namespace: str = "") -> O:
+        """One object."""
+        found = decode_object(kind, await self.request("GET", resource_of(kind).path(namespace, name)))
+        if isinstance(found, Malformed):
+            raise ApiError(200, "InvalidAnswer", found.problem)
+        return found
+
+    def _url(self, path: str, query: Query | None) -> URL:
+        text = f"{self._server}{path}"
+        return URL(f"{text}?{urlencode(query)}" if query else text, encoded=True)
+
+    # --- the client protocol ------------------------------------------------------------------------------------------
+
+    async def list(self, kind: type[api.Object]) -> Listing:
+        for _ in range(PAGED_TRIES):
+            try:
+                return await self._list(kind, PAGE_SIZE)
+            except ApiError as error:
+                if error.code != 410:
+                    raise
+        return await self._list(kind, 0)
+
+    async def _list(self, kind: type[api.Object], page_size: int) -> Listing:
+        path, query = resource_of(kind).path(), _selector(kind)
+        if page_size:
+            query["limit"] = str(page_size)
+        found: list[api.Object] = []
+        malformed: list[Malformed] = []
+        while True:
+            page = decode_page(await self.request("GET", path, query=query))
+            await _decode_in_slices(kind, page.items or (), found, malformed)
+            if not page.metadata.continue_:
+                return Listing(found, page.metadata.resource_version, malformed)
+            query["continue"] = page.metadata.continue_
+
+    async def watch(self, kind: type[api.Object], resource_version: str) -> AsyncGenerator[WatchEvent, None]:
+        seconds = self._chance.randint(*WATCH_SECONDS)
+        query = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": resource_version,
+            "timeoutSeconds": str(seconds),
+            **_selector(kind),
+        }
+        # The server ends a watch in time; if it does not, it is gone.
+        timeout = aiohttp.ClientTimeout(total=seconds + 60, sock_connect=30)
+        request = Request("GET", self._url(resource_of(kind).path(), query), timeout)
+        async with self._transport.answer(request) as response:
+            async for line in _lines(response.content):
+                yield decode_line(kind, line)
+
+    async def bind(self, pod: api.Pod, node_name: str) -> None:
+        body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
+            "target": {"kind": "Node", "name": node_name},
+        }
+        await self.request("POST", resource_of(api.Pod).path(pod.namespace, pod.name, "binding"), body)
+
+    async def patch_pod_status(self, pod: api.Pod, patch: JSON) -> None:
+        path = resource_of(api.Pod).path(pod.namespace, pod.name, "status")
+        await self.request("PATCH", path, patch, content_type=STRATEGIC_MERGE_PATCH)
+
+    async def delete_pod(self, pod: api.Pod) -> None:
+        options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": pod.uid}}
+        await self.request("DELETE", resource_of(api.Pod).path(pod.namespace, pod.name), options)
+
+    async def create_event(self, namespace: str, event: JSON) -> JSON:
+        return await self.post(EVENTS.path(namespace), event)
+
+    async def patch_event(self, namespace: str, name: str, patch: JSON) -> JSON:
+        return await self.patch(EVENTS.path(namespace, name), patch, STRATEGIC_MERGE_PATCH)
+
+    async def patch_claim(self, namespace: str, name: str, patch: JSON) -> None:
+        path = resource_of(api.PersistentVolumeClaim).path(namespace, name)
+        await self.request("PATCH", path, patch, content_type=MERGE_PATCH)
+
+    async def patch_volume(self, name: str, patch: JSON) -> None:
+        path = resource_of(api.PersistentVolume).path(name=name)
+        await self.request("PATCH", path, patch, content_type=MERGE_PATCH)
+
+    async def get_lease(self, namespace: str, name: str) -> JSON:
+        return await self.get(LEASES.path(namespace, name))
+
+    async def create_lease(self, namespace: str, lease: JSON) -> JSON:
+        return await self.post(LEASES.path(namespace), lease)
+
+    async def update_lease(self, namespace: str, name: str, lease: JSON) -> JSON:
+        return await self.put(LEASES.path(namespace, name), lease)
+
+
+def _selector(kind: type[api.Object]) -> dict[str, str]:
+    return {"fieldSelector": FIELD_SELECTORS[kind]} if kind in FIELD_SELECTORS else {}
+
+
+def _json(body: bytes) -> JSON:
+    try:
+        return msgspec.json.decode(body, type=dict[str, Any])
+    except msgspec.MsgspecError as error:
+        raise ApiError(200, "InvalidAnswer", f"the API server's answer is no JSON object: {error}") from None
+
+
+async def _lines(content: aiohttp.StreamReader) -> AsyncGenerator[bytes, None]:
+    """The lines of a body, however long: aiohttp's own reader refuses those longer than its buffer."""
+    rest = b""
+    async for chunk in content.iter_any():
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            if line:
+                yield line
+
+
+async def _decode_in_slices(
+    kind: type[api.Object], items: Iterable[msgspec.Raw], found: list[api.Object], malformed: list[Malformed]
+) -> None:
+    """Decode, letting others have their turn after so many bytes. Bytes, not time: a run can then be repeated."""
+    size = 0
+    for raw in items:
+        item = decode_object(kind, raw)
+        if isinstance(item, Malformed):
+            malformed.append(item)
+        else:
+            found.append(item)
+        size += len(memoryview(raw))
+        if size >= SLICE_BYTES:
+            size = 0
+            await asyncio.sleep(0)

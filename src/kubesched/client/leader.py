@@ -1,0 +1,286 @@
+"""Leader election on a Lease: of several schedulers, one schedules.
+
+The rules are client-go's. A candidate that finds the lease unchanged for its whole duration, by its own clock, takes
+it; the times written in the lease are for people. One thing is stricter here: a leader counts its deadline from when it
+sent its last successful renewal, not from when the answer came, so a slow API server cannot make two leaders.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import random
+import socket
+import uuid
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import Enum
+from typing import Any
+
+from kubesched.client.clock import SystemClock
+from kubesched.client.protocol import JSON, ApiError, Client, Clock
+
+logger = logging.getLogger(__name__)
+
+JITTER = 1.2
+
+
+@dataclass(frozen=True, slots=True)
+class ElectionSettings:
+    """What `leaderElection` in the configuration says; times in seconds."""
+
+    name: str = "kube-scheduler"
+    namespace: str = "kube-system"
+    lease_duration: float = 15.0
+    renew_deadline: float = 10.0
+    retry_period: float = 2.0
+    release_on_exit: bool = True
+
+    def __post_init__(self) -> None:
+        if min(self.lease_duration, self.renew_deadline, self.retry_period) <= 0:
+            raise ValueError("leaderElection.leaseDuration, renewDeadline and retryPeriod must be greater than zero")
+        if self.lease_duration <= self.renew_deadline:
+            raise ValueError("leaderElection.leaseDuration must be greater than renewDeadline")
+        if self.renew_deadline <= self.retry_period * JITTER:
+            raise ValueError(f"leaderElection.renewDeadline must be greater than {JITTER} times retryPeriod")
+
+    @property
+    def request_timeout(self) -> float:
+        """Half the deadline, so that a renewal that hangs leaves time for another."""
+        return max(self.renew_deadline / 2, 1.0)
+
+
+class Ended(Enum):
+    """Why a candidacy ended."""
+
+    LOST = "lost"
+    DONE = "done"
+
+
+def default_identity() -> str:
+    """Names this process among all candidates, also after a restart on the same host."""
+    return f"{socket.gethostname()}_{uuid.uuid4()}"
+
+
+def _nothing(*_: object) -> None:
+    pass
+
+
+class LeaderElector:
+    """One candidate. `lead` is what a leader does: a coroutine function that is cancelled when leadership is lost."""
+
+    def __init__(
+        self,
+        client: Client,
+        lead: Callable[[], Coroutine[Any, Any, None]],
+        settings: ElectionSettings | None = None,
+        *,
+        identity: str = "",
+        on_started_leading: Callable[[], None] = _nothing,
+        on_stopped_leading: Callable[[], None] = _nothing,
+        on_new_leader: Callable[[str], None] = _nothing,
+        clock: Clock | None = None,
+        chance: random.Random | None = None,
+    ) -> None:
+        self.settings = settings or ElectionSettings()
+        self.identity = identity or default_identity()
+        self._client = client
+        self._lead = lead
+        self._on_started_leading = on_started_leading
+        self._on_stopped_leading = on_stopped_leading
+        self._on_new_leader = on_new_leader
+        self._clock: Clock = clock or SystemClock()
+        self._chance = chance or random.Random()
+        self._lease: JSON | None = None
+        self._observed: JSON = {}
+        self._observed_at = float("-inf")
+        self._good_until = float("-inf")
+        self._reported = ""
+
+    # --- what is known ------------------------------------------------------------------------------------------------
+
+    @property
+    def leader(self) -> str:
+        """The identity of the last leader seen, or the empty string."""
+        return str(self._observed.get("holderIdentity") or "")
+
+    def is_leader(self) -> bool:
+        """Whether this candidate leads at this very moment; false as soon as the deadline has passed."""
+        return self._clock.monotonic() < self._good_until
+
+    def is_healthy(self, tolerance: float = 20.0) -> bool:
+        """Whether a leader that should have renewed or stopped long ago has; what upstream's watchdog asks."""
+        overdue = self._clock.monotonic() - self._observed_at - self.settings.lease_duration
+        return self.leader != self.identity or overdue <= tolerance
+
+    @property
+    def _where(self) -> str:
+        return f"{self.settings.namespace}/{self.settings.name}"
+
+    # --- the candidacy ------------------------------------------------------------------------------------------------
+
+    async def run(self) -> Ended:
+        """Wait for leadership, lead, and say why it ended. Cancelling ends leading first, then gives the lease back."""
+        try:
+            await self._acquire()
+            self._on_started_leading()
+            return await self._lead_and_renew()
+        finally:
+            self._good_until = float("-inf")
+            self._on_stopped_leading()
+
+    async def _acquire(self) -> None:
+        logger.info("Attempting to acquire leader lease %s...", self._where)
+        while not await self._try_once():
+            self._report_leader()
+            await self._clock.sleep(self.settings.retry_period * (1 + self._chance.random() * JITTER))
+        self._report_leader()
+        logger.info("Successfully acquired lease %s", self._where)
+
+    async def _lead_and_renew(self) -> Ended:
+        leading = asyncio.create_task(self._lead(), name="leading")
+        renewing = asyncio.create_task(self._renew(), name="renewing the lease")
+        try:
+            await asyncio.wait((leading, renewing), return_when=asyncio.FIRST_COMPLETED)
+            if leading.done():
+                await leading
+                return Ended.DONE
+            logger.error("Failed to renew lease %s", self._where)
+            return Ended.LOST
+        finally:
+            lost = renewing.done()
+            await _end(leading)
+            await _end(renewing)
+            if self.settings.release_on_exit and not lost:
+                await self._release()
+
+    async def _renew(self) -> None:
+        """Keep the lease; returns when it is lost."""
+        while True:
+            await self._clock.sleep(self.settings.retry_period)
+            remaining = self._good_until - self._clock.monotonic()
+            if remaining <= 0:
+                return
+            try:
+                async with asyncio.timeout(remaining):
+                    while not await self._try_once():
+                        self._report_leader()
+                        if self.leader != self.identity:
+                            return
+                        await self._clock.sleep(self.settings.retry_period)
+            except TimeoutError:
+                return
+
+    # --- one try ------------------------------------------------------------------------------------------------------
+
+    async def _try_once(self) -> bool:
+        """Take or renew the lease. Whether we hold it now."""
+        try:
+            async with asyncio.timeout(self.settings.request_timeout):
+                return await self._take_or_renew()
+        except ApiError as error:
+            logger.info("lease %s: %d %s: %s", self._where, error.code, error.reason, error)
+        except OSError as error:
+            logger.warning("lease %s: %s", self._where, error or "no answer in time")
+        return False
+
+    async def _take_or_renew(self) -> bool:
+        if self.is_leader() and self._lease is not None:
+            # The leader knows the lease as it left it, and needs not ask.
+            try:
+                return await self._write(self._lease, acquired=False)
+            except ApiError as error:
+                logger.info("lease %s: renewal refused: %s; looking at it again", self._where, error)
+        try:
+            lease = await self._client.get_lease(self.settings.namespace, self.settings.name)
+        except ApiError as error:
+            if error.code != 404:
+                raise
+            return await self._create()
+        self._observe(lease)
+        if self.leader and self.leader != self.identity and not self._expired():
+            return False
+        return await self._write(lease, acquired=self.leader != self.identity)
+
+    async def _create(self) -> bool:
+        sent = self._clock.monotonic()
+        now = self._date()
+        spec = {**self._claim(now), "acquireTime": now, "leaseTransitions": 0}
+        body = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": self.settings.name, "namespace": self.settings.namespace},
+            "spec": spec,
+        }
+        self._held(await self._client.create_lease(self.settings.namespace, body), sent)
+        return True
+
+    async def _write(self, lease: JSON, acquired: bool) -> bool:
+        sent = self._clock.monotonic()
+        now = self._date()
+        spec = {**(lease.get("spec") or {}), **self._claim(now)}
+        if acquired:
+            spec["acquireTime"] = now
+            spec["leaseTransitions"] = int(spec.get("leaseTransitions") or 0) + 1
+        body = {**lease, "spec": spec}
+        self._held(await self._client.update_lease(self.settings.namespace, self.settings.name, body), sent)
+        return True
+
+    def _claim(self, now: str) -> JSON:
+        duration = math.ceil(self.settings.lease_duration)
+        return {"holderIdentity": self.identity, "leaseDurationSeconds": duration, "renewTime": now}
+
+    def _held(self, lease: JSON, sent: float) -> None:
+        self._lease = lease
+        self._observe(lease)
+        self._good_until = sent + self.settings.renew_deadline
+
+    def _observe(self, lease: JSON) -> None:
+        self._lease = lease
+        spec = lease.get("spec") or {}
+        if spec != self._observed:
+            self._observed, self._observed_at = spec, self._clock.monotonic()
+
+    def _expired(self) -> bool:
+        """By our own clock, and by the duration that the holder has promised to keep to."""
+        duration = float(self._observed.get("leaseDurationSeconds") or 0)
+        return self._clock.monotonic() >= self._observed_at + duration
+
+    def _report_leader(self) -> None:
+        if self.leader != self._reported:
+            self._reported = self.leader
+            self._on_new_leader(self._reported)
+
+    # --- giving it back -----------------------------------------------------------------------------------------------
+
+    async def _release(self) -> None:
+        """Let another candidate lead at once. It can do without: if this fails, it waits until the lease expires."""
+        settings = self.settings
+        try:
+            async with asyncio.timeout(settings.renew_deadline):
+                lease = await self._client.get_lease(settings.namespace, settings.name)
+                spec = lease.get("spec") or {}
+                if spec.get("holderIdentity") != self.identity:
+                    return
+                now = self._date()
+                times = {"acquireTime": now, "renewTime": now}
+                body = {**lease, "spec": {**spec, **times, "holderIdentity": "", "leaseDurationSeconds": 1}}
+                self._observe(await self._client.update_lease(settings.namespace, settings.name, body))
+        except (ApiError, OSError) as error:
+            logger.error("Failed to release lease %s: %s", self._where, error)
+
+    def _date(self) -> str:
+        moment = datetime.fromtimestamp(self._clock.now(), UTC)
+        return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    """Cancel a task and wait for its end, however it ends: leading must be over before the lease is given back."""
+    if task.done():
+        return
+    task.cancel()
+    await asyncio.wait((task,))
+    if not task.cancelled() and (error := task.exception()) is not None:
+        logger.error("%s ended in an error", task.get_name(), exc_info=error)

@@ -1,0 +1,68 @@
+"""Which proxy stands between us and a server, by the environment's rules as Go programs read them.
+
+An address inside a cluster must not be sent to a company's proxy, so NO_PROXY is read as kube-scheduler reads it:
+names with their subdomains, addresses, networks, each with or without a port.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+
+def proxy_for(url: str, env: Mapping[str, str]) -> str | None:
+    """The proxy for requests to `url`, or None."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    name = f"{parts.scheme}_proxy"
+    proxy = env.get(name.upper()) or env.get(name) or ""
+    if not proxy or _is_local(host) or _is_exempt(host, port, env.get("NO_PROXY") or env.get("no_proxy") or ""):
+        return None
+    return proxy if "://" in proxy else f"http://{proxy}"
+
+
+def _is_local(host: str) -> bool:
+    address = _address(host)
+    return host == "localhost" or (address is not None and address.is_loopback)
+
+
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(text)
+    except ValueError:
+        return None
+
+
+def _is_exempt(host: str, port: int, exempt: str) -> bool:
+    return any(_matches(host.lower().rstrip("."), port, entry.strip().lower()) for entry in exempt.split(","))
+
+
+def _matches(host: str, port: int, entry: str) -> bool:
+    if entry in ("", "*"):
+        return entry == "*"
+    address = _address(host)
+    if address is not None and "/" in entry:
+        try:
+            return address in ipaddress.ip_network(entry, strict=False)
+        except ValueError:
+            return False
+    name, entry_port = _split_port(entry)
+    if entry_port and entry_port != str(port):
+        return False
+    if address is not None:
+        return _address(name) == address
+    # "example.com" is for it and all below it, ".example.com" and "*.example.com" for all below it.
+    domain = name.removeprefix("*")
+    return host.endswith(domain) if domain.startswith(".") else host == domain or host.endswith(f".{domain}")
+
+
+def _split_port(entry: str) -> tuple[str, str]:
+    if entry.startswith("["):
+        name, _, rest = entry[1:].partition("]")
+        return name, rest.removeprefix(":")
+    if entry.count(":") == 1:
+        name, _, port = entry.partition(":")
+        return name, port
+    return entry, ""

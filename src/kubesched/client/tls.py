@@ -1,0 +1,132 @@
+"""TLS contexts: whom to trust and which certificate to show, renewed when the files behind them change.
+
+Certificate authorities and client certificates are rotated while a scheduler runs. A context cannot be changed under
+its connections, so a new one is made when a file has changed; new requests use it, and old connections run out.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import ssl
+import tempfile
+from pathlib import Path
+
+from kubesched.client.connection import Tls
+from kubesched.client.credentials import KeyPair
+from kubesched.client.protocol import Clock
+
+logger = logging.getLogger(__name__)
+
+CHECK_PERIOD = 60.0
+"""How often files are looked at for a change."""
+
+
+class TlsError(OSError):
+    """Certificates or keys that cannot be used: which, and what to do."""
+
+
+class TlsContexts:
+    """The TLS context to use now."""
+
+    def __init__(self, settings: Tls, clock: Clock) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._checked_at = float("-inf")
+        self._stamp: tuple[object, ...] = ()
+        self._pair: KeyPair | None = None
+        self._context: ssl.SSLContext | None = None
+
+    def get(self, key_pair: KeyPair | None = None) -> ssl.SSLContext:
+        """The context that shows `key_pair`, or else the connection's own certificate."""
+        if self._context is None or key_pair != self._pair:
+            self._renew(key_pair)
+        elif self._files_changed():
+            try:
+                self._renew(key_pair)
+            except TlsError as error:
+                # Somebody may be half-way through replacing a certificate and its key.
+                logger.error("%s; what was there before is used for now", error)
+        assert self._context is not None
+        return self._context
+
+    def _renew(self, key_pair: KeyPair | None) -> None:
+        stamp = self._stamps()
+        self._context = _context(self._settings, key_pair)
+        self._pair, self._stamp = key_pair, stamp
+
+    def _files_changed(self) -> bool:
+        if self._clock.monotonic() - self._checked_at < CHECK_PERIOD:
+            return False
+        self._checked_at = self._clock.monotonic()
+        return self._stamps() != self._stamp
+
+    def _stamps(self) -> tuple[object, ...]:
+        settings = self._settings
+        return tuple(_stamp(path) for path in (settings.ca_file, settings.certificate_file, settings.key_file) if path)
+
+
+def _stamp(path: str) -> object:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return (found.st_mtime_ns, found.st_size, found.st_ino)
+
+
+def _context(settings: Tls, key_pair: KeyPair | None) -> ssl.SSLContext:
+    """Not `ssl.create_default_context`: from Python 3.13 on it refuses authorities that many clusters have."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    _trust(context, settings)
+    if key_pair is not None:
+        _show(context, key_pair, "the exec plugin's answer")
+    elif settings.has_certificate:
+        _show(context, _own_pair(settings), _described(settings))
+    return context
+
+
+def _trust(context: ssl.SSLContext, settings: Tls) -> None:
+    if settings.insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    elif settings.ca_data or settings.ca_file:
+        name = settings.ca_file or "certificate-authority-data"
+        try:
+            context.load_verify_locations(cadata=(settings.ca_data or _read(settings.ca_file)).decode("ascii"))
+        except (ssl.SSLError, UnicodeDecodeError):
+            raise TlsError(f"{name} holds no certificate in PEM form; put the cluster's authority there") from None
+    else:
+        context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+
+
+def _own_pair(settings: Tls) -> KeyPair:
+    certificate = settings.certificate_data or _read(settings.certificate_file)
+    return KeyPair(certificate, settings.key_data or _read(settings.key_file))
+
+
+def _described(settings: Tls) -> str:
+    certificate = settings.certificate_file or "client-certificate-data"
+    return f"{certificate} with {settings.key_file or 'client-key-data'}"
+
+
+def _read(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise TlsError(f"{path} cannot be read: {error.strerror}; make it readable for this user") from None
+
+
+def _show(context: ssl.SSLContext, pair: KeyPair, name: str) -> None:
+    def encrypted() -> str:
+        raise TlsError(f"{name}: the key is encrypted; give it without a passphrase")
+
+    # OpenSSL reads only from files. This one is readable for us alone and gone at once.
+    with tempfile.NamedTemporaryFile(prefix="kubesched-") as file:
+        file.write(pair.certificate + b"\n" + pair.key)
+        file.flush()
+        try:
+            context.load_cert_chain(file.name, password=encrypted)
+        except ssl.SSLError:
+            raise TlsError(f"{name}: no certificate and key in PEM form that belong together; check both") from None

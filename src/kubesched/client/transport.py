@@ -1,0 +1,223 @@
+"""Sending a request: connections, TLS, identity, rate limit, retries, and errors that mean something.
+
+A request is sent again only where that is safe: when the server says so with Retry-After, when a connection breaks
+under a GET, and once with renewed credentials when the server does not know who we are. Everything else is the caller's
+to decide, who knows what it means.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import platform
+import socket
+import sys
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from importlib import metadata
+from ssl import SSLError
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import aiohttp
+from multidict import CIMultiDict
+from yarl import URL
+
+from kubesched.client.connection import Connection
+from kubesched.client.credentials import Identity, credentials_of
+from kubesched.client.protocol import ApiError, Clock
+from kubesched.client.proxy import proxy_for
+from kubesched.client.ratelimit import TokenBucket
+from kubesched.client.tls import TlsContexts
+from kubesched.client.wire import error_of
+
+APPLICATION_JSON = "application/json"
+
+CONNECTIONS = 100
+"""Requests under way at once, watches aside; more would only queue in the server."""
+
+RETRIES = 10
+BROKEN_RETRIES = 2
+
+
+class BrokenConnection(ConnectionResetError):  # noqa: N818 - it says what has happened, as its base does
+    """A connection ended before its answer did: whether the request was carried out is not known."""
+
+
+class RequestDone(NamedTuple):
+    """What an observer is told about a request, for metrics. A code of 0 means that there was no answer."""
+
+    verb: str
+    host: str
+    code: int
+    seconds: float
+
+
+Observer = Callable[[RequestDone], None]
+
+
+class Request(NamedTuple):
+    """A request as it is sent, credentials aside."""
+
+    method: str
+    url: URL
+    timeout: aiohttp.ClientTimeout
+    body: bytes | None = None
+    content_type: str = APPLICATION_JSON
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.url.with_query(None)}"
+
+
+def user_agent(part: str = "") -> str:
+    """As upstream's: the program, its version and platform, and the part of it that speaks."""
+    version, machine = metadata.version("kubesched"), {"x86_64": "amd64"}.get(platform.machine(), platform.machine())
+    return f"kubesched/{version} ({sys.platform}/{machine}){f'/{part}' if part else ''}"
+
+
+class Transport:
+    """The way to one API server, with connections that are kept."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        limit: TokenBucket,
+        clock: Clock,
+        agent: str = "",
+        observe: Observer | None = None,
+    ) -> None:
+        self._connection = connection
+        self._limit = limit
+        self._clock = clock
+        self._observe = observe
+        self._credentials = credentials_of(connection, clock)
+        self._tls = TlsContexts(connection.tls, clock)
+        self._proxy = connection.proxy_url or proxy_for(connection.server, os.environ)
+        self._headers = _headers(connection, user_agent(agent))
+        self._slots = asyncio.Semaphore(CONNECTIONS)
+        self._session: aiohttp.ClientSession | None = None
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def fetch(self, request: Request) -> bytes:
+        """The body of the answer, after as many tries as are safe."""
+        tries = 0
+        while True:
+            try:
+                async with self._slots, self.answer(request) as response:
+                    return await response.read()
+            except (ApiError, BrokenConnection) as error:
+                tries += 1
+                delay = _delay_before_retry(request.method, error, tries)
+                if delay is None:
+                    raise
+            await self._clock.sleep(delay)
+
+    @asynccontextmanager
+    async def answer(self, request: Request) -> AsyncGenerator[aiohttp.ClientResponse, None]:
+        """The server's answer, if it is no refusal; whatever goes wrong is one of the errors that `Client` promises."""
+        await self._limit.acquire()
+        began, code = time.perf_counter(), 0
+        try:
+            response = await self._send_as_somebody(request)
+            try:
+                code = response.status
+                if code >= 300:
+                    raise error_of(code, await response.read(), response.headers.get("Retry-After"))
+                yield response
+            finally:
+                response.release()
+        except (aiohttp.ClientError, TimeoutError, ConnectionResetError) as error:
+            raise _as_os_error(request, error) from error
+        finally:
+            if self._observe is not None:
+                seconds = time.perf_counter() - began
+                self._observe(RequestDone(request.method, request.url.authority, code, seconds))
+
+    async def _send_as_somebody(self, request: Request) -> aiohttp.ClientResponse:
+        identity = await self._credentials.current()
+        response = await self._send(request, identity)
+        if response.status != 401:
+            return response
+        renewed = await self._credentials.after_refusal(identity)
+        if renewed == identity:
+            return response
+        await response.read()
+        return await self._send(request, renewed)
+
+    async def _send(self, request: Request, identity: Identity) -> aiohttp.ClientResponse:
+        headers = self._headers.copy()
+        if request.body is not None:
+            headers["Content-Type"] = request.content_type
+        if identity.authorization:
+            headers["Authorization"] = identity.authorization
+        return await self._open_session().request(
+            request.method,
+            request.url,
+            data=request.body,
+            headers=headers,
+            proxy=self._proxy,
+            ssl=self._tls.get(identity.key_pair) if request.url.scheme == "https" else True,
+            server_hostname=self._connection.tls.server_name or None,
+            timeout=request.timeout,
+            allow_redirects=False,
+        )
+
+    def _open_session(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            # The number of connections is limited by the slots, which watches do not take.
+            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=90, socket_factory=_socket)
+            jar = aiohttp.DummyCookieJar()
+            self._session = aiohttp.ClientSession(connector=connector, cookie_jar=jar)
+        return self._session
+
+
+def _headers(connection: Connection, agent: str) -> CIMultiDict[str]:
+    """What every request carries. Compression is not asked for: near a server it costs more time than it saves."""
+    headers = CIMultiDict({"Accept": APPLICATION_JSON, "Accept-Encoding": "identity", "User-Agent": agent})
+    impersonate = connection.impersonate
+    if impersonate.user:
+        headers["Impersonate-User"] = impersonate.user
+    if impersonate.uid:
+        headers["Impersonate-Uid"] = impersonate.uid
+    for group in impersonate.groups:
+        headers.add("Impersonate-Group", group)
+    for key, values in impersonate.extra.items():
+        for value in values:
+            headers.add(f"Impersonate-Extra-{quote(key.lower(), safe='!#$&*+-.^_`|~')}", value)
+    return headers
+
+
+def _delay_before_retry(method: str, error: ApiError | BrokenConnection, tries: int) -> float | None:
+    """How long to wait before the request may be sent again, or None if it may not."""
+    if isinstance(error, BrokenConnection):
+        return 1.0 if method == "GET" and tries <= BROKEN_RETRIES else None
+    not_carried_out = error.code in (429, 503) or (method == "GET" and error.code >= 500)
+    return error.retry_after if not_carried_out and tries <= RETRIES else None
+
+
+def _as_os_error(request: Request, error: Exception) -> OSError:
+    if isinstance(error, TimeoutError):
+        return TimeoutError(f"{request}: no answer within {request.timeout.total or 0:g} s")
+    if isinstance(error, aiohttp.ClientConnectorError | SSLError):
+        return ConnectionError(f"{request}: {error}")
+    broken = isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientPayloadError | ConnectionResetError)
+    if broken or (isinstance(error, OSError) and error.errno in (errno.ECONNRESET, errno.EPIPE)):
+        return BrokenConnection(f"{request}: the connection broke: {error or type(error).__name__}")
+    return ConnectionError(f"{request}: {error or type(error).__name__}")
+
+
+def _socket(address: Any) -> socket.socket:
+    """A socket that finds out within a minute that nobody is at the other end, as upstream's do."""
+    family, kind, protocol, _, _ = address
+    made = socket.socket(family, kind, protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 60_000)):
+        if hasattr(socket, name):
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    return made

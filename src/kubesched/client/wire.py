@@ -1,0 +1,193 @@
+"""From bytes on the wire to objects: pages of a list, lines of a watch, refusals.
+
+Each object is decoded once, straight into its Struct. One that does not fit is named and left out; it must not cost the
+scheduler the sight of all the others.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from http import HTTPStatus
+from typing import Generic, TypeVar
+
+import msgspec
+
+from kubesched.api import objects as api
+from kubesched.client.protocol import ApiError, Change, Malformed, WatchEvent
+
+O = TypeVar("O", bound=api.Object)  # noqa: E741 - the one-letter name for "some kind of object", as in the protocol
+
+
+# --- lists ------------------------------------------------------------------------------------------------------------
+
+
+class ListMeta(msgspec.Struct, frozen=True, rename="camel"):
+    resource_version: str = ""
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class Page(msgspec.Struct, frozen=True):
+    """One page of a list, its items still undecoded: decoding all at once would hold up everything else."""
+
+    metadata: ListMeta = ListMeta()
+    items: list[msgspec.Raw] | None = None
+
+
+_page_decoder = msgspec.json.Decoder(Page)
+
+
+def decode_page(body: bytes) -> Page:
+    try:
+        return _page_decoder.decode(body)
+    except msgspec.MsgspecError as error:
+        raise ApiError(200, "InvalidAnswer", f"the API server's answer is no list: {error}") from None
+
+
+def decode_object(kind: type[O], data: bytes | msgspec.Raw) -> O | Malformed:
+    """An object, or what is wrong with it."""
+    decoder: msgspec.json.Decoder[O] = _decoder(kind)
+    try:
+        return decoder.decode(data)
+    except msgspec.MsgspecError:
+        return _decode_slowly(kind, bytes(data))
+
+
+@cache
+def _decoder(kind: type[O]) -> msgspec.json.Decoder[O]:
+    return msgspec.json.Decoder(kind)
+
+
+def _decode_slowly(kind: type[O], data: bytes) -> O | Malformed:
+    try:
+        return api.decode_as(kind, data)
+    except api.InvalidObject as error:
+        return Malformed(error.key, str(error))
+
+
+# --- watches ----------------------------------------------------------------------------------------------------------
+
+
+class _Line(msgspec.Struct, Generic[O], frozen=True):
+    type: Change
+    object: O
+
+
+class _RawLine(msgspec.Struct, frozen=True):
+    type: str = ""
+    object: msgspec.Raw = msgspec.Raw()
+
+
+_raw_line_decoder = msgspec.json.Decoder(_RawLine)
+
+
+@cache
+def _line_decoder(kind: type[O]) -> msgspec.json.Decoder[_Line[O]]:
+    return msgspec.json.Decoder(_Line[kind])  # type: ignore[valid-type]  # the class is known only when running
+
+
+def decode_line(kind: type[api.Object], line: bytes) -> WatchEvent:
+    """One line of a watch. An ERROR in it is raised; garbage is an event without an object or a version."""
+    try:
+        event = _line_decoder(kind).decode(line)
+    except msgspec.MsgspecError:
+        return _decode_line_slowly(kind, line)
+    if event.type is Change.BOOKMARK:
+        return WatchEvent(Change.BOOKMARK, None, event.object.metadata.resource_version)
+    return WatchEvent(event.type, event.object, event.object.metadata.resource_version)
+
+
+def _decode_line_slowly(kind: type[api.Object], line: bytes) -> WatchEvent:
+    """What the ordinary way does not take: errors, bookmarks with nulls in them, malformed objects."""
+    try:
+        raw = _raw_line_decoder.decode(line)
+    except msgspec.MsgspecError as error:
+        problem = f"a line of the watch is not readable: {error}"
+        return WatchEvent(Change.BOOKMARK, None, "", Malformed("", problem))
+    data = bytes(raw.object)
+    if raw.type == "ERROR":
+        raise error_of(500, data)
+    try:
+        change = Change(raw.type)
+    except ValueError:
+        return WatchEvent(Change.BOOKMARK, None, "", Malformed("", f"unknown kind of watch event: {raw.type!r}"))
+    metadata = decode_object(_MetadataOnly, data)
+    version = "" if isinstance(metadata, Malformed) else metadata.metadata.resource_version
+    if change is Change.BOOKMARK:
+        return WatchEvent(change, None, version)
+    found = decode_object(kind, data)
+    if isinstance(found, Malformed):
+        return WatchEvent(change, None, version, found)
+    return WatchEvent(change, found, version)
+
+
+class _MetadataOnly(api.Object, frozen=True):
+    """Enough of an object to know its name and version."""
+
+
+# --- refusals ---------------------------------------------------------------------------------------------------------
+
+
+class _Details(msgspec.Struct, frozen=True, rename="camel"):
+    retry_after_seconds: float = 0
+
+
+class _Status(msgspec.Struct, frozen=True):
+    kind: str = ""
+    code: int = 0
+    reason: str = ""
+    message: str = ""
+    details: _Details | None = None
+
+
+REASONS = {
+    400: "BadRequest",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    405: "MethodNotAllowed",
+    409: "Conflict",
+    410: "Gone",
+    413: "RequestEntityTooLarge",
+    415: "UnsupportedMediaType",
+    422: "Invalid",
+    429: "TooManyRequests",
+    500: "InternalError",
+    503: "ServiceUnavailable",
+    504: "Timeout",
+}
+"""Kubernetes' reason for a code, where a proxy or a plain handler answered without one."""
+
+
+def error_of(code: int, body: bytes, retry_after: str | None = None) -> ApiError:
+    """The refusal in an answer: a Status if it is one, else its text."""
+    try:
+        status = msgspec.json.decode(body, type=_Status)
+    except msgspec.MsgspecError:
+        status = _Status()
+    if status.kind != "Status":
+        text = " ".join(body[:512].decode(errors="replace").split()) or _phrase(code)
+        return ApiError(code, REASONS.get(code, "Unknown"), text, _seconds(retry_after))
+    code = status.code or code
+    asked = status.details.retry_after_seconds if status.details else 0
+    seconds = _seconds(retry_after)
+    return ApiError(
+        code,
+        status.reason or REASONS.get(code, "Unknown"),
+        status.message or _phrase(code),
+        seconds if seconds is not None else (asked or None),
+    )
+
+
+def _phrase(code: int) -> str:
+    try:
+        return HTTPStatus(code).phrase
+    except ValueError:
+        return f"HTTP status {code}"
+
+
+def _seconds(header: str | None) -> float | None:
+    """A Retry-After in seconds; the API server never sends the other form, a date."""
+    try:
+        return max(0.0, float(header)) if header else None
+    except ValueError:
+        return None
