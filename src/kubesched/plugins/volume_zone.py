@@ -10,7 +10,7 @@ from kubesched.api import objects as api
 from kubesched.cluster.table import Mask
 from kubesched.cluster.view import Nodes
 from kubesched.framework.events import Action, EventHint, Hint, Resource, on
-from kubesched.framework.plugin import Plugin, Verdicts, reject
+from kubesched.framework.plugin import Plugin, Reads, Verdicts, reject
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import SKIP, Status, unresolvable
 from kubesched.plugins.volumes import (
@@ -46,6 +46,7 @@ class VolumeZone(Plugin):
     """PreFilter and Filter on the topology labels of volumes."""
 
     name = "VolumeZone"
+    reads = Reads.ROW
 
     def events_to_register(self) -> list[EventHint]:
         return [

@@ -54,6 +54,9 @@ class FakeApi:
             raise ConnectionError(f"{call[1]} was changed by somebody else")
         self.calls.append(call)
 
+    def now(self) -> float:
+        return self.time
+
     def monotonic(self) -> float:
         return self.time
 
@@ -82,7 +85,7 @@ class World:
         self.asked = Asked(VolumeBinding, self.cluster, VolumeBindingArgs(bind_timeout_seconds=timeout))
         self.api = FakeApi(self.cluster)
         self.asked.handle.client = self.api
-        self.asked.handle.clock = self.api  # type: ignore[attr-defined]  # offered by the scheduler that runs it
+        self.asked.handle.clock = self.api
         self.state = self.reserve(self.pod)
 
     def reserve(self, incoming: api.Pod) -> CycleState:

@@ -11,7 +11,7 @@ from kubesched.api import objects as api
 from kubesched.cluster.table import Ids, Mask
 from kubesched.cluster.view import Nodes
 from kubesched.framework.events import Action, EventHint, Hint, Resource, on
-from kubesched.framework.plugin import Handle, Plugin, Verdicts
+from kubesched.framework.plugin import Handle, Plugin, Reads, Verdicts
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import SKIP, Status, error, unresolvable, unschedulable
 from kubesched.plugins.csi_migration import CSIVolume, TranslationError, inline_handle, migration_of
@@ -31,6 +31,7 @@ class NodeVolumeLimits(Plugin):
     """PreFilter and Filter on the number of attached volumes."""
 
     name = "NodeVolumeLimits"
+    reads = Reads.ROW
 
     def __init__(self, args: object, handle: Handle) -> None:
         super().__init__(args, handle)

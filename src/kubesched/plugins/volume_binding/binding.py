@@ -9,6 +9,7 @@ import msgspec
 
 from kubesched.api import objects as api
 from kubesched.cluster.cluster import Cluster
+from kubesched.framework.handle import Clock
 from kubesched.plugins.csi_migration import TranslationError, csi_node_affinity, migrated_plugins, migration_of
 from kubesched.plugins.volume_binding.assume_cache import AssumeCache
 from kubesched.plugins.volume_binding.places import selected_place
@@ -37,18 +38,6 @@ class VolumeClient(Protocol):
         self, namespace: str, name: str, annotations: Mapping[str, str], resource_version: str
     ) -> api.PersistentVolumeClaim:
         """Set a claim's annotations."""
-        ...
-
-
-class Clock(Protocol):
-    """Time, real or simulated."""
-
-    def monotonic(self) -> float:
-        """Seconds, from wherever the clock counts."""
-        ...
-
-    async def sleep(self, seconds: float) -> None:
-        """Let this much time pass."""
         ...
 
 

@@ -11,7 +11,7 @@ from kubesched.cluster.table import Ints
 from kubesched.cluster.view import Nodes
 from kubesched.config.args import VolumeBindingArgs
 from kubesched.framework.events import Action, EventHint, Hint, Resource, on
-from kubesched.framework.plugin import Handle, Plugin, Verdicts, reject
+from kubesched.framework.plugin import Handle, Plugin, Reads, Verdicts, reject
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import SKIP, Status, error, unresolvable
 from kubesched.plugins.csi_migration import MIGRATED_PLUGINS
@@ -58,6 +58,7 @@ class VolumeBinding(Plugin):
     """PreFilter, Filter, PreScore, Score, Reserve and PreBind of claims."""
 
     name = "VolumeBinding"
+    reads = Reads.ROW
     args_type = VolumeBindingArgs
 
     def __init__(self, args: VolumeBindingArgs, handle: Handle) -> None:
