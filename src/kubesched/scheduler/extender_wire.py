@@ -1,0 +1,246 @@
+"""What is said between the scheduler and an extender: JSON in the spelling of upstream's ``extender/v1``.
+
+Extenders are written in every language, against Go's decoder and Go's encoder. So the arguments carry exactly its
+field names and its nulls, and an answer is read with its leniency: field names in any case, null for empty, whatever
+follows the first value ignored. And what it would have refused is refused here in its words, because these words end up
+in events that people search for.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from kubesched.api import objects as api
+from kubesched.scheduler.ports import ExtenderError, ExtenderVictims
+
+Json = dict[str, Any]
+"""A JSON object; its values are of any kind."""
+
+RawObject = Callable[[api.Object], bytes | None]
+"""The whole of an object as the API server sent it, if somebody keeps that: our structs hold only a part."""
+
+
+# --- what is sent -----------------------------------------------------------------------------------------------------
+
+
+class Encoder:
+    """Objects as JSON. Nodes are asked about again and again, so their JSON is kept as long as they stay the same."""
+
+    def __init__(self, raw: RawObject | None = None) -> None:
+        self._raw = raw
+        self._nodes: dict[str, tuple[api.Node, msgspec.Raw]] = {}
+
+    def pod(self, pod: api.Pod) -> msgspec.Raw:
+        """A v1.Pod."""
+        return self._object(pod)
+
+    def node_list(self, nodes: Sequence[api.Node]) -> Json:
+        """A v1.NodeList."""
+        if len(self._nodes) > 2 * len(nodes) + 1000:
+            self._nodes.clear()
+        return {"metadata": {}, "items": [self._node(node) for node in nodes]}
+
+    def _node(self, node: api.Node) -> msgspec.Raw:
+        known = self._nodes.get(node.name)
+        if known is None or known[0] is not node:
+            known = self._nodes[node.name] = (node, self._object(node))
+        return known[1]
+
+    def _object(self, obj: api.Object) -> msgspec.Raw:
+        whole = self._raw(obj) if self._raw is not None else None
+        return msgspec.Raw(whole if whole is not None else msgspec.json.encode(obj))
+
+
+def arguments(encoder: Encoder, pod: api.Pod, nodes: Sequence[api.Node], *, names_only: bool) -> Json:
+    """ExtenderArgs: the pod, and the nodes in question in one of two forms."""
+    return {
+        "Pod": encoder.pod(pod),
+        "Nodes": None if names_only else encoder.node_list(nodes),
+        "NodeNames": [node.name for node in nodes] if names_only else None,
+    }
+
+
+def preemption_arguments(
+    encoder: Encoder, pod: api.Pod, victims: Mapping[str, ExtenderVictims], *, names_only: bool
+) -> Json:
+    """ExtenderPreemptionArgs: the pod, and whom it would drive out where."""
+
+    def some(each: ExtenderVictims) -> Json:
+        pods = [{"UID": info.pod.uid} if names_only else encoder.pod(info.pod) for info in each.pods]
+        return {"Pods": pods, "NumPDBViolations": each.violations}
+
+    by_node = {node: some(each) for node, each in victims.items()}
+    return {
+        "Pod": encoder.pod(pod),
+        "NodeNameToVictims": None if names_only else by_node,
+        "NodeNameToMetaVictims": by_node if names_only else None,
+    }
+
+
+def binding_arguments(pod: api.Pod, node_name: str) -> Json:
+    """ExtenderBindingArgs."""
+    return {"PodName": pod.name, "PodNamespace": pod.namespace, "PodUID": pod.uid, "Node": node_name}
+
+
+# --- what is answered -------------------------------------------------------------------------------------------------
+
+
+def decode(body: bytes) -> object:
+    """The first JSON value of an answer."""
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _decode_as_go(body.decode("utf-8", "replace"))
+
+
+def _decode_as_go(text: str) -> object:
+    start = len(text) - len(text.lstrip(" \t\r\n"))
+    if start == len(text):
+        raise ExtenderError("EOF")
+    try:
+        return _DECODER.raw_decode(text, start)[0]
+    except json.JSONDecodeError as problem:
+        raise ExtenderError(_syntax_error(text, problem)) from None
+
+
+def _refuse_constant(name: str) -> object:
+    raise ExtenderError(f"invalid character '{name[0]}' looking for beginning of value")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, strict=False)
+_AFTER = {
+    "Expecting property name enclosed in double quotes": "looking for beginning of object key string",
+    "Expecting ':' delimiter": "after object key",
+}
+_LITERALS = {"t": "true", "f": "false", "n": "null"}
+
+
+def _syntax_error(text: str, problem: json.JSONDecodeError) -> str:
+    """Go's words for the same mistake."""
+    position = problem.pos
+    if problem.msg.startswith("Unterminated string") or position >= len(text):
+        return "unexpected EOF"
+    literal = _LITERALS.get(text[position])
+    if literal is not None and problem.msg == "Expecting value":
+        return _literal_error(text[position:], literal)
+    where = _AFTER.get(problem.msg)
+    if where is None and problem.msg == "Expecting ',' delimiter":
+        inside = re.sub(r'"(?:\\.|[^"\\])*"|[^\[\]{}]', "", text[:position])
+        while (fewer := inside.replace("[]", "").replace("{}", "")) != inside:
+            inside = fewer
+        where = "after array element" if inside.endswith("[") else "after object key:value pair"
+    return f"invalid character {_char(text[position])} {where or 'looking for beginning of value'}"
+
+
+def _literal_error(text: str, literal: str) -> str:
+    for got, expected in zip(text[1:], literal[1:], strict=False):
+        if got != expected:
+            return f"invalid character {_char(got)} in literal {literal} (expecting {_char(expected)})"
+    return "unexpected EOF"
+
+
+def _char(char: str) -> str:
+    return {"'": r"'\''", '"': "'\"'", "\n": r"'\n'", "\t": r"'\t'", "\r": r"'\r'"}.get(char, f"'{char}'")
+
+
+class Answer:
+    """A JSON object from an extender. Each field is read as the type that Go has for it."""
+
+    def __init__(self, value: object, kind: str) -> None:
+        self._kind = kind
+        self._fields: Json = {}
+        if isinstance(value, dict):
+            self._fields = {str(key).lower(): item for key, item in value.items()}
+        elif value is not None:
+            raise ExtenderError(f"json: cannot unmarshal {_json_kind(value)} into Go value of type v1.{kind}")
+
+    def raw(self, field: str) -> object:
+        """A field as it came; None if it is missing."""
+        return self._fields.get(field.lower())
+
+    def text(self, field: str) -> str:
+        found = self.raw(field)
+        return "" if found is None else self._checked(found, str, field, "string")
+
+    def integer(self, field: str) -> int:
+        found = self.raw(field)
+        if isinstance(found, bool) or (found is not None and not isinstance(found, int)):
+            raise self._mismatch(found, field, "int64")
+        return found or 0
+
+    def texts(self, field: str) -> list[str] | None:
+        """A list of strings; None if there is none, which is not the same as an empty one."""
+        found = self.raw(field)
+        if found is None:
+            return None
+        items = self._checked(found, list, field, "[]string")
+        return ["" if item is None else self._checked(item, str, field, "string") for item in items]
+
+    def text_map(self, field: str) -> dict[str, str]:
+        """Messages by node."""
+        found = self.objects_by_name(field, "v1.FailedNodesMap")
+        return {k: "" if v is None else self._checked(v, str, field, "string") for k, v in found.items()}
+
+    def objects_by_name(self, field: str, type_name: str) -> Json:
+        found = self.raw(field)
+        return {} if found is None else self._checked(found, dict, field, type_name)
+
+    def objects(self, field: str, type_name: str) -> list[Any]:
+        found = self.raw(field)
+        return [] if found is None else self._checked(found, list, field, type_name)
+
+    def _checked(self, value: Any, expected: type, field: str, type_name: str) -> Any:
+        if not isinstance(value, expected):
+            raise self._mismatch(value, field, type_name)
+        return value
+
+    def _mismatch(self, value: object, field: str, type_name: str) -> ExtenderError:
+        kind = _json_kind(value)
+        return ExtenderError(
+            f"json: cannot unmarshal {kind} into Go struct field {self._kind}.{field} of type {type_name}"
+        )
+
+
+def _json_kind(value: object) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, float):
+        return f"number {value!r}"
+    kinds = {str: "string", int: "number", list: "array", dict: "object"}
+    return next((name for kind, name in kinds.items() if isinstance(value, kind)), "null")
+
+
+def node_names(answer: Answer) -> list[str] | None:
+    """The names in a NodeList under ``Nodes``; None if there is no list."""
+    found = answer.raw("Nodes")
+    if found is None:
+        return None
+    items = Answer(found, "NodeList").objects("items", "[]v1.Node")
+    return [Answer(Answer(item, "Node").raw("metadata"), "ObjectMeta").text("name") for item in items]
+
+
+def scores(value: object) -> dict[str, int]:
+    """A HostPriorityList. Who names a node twice has given it both scores."""
+    if value is not None and not isinstance(value, list):
+        raise ExtenderError(f"json: cannot unmarshal {_json_kind(value)} into Go value of type v1.HostPriorityList")
+    found: dict[str, int] = {}
+    for item in value or ():
+        priority = Answer(item, "HostPriority")
+        host = priority.text("Host")
+        found[host] = found.get(host, 0) + priority.integer("Score")
+    return found
+
+
+def meta_victims(answer: Answer) -> dict[str, tuple[list[str], int]]:
+    """NodeNameToMetaVictims: UIDs of pods, and how many of them a disruption budget protects, by node."""
+    found: dict[str, tuple[list[str], int]] = {}
+    for node, value in answer.objects_by_name("NodeNameToMetaVictims", "map[string]*v1.MetaVictims").items():
+        victims = Answer(value, "MetaVictims")
+        uids = [Answer(pod, "MetaPod").text("UID") for pod in victims.objects("Pods", "[]*v1.MetaPod")]
+        found[node] = (uids, victims.integer("NumPDBViolations"))
+    return found

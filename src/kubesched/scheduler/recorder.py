@@ -1,0 +1,413 @@
+"""Events: what kubectl describe tells about a pod, written as events.k8s.io/v1 the way client-go's new recorder does.
+
+**Series.** Events alike in everything but time and note are one event: the second time it is patched to be a series of
+two, after that only counted, and the count is written when the series ends (six minutes without another) or every half
+hour. What makes events alike includes the version of the pod, as upstream.
+
+**Never in the way.** Recording is a dictionary look-up and an append; it neither waits nor fails. A few tasks write
+what has been recorded, each event after every bind that waits for its turn at the API server. When more is recorded
+than can be written, the oldest are dropped and counted.
+
+**Spam.** client-go limits events per source and object in its old recorder only, the one for core/v1. An API server
+can be flooded through the new one as well, when a pod's version changes with every failure. So the old recorder's
+filter is used here too: 25 at once, then one every five minutes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+import socket
+import uuid
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Final
+
+from kubesched.api import objects as api
+from kubesched.client.protocol import JSON, ApiError, Client, Clock
+from kubesched.scheduler.ports import ERROR, NORMAL, WARNING, Log, Silent
+
+MAX_TRIES: Final = 12
+RETRY_DELAY: Final = 10.0
+FINISH_TIME: Final = 6 * 60.0
+REFRESH_TIME: Final = 30 * 60.0
+NOTE_LIMIT: Final = 1024
+NOTE_SUFFIX: Final = " ..."
+SPAM_BURST: Final = 25
+SPAM_REFILL: Final = 300.0
+SPAM_OBJECTS: Final = 4096
+QUEUE_SIZE: Final = 10_000
+"""Upstream's queue takes 1,000 and then drops the newest. Ours is drained behind the binds, so it is longer."""
+CACHE_SIZE: Final = 50_000
+"""Upstream's cache of single events has no limit; this one forgets the oldest, which then start anew."""
+BIND_PATIENCE: Final = 0.01
+
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_MAX_NAME = 253
+
+Key = tuple[str, ...]
+
+
+class _Entry:
+    """An event and what is known of its life."""
+
+    __slots__ = (
+        "action",
+        "again",
+        "count",
+        "kind",
+        "last",
+        "name",
+        "nanoseconds",
+        "note",
+        "profile",
+        "queued",
+        "reason",
+        "regarding",
+        "related",
+        "stored",
+        "time",
+        "tries",
+        "writing",
+    )
+
+    def __init__(
+        self, profile: str, regarding: api.Object, related: api.Object | None, kind: str, reason: str, action: str
+    ) -> None:
+        self.profile = profile
+        self.regarding = regarding
+        self.related = related
+        self.kind = kind
+        self.reason = reason
+        self.action = action
+        self.note = ""
+        self.name = ""
+        self.time = 0.0
+        self.nanoseconds = 0
+        self.last = 0.0
+        self.count = 1
+        self.tries = 0
+        self.stored = False
+        self.queued = False
+        self.writing = False
+        self.again = False
+
+
+class EventRecorder:
+    """Records events and, while `run` runs, writes them."""
+
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        *,
+        log: Log | None = None,
+        hostname: str | None = None,
+        binds_waiting: Callable[[], int] = lambda: 0,
+        queue_size: int = QUEUE_SIZE,
+        spam_burst: int = SPAM_BURST,
+        writers: int = 4,
+        chance: random.Random | None = None,
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._log: Log = log or Silent()
+        self._hostname = socket.gethostname() if hostname is None else hostname
+        self._binds_waiting = binds_waiting
+        self._chance = chance or random.Random()
+        self._writers = writers
+        self._queue_size = queue_size
+        self._queue: deque[_Entry] = deque()
+        self._cache: OrderedDict[Key, _Entry] = OrderedDict()
+        self._spam = _SpamFilter(clock, spam_burst)
+        self._ready = asyncio.Event()
+        self._retries: set[asyncio.TimerHandle] = set()
+        self._writing = 0
+        self._last_name = 0
+        self.dropped = 0
+        """Events lost because the queue was full."""
+        self.suppressed = 0
+        """Events lost to the spam filter."""
+        self.abandoned = 0
+        """Events that the API server refused, or that could not be written in twelve tries."""
+
+    # --- recording ----------------------------------------------------------------------------------------------------
+
+    def event(
+        self,
+        profile: str,
+        regarding: api.Pod,
+        kind: str,
+        reason: str,
+        action: str,
+        note: str,
+        related: api.Pod | None = None,
+    ) -> None:
+        """Record that `action` ended in `reason`, as the scheduler called `profile`; `kind` is Normal or Warning."""
+        if kind not in (NORMAL, WARNING):
+            self._log(ERROR, "Unsupported event type", eventType=kind)
+            return
+        key = _key(profile, kind, reason, action, regarding, related)
+        known = self._cache.get(key)
+        if known is None:
+            self._begin(key, _Entry(profile, regarding, related, kind, reason, action), note)
+            return
+        known.count += 1
+        known.last = self._clock.now()
+        if known.count == 2:
+            self._enqueue(known)
+
+    def _begin(self, key: Key, entry: _Entry, note: str) -> None:
+        if not self._spam.allows(entry.profile, entry.regarding):
+            self.suppressed += 1
+            return
+        entry.time = self._clock.now()
+        entry.note = note
+        # The time is in the event's name, and no two events of a pod may have the same.
+        entry.nanoseconds = self._last_name = max(int(entry.time * 1e9), self._last_name + 1)
+        self._cache[key] = entry
+        if len(self._cache) > CACHE_SIZE:
+            self._cache.popitem(last=False)
+        self._enqueue(entry)
+
+    def _enqueue(self, entry: _Entry) -> None:
+        """Have the event written. One that waits already will be written as it is by then."""
+        if entry.writing:
+            entry.again = True
+        elif not entry.queued:
+            entry.queued = True
+            self._queue.append(entry)
+            if len(self._queue) > self._queue_size:
+                self._queue.popleft().queued = False
+                self.dropped += 1
+            self._ready.set()
+
+    # --- writing ------------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Write events until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(self._writers):
+                    group.create_task(self._write_all())
+                group.create_task(self._every(FINISH_TIME, self._finish_series))
+                group.create_task(self._every(REFRESH_TIME, self._refresh_series))
+        finally:
+            for handle in self._retries:
+                handle.cancel()
+
+    async def flush(self, timeout: float = 5.0) -> bool:
+        """Wait until everything recorded is written, though not longer than `timeout`; whether it was."""
+        deadline = self._clock.monotonic() + timeout
+        while self._queue or self._writing:
+            if self._clock.monotonic() >= deadline:
+                return False
+            await self._clock.sleep(BIND_PATIENCE)
+        return True
+
+    @property
+    def pending(self) -> int:
+        """How many events wait to be written."""
+        return len(self._queue)
+
+    async def _write_all(self) -> None:
+        while True:
+            while not self._queue:
+                self._ready.clear()
+                await self._ready.wait()
+            while self._binds_waiting():
+                await self._clock.sleep(BIND_PATIENCE)
+            if self._queue:
+                await self._write(self._queue.popleft())
+            # Binds that have become ready meanwhile go first.
+            await asyncio.sleep(0)
+
+    async def _write(self, entry: _Entry) -> None:
+        entry.queued, entry.again, entry.writing = False, False, True
+        self._writing += 1
+        try:
+            done = await self._try(entry)
+        finally:
+            entry.writing = False
+            self._writing -= 1
+        if not done:
+            self._try_later(entry)
+            return
+        entry.tries = 0
+        if entry.again:
+            self._enqueue(entry)
+
+    def _try_later(self, entry: _Entry) -> None:
+        entry.tries += 1
+        if entry.tries >= MAX_TRIES:
+            self.abandoned += 1
+            entry.tries = 0
+            self._log(ERROR, "Unable to write event (retry limit exceeded!)", event=self._document(entry))
+            return
+
+        def again() -> None:
+            self._retries.discard(handle)
+            self._enqueue(entry)
+
+        delay = RETRY_DELAY * (1 + 0.25 * self._chance.random())
+        handle = asyncio.get_running_loop().call_later(delay, again)
+        self._retries.add(handle)
+
+    async def _try(self, entry: _Entry) -> bool:
+        """Write the event as it is now; False if that is worth another try."""
+        try:
+            await self._create_or_patch(entry)
+        except ApiError as error:
+            if error.reason == "AlreadyExists":
+                return self._already_exists(entry, error)
+            self.abandoned += 1
+            self._log(ERROR, "Server rejected event (will not retry!)", event=self._document(entry), err=error)
+        except Exception as error:
+            self._log(ERROR, "Unable to write event (may retry after sleeping)", err=error)
+            return False
+        return True
+
+    def _already_exists(self, entry: _Entry, error: ApiError) -> bool:
+        """Somebody was faster: an earlier try whose answer was lost. A series can be patched into it."""
+        entry.stored = True
+        if entry.count > 1:
+            return False
+        if self._log.verbosity >= 5:
+            self._log(5, "Server rejected event (will not retry!)", event=self._document(entry), err=error)
+        return True
+
+    async def _create_or_patch(self, entry: _Entry) -> None:
+        namespace = _namespace(entry)
+        if entry.count > 1 and entry.stored:
+            try:
+                await self._client.patch_event(namespace, entry.name, {"series": _series(entry)})
+                return
+            except ApiError as error:
+                if error.code != 404:
+                    raise
+                entry.stored = False
+        await self._client.create_event(namespace, self._document(entry))
+        entry.stored = True
+
+    # --- series -------------------------------------------------------------------------------------------------------
+
+    async def _every(self, seconds: float, act: Callable[[], None]) -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            act()
+
+    def _finish_series(self) -> None:
+        """Forget what has not happened again for a while; a series is written once more, with its final count."""
+        before = self._clock.now() - FINISH_TIME
+        for key, entry in list(self._cache.items()):
+            if max(entry.last, entry.time) < before:
+                del self._cache[key]
+                if entry.count > 1:
+                    self._enqueue(entry)
+
+    def _refresh_series(self) -> None:
+        """Write the counts, so that the API server does not let go of an event that still happens."""
+        for entry in self._running_series():
+            self._enqueue(entry)
+
+    def _running_series(self) -> Iterator[_Entry]:
+        return (entry for entry in self._cache.values() if entry.count > 1)
+
+    # --- the document -------------------------------------------------------------------------------------------------
+
+    def _document(self, entry: _Entry) -> JSON:
+        if not entry.name:
+            entry.name = event_name(entry.regarding.name, entry.nanoseconds)
+        document: JSON = {
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {"name": entry.name, "namespace": _namespace(entry)},
+            "eventTime": micro_time(entry.time),
+            "reportingController": entry.profile,
+            "reportingInstance": f"{entry.profile}-{self._hostname}",
+            "action": entry.action,
+            "reason": entry.reason,
+            "regarding": reference(entry.regarding),
+            "note": truncated(entry.note),
+            "type": entry.kind,
+        }
+        if entry.related is not None:
+            document["related"] = reference(entry.related)
+        if entry.count > 1:
+            document["series"] = _series(entry)
+        return document
+
+
+def _key(profile: str, kind: str, reason: str, action: str, regarding: api.Object, related: api.Object | None) -> Key:
+    """What makes events alike. The recorder's own host is in none of them, being the same in all."""
+    meta = regarding.metadata
+    key = (profile, kind, reason, action, regarding.kind, meta.namespace, meta.name, meta.uid, meta.resource_version)
+    if related is None:
+        return key
+    meta = related.metadata
+    return (*key, related.kind, meta.namespace, meta.name, meta.uid, meta.resource_version)
+
+
+def _namespace(entry: _Entry) -> str:
+    return entry.regarding.namespace or "default"
+
+
+def _series(entry: _Entry) -> JSON:
+    return {"count": entry.count, "lastObservedTime": micro_time(entry.last)}
+
+
+def reference(obj: api.Object) -> JSON:
+    """An ObjectReference."""
+    found = {
+        "kind": obj.kind,
+        "namespace": obj.namespace,
+        "name": obj.name,
+        "uid": obj.uid,
+        "apiVersion": obj.api_version,
+        "resourceVersion": obj.metadata.resource_version,
+    }
+    return {field: value for field, value in found.items() if value}
+
+
+def event_name(name: str, nanoseconds: int) -> str:
+    """The name of an event about an object; one that would be no valid name is replaced by a random one."""
+    made = f"{name}.{nanoseconds:x}"
+    return made if len(made) <= _MAX_NAME and _SUBDOMAIN.fullmatch(made) else str(uuid.uuid4())
+
+
+def micro_time(seconds: float) -> str:
+    """RFC 3339 with microseconds."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def truncated(note: str) -> str:
+    """A note no longer than an API server takes, cut between characters."""
+    data = note.encode("utf-8", "replace")
+    if len(data) <= NOTE_LIMIT:
+        return note
+    return data[: NOTE_LIMIT - len(NOTE_SUFFIX)].decode("utf-8", "ignore") + NOTE_SUFFIX
+
+
+class _SpamFilter:
+    """A bucket of tokens per source and object; the least recently seen objects are forgotten."""
+
+    def __init__(self, clock: Clock, burst: int) -> None:
+        self._clock = clock
+        self._burst = burst
+        self._buckets: OrderedDict[Key, tuple[float, float]] = OrderedDict()
+
+    def allows(self, source: str, regarding: api.Object) -> bool:
+        """Whether there is a token left for one more event. A burst of 0 means that there is no limit."""
+        if not self._burst:
+            return True
+        now = self._clock.monotonic()
+        key = (source, regarding.kind, regarding.namespace, regarding.name, regarding.uid)
+        tokens, since = self._buckets.pop(key, (float(self._burst), now))
+        tokens = min(tokens + (now - since) / SPAM_REFILL, float(self._burst))
+        allowed = tokens >= 1
+        self._buckets[key] = (tokens - allowed, now)
+        if len(self._buckets) > SPAM_OBJECTS:
+            self._buckets.popitem(last=False)
+        return allowed
