@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from random import Random
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -81,6 +81,9 @@ class Recorder(Protocol):
         ...
 
 
+Activate = Callable[[Iterable[api.Pod]], None]
+
+
 class Handle:
     """The scheduler as a plugin sees it.
 
@@ -100,14 +103,13 @@ class Handle:
         self.log: Log = no_log
         self.recorder: Recorder = no_event
         self.waiting_pods: WaitingPods = NobodyWaits()
+        self.activate: Activate = no_activation
+        """Have pods tried as soon as possible, whatever they wait for."""
 
     @property
     def nominations(self) -> Nominations:
         """Which pods have been promised which node."""
         return self.cluster.nominations
-
-    def activate(self, pods: Iterable[api.Pod]) -> None:
-        """Have these pods tried as soon as possible, whatever they wait for."""
 
 
 class NobodyWaits:
@@ -121,6 +123,10 @@ class NobodyWaits:
 
     def get(self, uid: str) -> WaitingPod | None:
         return None
+
+
+def no_activation(pods: Iterable[api.Pod]) -> None:
+    """Activates nothing: there is no queue."""
 
 
 def no_log(level: int, message: str, /, **fields: object) -> None:

@@ -70,17 +70,31 @@ class DefaultPreemption(Plugin):
         self, state: CycleState, pod: api.Pod, diagnosis: Diagnosis
     ) -> tuple[PostFilterResult | None, Status]:
         result, status = self._preempt(state, pod, diagnosis)
-        return result, Status(status.code, f"preemption: {status.message}") if status.reasons else status
+        return result, worded(status)
 
     def _preempt(self, state: CycleState, pod: api.Pod, diagnosis: Diagnosis) -> tuple[PostFilterResult | None, Status]:
+        found = self._candidates(state, pod, diagnosis)
+        if isinstance(found, tuple):
+            return found
+        # Extenders may have a say in it afterwards.
+        state.write(self.name, found)
+        return self.chosen(found)
+
+    def _candidates(
+        self, state: CycleState, pod: api.Pod, diagnosis: Diagnosis
+    ) -> list[Trial] | tuple[PostFilterResult | None, Status]:
+        """The nodes that could be made free; or, if there are none or the pod may not preempt, the answer."""
         objection = self._objection(pod, diagnosis)
         if objection:
             return None, unschedulable(objection)
-        rows = diagnosis.rows_with(Code.UNSCHEDULABLE)
-        trials = self._dry_run(state, pod, rows)
-        candidates = [trial for trial in trials if trial.victims]
-        if not candidates:
+        trials = self._dry_run(state, pod, diagnosis.rows_with(Code.UNSCHEDULABLE))
+        found = [trial for trial in trials if trial.victims]
+        if not found:
             return PostFilterResult(""), unschedulable(self._unhelpful(diagnosis.nodes, trials))
+        return found
+
+    def chosen(self, candidates: Sequence[Trial]) -> tuple[PostFilterResult | None, Status]:
+        """The node among candidates whose victims matter least."""
         best = self._pick(candidates)
         return PostFilterResult(self.handle.cluster.nodes.names[best.row], best.victims), Status(Code.SUCCESS)
 
@@ -227,6 +241,11 @@ class DefaultPreemption(Plugin):
             if not selector.is_empty:
                 budgets.append(Budget(budget.namespace, selector, budget.status))
         return budgets
+
+
+def worded(status: Status) -> Status:
+    """A status as PostFilter gives it: it says that it is about preemption."""
+    return Status(status.code, f"preemption: {status.message}") if status.reasons else status
 
 
 @dataclass(frozen=True, slots=True)

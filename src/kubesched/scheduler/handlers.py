@@ -1,0 +1,226 @@
+"""News of the cluster: what an object's coming, changing or going means for the cluster's picture and the queue."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import Final
+
+from kubesched.api import objects as api
+from kubesched.framework.events import (
+    ASSIGNED_POD_ADD,
+    ASSIGNED_POD_DELETE,
+    ASSIGNED_POD_UPDATE,
+    NODE_ADD,
+    NODE_DELETE,
+    UNSCHEDULED_POD_ADD,
+    UNSCHEDULED_POD_DELETE,
+    UNSCHEDULED_POD_UPDATE,
+    Action,
+    ClusterEvent,
+    Resource,
+)
+from kubesched.queue.changes import node_changes
+from kubesched.scheduler.context import Context, on_node
+from kubesched.scheduler.ports import ERROR
+
+RESOURCES: Final[dict[type[api.Object], Resource | None]] = {
+    api.Namespace: Resource.NAMESPACE,
+    api.PersistentVolume: Resource.PERSISTENT_VOLUME,
+    api.PersistentVolumeClaim: Resource.PERSISTENT_VOLUME_CLAIM,
+    api.StorageClass: Resource.STORAGE_CLASS,
+    api.CSINode: Resource.CSI_NODE,
+    api.CSIDriver: Resource.CSI_DRIVER,
+    api.CSIStorageCapacity: Resource.CSI_STORAGE_CAPACITY,
+    api.VolumeAttachment: Resource.VOLUME_ATTACHMENT,
+    api.Service: None,
+    api.ReplicationController: None,
+    api.ReplicaSet: None,
+    api.StatefulSet: None,
+    api.PodDisruptionBudget: None,
+}
+"""Kinds other than pods and nodes, and the events plugins can ask for. Some are only looked up, never waited for."""
+
+KINDS: Final[tuple[type[api.Object], ...]] = (api.Pod, api.Node, *RESOURCES)
+"""Everything a scheduler watches."""
+
+
+class EventHandlers:
+    """Takes in one change after the other."""
+
+    def __init__(self, context: Context, profiles: Container[str]) -> None:
+        self._context = context
+        self._cluster = context.cluster
+        self._queue = context.queue
+        self._log = context.log
+        self._profiles = profiles
+
+    def handle(self, old: api.Object | None, new: api.Object | None) -> None:
+        """An object has come (no `old`), changed, or gone (no `new`)."""
+        if isinstance(new, api.Pod) or isinstance(old, api.Pod):
+            self._pod(_living(old), _living(new))
+        elif isinstance(new, api.Node) or isinstance(old, api.Node):
+            self._node(old, new)  # type: ignore[arg-type]  # an object does not change its kind
+        else:
+            self._other(old, new)
+
+    # Pods
+
+    def _pod(self, old: api.Pod | None, new: api.Pod | None) -> None:
+        if old is not None and new is not None and old.uid != new.uid:
+            # Deleted and made again while nobody was watching.
+            self._pod(old, None)
+            old = None
+        if new is not None:
+            self._context.pods[new.key] = new
+            if old is None:
+                self._pod_added(new)
+            else:
+                self._pod_updated(old, new)
+        elif old is not None:
+            self._context.pods.pop(old.key, None)
+            self._pod_deleted(old)
+
+    def _is_ours(self, pod: api.Pod) -> bool:
+        return pod.scheduler_name in self._profiles
+
+    def _pod_added(self, pod: api.Pod) -> None:
+        if pod.node_name:
+            self._assigned(pod)
+        elif self._is_ours(pod):
+            started = self._context.clock.monotonic()
+            if self._log.verbosity >= 3:
+                self._log(3, "Add event for unscheduled pod", pod=pod)
+            self._queue.add(pod)
+            self._handled(UNSCHEDULED_POD_ADD.label, started)
+
+    def _pod_updated(self, old: api.Pod, new: api.Pod) -> None:
+        if old.node_name:
+            self._assigned_updated(old, new)
+        elif new.node_name:
+            self._assigned(new)
+            if self._is_ours(old):
+                self._unqueue(old)
+        elif self._is_ours(old):
+            self._pending_updated(old, new)
+
+    def _pod_deleted(self, pod: api.Pod) -> None:
+        if pod.node_name:
+            self._log(3, "Delete event for scheduled pod", pod=pod)
+            started = self._context.clock.monotonic()
+            self._cluster.remove_pod(pod.uid)
+            self._queue.assigned_pod_deleted(pod)
+            self._handled(ASSIGNED_POD_DELETE.label, started)
+        elif self._is_ours(pod):
+            self._unqueue(pod)
+            self._pending_gone(pod)
+
+    def _assigned(self, pod: api.Pod) -> None:
+        """A pod is bound, by us or by somebody else, or was bound when we first saw it."""
+        started = self._context.clock.monotonic()
+        if self._log.verbosity >= 3:
+            self._log(3, "Add event for scheduled pod", pod=pod)
+        assumed = self._cluster.pods.get(pod.uid)
+        if assumed is not None and (node := self._cluster.nodes.names[assumed.row]) != pod.node_name:
+            message = "Pod was added to a different node than it was assumed"
+            self._log(ERROR, message, podKey=pod.uid, pod=pod, assumedNode=node, currentNode=pod.node_name)
+        self._cluster.update_pod(pod)
+        self._queue.assigned_pod_added(pod)
+        self._handled(ASSIGNED_POD_ADD.label, started)
+
+    def _assigned_updated(self, old: api.Pod, new: api.Pod) -> None:
+        started = self._context.clock.monotonic()
+        if self._log.verbosity >= 4:
+            self._log(4, "Update event for scheduled pod", pod=old)
+        self._cluster.update_pod(new)
+        self._queue.assigned_pod_updated(old, new)
+        self._handled(ASSIGNED_POD_UPDATE.label, started)
+
+    def _pending_updated(self, old: api.Pod, new: api.Pod) -> None:
+        if old.metadata.resource_version == new.metadata.resource_version:
+            return
+        started = self._context.clock.monotonic()
+        if new.uid in self._cluster.assumed:
+            # It has a place already, so the queue must not learn of it. All that matters is that it will not come.
+            if new.is_terminating and not old.is_terminating:
+                self._assumed_gone(new)
+            return
+        self._log(4, "Update event for unscheduled pod", pod=new)
+        self._queue.update(old, new)
+        nominated = old.nominated_node_name
+        if nominated and nominated != new.nominated_node_name:
+            self._promise_freed(old)
+        self._handled(UNSCHEDULED_POD_UPDATE.label, started)
+
+    def _unqueue(self, pod: api.Pod) -> None:
+        started = self._context.clock.monotonic()
+        if self._log.verbosity >= 3:
+            self._log(3, "Delete event for unscheduled pod", pod=pod)
+        self._queue.delete(pod)
+        self._handled(UNSCHEDULED_POD_DELETE.label, started)
+
+    def _pending_gone(self, pod: api.Pod) -> None:
+        if pod.uid in self._cluster.pods:
+            self._assumed_gone(pod)
+        elif pod.nominated_node_name:
+            self._promise_freed(pod)
+
+    def _assumed_gone(self, pod: api.Pod) -> None:
+        """A pod with a place will not come: free the place now, though its binding has yet to find out and fail."""
+        info = self._cluster.pods[pod.uid]
+        gone = on_node(info.pod, self._cluster.nodes.names[info.row])
+        if not self._context.waiting.reject(pod.uid):
+            self._cluster.remove_pod(pod.uid)
+        self._queue.assigned_pod_deleted(gone)
+
+    def _promise_freed(self, pod: api.Pod) -> None:
+        """Pods of no higher priority have counted this one as being on the node it was promised."""
+        self._queue.move_all(ASSIGNED_POD_DELETE, pod, None, check=lambda waiting: waiting.priority <= pod.priority)
+
+    # Nodes and everything else
+
+    def _node(self, old: api.Node | None, new: api.Node | None) -> None:
+        started = self._context.clock.monotonic()
+        if new is None:
+            assert old is not None
+            self._queue.move_all(NODE_DELETE, old, None)
+            self._log(3, "Delete event for node", node=old)
+            self._cluster.remove(old)
+            self._handled(NODE_DELETE.label, started)
+        elif old is None:
+            self._log(3, "Add event for node", node=new)
+            self._cluster.set(new)
+            self._queue.move_all(NODE_ADD, None, new)
+            self._handled(NODE_ADD.label, started)
+        else:
+            if self._log.verbosity >= 4:
+                self._log(4, "Update event for node", node=new)
+            self._cluster.set(new)
+            for event in node_changes(old, new):
+                self._queue.move_all(event, old, new)
+                self._handled(event.label, started)
+
+    def _other(self, old: api.Object | None, new: api.Object | None) -> None:
+        started = self._context.clock.monotonic()
+        obj = new if new is not None else old
+        assert obj is not None
+        if new is not None:
+            self._cluster.set(new)
+        else:
+            self._cluster.remove(obj)
+        resource = RESOURCES.get(type(obj))
+        if resource is None:
+            return
+        action = Action.ADD if old is None else Action.DELETE if new is None else Action.UPDATE
+        event = ClusterEvent(resource, action)
+        self._queue.move_all(event, old, new)
+        self._handled(event.label, started)
+
+    def _handled(self, label: str, started: float) -> None:
+        self._context.metrics.event_handled(label, self._context.clock.monotonic() - started)
+
+
+def _living(pod: api.Object | None) -> api.Pod | None:
+    """A pod that has ended holds nothing and wants nothing: it counts as gone."""
+    if not isinstance(pod, api.Pod) or pod.is_terminal:
+        return None
+    return pod

@@ -1,0 +1,67 @@
+"""The API server as plugins see it: the client's calls, and those that plugins want in another form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from kubesched.api import objects as api
+from kubesched.client.protocol import JSON, ApiError, Client
+from kubesched.scheduler.context import Context
+
+V = TypeVar("V", api.PersistentVolume, api.PersistentVolumeClaim)
+
+SECONDS_BETWEEN_LOOKS = 0.05
+LOOKS = 200
+
+
+class PluginClient:
+    """A client for plugins. What it does not have itself, the scheduler's client has."""
+
+    def __init__(self, client: Client, context: Context) -> None:
+        self._client = client
+        self._context = context
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    async def bind(self, pod: api.Pod, node_name: str) -> None:
+        """Create the pod's Binding, and note if it stays open whether that took effect."""
+        try:
+            await self._client.bind(pod, node_name)
+        except Exception as problem:
+            refused = isinstance(problem, ApiError) and 400 <= problem.code < 500
+            if not refused:
+                self._context.unsure.add(pod.uid)
+            raise
+
+    async def bind_volume(
+        self, name: str, claim_ref: api.ObjectReference, annotations: Mapping[str, str], resource_version: str
+    ) -> api.PersistentVolume:
+        """Set a volume's claimRef and annotations; answers with the volume as it is after."""
+        patch = _patch(annotations, resource_version)
+        patch["spec"] = {"claimRef": msgspec.to_builtins(claim_ref)}
+        await self._client.patch_volume(name, patch)
+        return await self._come_back(api.PersistentVolume, name, resource_version)
+
+    async def annotate_claim(
+        self, namespace: str, name: str, annotations: Mapping[str, str], resource_version: str
+    ) -> api.PersistentVolumeClaim:
+        """Set a claim's annotations; answers with the claim as it is after."""
+        await self._client.patch_claim(namespace, name, _patch(annotations, resource_version))
+        return await self._come_back(api.PersistentVolumeClaim, f"{namespace}/{name}", resource_version)
+
+    async def _come_back(self, kind: type[V], key: str, resource_version: str) -> V:
+        """Wait until the watch has told of a change: what a plugin does next, it does on the state that has it."""
+        for _ in range(LOOKS):
+            found = self._context.cluster.get(kind, key)
+            if found is not None and found.metadata.resource_version != resource_version:
+                return found
+            await self._context.clock.sleep(SECONDS_BETWEEN_LOOKS)
+        raise TimeoutError(f"the change of {kind.kind} {key} was not heard of in time")
+
+
+def _patch(annotations: Mapping[str, str], resource_version: str) -> JSON:
+    return {"metadata": {"annotations": dict(annotations), "resourceVersion": resource_version}}

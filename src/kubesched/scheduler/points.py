@@ -1,0 +1,168 @@
+"""The extension points after the decision: Reserve, Permit, PreBind, Bind, PostBind.
+
+They are run as upstream's framework runs them and answer with a status in upstream's words. A plugin that raises has
+answered with an error that names it and the point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kubesched.api import objects as api
+from kubesched.client.protocol import Clock
+from kubesched.framework.runtime import Framework
+from kubesched.framework.state import CycleState
+from kubesched.framework.status import Code, Status, error
+from kubesched.scheduler.ports import ERROR, Log, Metrics
+
+LONGEST_PERMIT = 15 * 60.0
+"""Seconds that a pod waits on Permit at most, whatever a plugin asks for."""
+NO_BINDER = Status(Code.SKIP, "no Bind plugin took the pod")
+
+
+class Points:
+    """One profile's plugins at these points."""
+
+    def __init__(self, framework: Framework, clock: Clock, metrics: Metrics, log: Log) -> None:
+        self.profile = framework.profile_name
+        self._clock = clock
+        self._metrics = metrics
+        self._log = log
+        points = framework.points
+        self._reserve: Sequence[Any] = points.get("reserve", ())
+        self._permit: Sequence[Any] = points.get("permit", ())
+        self._pre_bind: Sequence[Any] = points.get("preBind", ())
+        self._bind: Sequence[Any] = points.get("bind", ())
+        self._post_bind: Sequence[Any] = points.get("postBind", ())
+
+    # In the scheduling cycle
+
+    def reserve(self, state: CycleState, pod: api.Pod, node_name: str) -> Status | None:
+        """Let plugins set things aside for the pod. If one refuses, the caller has to `unreserve`."""
+        started = self._clock.monotonic()
+        status: Status | None = None
+        for plugin in self._reserve:
+            status = self._call(plugin, "Reserve", plugin.reserve, state, pod, node_name)
+            if status is not None:
+                break
+        return self._observed("Reserve", started, status, self._reserve)
+
+    def unreserve(self, state: CycleState, pod: api.Pod, node_name: str) -> None:
+        """Give everything back, in reverse order; one plugin's failure must not keep the others from it."""
+        started = self._clock.monotonic()
+        for plugin in reversed(self._reserve):
+            if hasattr(plugin, "unreserve"):
+                self._call(plugin, "Unreserve", plugin.unreserve, state, pod, node_name)
+        self._observed("Unreserve", started, None, self._reserve)
+
+    def permit(self, state: CycleState, pod: api.Pod, node_name: str) -> tuple[Status | None, dict[str, float]]:
+        """Whether the pod may go there: a refusal, or how long each plugin wants it to wait for its word."""
+        started = self._clock.monotonic()
+        refusal: Status | None = None
+        timeouts: dict[str, float] = {}
+        for plugin in self._permit:
+            seconds, refusal = self._ask_permit(plugin, state, pod, node_name)
+            if refusal is not None:
+                break
+            if seconds is not None:
+                timeouts[plugin.name] = min(seconds, LONGEST_PERMIT)
+        waits = Status(Code.WAIT) if timeouts else None
+        self._observed("Permit", started, refusal or waits, self._permit)
+        if timeouts and refusal is None:
+            self._log(4, "One or more plugins asked to wait and no plugin rejected pod", pod=pod)
+        return refusal, timeouts
+
+    def _ask_permit(
+        self, plugin: Any, state: CycleState, pod: api.Pod, node_name: str
+    ) -> tuple[float | None, Status | None]:
+        try:
+            answer = plugin.permit(state, pod, node_name)
+        except Exception as problem:
+            return None, self._failed(plugin, "Permit", pod, f"{type(problem).__name__}: {problem}")
+        status, seconds = answer if isinstance(answer, tuple) else (answer, LONGEST_PERMIT)
+        if status is not None and status.code is Code.WAIT:
+            return seconds, None
+        return None, self._judged(plugin, "Permit", pod, status)
+
+    # In the binding cycle
+
+    def needing_pre_bind(self, state: CycleState, pod: api.Pod, node_name: str) -> tuple[list[Any], Status | None]:
+        """The PreBind plugins that have something to do; who does not say whether it has, does."""
+        needed = []
+        for plugin in self._pre_bind:
+            ask = getattr(plugin, "pre_bind_needed", None)
+            try:
+                if ask is None or ask(state, pod, node_name):
+                    needed.append(plugin)
+            except Exception as problem:
+                why = f"{type(problem).__name__}: {problem}"
+                self._log(ERROR, "Plugin failed", plugin=plugin.name, pod=pod, node=node_name, err=problem)
+                return [], error(f'running PreBindPreFlight "{plugin.name}": {why}')
+        return needed, None
+
+    async def pre_bind(self, plugins: Sequence[Any], state: CycleState, pod: api.Pod, node_name: str) -> Status | None:
+        """Let plugins do on the API server what has to be done before the pod is bound."""
+        started = self._clock.monotonic()
+        status: Status | None = None
+        for plugin in plugins:
+            status = await self._acall(plugin, "PreBind", plugin.pre_bind, state, pod, node_name)
+            if status is not None:
+                break
+        return self._observed("PreBind", started, status, plugins)
+
+    async def bind(self, state: CycleState, pod: api.Pod, node_name: str) -> Status | None:
+        """Let the first plugin bind the pod that does not pass."""
+        started = self._clock.monotonic()
+        status: Status | None = NO_BINDER
+        for plugin in self._bind:
+            status = await self._acall(plugin, "Bind", plugin.bind, state, pod, node_name)
+            if status is None or not status.is_skip:
+                break
+        return self._observed("Bind", started, status, self._bind)
+
+    async def post_bind(self, state: CycleState, pod: api.Pod, node_name: str) -> None:
+        """Tell plugins that the pod is bound; it is, whatever they say."""
+        started = self._clock.monotonic()
+        for plugin in self._post_bind:
+            await self._acall(plugin, "PostBind", plugin.post_bind, state, pod, node_name)
+        self._observed("PostBind", started, None, self._post_bind)
+
+    # How a plugin is asked
+
+    def _call(self, plugin: Any, point: str, method: Callable[..., Any], *args: Any) -> Status | None:
+        pod = args[1]
+        try:
+            answer = method(*args)
+        except Exception as problem:
+            return self._failed(plugin, point, pod, f"{type(problem).__name__}: {problem}")
+        return self._judged(plugin, point, pod, answer)
+
+    async def _acall(self, plugin: Any, point: str, method: Callable[..., Any], *args: Any) -> Status | None:
+        pod = args[1]
+        try:
+            answer = await method(*args)
+        except Exception as problem:
+            return self._failed(plugin, point, pod, f"{type(problem).__name__}: {problem}")
+        return self._judged(plugin, point, pod, answer)
+
+    def _judged(self, plugin: Any, point: str, pod: api.Pod, status: Status | None) -> Status | None:
+        if status is None or status.is_success:
+            return None
+        if status.is_skip:
+            return status
+        if status.is_rejected:
+            self._log(4, "Pod rejected by plugin", pod=pod, plugin=plugin.name, status=status.message)
+            return status.by(plugin.name)
+        return self._failed(plugin, point, pod, status.message)
+
+    def _failed(self, plugin: Any, point: str, pod: api.Pod, why: str) -> Status:
+        self._log(ERROR, "Plugin failed", plugin=plugin.name, pod=pod, err=why)
+        return Status(Code.ERROR, f'running {point} plugin "{plugin.name}": {why}', plugin=plugin.name)
+
+    def _observed(self, point: str, started: float, status: Status | None, plugins: Sequence[Any]) -> Status | None:
+        if plugins:
+            code = Code.SUCCESS if status is None else status.code
+            seconds = self._clock.monotonic() - started
+            self._metrics.extension_point(point, code.upstream, self.profile, seconds)
+        return status

@@ -1,0 +1,218 @@
+"""The scheduler: everything put together, and the loop that takes one pod after the other.
+
+One thread, one event loop. Scheduling cycles run back to back and yield now and then, so that watches, bindings and
+whatever else is in the process get their turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from math import floor
+from random import Random
+
+from kubesched.api import objects as api
+from kubesched.client.protocol import Client, Clock
+from kubesched.cluster.cluster import Cluster
+from kubesched.config.types import KubeSchedulerConfiguration
+from kubesched.engine.decision import Decision
+from kubesched.engine.profiles import build_engines
+from kubesched.framework.handle import Handle
+from kubesched.framework.registry import Registry
+from kubesched.queue.build import build_queue
+from kubesched.scheduler.binding import BindingCycle
+from kubesched.scheduler.context import Context, Profile
+from kubesched.scheduler.cycle import SchedulingCycle
+from kubesched.scheduler.failure import FailureHandler
+from kubesched.scheduler.handlers import EventHandlers
+from kubesched.scheduler.inbox import Inbox
+from kubesched.scheduler.plugin_client import PluginClient
+from kubesched.scheduler.points import Points
+from kubesched.scheduler.ports import ERROR, Extender, Log, Metrics, Recorder, Silent, Uncounted, Unrecorded
+from kubesched.scheduler.preemption import Preemptor
+from kubesched.scheduler.sources import Sources
+from kubesched.scheduler.statuses import StatusWriter
+from kubesched.scheduler.tasks import Tasks
+from kubesched.scheduler.waiting import WaitingPods
+
+SLICE_SECONDS = 0.005
+SLICE_CYCLES = 32
+"""The loop yields after whichever comes first. On a virtual clock, where no time passes, only the number counts, and a
+run can be repeated."""
+UNSCHEDULABLE_FLUSH_SECONDS = 30
+DRAIN_SECONDS = 10.0
+
+
+class Scheduler:
+    """Schedules the pods of its profiles. `run` it; `stop` ends it."""
+
+    def __init__(
+        self,
+        config: KubeSchedulerConfiguration,
+        registry: Registry,
+        client: Client,
+        clock: Clock,
+        random: Random,
+        *,
+        recorder: Recorder | None = None,
+        metrics: Metrics | None = None,
+        log: Log | None = None,
+        extenders: Sequence[Extender] = (),
+        choose: Callable[[Sequence[int]], int] | None = None,
+    ) -> None:
+        self.config = config
+        self.cluster = Cluster()
+        self.log: Log = Silent() if log is None else log
+        self.metrics: Metrics = Uncounted() if metrics is None else metrics
+        self.recorder: Recorder = Unrecorded() if recorder is None else recorder
+        self.on_decision: Callable[[Decision], None] | None = None
+        """Told of every attempt that came to a decision, for whoever wants to explain or display it."""
+        self._random = random
+        self._handles: list[Handle] = []
+        engines = build_engines(config, registry, self.cluster, random, choose=choose, equip=self._handles.append)
+        frameworks = {name: engine.framework for name, engine in engines.items()}
+        self.queue = build_queue(
+            frameworks,
+            self.cluster,
+            clock,
+            extenders=bool(extenders),
+            initial_backoff=config.pod_initial_backoff_seconds,
+            max_backoff=config.pod_max_backoff_seconds,
+            metrics=self.metrics,
+            log=self.log,
+        )
+        self.context = Context(
+            self.cluster,
+            self.queue,
+            client,
+            clock,
+            self.log,
+            self.recorder,
+            self.metrics,
+            Inbox(self.log),
+            Tasks(self.log),
+            WaitingPods(),
+            extenders,
+        )
+        for handle in self._handles:
+            self._equip(handle)
+        self.profiles: dict[str, Profile] = {}
+        for name, engine in engines.items():
+            engine.extended = any(each.is_filter or each.is_prioritizer for each in extenders)
+            self.profiles[name] = Profile(name, engine, Points(engine.framework, clock, self.metrics, self.log))
+        statuses = StatusWriter(self.context)
+        failures = FailureHandler(self.context, statuses)
+        binding = BindingCycle(self.context, failures, statuses)
+        preemptor = Preemptor(self.context, statuses)
+        self._cycle = SchedulingCycle(self.context, self.profiles, failures, binding, preemptor)
+        self._handlers = EventHandlers(self.context, self.profiles)
+        self._wake = asyncio.Event()
+        self.queue.on_ready = self._wake.set
+        self._stopping = False
+        self._stopped = asyncio.Event()
+
+    def _equip(self, handle: Handle) -> None:
+        """Give a profile's plugins what they may use beside the cluster."""
+        context, profile = self.context, handle.profile_name
+        handle.client = PluginClient(context.client, context)
+        handle.clock = context.clock
+        handle.log = self.log
+        handle.recorder = lambda *event, **more: self.recorder.event(profile, *event, **more)
+        handle.waiting_pods = context.waiting
+        handle.activate = lambda pods: context.inbox.put(self.queue.activate, list(pods))
+
+    # News
+
+    def deliver(self, old: api.Object | None, new: api.Object | None) -> None:
+        """An object has come, changed or gone. Taken in at once, or after the scheduling cycle under way."""
+        self.context.inbox.put(self._handlers.handle, old, new)
+
+    # Running
+
+    async def run(self) -> None:
+        """Watch the cluster and schedule until `stop`. Bindings that have begun are seen through."""
+        context = self.context
+        sources = Sources(context.client, self.deliver, context.clock, self._random, self.log)
+        sources.start()
+        housekeeping = asyncio.create_task(self._housekeeping(), name="scheduling queue housekeeping")
+        try:
+            if await self._unless_stopped(sources.synced()):
+                await self._loop()
+        finally:
+            housekeeping.cancel()
+            for waiting in context.waiting:
+                waiting.reject("", "the scheduler is stopping")
+            await context.tasks.drain(DRAIN_SECONDS)
+            await sources.stop()
+            self._stopped.set()
+
+    async def stop(self) -> None:
+        """End `run` and wait for its end."""
+        self._stopping = True
+        self._wake.set()
+        await self._stopped.wait()
+
+    async def _unless_stopped(self, work: object) -> bool:
+        """Wait for something, but not when asked to stop; whether it came."""
+        waiting = asyncio.ensure_future(work)  # type: ignore[call-overload]  # any awaitable
+        while not self._stopping and not waiting.done():
+            wake = asyncio.create_task(self._wake.wait())
+            await asyncio.wait((waiting, wake), return_when=asyncio.FIRST_COMPLETED)
+            wake.cancel()
+            if not self._stopping:
+                self._wake.clear()
+        waiting.cancel()
+        return not self._stopping
+
+    async def _loop(self) -> None:
+        clock = self.context.clock
+        while not self._stopping:
+            began, cycles = clock.monotonic(), 0
+            while cycles < SLICE_CYCLES and clock.monotonic() - began < SLICE_SECONDS:
+                if not await self._one():
+                    break
+                cycles += 1
+            else:
+                await asyncio.sleep(0)
+                continue
+            self._wake.clear()
+            if not self.queue.ready and not self._stopping:
+                await self._wake.wait()
+
+    async def _one(self) -> bool:
+        """Try the next pod; False if there is none."""
+        queued = self.queue.pop()
+        if queued is None:
+            return False
+        try:
+            if self.context.extenders:
+                with self.context.inbox.held():
+                    decision = await self._cycle.run_with_extenders(queued)
+            else:
+                decision = self._cycle.run(queued)
+            if decision is not None and self.on_decision is not None:
+                self.on_decision(decision)
+        except Exception as problem:
+            # What can fail has been seen to; this is for what cannot. The pod must not be lost for it.
+            self.log(ERROR, "Unexpected error in the scheduling loop", pod=queued.pod, err=problem)
+            self.queue.add_unschedulable_if_not_present(queued)
+        return True
+
+    async def _housekeeping(self) -> None:
+        """What has to be done from time to time, at the beginning of a second as upstream does."""
+        clock, since_flush = self.context.clock, 0
+        while True:
+            now = clock.monotonic()
+            await clock.sleep(floor(now) + 1 - now)
+            self.context.inbox.put(self.queue.flush_backoff)
+            since_flush += 1
+            if since_flush >= UNSCHEDULABLE_FLUSH_SECONDS:
+                since_flush = 0
+                self.context.inbox.put(self.queue.flush_unschedulable)
+            self.context.inbox.put(self._count)
+
+    def _count(self) -> None:
+        metrics, cluster = self.metrics, self.cluster
+        metrics.cache_size("nodes", cluster.nodes.valid_count)
+        metrics.cache_size("pods", len(cluster.pods))
+        metrics.cache_size("assumed_pods", len(cluster.assumed))

@@ -1,0 +1,82 @@
+"""Where the scheduler's news come from: an informer for every kind it watches."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from random import Random
+from typing import Final
+
+from kubesched.api import objects as api
+from kubesched.client.informer import Informer
+from kubesched.client.protocol import Client, Clock
+from kubesched.scheduler.handlers import KINDS
+from kubesched.scheduler.ports import Log
+
+Deliver = Callable[[api.Object | None, api.Object | None], None]
+"""Takes an object before and after a change; None stands for its not being there."""
+
+INDISPENSABLE: Final = frozenset((api.Pod, api.Node))
+"""Kinds without which nothing can be scheduled. A server may lack others, an old or a small one say."""
+
+
+class _Delivery:
+    """An informer's handler that passes everything on in one form."""
+
+    def __init__(self, deliver: Deliver) -> None:
+        self._deliver = deliver
+
+    def on_add(self, obj: api.Object, is_initial_list: bool) -> None:
+        self._deliver(None, obj)
+
+    def on_update(self, old: api.Object, new: api.Object) -> None:
+        self._deliver(old, new)
+
+    def on_delete(self, obj: api.Object) -> None:
+        self._deliver(obj, None)
+
+
+class Sources:
+    """Follows all kinds through a client, real or in-process."""
+
+    def __init__(
+        self,
+        client: Client,
+        deliver: Deliver,
+        clock: Clock,
+        random: Random,
+        log: Log,
+        kinds: Sequence[type[api.Object]] = KINDS,
+    ) -> None:
+        self._log = log
+        handler = _Delivery(deliver)
+        self.informers: list[Informer[api.Object]] = [
+            # A source of chance of its own: how often a watch breaks must not change what is decided.
+            Informer(client, kind, handler, clock=clock, chance=Random(random.random()))
+            for kind in kinds
+        ]
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Begin to list and watch."""
+        self._tasks = [asyncio.create_task(each.run(), name=f"informer {each.resource}") for each in self.informers]
+
+    async def synced(self) -> None:
+        """Wait until everything that is there has been delivered. Kinds that the server lacks are waited for only if
+        nothing can be scheduled without them."""
+        for informer in self.informers:
+            if informer.kind in INDISPENSABLE:
+                await informer.synced.wait()
+            elif not await informer.wait_until_settled():
+                self._log(0, "Going on without a kind that the server does not show", resource=str(informer.resource))
+        self._log(3, "Handlers synced")
+
+    async def stop(self) -> None:
+        """Stop watching."""
+        for task in self._tasks:
+            task.cancel()
+        for task in self._tasks:
+            with suppress(asyncio.CancelledError):
+                await task
+        self._tasks.clear()

@@ -1,0 +1,43 @@
+"""Work that goes on beside the scheduling cycles: bindings, preemptions, status patches."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from kubesched.scheduler.ports import ERROR, Log
+
+
+class Tasks:
+    """Tasks that somebody holds on to; asyncio itself does not."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Start work; what it raises is logged."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    async def drain(self, seconds: float) -> None:
+        """Wait until all work is done, also such as it starts itself; after a time, cancel what is left."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        while self._tasks and (left := deadline - loop.time()) > 0:
+            await asyncio.wait(tuple(self._tasks), timeout=left)
+        for task in tuple(self._tasks):
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(tuple(self._tasks))
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (problem := task.exception()) is not None:
+            self._log(ERROR, "Unexpected error in the background", err=problem)
