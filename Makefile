@@ -1,33 +1,54 @@
 # Every target makes the virtual environment it needs; a second run installs nothing.
-PYTHON ?= python3
-VENV   := .venv
-BIN    := $(VENV)/bin
-READY  := $(VENV)/.ready
+# make PYTHON=/path/to/python chooses another interpreter.
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+VENV := .venv
+BIN  := $(VENV)/bin
+PIP  := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: demo test lint bench clean
+.PHONY: help demo test lint bench clean
 
-demo: $(READY)
-	$(BIN)/kubesched demo
+help:
+	@echo 'make demo    schedule pods on an in-memory cluster and see why each went where'
+	@echo 'make test    run all tests, the conformance corpus included'
+	@echo 'make lint    ruff, mypy strict, import-linter'
+	@echo 'make bench   measure decisions per second'
+	@echo 'make clean   remove the virtual environment and all caches'
 
-test: $(READY)
+demo: $(VENV)/.ready
+	@$(BIN)/kubesched demo
+
+test: $(VENV)/.ready-dev
 	$(BIN)/pytest
 
-lint: $(READY)
+lint: $(VENV)/.ready-dev
 	$(BIN)/ruff check src tests bench
 	$(BIN)/ruff format --check src tests bench
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(READY)
+bench: $(VENV)/.ready
 	$(BIN)/python -m bench
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
-# pip reads [dependency-groups] from 25.1 on.
-$(READY): pyproject.toml
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "kubesched needs Python 3.11 or newer: make PYTHON=python3.12 …")'
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev
-	touch $@
+# What runs.
+$(VENV)/.ready: pyproject.toml
+	@test -n "$(PYTHON)" || { echo 'kubesched needs Python 3.11 or newer, and there is none on the PATH.' >&2; \
+		echo 'Install one, or name it: make PYTHON=/path/to/python3.12 demo' >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo 'kubesched needs Python 3.11 or newer; "$(PYTHON)" is older, or no Python at all.' >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+		echo '"$(PYTHON)" cannot make virtual environments. On Debian and Ubuntu: apt install python3-venv' >&2; exit 1; }
+	@echo 'Setting up $(VENV), once...' >&2
+	@test -x $(BIN)/pip || $(PYTHON) -m venv --clear $(VENV)
+	@$(PIP) install --editable .
+	@touch $@
+
+# What tests and checks need beside it. pip reads [dependency-groups] from 25.1 on.
+$(VENV)/.ready-dev: $(VENV)/.ready
+	@echo 'Installing the tools for tests and checks, once...' >&2
+	@$(PIP) install --upgrade 'pip>=25.1'
+	@$(PIP) install --group dev
+	@touch $@

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 
 import click
@@ -26,6 +27,15 @@ class Commands(click.Group):
         command: click.Command = module.command
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            close = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(COMMANDS)}"
+            raise click.UsageError(f"no command is called {args[0]!r}; {hint}", ctx)
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
@@ -36,4 +46,11 @@ class Commands(click.Group):
 def main() -> None:
     """A complete Kubernetes scheduler in Python: kube-scheduler's decisions, plugins in Python, every decision
     explained.
+
+    \b
+    See it decide, and why:             kubesched demo
+    Compare it with kube-scheduler:     kubesched conformance tests/conformance/corpus/*
+    Learn more about a command:         kubesched COMMAND --help
+
+    Results go to stdout, everything else to stderr. NO_COLOR is respected.
     """

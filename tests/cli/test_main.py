@@ -1,0 +1,41 @@
+"""The `kubesched` command itself."""
+
+from __future__ import annotations
+
+import importlib
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from kubesched.cli.main import COMMANDS, main
+
+
+def test_help_names_every_command() -> None:
+    """`kubesched --help` lists all commands with what they do."""
+    result = CliRunner().invoke(main, ["--help"])
+    assert result.exit_code == 0
+    words = " ".join(result.stdout.split())
+    assert all(name in words and text in words for name, text in COMMANDS.items())
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_is_there(name: str) -> None:
+    """A command of the table has a module with a `command` that explains itself."""
+    module = importlib.import_module(f"kubesched.cli.{name.replace('-', '_')}")
+    assert isinstance(module.command, click.Command)
+    assert module.command.help
+
+
+def test_a_slip_of_the_pen_is_met_with_the_right_name() -> None:
+    """An unknown command is refused with the closest known one."""
+    result = CliRunner().invoke(main, ["dmeo"])
+    assert result.exit_code == 2
+    assert "no command is called 'dmeo'; did you mean 'demo'?" in result.stderr
+
+
+def test_an_unknown_word_is_met_with_all_names() -> None:
+    """A command that resembles none is refused with the list of those there are."""
+    result = CliRunner().invoke(main, ["xyzzy"])
+    assert result.exit_code == 2
+    assert f"there are {', '.join(COMMANDS)}" in result.stderr
