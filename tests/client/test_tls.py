@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import trustme
 from aiohttp import web
+from cryptography.hazmat.primitives import serialization as form
 from tests.client.server import ApiServer, serving
 from tests.client.test_credentials import V1, ManualClock, answer, plugin
 
