@@ -1,0 +1,372 @@
+"""kube-scheduler's metrics: its names, labels, bounds and texts, so that its dashboards and alerts need no change.
+
+All STABLE and BETA metrics are here, and the ALPHA ones that have a meaning in this scheduler. Left out are those of
+things it does in another way: batching (pods of one class share their evaluation always, not by chance), asynchronous
+API calls (gate off upstream), pod groups and DRA's own.
+
+`Metrics` is what the queue and the loop are told to call. It is rendered when somebody asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Final, TypeVar
+
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+from kubesched.scheduler.metric_families import (
+    ALPHA,
+    BETA,
+    STABLE,
+    Counter,
+    Family,
+    Gauge,
+    Histogram,
+    Labels,
+    exponential,
+)
+
+QUEUES: Final = ("active", "backoff", "unschedulable", "gated")
+MOST_ATTEMPTS: Final = 15
+
+F = TypeVar("F", bound=Family)
+
+_MILLISECONDS: Final = exponential(0.001, 2, 15)
+_TENTHS: Final = exponential(0.0001, 2, 12)
+_FINE: Final = exponential(0.00001, 1.5, 20)
+_LONG: Final = exponential(0.01, 2, 20)
+
+
+class Metrics:
+    """Told of everything that is counted; see `kubesched.scheduler.ports` and `kubesched.queue.hooks`.
+
+    `disabled` are metrics not to be shown, `allowed_labels` what may be shown of a label's values: both by the flags of
+    these names, the latter in their form: ``{"metric,label": "value,value"}``.
+    """
+
+    def __init__(
+        self,
+        *,
+        disabled: Collection[str] = (),
+        allowed_labels: Mapping[str, str] | None = None,
+        process: bool = True,
+    ) -> None:
+        self._families: list[Family] = []
+        self._reads: dict[str, tuple[str, Callable[[], float]]] = {}
+        self._disabled = frozenset(disabled)
+        self._allowed = _allowed(allowed_labels or {})
+        self.registry = CollectorRegistry()
+        """Ours alone: two schedulers in one process do not add up."""
+        self.registry.register(_Collected(self))
+        if process:
+            ProcessCollector(registry=self.registry)
+        self._define_attempts()
+        self._define_framework()
+        self._define_queue()
+        self._define_rest()
+        for queue in QUEUES:
+            self._pending.set((queue,), 0)
+
+    # --- definitions --------------------------------------------------------------------------------------------------
+
+    def _define_attempts(self) -> None:
+        self._attempts = self._counter(
+            "schedule_attempts_total",
+            "Number of attempts to schedule pods, by the result. 'unschedulable' means a pod could not be scheduled, "
+            "while 'error' means an internal scheduler problem.",
+            ("result", "profile"),
+            STABLE,
+        )
+        self._attempt_seconds = self._histogram(
+            "scheduling_attempt_duration_seconds",
+            "Scheduling attempt latency in seconds (scheduling algorithm + binding)",
+            _MILLISECONDS,
+            ("result", "profile"),
+            STABLE,
+        )
+        self._algorithm_seconds = self._histogram(
+            "scheduling_algorithm_duration_seconds", "Scheduling algorithm latency in seconds", _MILLISECONDS
+        )
+        self._sli_seconds = self._histogram(
+            "pod_scheduling_sli_duration_seconds",
+            "E2e latency for a pod being scheduled, from the time the pod enters the scheduling queue and might "
+            "involve multiple scheduling attempts.",
+            _LONG,
+            ("attempts",),
+            BETA,
+        )
+        self._pod_attempts = self._histogram(
+            "pod_scheduling_attempts",
+            "Number of attempts to successfully schedule a pod.",
+            exponential(1, 2, 5),
+            stability=STABLE,
+        )
+        self._after_flush = self._counter(
+            "pod_scheduled_after_flush_total",
+            "Number of pods that were successfully scheduled after being flushed from unschedulablePods due to "
+            "timeout. This metric helps detect potential queueing hint misconfigurations or event handling issues.",
+        )
+
+    def _define_framework(self) -> None:
+        self._point_seconds = self._histogram(
+            "framework_extension_point_duration_seconds",
+            "Latency for running all plugins of a specific extension point.",
+            _TENTHS,
+            ("extension_point", "status", "profile"),
+            STABLE,
+        )
+        self._plugin_seconds = self._histogram(
+            "plugin_execution_duration_seconds",
+            "Duration for running a plugin at a specific extension point.",
+            _FINE,
+            ("plugin", "extension_point", "status"),
+        )
+        self._evaluations = self._counter(
+            "plugin_evaluation_total",
+            "Number of attempts to schedule pods by each plugin and the extension point (available only in PreFilter, "
+            "Filter, PreScore, and Score).",
+            ("plugin", "extension_point", "profile"),
+            BETA,
+        )
+        self._permit_seconds = self._histogram(
+            "permit_wait_duration_seconds", "Duration of waiting on permit.", _MILLISECONDS, ("result",), BETA
+        )
+        self._victims = self._histogram(
+            "preemption_victims",
+            "Number of selected preemption victims",
+            exponential(1, 2, 7),
+            stability=STABLE,
+        )
+        self._preemptions = self._counter(
+            "preemption_attempts_total", "Total preemption attempts in the cluster till now", stability=STABLE
+        )
+        self._preemption_seconds = self._histogram(
+            "preemption_goroutines_duration_seconds",
+            "Duration in seconds for running goroutines for the preemption.",
+            _LONG,
+            ("result",),
+        )
+        self._preemption_runs = self._counter(
+            "preemption_goroutines_execution_total", "Number of preemption goroutines executed.", ("result",)
+        )
+
+    def _define_queue(self) -> None:
+        self._pending = self._gauge(
+            "pending_pods",
+            "Number of pending pods, by the queue type. 'active' means number of pods in activeQ; 'backoff' means "
+            "number of pods in backoffQ; 'unschedulable' means number of pods in unschedulablePods that the scheduler "
+            "attempted to schedule and failed; 'gated' is the number of unschedulable pods that the scheduler never "
+            "attempted to schedule because they are gated.",
+            ("queue",),
+            STABLE,
+        )
+        self._incoming = self._counter(
+            "queue_incoming_pods_total",
+            "Number of pods added to scheduling queues by event and queue type.",
+            ("queue", "event"),
+            STABLE,
+        )
+        self._in_flight = self._gauge(
+            "inflight_events", "Number of events currently tracked in the scheduling queue.", ("event",)
+        )
+        self._hint_seconds = self._histogram(
+            "queueing_hint_execution_duration_seconds",
+            "Duration for running a queueing hint function of a plugin.",
+            _FINE,
+            ("plugin", "event", "hint"),
+        )
+        self._unschedulable = self._gauge(
+            "unschedulable_pods",
+            "The number of unschedulable pods broken down by plugin name. A pod will increment the gauge for all "
+            "plugins that caused it to not schedule and so this metric have meaning only when broken down by plugin.",
+            ("plugin", "profile"),
+            BETA,
+        )
+
+    def _define_rest(self) -> None:
+        self._event_seconds = self._histogram(
+            "event_handling_duration_seconds", "Event handling latency in seconds.", _TENTHS, ("event",)
+        )
+        self._goroutines = self._gauge(
+            "goroutines",
+            "Number of running goroutines split by the work they do such as binding.",
+            ("operation",),
+            BETA,
+        )
+        self._cache_size = self._gauge(
+            "cache_size", "Number of nodes, pods, and assumed (bound) pods in the scheduler cache.", ("type",)
+        )
+        self._volume_cache = self._counter(
+            "volume_binder_cache_requests_total", "Total number for request volume binding cache", ("operation",)
+        )
+        self._volume_errors = self._counter(
+            "volume_scheduling_stage_error_total", "Volume scheduling stage error count", ("operation",)
+        )
+        self._features = self._add(
+            Gauge(
+                "kubernetes_feature_enabled",
+                "This metric records the data about the stage and enablement of a k8s feature.",
+                ("name", "stage"),
+                BETA,
+            )
+        )
+
+    def _counter(self, name: str, text: str, labels: Labels = (), stability: str = ALPHA) -> Counter:
+        return self._add(Counter(f"scheduler_{name}", text, labels, stability))
+
+    def _gauge(self, name: str, text: str, labels: Labels = (), stability: str = ALPHA) -> Gauge:
+        return self._add(Gauge(f"scheduler_{name}", text, labels, stability))
+
+    def _histogram(
+        self, name: str, text: str, bounds: list[float], labels: Labels = (), stability: str = ALPHA
+    ) -> Histogram:
+        return self._add(Histogram(f"scheduler_{name}", text, bounds, labels, stability))
+
+    def _add(self, family: F) -> F:
+        self._families.append(family)
+        return family
+
+    # --- told by the loop ---------------------------------------------------------------------------------------------
+
+    def attempt(self, result: str, profile: str, seconds: float) -> None:
+        """An attempt ended: "scheduled" (counted once bound), "unschedulable" or "error"."""
+        labels = (result, profile)
+        self._attempts.add(labels)
+        self._attempt_seconds.observe(labels, seconds)
+
+    def algorithm(self, seconds: float) -> None:
+        """How long finding a node took, PostFilter included."""
+        self._algorithm_seconds.observe((), seconds)
+
+    def scheduled(self, attempts: int, sli_seconds: float | None, *, after_flush: bool) -> None:
+        """A pod is bound, after so many attempts and so long after it first became active."""
+        self._pod_attempts.observe((), attempts)
+        if sli_seconds is not None:
+            label = str(attempts) if attempts < MOST_ATTEMPTS else f"{MOST_ATTEMPTS}+"
+            self._sli_seconds.observe((label,), sli_seconds)
+        if after_flush:
+            self._after_flush.add(())
+
+    def extension_point(self, point: str, status: str, profile: str, seconds: float) -> None:
+        """All plugins of a point have run, with this outcome."""
+        self._point_seconds.observe((point, status, profile), seconds)
+
+    def plugin(self, plugin: str, point: str, status: str, seconds: float) -> None:
+        """One plugin has run; told of one cycle in ten, as upstream does."""
+        self._plugin_seconds.observe((plugin, point, status), seconds)
+
+    def plugin_evaluated(self, plugin: str, point: str, profile: str, times: int = 1) -> None:
+        """A plugin was asked: once per pod in PreFilter and PreScore, once per node in Filter and Score."""
+        self._evaluations.add((plugin, point, profile), times)
+
+    def permit_wait(self, result: str, seconds: float) -> None:
+        """A pod has waited on Permit."""
+        self._permit_seconds.observe((result,), seconds)
+
+    def event_handled(self, event: str, seconds: float) -> None:
+        """A cluster event, by its label, was taken in."""
+        self._event_seconds.observe((event,), seconds)
+
+    def preemption_attempted(self) -> None:
+        """Preemption was tried for a pod, with success or without."""
+        self._preemptions.add(())
+
+    def preemption(self, victims: int) -> None:
+        """A pod preempts others."""
+        self._victims.observe((), victims)
+
+    def preemption_executed(self, result: str, seconds: float) -> None:
+        """All victims of a preemption are dealt with: "success" or "error"."""
+        self._preemption_seconds.observe((result,), seconds)
+        self._preemption_runs.add((result,))
+
+    def goroutines(self, operation: str, change: int) -> None:
+        """More, or fewer, tasks of a kind ("binding", "prioritizing_extender") are under way."""
+        self._goroutines.add((operation,), change)
+
+    def cache_size(self, kind: str, number: int) -> None:
+        """How many "nodes", "pods" or "assumed_pods" the scheduler knows."""
+        self._cache_size.set((kind,), number)
+
+    def volume_cache(self, operation: str) -> None:
+        """The volume plugin's plans for a pod were added, updated or removed."""
+        self._volume_cache.add((operation,))
+
+    def volume_error(self, stage: str) -> None:
+        """A stage of volume scheduling ("predicate", "assume", "bind") went wrong."""
+        self._volume_errors.add((stage,))
+
+    def feature(self, name: str, stage: str, enabled: bool) -> None:
+        """A feature gate; the stage is "ALPHA", "BETA" or empty."""
+        self._features.set((name, stage), int(enabled))
+
+    # --- told by the queue --------------------------------------------------------------------------------------------
+
+    def incoming(self, queue: str, event: str) -> None:
+        """A pod came into a queue because of an event."""
+        self._incoming.add((queue, event))
+
+    def pending(self, queue: str, change: int) -> None:
+        """There are more, or fewer, pods in a queue."""
+        self._pending.add((queue,), change)
+
+    def in_flight(self, event: str, change: int) -> None:
+        """More, or fewer, events are kept for the sake of pods in flight."""
+        self._in_flight.add((event,), change)
+
+    def hint(self, plugin: str, event: str, outcome: str, seconds: float) -> None:
+        """A hint function answered."""
+        self._hint_seconds.observe((plugin, event, outcome), seconds)
+
+    def unschedulable(self, plugin: str, profile: str, change: int) -> None:
+        """More, or fewer, waiting pods are there because of a plugin."""
+        self._unschedulable.add((plugin, profile), change)
+
+    # --- shown --------------------------------------------------------------------------------------------------------
+
+    def count_from(self, name: str, text: str, read: Callable[[], float]) -> None:
+        """Show a number that somebody else counts, read when it is asked for."""
+        self._reads[name] = (text, read)
+
+    def collect(self) -> Iterator[Metric]:
+        """Everything that there is to show."""
+        for family in self._families:
+            if family.name not in self._disabled:
+                metric = family.metric(self._allowed)
+                if metric is not None:
+                    yield metric
+        for name, (text, read) in self._reads.items():
+            if name not in self._disabled:
+                yield CounterMetricFamily(name, f"[{ALPHA}] {text}", value=read())
+
+    def render(self, accept: str = "") -> tuple[bytes, str]:
+        """The page for a scraper, in the format that its Accept header asks for, and that format's content type."""
+        encode, content_type = choose_encoder(accept)
+        return encode(self.registry), content_type
+
+
+class _Collected(Collector):
+    """Connects the registry to `Metrics`, which is no collector itself: it has other things to tell."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterator[Metric]:
+        return self._metrics.collect()
+
+    def describe(self) -> Iterator[Metric]:
+        """Nothing: names are not known to clash, and must not be asked for before they are defined."""
+        return iter(())
+
+
+def _allowed(flags: Mapping[str, str]) -> dict[tuple[str, str], frozenset[str]]:
+    found: dict[tuple[str, str], frozenset[str]] = {}
+    for place, values in flags.items():
+        metric, comma, label = place.partition(",")
+        if not comma:
+            raise ValueError(f'"{place}" names no label; write metric,label=value,value')
+        found[metric, label] = frozenset(values.split(","))
+    return found
