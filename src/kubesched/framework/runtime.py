@@ -184,17 +184,14 @@ class Framework:
         """The status of one row, counting pods nominated to it, as `run_filters` and they together give it."""
         window = Nodes(self.cluster.nodes, slice(row, row + 1))
         with self.nominated_added(state, pod, row) as (what_if, added):
-            status = checked(self.run_filters(what_if, pod, window).status(0))
+            status = worded(self.run_filters(what_if, pod, window).status(0))
         if status is None and added:
-            status = checked(self.run_filters(state, pod, window).status(0))
+            status = worded(self.run_filters(state, pod, window).status(0))
         return status
 
     def filter_rows(self, state: CycleState, pod: api.Pod, rows: Ints) -> Rejections:
         """Statuses of several rows at once; right only where no pod of at least this priority is nominated to one."""
-        rejections = self.run_filters(state, pod, Nodes(self.cluster.nodes, rows))
-        for status, _ in rejections.groups(np.ones(len(rows), dtype=np.bool_)):
-            checked(status)
-        return rejections
+        return self.run_filters(state, pod, Nodes(self.cluster.nodes, rows))
 
     def nominated_rows(self, pod: api.Pod) -> list[int]:
         """Rows that pods of at least this pod's priority are nominated to."""
@@ -346,10 +343,18 @@ class Framework:
         return all(f.reads is not Reads.CLUSTER for f in self.active_filters(state))
 
 
+def worded(status: Status | None) -> Status | None:
+    """A Filter status; an error says where it comes from, as upstream words it."""
+    if status is None or status.is_rejected:
+        return status
+    return Status(Code.ERROR, f'running "{status.plugin}" filter plugin: {status.message}', plugin=status.plugin)
+
+
 def checked(status: Status | None) -> Status | None:
     """A Filter status, unless it is an error: that ends the attempt."""
-    if status is not None and not status.is_rejected:
-        raise PluginError(status.plugin, "Filter", f'running "{status.plugin}" filter plugin: {status.message}')
+    status = worded(status)
+    if status is not None and status.code is Code.ERROR:
+        raise PluginError(status.plugin, "Filter", status.message)
     return status
 
 

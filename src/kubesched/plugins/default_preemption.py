@@ -24,8 +24,9 @@ from kubesched.config.args import DefaultPreemptionArgs
 from kubesched.framework.diagnosis import Diagnosis
 from kubesched.framework.events import Action, EventHint, Hint, Resource, on
 from kubesched.framework.plugin import Handle, Plugin, PostFilterResult
+from kubesched.framework.runtime import worded
 from kubesched.framework.state import CycleState
-from kubesched.framework.status import Code, Status, unresolvable, unschedulable
+from kubesched.framework.status import Code, Status, error, unresolvable, unschedulable
 from kubesched.framework.verdicts import fit_message
 
 NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
@@ -89,6 +90,8 @@ class DefaultPreemption(Plugin):
             return None, unschedulable(objection)
         trials = self._dry_run(state, pod, diagnosis.rows_with(Code.UNSCHEDULABLE))
         found = [trial for trial in trials if trial.victims]
+        if not found and (errors := _errors(trials)):
+            return None, error(errors)
         if not found:
             return PostFilterResult(""), unschedulable(self._unhelpful(diagnosis.nodes, trials))
         return found
@@ -216,7 +219,7 @@ class DefaultPreemption(Plugin):
             rejections = framework.filter_rows(trials[0].state, pod, np.array([trial.row for trial in trials]))
             for status, positions in rejections.groups(np.ones(len(trials), dtype=np.bool_)):
                 for position in positions.tolist():
-                    trials[position].failure = status
+                    trials[position].failure = worded(status)
 
     # Choosing
 
@@ -261,6 +264,13 @@ class Budget:
         if pod.namespace != self.namespace or not self.selector.matches(pod.labels):
             return False
         return pod.name not in self.status.disrupted_pods
+
+
+def _errors(trials: Iterable[Trial]) -> str:
+    """What went wrong on any node, each error once, as Go puts several into one."""
+    failures = (trial.failure for trial in trials)
+    messages = list(dict.fromkeys(f.message for f in failures if f is not None and f.code is Code.ERROR))
+    return messages[0] if len(messages) == 1 else f"[{', '.join(messages)}]" if messages else ""
 
 
 def _violating(pods: Sequence[PodInfo], budgets: Sequence[Budget]) -> list[PodInfo]:
