@@ -217,7 +217,9 @@ class NodeTable:
 
     def restore(self, pods: Mapping[int, dict[str, PodInfo]], used: Ints) -> None:
         """Give rows back the pods and the used columns they had before a what-if."""
-        self.used[:, list(pods)] = used
+        rows = list(pods)
+        self.used[: len(used), rows] = used
+        self.used[len(used) :, rows] = 0  # columns that came up meanwhile
         for row, before in pods.items():
             now = self.pods[row]
             for uid, info in now.items():

@@ -163,11 +163,13 @@ class Nodes:
 
     def allocatable(self, resource: str) -> Ints:
         """What each node offers of a resource (cpu in thousandths, the rest in units)."""
-        return self.table.allocatable[self.table.resource(resource), self.rows]
+        column = self.table.resource(resource)  # may add a column, so before the columns are read
+        return self.table.allocatable[column, self.rows]
 
     def requested(self, resource: str) -> Ints:
         """What the pods on each node request of a resource."""
-        return self.table.used[self.table.resource(resource), self.rows]
+        column = self.table.resource(resource)  # may add a column, so before the columns are read
+        return self.table.used[column, self.rows]
 
     def label(self, key: str) -> Ids:
         """An id of the label's value per node, -1 where it is absent; `label_column(key).values` has the values."""

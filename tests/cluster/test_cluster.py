@@ -1,0 +1,240 @@
+"""The cluster as a whole: objects by kind, pods on nodes, assumptions."""
+
+from __future__ import annotations
+
+import pytest
+from tests.builders import cluster, namespace, node, pod, service
+from tests.cluster.content import content
+
+from kubesched.api import objects as api
+from kubesched.cluster.cluster import Cluster
+
+
+def places(state: Cluster) -> dict[str, str]:
+    return {uid: state.nodes.names[info.row] for uid, info in state.pods.items()}
+
+
+# --- objects of any kind ----------------------------------------------------------------------------------------------
+
+
+def test_objects_are_found_by_kind_and_key() -> None:
+    """An object is found under "namespace/name", or its name where it has no namespace."""
+    web, blue = service("web", {"app": "web"}), namespace("blue")
+    state = cluster(web, blue)
+    assert state.get(api.Service, "default/web") is web
+    assert state.get(api.Namespace, "blue") is blue
+    assert state.get(api.Service, "default/db") is None
+    assert state.get(api.StorageClass, "fast") is None
+    assert list(state.all(api.Service)) == [web]
+    assert list(state.all(api.StorageClass)) == []
+
+
+def test_versions_move_with_their_kind() -> None:
+    """Coming, changing and going each move the version of that kind and of no other."""
+    state = cluster()
+    seen = [state.version(api.Service)]
+    state.set(service("web", {"app": "web"}))
+    seen.append(state.version(api.Service))
+    state.set(service("web", {"app": "db"}))
+    seen.append(state.version(api.Service))
+    state.remove(service("web", {}))
+    seen.append(state.version(api.Service))
+    assert seen == [0, 1, 2, 3]
+    assert state.version(api.ReplicaSet) == 0
+
+
+def test_removing_what_is_not_there_is_no_event() -> None:
+    """A second deletion moves no version."""
+    state = cluster(service("web", {}))
+    state.remove(service("web", {}))
+    state.remove(service("web", {}))
+    state.remove(service("db", {}))
+    state.remove(pod("nobody"))
+    state.remove(node("nowhere"))
+    assert state.version(api.Service) == 2
+
+
+def test_changes_are_remembered_by_key() -> None:
+    """Who knows a version learns which objects changed since, oldest first."""
+    state = cluster(service("a", {}))
+    since = state.version(api.Service)
+    assert state.changed_since(api.Service, since) == []
+    state.set(service("b", {}))
+    state.remove(service("a", {}))
+    assert state.changed_since(api.Service, since) == ["default/b", "default/a"]
+    assert state.changed_since(api.Service, 0) == ["default/a", "default/b", "default/a"]
+    assert state.changed_since(api.StorageClass, 0) == []
+
+
+class ShortMemory(Cluster):
+    """Remembers few changes."""
+
+    LOG = 4
+
+
+def test_old_changes_are_forgotten() -> None:
+    """A version too long ago gets None, which means: look at everything."""
+    state = ShortMemory()
+    for number in range(7):
+        state.set(service(f"s{number}", {}))
+    assert state.changed_since(api.Service, 0) is None
+    assert state.changed_since(api.Service, 5) == ["default/s5", "default/s6"]
+
+
+def test_unknown_namespaces_have_no_labels() -> None:
+    """Before its namespace is known, a pod's namespace has no labels."""
+    state = cluster()
+    assert state.namespace_labels("blue") == {}
+    state.set(namespace("blue", team="one"))
+    assert state.namespace_labels("blue") == {"team": "one"}
+
+
+# --- pods -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_bound_pod_is_on_its_node() -> None:
+    """A pod with a node name is on that node, a pending one nowhere."""
+    state = cluster(node("a"), pod("p", node="a"), pod("pending"))
+    assert places(state) == {"default.p": "a"}
+
+
+def test_the_same_news_twice_change_nothing() -> None:
+    """An update that scheduling does not notice replaces the pod and touches no row."""
+    state = cluster(node("a"), pod("p", node="a"))
+    position = state.nodes.log_end
+    state.set(pod("p", node="a", started="2026-01-01T00:00:00Z"))
+    assert state.nodes.log_end == position
+    assert state.pods["default.p"].pod.status.start_time is not None
+    assert state.nodes.pods[0]["default.p"] is state.pods["default.p"]
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_a_finished_pod_holds_nothing(phase: str) -> None:
+    """A pod that has ended leaves its node before it is deleted, and does not come if it ended already."""
+    state = cluster(node("a"), pod("p", node="a", cpu="1"))
+    state.set(pod("p", node="a", cpu="1", phase=phase))
+    state.set(pod("q", node="a", cpu="1", phase=phase))
+    assert places(state) == {}
+    assert not state.nodes.used.any()
+
+
+def test_a_pod_that_moves_is_on_one_node() -> None:
+    """A second node name replaces the first; the row of an unknown old node goes."""
+    state = cluster(node("b"), pod("p", node="a"))
+    state.set(pod("p", node="b"))
+    assert places(state) == {"default.p": "b"}
+    assert set(state.nodes.row_of) == {"b"}
+
+
+def test_a_name_used_again_is_another_pod() -> None:
+    """A recreated pod, with a new UID, may come before the old one is gone; deleting the old leaves the new."""
+    state = cluster(node("a"), pod("p", uid="old", node="a", cpu="1"))
+    state.set(pod("p", uid="new", node="a", cpu="2"))
+    assert int(state.nodes.used[0, 0]) == 3000
+    state.remove(pod("p", uid="old"))
+    assert int(state.nodes.used[0, 0]) == 2000
+
+
+def test_a_bad_pod_is_refused_and_leaves_the_old_one() -> None:
+    """A pod whose requests cannot be read raises; what was known of it stays."""
+    state = cluster(node("a"), pod("p", node="a", cpu="1"))
+    before = content(state)
+    with pytest.raises(api.InvalidObject, match="Pod default/p"):
+        state.set(pod("p", node="a", cpu="-1"))
+    with pytest.raises(api.InvalidObject, match="Pod default/q"):
+        state.set(pod("q", node="a", cpu="much"))
+    assert content(state) == before
+
+
+# --- assumptions ------------------------------------------------------------------------------------------------------
+
+
+def assumed(*objects: api.Object) -> Cluster:
+    """A cluster in which the pod p is assumed to be on node a."""
+    state = cluster(node("a"), node("b"), *objects)
+    state.assume(state.classes.info(pod("p", cpu="1")), "a")
+    return state
+
+
+def test_an_assumed_pod_counts() -> None:
+    """From the moment of the assumption the node's books have the pod."""
+    state = assumed()
+    assert places(state) == {"default.p": "a"}
+    assert state.assumed == {"default.p"}
+    assert int(state.nodes.used[0, 0]) == 1000
+
+
+def test_forgetting_undoes_it() -> None:
+    """After forgetting, everything is as before the assumption."""
+    state = assumed()
+    state.forget("default.p")
+    assert content(state) == content(cluster(node("a"), node("b")))
+
+
+def test_confirmation_ends_the_assumption() -> None:
+    """When the API server says the same, the pod stays where it is and can no longer be forgotten."""
+    state = assumed()
+    position = state.nodes.log_end
+    state.set(pod("p", cpu="1", node="a"))
+    assert state.assumed == set()
+    assert state.nodes.log_end == position
+    state.forget("default.p")
+    assert places(state) == {"default.p": "a"}
+
+
+def test_the_api_server_has_the_last_word() -> None:
+    """Bound elsewhere by somebody else, the pod is there and not where it was assumed."""
+    state = assumed()
+    state.set(pod("p", cpu="1", node="b"))
+    assert places(state) == {"default.p": "b"}
+    assert int(state.nodes.used[0, 0]) == 0
+
+
+def test_news_from_before_the_binding_leave_the_assumption() -> None:
+    """An update of the pod without a node, on its way since before the binding, does not undo it."""
+    state = assumed()
+    state.set(pod("p", cpu="1", phase="Pending", nominated="b"))
+    assert places(state) == {"default.p": "a"}
+    assert len(state.nominations) == 0
+
+
+def test_a_bound_pod_that_failed_is_no_longer_assumed() -> None:
+    """A pod that ended before its binding was seen leaves at once: nobody would ever forget it."""
+    state = assumed()
+    state.set(pod("p", cpu="1", node="a", phase="Failed"))
+    assert places(state) == {}
+    assert state.assumed == set()
+
+
+def test_deletion_ends_the_assumption() -> None:
+    """A pod deleted while it is being bound is gone, and forgetting it then does nothing."""
+    state = assumed()
+    state.remove(pod("p"))
+    state.forget("default.p")
+    assert content(state) == content(cluster(node("a"), node("b")))
+
+
+def test_a_pod_cannot_be_assumed_twice() -> None:
+    """Assuming a pod that is on a node already is a mistake that says which pod."""
+    state = assumed()
+    with pytest.raises(ValueError, match="default/p is on a node already"):
+        state.assume(state.classes.info(pod("p", cpu="1")), "b")
+    assert places(state) == {"default.p": "a"}
+
+
+def test_assuming_ends_the_nomination() -> None:
+    """A pod on its way to a node is no longer promised one."""
+    state = cluster(node("a"), pod("p", nominated="a"))
+    state.assume(state.classes.info(pod("p", nominated="a")), "a")
+    assert len(state.nominations) == 0
+
+
+def test_a_node_may_leave_between_decision_and_assumption() -> None:
+    """The pod waits on a row without a node, which goes with the pod."""
+    state = cluster(node("a"))
+    state.remove(node("a"))
+    state.assume(state.classes.info(pod("p", cpu="1")), "a")
+    assert state.nodes.valid_count == 0
+    assert places(state) == {"default.p": "a"}
+    state.forget("default.p")
+    assert state.nodes.row_of == {}

@@ -1,0 +1,247 @@
+"""Pod classes: what pods of one template share, and what sets them apart."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import Any
+
+import pytest
+from tests.builders import affinity, container, host_port, node, pod, pod_term
+
+from kubesched.api import objects as api
+from kubesched.cluster.cluster import Cluster
+from kubesched.cluster.pods import PodClasses, disks, host_ports
+
+
+def status(cpu: str) -> api.ContainerStatus:
+    return api.ContainerStatus("main", api.ResourceRequirements({"cpu": cpu}))
+
+
+def test_pods_of_a_template_share_class_and_spec() -> None:
+    """Two pods that differ in name, UID and owner only have one class, and hold one copy of the spec."""
+    classes = PodClasses()
+    one, other = (classes.info(pod(name, cpu="1", labels={"app": "web"})) for name in ("p1", "p2"))
+    assert one.pod_class is other.pod_class
+    assert one.pod.spec is other.pod.spec
+    assert len(classes) == 1
+
+
+def test_the_order_of_labels_does_not_matter() -> None:
+    """Labels are a map: the same ones in another order make the same class."""
+    classes = PodClasses()
+    one = classes.info(pod("p1", labels={"a": "1", "b": "2"}))
+    other = classes.info(pod("p2", labels={"b": "2", "a": "1"}))
+    assert one.pod_class is other.pod_class
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"namespace": "other"},
+        {"labels": {"app": "web"}},
+        {"cpu": "2"},
+        {"priority": 1},
+        {"node_selector": {"disk": "ssd"}},
+        {"tolerations": ["k:NoSchedule"]},
+        {"affinity": affinity(away=[pod_term({"app": "web"})])},
+        {"host_ports": [80]},
+        {"image": "web:1"},
+        {"preemption_policy": "Never"},
+    ],
+)
+def test_what_scheduling_reads_makes_another_class(change: dict[str, Any]) -> None:
+    """Anything of a pod that a plugin reads sets it apart."""
+    classes = PodClasses()
+    assert classes.info(pod(cpu="1")).pod_class is not classes.info(pod(**{"cpu": "1", **change})).pod_class
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"node": "a"},
+        {"nominated": "a"},
+        {"phase": "Running"},
+        {"started": "2026-01-01T00:00:00Z"},
+        {"terminating": True},
+        {"uid": "another"},
+    ],
+)
+def test_what_happens_to_a_pod_does_not_change_its_class(change: dict[str, Any]) -> None:
+    """Being bound, nominated, started or deleted leaves a pod in its class."""
+    classes = PodClasses()
+    assert classes.info(pod(cpu="1")).pod_class is classes.info(pod(cpu="1", **change)).pod_class
+
+
+def test_the_class_does_not_know_its_pods_node() -> None:
+    """The spec of a class names no node, whichever pod came first, while a bound pod keeps its own."""
+    classes = PodClasses()
+    bound = classes.info(pod("p1", node="a"))
+    assert bound.pod_class.spec.node_name == ""
+    assert bound.pod.node_name == "a"
+    assert classes.info(pod("p2")).pod.node_name == ""
+
+
+def test_a_record_tells_whether_the_pod_is_leaving() -> None:
+    """Termination belongs to the pod, not to its class."""
+    classes = PodClasses()
+    assert classes.info(pod(terminating=True)).terminating
+    assert not classes.info(pod()).terminating
+    assert repr(classes.info(pod("p1"))) == "PodInfo(default/p1)"
+
+
+@pytest.mark.parametrize("resized_first", [True, False])
+def test_a_resize_is_another_class(resized_first: bool) -> None:
+    """A pod that holds more than it asks for counts with that, and does not lend it to others of its template."""
+    classes = PodClasses()
+    pods = [pod("resized", cpu="1", statuses=[status("3")]), pod("plain", cpu="1")]
+    infos = {p.name: classes.info(p) for p in (pods if resized_first else reversed(pods))}
+    assert infos["resized"].pod_class.node_requests.milli_cpu == 3000
+    assert infos["plain"].pod_class.node_requests.milli_cpu == 1000
+
+
+def test_a_finished_resize_is_no_class_of_its_own() -> None:
+    """A status that says what the spec says changes nothing."""
+    classes = PodClasses()
+    assert (
+        classes.info(pod("p1", cpu="1", statuses=[status("1")])).pod_class is classes.info(pod("p2", cpu="1")).pod_class
+    )
+
+
+def test_equal_resizes_share_a_class() -> None:
+    """Two pods that hold the same share the resized class, others do not."""
+    classes = PodClasses()
+    one, two, other = (classes.info(pod(f"p{cpu}{i}", cpu="1", statuses=[status(cpu)])) for i, cpu in enumerate("332"))
+    assert one.pod_class is two.pod_class is not other.pod_class
+
+
+def test_resizing_a_running_pod_moves_its_amounts() -> None:
+    """The node's books follow a pod through its resize and back."""
+    cluster = Cluster()
+    cluster.set(node("a"))
+    cluster.set(pod("p", node="a", cpu="1"))
+    used = []
+    for cpu in ("3", "1"):
+        cluster.set(pod("p", node="a", cpu="1", statuses=[status(cpu)]))
+        used.append(int(cluster.nodes.used[0, 0]))
+    assert used == [3000, 1000]
+
+
+def test_remember_asks_once() -> None:
+    """What a plugin derives from a class is made once, a result of None included."""
+    pod_class = PodClasses().info(pod()).pod_class
+    calls: list[int] = []
+    for _ in range(2):
+        assert pod_class.remember("key", lambda: calls.append(1)) is None
+    assert calls == [1]
+
+
+class Few(PodClasses):
+    """Keeps few classes."""
+
+    KEEP = 3
+
+
+def test_idle_classes_are_dropped() -> None:
+    """Classes without pods go when there are many, those in use stay the same object."""
+    cluster = Cluster()
+    cluster.classes = Few()
+    cluster.set(node("a"))
+    cluster.set(pod("kept", node="a", cpu="1"))
+    kept = cluster.pods["default.kept"].pod_class
+    idle = weakref.ref(cluster.classes.info(pod("idle", cpu="2")).pod_class)
+    for number in range(10):
+        cluster.classes.info(pod(f"p{number}", cpu=str(number + 3)))
+    gc.collect()
+    assert idle() is None
+    assert cluster.classes.info(pod("again", cpu="1")).pod_class is kept
+    assert len(cluster.classes) < 6
+
+
+def test_a_dropped_class_with_a_pod_in_hand_still_counts() -> None:
+    """A class forgotten while its first pod was in the queue works when that pod is placed after all."""
+    cluster = Cluster()
+    cluster.classes = Few()
+    cluster.set(node("a"))
+    waiting = cluster.classes.info(pod("waiting", cpu="1", labels={"app": "web"}))
+    for number in range(10):
+        cluster.classes.info(pod(f"p{number}", cpu=str(number + 3)))
+    cluster.assume(waiting, "a")
+    cluster.set(pod("other", node="a", cpu="1", labels={"app": "web"}))
+    assert int(cluster.nodes.used[0, 0]) == 2000
+    cluster.forget("default.waiting")
+    cluster.remove(pod("other"))
+    assert not cluster.nodes.used.any()
+
+
+# --- ports and disks --------------------------------------------------------------------------------------------------
+
+
+def test_host_ports_of_containers_and_sidecars() -> None:
+    """Sidecars hold their host ports for as long as the pod lives; other init containers do not."""
+    spec = pod(
+        containers=[container(host_ports=[80, host_port(53, "UDP", "10.0.0.1")])],
+        init_containers=[container("side", host_ports=[81], sidecar=True), container("init", host_ports=[82])],
+    ).spec
+    assert host_ports(spec) == (("TCP", 81, "0.0.0.0"), ("TCP", 80, "0.0.0.0"), ("UDP", 53, "10.0.0.1"))
+
+
+def test_a_container_port_is_no_host_port() -> None:
+    """A port that is not asked for on the node takes nothing."""
+    inside = api.ContainerPort(container_port=80)
+    assert host_ports(pod(host_ports=[inside]).spec) == ()
+
+
+def test_ports_are_tagged_for_their_address_and_for_all() -> None:
+    """Who wants a port on every address finds it under the star, whatever address it is taken on."""
+    tags = PodClasses().info(pod(host_ports=[host_port(80, "TCP", "10.0.0.1")])).pod_class.tags
+    assert tags == (("port", "TCP", 80, "10.0.0.1"), ("port", "TCP", 80, "*"))
+
+
+def test_a_port_named_twice_is_one_tag() -> None:
+    """Two containers that name the same port do not count it twice."""
+    tags = (
+        PodClasses().info(pod(containers=[container(host_ports=[80]), container("b", host_ports=[80])])).pod_class.tags
+    )
+    assert len(tags) == 2
+
+
+def test_two_addresses_of_a_port_count_under_the_star_each() -> None:
+    """A pod with a port on two addresses is off the star only when both are free."""
+    cluster = Cluster()
+    cluster.set(node("a"))
+    both = pod("p", node="a", host_ports=[host_port(80, "TCP", "10.0.0.1"), host_port(80, "TCP", "10.0.0.2")])
+    cluster.set(both)
+    assert cluster.nodes.tagged[("port", "TCP", 80, "*")] == {0: 2}
+    cluster.remove(both)
+    assert cluster.nodes.tagged == {}
+
+
+def test_claims_are_tagged_by_namespace() -> None:
+    """A claim belongs to the pod's namespace."""
+    tags = PodClasses().info(pod(namespace="blue", claims=["data"])).pod_class.tags
+    assert tags == (("claim", "blue", "data"),)
+
+
+@pytest.mark.parametrize(
+    ("volume", "expected"),
+    [
+        (
+            api.Volume(gce_persistent_disk=api.GCEPersistentDiskVolumeSource(pd_name="d", read_only=True)),
+            [("disk", "gce", "d", True)],
+        ),
+        (
+            api.Volume(aws_elastic_block_store=api.AWSElasticBlockStoreVolumeSource(volume_id="v", read_only=True)),
+            [("disk", "ebs", "v", False)],
+        ),
+        (api.Volume(iscsi=api.ISCSIVolumeSource(iqn="i", read_only=True)), [("disk", "iscsi", "i", True)]),
+        (
+            api.Volume(rbd=api.RBDVolumeSource(monitors=("m", "n", "m"), pool="p", image="i")),
+            [("disk", "rbd", "m", "p", "i", False), ("disk", "rbd", "n", "p", "i", False)],
+        ),
+        (api.Volume(name="scratch"), []),
+    ],
+)
+def test_disks(volume: api.Volume, expected: list[tuple[object, ...]]) -> None:
+    """Disks that two pods on a node cannot share freely, with what decides about sharing."""
+    assert list(disks(volume)) == expected

@@ -1,0 +1,319 @@
+"""The node table: rows, columns, and what it remembers of changes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.builders import ZONE, node, pod, taint
+from tests.cluster.content import check_table
+
+from kubesched.api import objects as api
+from kubesched.cluster.pods import PodClasses, PodInfo
+from kubesched.cluster.table import CPU, MEMORY, NONZERO_CPU, NONZERO_MEMORY, PODS, NodeTable
+
+MIB = 1024 * 1024
+
+
+def table_of(*nodes: api.Node, capacity: int = 64) -> NodeTable:
+    table = NodeTable(capacity)
+    for each in nodes:
+        table.set_node(each)
+    return table
+
+
+def info(name: str = "p", **fields: object) -> PodInfo:
+    return PodClasses().info(pod(name, **fields))  # type: ignore[arg-type]  # the keywords of `pod`
+
+
+def test_a_node_fills_its_row() -> None:
+    """Amounts, cordon and taints of a node are in the columns of its row."""
+    table = table_of(node("a", cpu="1500m", memory="1Mi", pods=5, unschedulable=True, taints=["k=v:NoSchedule"]))
+    row = table.row_of["a"]
+    assert table.allocatable[:, row].tolist() == [1500, MIB, 0, 5, 1500, MIB]
+    assert table.valid[row]
+    assert table.unschedulable[row]
+    assert table.taint_sets[table.taint_set[row]] == (taint("k=v:NoSchedule"),)
+    assert table.node(row).name == "a"
+
+
+def test_update_replaces_everything() -> None:
+    """What a node no longer has is gone from its row, an extended resource included."""
+    table = table_of(
+        node("a", zone="x", resources={"example.com/gpu": 4}, taints=["k:NoSchedule"], images={"web:1": 9})
+    )
+    table.label(ZONE)
+    row = table.set_node(node("a", cpu="1"))
+    assert table.allocatable[table.resource("example.com/gpu"), row] == 0
+    assert table.allocatable[CPU, row] == 1000
+    assert table.taint_set[row] == 0
+    assert table.label(ZONE).ids[row] == -1
+    assert table.images == {}
+
+
+def test_rows_are_reused() -> None:
+    """A node that goes gives its row to the next one to come, blank."""
+    table = table_of(node("a", zone="x", resources={"example.com/gpu": 4}), node("b"))
+    table.label(ZONE)
+    freed = table.row_of["a"]
+    table.remove_node("a")
+    assert "a" not in table.row_of
+    assert table.set_node(node("c")) == freed
+    assert table.size == 2
+    assert table.label(ZONE).ids[freed] == -1
+    check_table(table)
+
+
+def test_growth_keeps_columns() -> None:
+    """A table outgrows its first capacity without losing anything."""
+    table = NodeTable(capacity=2)
+    table.label(ZONE)
+    for number in range(9):
+        table.set_node(node(f"n{number}", zone=f"z{number % 3}", cpu=str(number + 1), taints=[f"t{number}:NoSchedule"]))
+    assert table.capacity >= 9
+    assert table.allocatable[CPU, :9].tolist() == [1000 * (number + 1) for number in range(9)]
+    assert [table.label(ZONE).values[i] for i in table.label(ZONE).ids[:9]] == ["z0", "z1", "z2"] * 3
+    assert [table.taint_sets[i][0].key for i in table.taint_set[:9]] == [f"t{number}" for number in range(9)]
+    check_table(table)
+
+
+def test_a_row_without_a_node_waits_for_its_pods() -> None:
+    """A node that leaves before its pods keeps its row, not valid, until the last pod is off it."""
+    table = table_of(node("a"))
+    row = table.row_of["a"]
+    guest = info(cpu="1")
+    table.place(guest, row)
+    table.remove_node("a")
+    assert not table.valid[row]
+    assert table.used[CPU, row] == 1000
+    assert table.row_of["a"] == row
+    with pytest.raises(LookupError, match="row 0 has no node"):
+        table.node(row)
+    table.take_off(guest, row)
+    table.release_if_empty(row)
+    assert "a" not in table.row_of
+    check_table(table)
+
+
+def test_a_pod_may_come_before_its_node() -> None:
+    """A row made for a pod is not valid and offers nothing; the node then takes that very row."""
+    table = NodeTable()
+    row = table.row_for_pod("a")
+    table.place(info(cpu="1"), row)
+    assert table.valid_count == 0
+    assert table.set_node(node("a")) == row
+    assert table.valid_count == 1
+    assert table.used[PODS, row] == 1
+
+
+def test_release_leaves_a_node_alone() -> None:
+    """Taking the last pod off a row that has its node does not give the row away."""
+    table = table_of(node("a"))
+    guest = info()
+    table.place(guest, 0)
+    table.take_off(guest, 0)
+    table.release_if_empty(0)
+    assert table.row_of == {"a": 0}
+
+
+def test_removing_an_unknown_node_does_nothing() -> None:
+    """A deletion that arrives twice, or for a node never seen, is no event."""
+    table = table_of(node("a"))
+    table.remove_node("a")
+    version = table.node_version
+    table.remove_node("a")
+    table.remove_node("b")
+    assert table.node_version == version
+
+
+def test_removing_a_node_that_only_its_pods_know() -> None:
+    """A deletion of a node that is no more than a name on pods leaves the pods' row."""
+    table = NodeTable()
+    row = table.row_for_pod("a")
+    table.place(info(), row)
+    table.remove_node("a")
+    assert table.row_of == {"a": row}
+
+
+def test_used_counts_requests_and_scoring_defaults() -> None:
+    """A silent container counts as nothing when fitting and as the defaults when scoring."""
+    table = table_of(node("a"))
+    table.place(info("loud", cpu="2", memory="1Mi"), 0)
+    table.place(info("silent"), 0)
+    used = table.used[:, 0]
+    assert (used[CPU], used[MEMORY], used[PODS]) == (2000, MIB, 2)
+    assert (used[NONZERO_CPU], used[NONZERO_MEMORY]) == (2100, 201 * MIB)
+
+
+def test_a_new_resource_is_a_new_column() -> None:
+    """A resource first named by a pod gets a column, and pods placed before have nothing in it."""
+    table = table_of(node("a"))
+    early, late = info("early", cpu="1"), info("late", requests={"example.com/new": 2})
+    table.place(early, 0)
+    table.place(late, 0)
+    column = table.resource("example.com/new")
+    assert table.used[column, 0] == 2
+    table.take_off(early, 0)
+    table.take_off(late, 0)
+    assert not table.used.any()
+
+
+def test_several_pods_move_at_once() -> None:
+    """Placing and taking off on several rows in one call is as one at a time, tags and new columns included."""
+    one, other = table_of(node("a"), node("b")), table_of(node("a"), node("b"))
+    pods = [info("p", cpu="1", host_ports=[80]), info("q", requests={"example.com/new": 3})]
+    one.place_each([(pods[0], 0), (pods[1], 1)])
+    other.place(pods[0], 0)
+    other.place(pods[1], 1)
+    assert one.used.tolist() == other.used.tolist()
+    assert one.tagged == other.tagged != {}
+    one.take_off_each([(pods[0], 0), (pods[1], 1)])
+    assert not one.used.any()
+    assert one.tagged == {}
+    assert one.pods == [{}, {}]
+
+
+def test_restore_ends_a_what_if() -> None:
+    """Rows get back their pods, amounts and tags, also if a column was added meanwhile."""
+    table = table_of(node("a"))
+    stays, guest = info("stays", host_ports=[80], cpu="1"), info("guest", host_ports=[81], cpu="1")
+    table.place(stays, 0)
+    pods, used = {0: dict(table.pods[0])}, table.used[:, [0]]
+    table.take_off(stays, 0)
+    table.place(guest, 0)
+    table.place(info("odd", requests={"example.com/new": 1}), 0)
+    table.restore(pods, used)
+    assert list(table.pods[0]) == [stays.pod.uid]
+    assert table.used[CPU, 0] == 1000
+    assert table.used[table.resource("example.com/new"), 0] == 0
+    assert {tag[2] for tag in table.tagged} == {80}
+
+
+def test_a_heartbeat_changes_no_version() -> None:
+    """An update of what no column holds is taken without anybody having to look again."""
+    table = table_of(node("a", annotations={"beat": "1"}))
+    before = table.node_version, table.topology_version
+    table.set_node(node("a", annotations={"beat": "2"}))
+    assert (table.node_version, table.topology_version) == before
+    assert table.node(0).annotations == {"beat": "2"}
+
+
+@pytest.mark.parametrize(
+    ("change", "topology"),
+    [
+        ({"labels": {"disk": "ssd"}}, True),
+        ({"taints": ["k:NoSchedule"]}, True),
+        ({"unschedulable": True}, True),
+        ({"cpu": "9"}, False),
+        ({"resources": {"example.com/gpu": 1}}, False),
+        ({"images": {"web:1": 9}}, False),
+    ],
+)
+def test_versions_tell_what_changed(change: dict[str, object], topology: bool) -> None:
+    """Any change moves the node version; labels, taints and cordon move the topology version too."""
+    table = table_of(node("a"))
+    nodes, topologies = table.node_version, table.topology_version
+    table.set_node(node("a", **change))  # type: ignore[arg-type]  # the keywords of `node`
+    assert table.node_version > nodes
+    assert (table.topology_version > topologies) is topology
+
+
+def test_pods_change_the_log_and_no_version() -> None:
+    """A pod that comes or goes is an entry of its row in the log."""
+    table = table_of(node("a"), node("b"))
+    version, start = table.node_version, table.log_end
+    guest = info()
+    table.place(guest, 1)
+    table.take_off(guest, 1)
+    table.place(guest, 0)
+    assert table.node_version == version
+    assert table.changed_since(start) == [1, 1, 0]
+    assert table.changed_since(table.log_end) == []
+
+
+def test_the_log_forgets() -> None:
+    """A long log is cut; who asks for changes older than it reaches is told so, and newer positions still work."""
+    table = table_of(node("a"))
+    start = table.log_end
+    guest = info()
+    for _ in range(40000):
+        table.place(guest, 0)
+        table.take_off(guest, 0)
+    assert len(table.pod_log) <= 65536
+    assert table.changed_since(start) is None
+    assert table.log_end == start + 80000
+    recent = table.log_end
+    table.place(guest, 0)
+    assert table.changed_since(recent) == [0]
+
+
+def test_label_columns_are_made_on_demand() -> None:
+    """A column asked for late has the values of nodes that were there before, and follows later ones."""
+    table = table_of(node("a", zone="x"), node("b"))
+    column = table.label(ZONE)
+    assert column is table.label(ZONE)
+    assert column.ids[:2].tolist() == [column.index["x"], -1]
+    table.set_node(node("b", zone="y"))
+    table.remove_node("a")
+    assert column.ids[:2].tolist() == [-1, column.index["y"]]
+
+
+def test_taint_sets_are_interned() -> None:
+    """Nodes with the same taints in the same order share one entry; none at all is number 0."""
+    table = table_of(
+        node("a", taints=["k:NoSchedule", "l:NoExecute"]),
+        node("b", taints=["k:NoSchedule", "l:NoExecute"]),
+        node("c", taints=["l:NoExecute"]),
+        node("d"),
+    )
+    ids = table.taint_set[:4].tolist()
+    assert ids[0] == ids[1] != ids[2]
+    assert ids[3] == 0
+    assert len(table.taint_sets) == 3
+
+
+def test_images_know_their_nodes() -> None:
+    """An image lists the rows that have it under any of its names, and goes with the last of them."""
+    both = api.NodeStatus(images=(api.ContainerImage(("web:1", "web@sha256:1"), 10),))
+    table = table_of(api.Node(metadata=api.ObjectMeta(name="a"), status=both), node("b", images={"web:1": 20}))
+    assert table.images["web:1"].rows == {0, 1}
+    assert table.images["web@sha256:1"].rows == {0}
+    assert table.images["web:1"].size == 10
+    table.remove_node("a")
+    assert table.images["web:1"].rows == {1}
+    assert table.images["web:1"].size == 10
+    table.remove_node("b")
+    assert table.images == {}
+
+
+def test_an_image_named_twice_on_a_node_counts_once() -> None:
+    """A node that lists an image twice has it once, and loses it once."""
+    twice = api.NodeStatus(images=(api.ContainerImage(("web:1",), 10), api.ContainerImage(("web:1",), 20)))
+    table = table_of(api.Node(metadata=api.ObjectMeta(name="a"), status=twice))
+    assert (table.images["web:1"].size, table.images["web:1"].rows) == (10, {0})
+    table.set_node(node("a"))
+    assert table.images == {}
+
+
+def test_a_malformed_amount_touches_nothing() -> None:
+    """A node that cannot be read is refused, and the one known under its name stays as it was."""
+    table = table_of(node("a", cpu="1", zone="x"))
+    before = table.node_version
+    with pytest.raises(ValueError, match=r'Node a: status.allocatable\["cpu"\]: quantity "1x"'):
+        table.set_node(node("a", cpu="1x", zone="y"))
+    with pytest.raises(ValueError, match="Node b"):
+        table.set_node(node("b", memory="one"))
+    assert table.node_version == before
+    assert table.row_of == {"a": 0}
+    assert table.node(0).labels[ZONE] == "x"
+
+
+def test_negative_allocatable_is_taken_as_it_is() -> None:
+    """Upstream takes any number that a node reports."""
+    table = table_of(node("a", cpu="-1"))
+    assert table.allocatable[CPU, 0] == -1000
+
+
+def test_huge_amounts_stay_within_64_bits() -> None:
+    """An absurd amount is capped instead of overflowing."""
+    table = table_of(node("a", memory="100E"))
+    assert table.allocatable[MEMORY, 0] == np.iinfo(np.int64).max

@@ -1,0 +1,121 @@
+"""What plugins see of the table: windows on columns, and single nodes."""
+
+from __future__ import annotations
+
+import numpy as np
+from tests.builders import HOSTNAME, ZONE, cluster, node, pod, taint
+
+from kubesched.cluster.cluster import Cluster
+from kubesched.cluster.view import NodeInfo, Nodes
+
+
+def three() -> Cluster:
+    return cluster(
+        node("a", cpu="2", zone="x", unschedulable=True, resources={"example.com/gpu": 4, "ephemeral-storage": "1Ki"}),
+        node("b", cpu="4", zone="y", taints=["k:NoSchedule"]),
+        node("c", cpu="8"),
+        pod("p", node="b", cpu="1", memory="1Mi", requests={"example.com/gpu": 1, "ephemeral-storage": 5}),
+        pod("silent", node="b"),
+    )
+
+
+def test_the_whole_table() -> None:
+    """Without rows a window shows the table, as views and not as copies."""
+    state = three()
+    nodes = Nodes(state.nodes)
+    assert len(nodes) == 3
+    assert nodes.rows == slice(0, 3)
+    assert nodes.names == ["a", "b", "c"]
+    assert nodes.row_numbers() == [0, 1, 2]
+    assert nodes.allocatable("cpu").tolist() == [2000, 4000, 8000]
+    assert nodes.requested("cpu").tolist() == [0, 1000, 0]
+    assert nodes.pod_count.tolist() == [0, 2, 0]
+    assert nodes.unschedulable.tolist() == [True, False, False]
+    assert nodes.valid.all()
+    assert np.shares_memory(nodes.allocatable("cpu"), state.nodes.allocatable)
+
+
+def test_some_rows_in_their_order() -> None:
+    """A window of row numbers answers in its own order."""
+    nodes = Nodes(three().nodes, np.array([2, 0]))
+    assert len(nodes) == 2
+    assert nodes.names == ["c", "a"]
+    assert nodes.allocatable("cpu").tolist() == [8000, 2000]
+    assert nodes.label_in(ZONE, "x").tolist() == [False, True]
+
+
+def test_one_row() -> None:
+    """A slice of one row is a window of one."""
+    nodes = Nodes(three().nodes, slice(1, 2))
+    assert len(nodes) == 1
+    assert nodes.names == ["b"]
+    assert nodes.requested("cpu").tolist() == [1000]
+
+
+def test_a_mask_is_counted_before_it_is_unfolded() -> None:
+    """A window from a mask knows its length, and is a slice when everything is in it."""
+    state = three()
+    some = Nodes(state.nodes, mask=np.array([True, False, True]))
+    assert len(some) == 2
+    assert some.row_numbers() == [0, 2]
+    assert len(some) == 2
+    everything = Nodes(state.nodes, mask=np.ones(3, dtype=np.bool_))
+    assert everything.rows == slice(0, 3)
+    assert len(Nodes(state.nodes, mask=np.zeros(3, dtype=np.bool_))) == 0
+
+
+def test_labels() -> None:
+    """A label is an id per node; presence and membership are asked of the ids."""
+    nodes = Nodes(three().nodes)
+    values = nodes.label_column(ZONE).values
+    assert [values[i] if i >= 0 else None for i in nodes.label(ZONE)] == ["x", "y", None]
+    assert nodes.has_label(ZONE).tolist() == [True, True, False]
+    assert nodes.label_in(ZONE, "y", "nowhere").tolist() == [False, True, False]
+    assert nodes.label_in("nobody-has-it", "v").tolist() == [False, False, False]
+
+
+def test_a_resource_nobody_has_is_zero_everywhere() -> None:
+    """Asking for an unknown resource is no error."""
+    nodes = Nodes(three().nodes)
+    assert nodes.allocatable("example.com/unknown").tolist() == [0, 0, 0]
+    assert nodes.requested("example.com/unknown").tolist() == [0, 0, 0]
+
+
+def test_iteration_leaves_out_rows_without_a_node() -> None:
+    """A row that only pods know is in the window but is no node."""
+    state = three()
+    state.set(pod("early", node="d"))
+    state.remove(node("a"))
+    nodes = Nodes(state.nodes)
+    assert len(nodes) == 4
+    assert [each.name for each in nodes] == ["b", "c"]
+    assert nodes.valid.tolist() == [True, True, False, False] or nodes.valid.tolist() == [False, True, True, False]
+
+
+def test_one_node_with_everything() -> None:
+    """A single node gives its object's fields and its row's amounts."""
+    state = three()
+    info = NodeInfo(state.nodes, state.nodes.row_of["b"])
+    assert info.name == "b"
+    assert info.node.name == "b"
+    assert info.labels == {HOSTNAME: "b", ZONE: "y"}
+    assert info.taints == (taint("k:NoSchedule"),)
+    assert [each.pod.name for each in info.pods] == ["p", "silent"]
+    assert (info.allocatable.milli_cpu, info.allocatable.pods) == (4000, 110)
+    assert (info.requested.milli_cpu, info.requested.memory, info.requested.pods) == (1000, 2**20, 2)
+    assert (info.requested["example.com/gpu"], info.requested.ephemeral_storage) == (1, 5)
+    assert (info.nonzero_requested.milli_cpu, info.nonzero_requested.memory) == (1100, 201 * 2**20)
+    assert repr(info) == "NodeInfo(b)"
+
+
+def test_amounts_by_name() -> None:
+    """Amounts can be asked for by resource name; what nobody knows is zero and makes no column."""
+    state = three()
+    info = NodeInfo(state.nodes, state.nodes.row_of["a"])
+    columns = len(state.nodes.resource_columns)
+    assert info.allocatable["cpu"] == 2000
+    assert info.allocatable["example.com/gpu"] == 4
+    assert info.allocatable["example.com/unknown"] == 0
+    assert info.allocatable.ephemeral_storage == 1024
+    assert info.allocatable.memory == 16 * 2**30
+    assert len(state.nodes.resource_columns) == columns
