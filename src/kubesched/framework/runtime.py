@@ -184,9 +184,9 @@ class Framework:
         """The status of one row, counting pods nominated to it, as `run_filters` and they together give it."""
         window = Nodes(self.cluster.nodes, slice(row, row + 1))
         with self.nominated_added(state, pod, row) as (what_if, added):
-            status = worded(self.run_filters(what_if, pod, window).status(0))
+            status = attributed(self.run_filters(what_if, pod, window).status(0))
         if status is None and added:
-            status = worded(self.run_filters(state, pod, window).status(0))
+            status = attributed(self.run_filters(state, pod, window).status(0))
         return status
 
     def filter_rows(self, state: CycleState, pod: api.Pod, rows: Ints) -> Rejections:
@@ -343,7 +343,7 @@ class Framework:
         return all(f.reads is not Reads.CLUSTER for f in self.active_filters(state))
 
 
-def worded(status: Status | None) -> Status | None:
+def attributed(status: Status | None) -> Status | None:
     """A Filter status; an error says where it comes from, as upstream words it."""
     if status is None or status.is_rejected:
         return status
@@ -352,7 +352,7 @@ def worded(status: Status | None) -> Status | None:
 
 def checked(status: Status | None) -> Status | None:
     """A Filter status, unless it is an error: that ends the attempt."""
-    status = worded(status)
+    status = attributed(status)
     if status is not None and status.code is Code.ERROR:
         raise PluginError(status.plugin, "Filter", status.message)
     return status

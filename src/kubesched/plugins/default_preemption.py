@@ -24,7 +24,7 @@ from kubesched.config.args import DefaultPreemptionArgs
 from kubesched.framework.diagnosis import Diagnosis
 from kubesched.framework.events import Action, EventHint, Hint, Resource, on
 from kubesched.framework.plugin import Handle, Plugin, PostFilterResult
-from kubesched.framework.runtime import worded
+from kubesched.framework.runtime import attributed
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import Code, Status, error, unresolvable, unschedulable
 from kubesched.framework.verdicts import fit_message
@@ -219,7 +219,7 @@ class DefaultPreemption(Plugin):
             rejections = framework.filter_rows(trials[0].state, pod, np.array([trial.row for trial in trials]))
             for status, positions in rejections.groups(np.ones(len(trials), dtype=np.bool_)):
                 for position in positions.tolist():
-                    trials[position].failure = worded(status)
+                    trials[position].failure = attributed(status)
 
     # Choosing
 
