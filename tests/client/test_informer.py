@@ -1,0 +1,426 @@
+"""Informers: the copy always becomes the server's, and handlers see what client-go's would see."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.client.server import ApiServer, serving, watch_line
+
+from kubesched.api import objects as api
+from kubesched.client.clock import VirtualClock, run_virtual, virtual_time
+from kubesched.client.fake import InProcessApi
+from kubesched.client.http import HttpClient, _decode_in_slices
+from kubesched.client.informer import Informer
+from kubesched.client.protocol import ApiError, Change, Client, Listing, Malformed, WatchEvent
+from kubesched.client.wire import decode_page
+
+
+def node(name: str, **labels: str) -> api.Node:
+    return api.Node(metadata=api.ObjectMeta(name=name, labels=labels))
+
+
+class Log:
+    """A handler that writes down what it is told, and keeps its own copy from that alone."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[Any, ...]] = []
+        self.copy: dict[str, api.Object] = {}
+
+    def on_add(self, obj: api.Object, is_initial_list: bool) -> None:
+        assert obj.key not in self.copy
+        self.copy[obj.key] = obj
+        self.seen.append(("add", obj.name, is_initial_list))
+
+    def on_update(self, old: api.Object, new: api.Object) -> None:
+        assert self.copy[new.key] == old
+        assert int(new.metadata.resource_version or 0) >= int(old.metadata.resource_version or 0)
+        self.copy[new.key] = new
+        self.seen.append(("update", new.name))
+
+    def on_delete(self, obj: api.Object) -> None:
+        del self.copy[obj.key]
+        self.seen.append(("delete", obj.name))
+
+    def take(self) -> list[tuple[Any, ...]]:
+        seen, self.seen = self.seen, []
+        return seen
+
+
+@asynccontextmanager
+async def following(
+    client: Client, clock: VirtualClock, kind: type[api.Object] = api.Node
+) -> AsyncIterator[tuple[Informer[Any], Log]]:
+    """An informer that runs while the block does."""
+    log = Log()
+    informer = Informer(client, kind, log, clock=clock, chance=random.Random(1))
+    task = asyncio.create_task(informer.run())
+    await clock.settle()
+    try:
+        yield informer, log
+    finally:
+        task.cancel()
+        await asyncio.wait((task,))
+
+
+# --- what handlers see ------------------------------------------------------------------------------------------------
+
+
+@virtual_time
+async def test_the_initial_list_and_what_follows(clock: VirtualClock) -> None:
+    """What is there is told as the initial list; later changes are told as they happen."""
+    cluster = InProcessApi(clock)
+    cluster.create(node("a"))
+    cluster.create(node("b"))
+    async with following(cluster, clock) as (informer, log):
+        assert informer.synced.is_set()
+        assert log.take() == [("add", "a", True), ("add", "b", True)]
+        created = cluster.create(node("c"))
+        cluster.update(node("c", zone="z"))
+        cluster.delete(created)
+        await clock.settle()
+        assert log.take() == [("add", "c", False), ("update", "c"), ("delete", "c")]
+        assert informer.resource_version == "5"
+
+
+@virtual_time
+async def test_an_ended_watch_is_taken_up(clock: VirtualClock) -> None:
+    """A watch that the server ends is opened again from the last version: no list, nothing told twice."""
+    cluster = InProcessApi(clock)
+    cluster.create(node("a"))
+    async with following(cluster, clock) as (_, log):
+        await clock.advance(300)
+        cluster.cut_watches()
+        cluster.create(node("b"))
+        await clock.settle()
+        assert log.take() == [("add", "a", True), ("add", "b", False)]
+        assert (cluster.calls["list"], cluster.calls["watch"]) == (1, 2)
+
+
+@virtual_time
+async def test_a_bookmark_moves_the_version(clock: VirtualClock) -> None:
+    """A quiet kind keeps up by bookmarks, so that its history may be forgotten without a list."""
+    cluster = InProcessApi(clock)
+    cluster.create(node("a"))
+    async with following(cluster, clock) as (informer, _):
+        cluster.create(api.Pod(metadata=api.ObjectMeta(name="p", namespace="n")))
+        cluster.bookmark()
+        await clock.settle()
+        assert informer.resource_version == "2"
+        cluster.forget_history()
+        cluster.cut_watches()
+        await clock.advance(10)
+        assert cluster.calls["list"] == 1
+
+
+@virtual_time
+async def test_a_gap_is_told_as_a_difference(clock: VirtualClock) -> None:
+    """After 410 the kind is listed again: what is new, changed or gone is told, what is the same is not."""
+    cluster = InProcessApi(clock)
+    for name in ("changes", "goes", "returns", "stays"):
+        cluster.create(node(name))
+    async with following(cluster, clock) as (informer, log):
+        log.take()
+        before = informer.store["returns"]
+        cluster.fail("watch", OSError("no"), times=3)
+        cluster.cut_watches(error=OSError("cut"))
+        cluster.update(node("changes", zone="z"))
+        cluster.delete(node("goes"))
+        cluster.delete(node("returns"))
+        cluster.create(node("returns"))
+        cluster.create(node("new"))
+        cluster.forget_history()
+        await clock.advance(120)
+        expected = [("update", "changes"), ("add", "new", False), ("update", "returns"), ("delete", "goes")]
+        assert log.take() == expected
+        assert informer.store["returns"].uid != before.uid
+
+
+@virtual_time
+async def test_deletions_and_additions_already_known(clock: VirtualClock) -> None:
+    """An addition of what is known is an update, an update of what is unknown an addition, as client-go tells them."""
+    known, unknown = node("a"), node("b")
+
+    class Odd(InProcessApi):
+        async def watch(self, kind: type[api.Object], resource_version: str) -> Any:
+            newer = api.Node(metadata=api.ObjectMeta(name="a", resource_version="9"))
+            yield WatchEvent(Change.ADDED, newer, "9")
+            yield WatchEvent(Change.DELETED, unknown, "10")
+            yield WatchEvent(Change.MODIFIED, unknown, "11")
+            await asyncio.Event().wait()
+
+    cluster = Odd(clock)
+    cluster.create(known)
+    async with following(cluster, clock) as (_, log):
+        assert log.take() == [("add", "a", True), ("update", "a"), ("add", "b", False)]
+
+
+@virtual_time
+async def test_a_late_handler_hears_of_all_that_is_there(clock: VirtualClock) -> None:
+    """A handler added later is first told what is in the copy."""
+    cluster = InProcessApi(clock)
+    cluster.create(node("a"))
+    async with following(cluster, clock) as (informer, _):
+        late = Log()
+        informer.add_handler(late)
+        cluster.create(node("b"))
+        await clock.settle()
+        assert late.take() == [("add", "a", True), ("add", "b", False)]
+
+
+@virtual_time
+async def test_a_failing_handler_does_not_end_it(clock: VirtualClock) -> None:
+    """A handler that raises is logged; the others and the rest of the history are told all the same."""
+
+    class Failing(Log):
+        def on_add(self, obj: api.Object, is_initial_list: bool) -> None:
+            raise ValueError("no")
+
+    cluster = InProcessApi(clock)
+    cluster.create(node("a"))
+    async with following(cluster, clock) as (informer, log):
+        informer.add_handler(Failing())
+        cluster.create(node("b"))
+        await clock.settle()
+        assert log.take() == [("add", "a", True), ("add", "b", False)]
+
+
+# --- trouble ----------------------------------------------------------------------------------------------------------
+
+
+@virtual_time
+async def test_failures_back_off(clock: VirtualClock) -> None:
+    """A server out of reach is asked ever more slowly, at most every half to whole minute."""
+    cluster = InProcessApi(clock)
+    cluster.fail("list", OSError("no route"), times=1000)
+    async with following(cluster, clock):
+        await clock.advance(60)
+        assert 5 <= cluster.calls["list"] <= 8
+        before = cluster.calls["list"]
+        await clock.advance(600)
+        assert 10 <= cluster.calls["list"] - before <= 20
+
+
+@virtual_time
+async def test_a_missing_kind_is_reported_once(clock: VirtualClock, caplog: pytest.LogCaptureFixture) -> None:
+    """A kind that is forbidden is said so once; waiting for it ends; when it is allowed it is followed."""
+    cluster = InProcessApi(clock)
+    forbidden = ApiError(403, "Forbidden", 'nodes is forbidden: User "jane" cannot list resource "nodes"')
+    cluster.fail("list", forbidden, times=5)
+    cluster.create(node("a"))
+    with caplog.at_level(logging.INFO):
+        async with following(cluster, clock) as (informer, log):
+            assert not await informer.wait_until_settled()
+            assert informer.missing is forbidden
+            await clock.run_until(informer.synced.is_set)
+            assert await informer.wait_until_settled()
+            assert informer.missing is None
+            assert log.take() == [("add", "a", True)]
+            cluster.create(node("b"))
+            await clock.settle()
+    messages = [record.getMessage() for record in caplog.records]
+    assert [message for message in messages if "cannot follow" in message] == [
+        f"cannot follow nodes: it is not allowed ({forbidden}); allow this user to list and watch it"
+    ]
+    assert messages[-1] == "following nodes from now on"
+
+
+@virtual_time
+async def test_a_kind_that_may_be_listed_but_not_watched(clock: VirtualClock, caplog: pytest.LogCaptureFixture) -> None:
+    """It is listed now and then, and reported once, not every time."""
+    cluster = InProcessApi(clock)
+    cluster.fail("watch", ApiError(403, "Forbidden", "no"), times=1000)
+    async with following(cluster, clock) as (informer, log):
+        cluster.create(node("a"))
+        await clock.advance(600)
+        assert informer.synced.is_set()
+        assert log.take() == [("add", "a", False)]
+    assert sum("cannot follow" in record.getMessage() for record in caplog.records) == 1
+
+
+@virtual_time
+async def test_a_version_from_the_future(clock: VirtualClock) -> None:
+    """After a restored backup the server's version is behind ours: list again instead of asking for ever."""
+    cluster = InProcessApi(clock)
+    async with following(cluster, clock):
+        cluster.fail("watch", ApiError(504, "Timeout", "Too large resource version: 9, current: 3"))
+        cluster.cut_watches(error=OSError("restarted"))
+        await clock.advance(10)
+        assert cluster.calls["list"] == 2
+
+
+@virtual_time
+async def test_a_server_that_closes_every_watch_at_once(clock: VirtualClock) -> None:
+    """Watches that end at once and bring nothing are a failure and back off."""
+
+    class Closing(InProcessApi):
+        async def watch(self, kind: type[api.Object], resource_version: str) -> Any:
+            self.calls["watch"] += 1
+            for event in list[WatchEvent]():
+                yield event
+
+    cluster = Closing(clock)
+    async with following(cluster, clock):
+        await clock.advance(60)
+        assert cluster.calls["watch"] <= 8
+
+
+@virtual_time
+async def test_malformed_objects_keep_their_last_good_state(clock: VirtualClock) -> None:
+    """What cannot be read is not told as deleted, unless it is; and the version moves on."""
+    good, malformed = node("a"), Malformed("a", "spec.taints: expected array")
+    bad_listing = Listing([], "5", [malformed])
+
+    class Bad(InProcessApi):
+        async def list(self, kind: type[api.Object]) -> Listing:
+            self.calls["list"] += 1
+            return Listing([good], "1") if self.calls["list"] == 1 else bad_listing
+
+        async def watch(self, kind: type[api.Object], resource_version: str) -> Any:
+            if resource_version == "1":
+                yield WatchEvent(Change.MODIFIED, None, "2", malformed)
+                yield WatchEvent(Change.BOOKMARK, None, "", Malformed("", "garbage"))
+                raise ApiError(410, "Expired", "too old")
+            await asyncio.sleep(60)
+            yield WatchEvent(Change.DELETED, None, "6", malformed)
+            await asyncio.Event().wait()
+
+    async with following(Bad(clock), clock) as (informer, log):
+        assert informer.resource_version == "" or informer.resource_version == "2"
+        await clock.advance(30)
+        assert log.take() == [("add", "a", True)]
+        assert informer.resource_version == "5"
+        await clock.advance(60)
+        assert log.take() == [("delete", "a")]
+        assert informer.resource_version == "6"
+
+
+# --- convergence ------------------------------------------------------------------------------------------------------
+
+CHANGES = ("create", "create", "update", "delete", "recreate")
+TROUBLE = ("cut", "break", "forget", "forget", "bookmark", "fail")
+
+
+def step(cluster: InProcessApi, action: str, number: int, chance: random.Random) -> None:
+    """One thing that happens to the cluster or to the way there."""
+    name = f"n{number}"
+    found = cluster.get(api.Node, name)
+    if action == "create" and found is None:
+        cluster.create(node(name))
+    elif action == "update" and found is not None:
+        cluster.update(node(name, step=str(chance.random())))
+    elif action in ("delete", "recreate") and found is not None:
+        cluster.delete(found)
+        if action == "recreate":
+            cluster.create(node(name))
+    elif action == "cut":
+        cluster.cut_watches()
+    elif action == "break":
+        cluster.cut_watches(error=ConnectionResetError("broken"))
+    elif action == "forget":
+        cluster.forget_history()
+    elif action == "bookmark":
+        cluster.bookmark()
+    elif action == "fail":
+        error = chance.choice((OSError("no"), ApiError(500, "InternalError", "no"), ApiError(410, "Gone", "no")))
+        cluster.fail(chance.choice(("list", "watch")), error, times=number)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(0, 2**32))
+def test_the_copy_always_becomes_the_servers(seed: int) -> None:
+    """Whatever happens to the cluster, the watches and the history, copy and handlers end with the server's state."""
+
+    async def main(clock: VirtualClock) -> None:
+        cluster, chance = InProcessApi(clock, seed=seed), random.Random(seed)
+        async with following(cluster, clock) as (informer, log):
+            for _ in range(chance.randrange(80)):
+                step(cluster, chance.choice(chance.choice((CHANGES, CHANGES, TROUBLE))), chance.randrange(5), chance)
+                await clock.advance(chance.choice((0.0, 0.0, 0.0, 0.3, 5.0, 60.0)))
+            cluster.heal()
+            await clock.advance(300)
+            served = {obj.key: obj for obj in cluster.objects(api.Node)}
+            assert informer.store == served
+            assert log.copy == served
+
+    run_virtual(main)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 2**32))
+def test_the_copy_becomes_the_servers_over_http(seed: int) -> None:
+    """The same over real sockets, with pages, cut lines, garbage and bookmarks, on virtual time."""
+
+    async def main(clock: VirtualClock) -> None:
+        chance = random.Random(seed)
+        cluster = InProcessApi(clock)
+        made = ApiServer(store=cluster.store, bookmarks=chance.random() < 0.5)
+        actions = (*CHANGES, "cut", "forget")
+        async with serving(made) as server, HttpClient(server.connection, qps=-1, clock=clock) as client:
+            for number in range(chance.choice((0, 600))):
+                cluster.create(node(f"old{number}"))
+            async with following(client, clock) as (informer, log):
+                for _ in range(40):
+                    step(cluster, chance.choice(actions), chance.randrange(5), chance)
+                    server.watch_lines = chance.choice((None, None, 0, 3))
+                    server.pages_expire = chance.choice((0, 0, 0, 2))
+                    server.watch_prelude = chance.choice(([], [b"garbage\n"], [watch_line("BOOKMARK", {})]))
+                    await clock.advance(chance.choice((0.0, 0.1, 5.0)))
+                server.watch_lines, server.pages_expire = None, 0
+                await clock.advance(120)
+                served = {obj.key: obj for obj in cluster.objects(api.Node)}
+                assert informer.store == served
+                assert log.copy == served
+
+    run_virtual(main)
+
+
+# --- fairness ---------------------------------------------------------------------------------------------------------
+
+
+async def test_a_long_list_leaves_others_their_turn() -> None:
+    """While tens of thousands of objects are listed and handed on, the event loop turns all the time."""
+    cluster = InProcessApi()
+    for number in range(20_000):
+        cluster.create(node(f"n{number}"))
+    informer = Informer(cluster, api.Node, Log())
+    task = asyncio.create_task(informer.run())
+    turns = 0
+    while not informer.synced.is_set():
+        turns += 1
+        await asyncio.sleep(0)
+    assert turns >= 20_000 / 100
+    task.cancel()
+    await asyncio.wait((task,))
+
+
+async def test_a_long_list_over_http_never_holds_up_the_loop_for_long() -> None:
+    """Reading, decoding and handing on pages of large objects leaves gaps of milliseconds, not of a page."""
+    padding = {f"example.com/label-{number}": "v" * 40 for number in range(60)}
+    async with serving() as server, HttpClient(server.connection) as client:
+        for number in range(1000):
+            server.store.create(node(f"n{number}", **padding))
+        pages = [await client.request("GET", "/api/v1/nodes", query={"limit": "500"})]
+        assert len(pages[0]) > 1_500_000
+        longest, task = 0.0, asyncio.create_task(_replay(pages[0]))
+        last = time.perf_counter()
+        while not task.done():
+            await asyncio.sleep(0)
+            now = time.perf_counter()
+            longest, last = max(longest, now - last), now
+        await task
+    assert longest < 0.05
+
+
+async def _replay(page: bytes) -> None:
+    found: list[api.Object] = []
+    await _decode_in_slices(api.Node, decode_page(page).items or (), found, [])
+    assert len(found) == 500
