@@ -8,13 +8,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from kubesched.framework.plugin import Plugin, points_of
 
 
-class UnknownPluginError(LookupError):
+class UnknownPluginError(KeyError):
     """A name that no plugin has."""
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
         close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
         hint = f"; did you mean {close[0]!r}?" if close else ""
         super().__init__(f"no plugin is called {name!r}{hint}")
+
+    def __str__(self) -> str:
+        return str(self.args[0])  # a KeyError would show its message quoted
 
 
 class Registry(Mapping[str, type[Plugin]]):

@@ -1,0 +1,78 @@
+"""Which registrations cover which events, and what events are called."""
+
+from __future__ import annotations
+
+import pytest
+
+from kubesched.framework.events import (
+    ASSIGNED_POD_DELETE,
+    FORCE_ACTIVATE,
+    UNSCHEDULABLE_TIMEOUT,
+    Action,
+    ClusterEvent,
+    Hint,
+    Resource,
+    on,
+)
+
+NODE, POD = Resource.NODE, Resource.POD
+
+
+@pytest.mark.parametrize(
+    ("registered", "happened", "covered"),
+    [
+        ((NODE, Action.ADD), (NODE, Action.ADD), True),
+        ((NODE, Action.ADD), (NODE, Action.DELETE), False),
+        ((NODE, Action.ADD), (POD, Action.ADD), False),
+        ((NODE, Action.ADD | Action.UPDATE_NODE_LABEL), (NODE, Action.UPDATE_NODE_LABEL), True),
+        ((NODE, Action.UPDATE), (NODE, Action.UPDATE_NODE_TAINT), True),
+        ((NODE, Action.ALL), (NODE, Action.DELETE), True),
+        # All of an event has to be covered.
+        ((NODE, Action.UPDATE_NODE_LABEL), (NODE, Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_TAINT), False),
+        ((NODE, Action.UPDATE_NODE_LABEL), (NODE, Action.UPDATE), False),
+        # A registration for pods covers both kinds of pods, and not the other way round.
+        ((POD, Action.DELETE), (Resource.ASSIGNED_POD, Action.DELETE), True),
+        ((POD, Action.DELETE), (Resource.UNSCHEDULED_POD, Action.DELETE), True),
+        ((Resource.ASSIGNED_POD, Action.DELETE), (Resource.UNSCHEDULED_POD, Action.DELETE), False),
+        ((Resource.ASSIGNED_POD, Action.DELETE), (POD, Action.DELETE), False),
+        # The wildcard covers everything, or everything of an action.
+        ((Resource.WILDCARD, Action.ALL), (Resource.CSI_NODE, Action.ADD), True),
+        ((Resource.WILDCARD, Action.ADD), (NODE, Action.ADD), True),
+        ((Resource.WILDCARD, Action.ADD), (NODE, Action.DELETE), False),
+    ],
+)
+def test_matching(registered: tuple[Resource, Action], happened: tuple[Resource, Action], covered: bool) -> None:
+    """A registration covers an event of its kind if it names all that happened."""
+    assert ClusterEvent(*registered).matches(ClusterEvent(*happened)) is covered
+
+
+@pytest.mark.parametrize(
+    ("event", "label"),
+    [
+        (ClusterEvent(NODE, Action.ADD), "NodeAdd"),
+        (ClusterEvent(NODE, Action.UPDATE_NODE_TAINT), "NodeUpdateNodeTaint"),
+        (ASSIGNED_POD_DELETE, "AssignedPodDelete"),
+        (ClusterEvent(Resource.CSI_NODE, Action.UPDATE), "storage.k8s.io/CSINodeUpdate"),
+        (UNSCHEDULABLE_TIMEOUT, "UnschedulableTimeout"),
+        (FORCE_ACTIVATE, "ForceActivate"),
+    ],
+)
+def test_labels_are_upstreams(event: ClusterEvent, label: str) -> None:
+    """Logs and metrics name events as kube-scheduler does."""
+    assert event.label == label
+
+
+def test_only_all_of_everything_is_the_wildcard() -> None:
+    """An event of any kind but one action is no wildcard."""
+    assert UNSCHEDULABLE_TIMEOUT.is_wildcard
+    assert not ClusterEvent(Resource.WILDCARD, Action.ADD).is_wildcard
+    assert not ClusterEvent(NODE, Action.ALL).is_wildcard
+
+
+def test_the_shorthand_registers() -> None:
+    """`on` makes a registration, with a hint if it is given one."""
+    plain = on(NODE, Action.ADD)
+    assert (plain.event, plain.hint, plain.by_class) == (ClusterEvent(NODE, Action.ADD), None, False)
+    hinted = on(POD, Action.DELETE, lambda pod, old, new: Hint.SKIP, by_class=True)
+    assert hinted.hint is not None
+    assert hinted.by_class
