@@ -1,0 +1,64 @@
+"""The documents are true: links lead somewhere, examples run, and what is said of the code is what the code says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from kubesched.conformance.compare import check
+from kubesched.conformance.replay import Scenario
+from kubesched.plugins import IN_TREE
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+
+
+def name(path: Path) -> str:
+    """A document's path as people write it."""
+    return str(path.relative_to(ROOT))
+
+
+def blocks(path: Path, language: str) -> list[str]:
+    """The fenced code blocks of a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", path.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name)
+def test_links_lead_somewhere(path: Path) -> None:
+    """Every relative link names a file of the repository, and every anchor a heading of it."""
+    text = re.sub(r"^```.*?^```", "", path.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if "://" in target:
+            continue
+        file, _, anchor = target.partition("#")
+        found = path.parent / file if file else path
+        assert found.exists(), target
+        headings = re.findall(r"^#+ (.+)$", found.read_text("utf-8"), re.MULTILINE) if anchor else []
+        anchors = [re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-") for heading in headings]
+        assert not anchor or anchor in anchors, target
+
+
+@pytest.mark.parametrize("path", [each for each in DOCUMENTS if blocks(each, "python")], ids=name)
+def test_examples_run(path: Path) -> None:
+    """The Python of a document runs from top to bottom, its assertions included."""
+    names: dict[str, object] = {"__name__": "example"}
+    for block in blocks(path, "python"):
+        exec(compile(block, name(path), "exec"), names)
+
+
+def test_the_example_scenario_is_one() -> None:
+    """The scenario in the description of the corpus comes out as it says."""
+    (block,) = blocks(ROOT / "docs/reference/conformance.md", "json")
+    assert check(msgspec.json.decode(block, type=Scenario)) == []
+
+
+def test_the_architecture_knows_what_plugins_read() -> None:
+    """The table of what plugins read names every built-in plugin that filters or scores, with its `reads`."""
+    text = (ROOT / "docs/architecture.md").read_text("utf-8")
+    rows = re.findall(r"^\| `(NODE|PODS|ROW|CLUSTER)` \|[^|]*\|[^|]*\| (.+) \|$", text, re.MULTILINE)
+    told = {plugin: reads for reads, plugins in rows for plugin in plugins.split(", ")}
+    asked = ("filter_all", "score_all", "filter", "score")
+    assert told == {p.name: p.reads.name for p in IN_TREE if any(hasattr(p, method) for method in asked)}
