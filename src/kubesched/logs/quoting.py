@@ -42,8 +42,8 @@ def number(value: float) -> str:
     if value != value or value in (float("inf"), float("-inf")):
         return quote(str(value))
     if value and not 1e-6 <= abs(value) < 1e21:
-        mantissa, exponent = repr(value).split("e") if "e" in repr(value) else f"{value:e}".split("e")
-        return f"{mantissa.removesuffix('.0')}e{exponent[0]}{exponent[1:].zfill(2)}"
+        mantissa, _, exponent = repr(value).partition("e")
+        return f"{mantissa.removesuffix('.0')}e{exponent[0]}{exponent[1:].lstrip('0')}"
     return plain_number(value)
 
 
@@ -56,6 +56,11 @@ def plain_number(value: float) -> str:
 
 
 def compact_json(value: object) -> str:
-    """``encoding/json``: no spaces, keys in order, and nothing that a browser could take for HTML."""
-    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, sort_keys=True)
-    return text.translate(_HTML)
+    """``encoding/json`` of JSON's own types: no spaces, keys in order, and nothing that a browser takes for HTML."""
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{compact_json(key)}:{compact_json(value[key])}" for key in sorted(value)) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(compact_json, value)) + "]"
+    if isinstance(value, float):
+        return number(value)
+    return json.dumps(value, ensure_ascii=False).translate(_HTML)

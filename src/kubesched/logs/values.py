@@ -119,7 +119,7 @@ def plain(value: object) -> object:
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): plain(value[key]) for key in sorted(value)}
     if isinstance(value, bytes):
         return b64encode(value).decode()
     string = _as_string(value)
