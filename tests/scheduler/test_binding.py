@@ -1,0 +1,394 @@
+"""From a decision to a bound pod: Reserve, Permit, PreBind, Bind, PostBind, and everything that can go wrong there."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, ClassVar
+
+import pytest
+from tests.builders import node, pod
+from tests.scheduler.world import world
+
+from kubesched.api import objects as api
+from kubesched.client.clock import VirtualClock, virtual_time
+from kubesched.client.protocol import ApiError
+from kubesched.framework.events import Action, EventHint, Resource, on
+from kubesched.framework.plugin import Plugin
+from kubesched.framework.state import CycleState
+from kubesched.framework.status import Code, Status, error, unschedulable
+
+Permit = Status | tuple[Status, float] | None
+
+
+class Recording(Plugin):
+    """Notes every call; a subclass answers."""
+
+    name = "Recording"
+    calls: ClassVar[list[str]] = []
+
+    def events_to_register(self) -> list[EventHint]:
+        # Who says nothing hears of everything, of the pod's own status too.
+        return [on(Resource.NODE, Action.ADD)]
+
+    def reserve(self, state: CycleState, pod: api.Pod, node_name: str) -> Status | None:
+        self.calls.append("reserve")
+        return None
+
+    def unreserve(self, state: CycleState, pod: api.Pod, node_name: str) -> None:
+        self.calls.append("unreserve")
+
+    def permit(self, state: CycleState, pod: api.Pod, node_name: str) -> Permit:
+        self.calls.append("permit")
+        return None
+
+    async def pre_bind(self, state: CycleState, pod: api.Pod, node_name: str) -> Status | None:
+        self.calls.append("pre_bind")
+        return None
+
+    async def post_bind(self, state: CycleState, pod: api.Pod, node_name: str) -> None:
+        self.calls.append("post_bind")
+
+
+@pytest.fixture(autouse=True)
+def _no_calls() -> None:
+    Recording.calls.clear()
+
+
+# --- the order of things ----------------------------------------------------------------------------------------------
+
+
+@virtual_time
+async def test_the_points_run_in_order(clock: VirtualClock) -> None:
+    """Reserve, Permit, PreBind and PostBind run once each, in this order, and see the pod on its node."""
+    async with world(clock, node("n1"), plugins=[Recording]) as here:
+        here.create(pod("web"))
+        await here.settle()
+        assert Recording.calls == ["reserve", "permit", "pre_bind", "post_bind"]
+        assert here.node_of("web") == "n1"
+
+
+@virtual_time
+async def test_where_nothing_takes_long_no_node_is_nominated(clock: VirtualClock) -> None:
+    """A pod that is bound at once is not nominated first: a single call makes it to the API server."""
+    async with world(clock, node("n1")) as here:
+        here.create(pod("web"))
+        await here.settle()
+        assert here.api.calls["patch_pod_status"] == 0
+        assert here.api.calls["bind"] == 1
+
+
+@virtual_time
+async def test_before_a_wait_the_node_is_nominated(clock: VirtualClock) -> None:
+    """While PreBind works, the pod says where it is going to be."""
+
+    class Slow(Recording):
+        async def pre_bind(self, state: CycleState, pod: api.Pod, node_name: str) -> Status | None:
+            await asyncio.sleep(10)
+            return None
+
+    async with world(clock, node("n1"), plugins=[Slow]) as here:
+        here.create(pod("web"))
+        await here.settle(5)
+        assert here.pod("web").nominated_node_name == "n1"
+        await here.settle(10)
+        assert here.node_of("web") == "n1"
+
+
+@virtual_time
+async def test_a_plugin_with_nothing_to_do_before_binding_is_skipped(clock: VirtualClock) -> None:
+    """PreBind is not run for a plugin that says it is not needed."""
+
+    class Idle(Recording):
+        def pre_bind_needed(self, state: CycleState, pod: api.Pod, node_name: str) -> bool:
+            return False
+
+    async with world(clock, node("n1"), plugins=[Idle]) as here:
+        here.create(pod("web"))
+        await here.settle()
+        assert "pre_bind" not in Recording.calls
+        assert here.api.calls["patch_pod_status"] == 0
+
+
+@virtual_time
+async def test_many_bindings_run_at_once(clock: VirtualClock) -> None:
+    """A hundred pods whose binding takes a second each are bound after little more than a second."""
+    async with world(clock, node("n1", cpu="100", pods=200)) as here:
+        here.api.delay("bind", 1)
+        here.create(*(pod(f"p{number}") for number in range(100)))
+        await here.settle(1.1)
+        assert len(here.api.bindings) == 100
+
+
+# --- permit -----------------------------------------------------------------------------------------------------------
+
+
+class Waiting(Recording):
+    """Has every pod wait for ten seconds at most."""
+
+    def permit(self, state: CycleState, pod: api.Pod, node_name: str) -> Permit:
+        return Status(Code.WAIT), 10.0
+
+
+@virtual_time
+async def test_a_waiting_pod_is_bound_once_allowed(clock: VirtualClock) -> None:
+    """A pod waits on Permit, holding its place, until the plugin allows it."""
+    async with world(clock, node("n1", cpu="1"), plugins=[Waiting]) as here:
+        here.create(pod("web", cpu="1"), pod("next", cpu="1"))
+        await here.settle(5)
+        (waiting,) = here.scheduler.context.waiting
+        assert (waiting.pod.name, waiting.pod.node_name) == ("web", "n1")
+        assert list(waiting.pending_plugins) == ["Recording"]
+        assert "Insufficient cpu" in here.message("next")
+        waiting.allow("Recording")
+        await here.settle()
+        assert here.node_of("web") == "n1"
+
+
+@virtual_time
+async def test_a_waiting_pod_can_be_rejected(clock: VirtualClock) -> None:
+    """A plugin's rejection sends the pod back, with its reason, and frees the place."""
+    async with world(clock, node("n1", cpu="1"), plugins=[Waiting]) as here:
+        here.create(pod("web", cpu="1"))
+        await here.settle(1)
+        (waiting,) = here.scheduler.context.waiting
+        assert waiting.reject("Recording", "not today")
+        assert not waiting.reject("Recording", "twice")
+        await clock.settle()
+        assert here.message("web") == "0/1 nodes are available: 1 not today."
+        assert "unreserve" in Recording.calls
+        assert not here.scheduler.cluster.pods
+
+
+@virtual_time
+async def test_a_pod_does_not_wait_longer_than_its_plugin_has_patience(clock: VirtualClock) -> None:
+    """After the timeout the pod is sent back in upstream's words."""
+    async with world(clock, node("n1"), plugins=[Waiting]) as here:
+        here.create(pod("web"))
+        await here.settle(10.5)
+        expected = "rejected due to timeout after waiting 10s at plugin Recording"
+        assert here.message("web") == f"0/1 nodes are available: 1 {expected}."
+
+
+@virtual_time
+async def test_permit_may_refuse(clock: VirtualClock) -> None:
+    """A refusal at Permit is worded as that of the one node there was, and everything reserved is given back."""
+
+    class Refusing(Recording):
+        def permit(self, state: CycleState, pod: api.Pod, node_name: str) -> Permit:
+            return unschedulable("closed")
+
+    async with world(clock, node("n1"), plugins=[Refusing]) as here:
+        here.create(pod("web"))
+        await here.settle()
+        assert here.message("web") == "0/1 nodes are available: 1 closed."
+        assert Recording.calls == ["reserve", "unreserve"]
+
+
+@virtual_time
+async def test_a_pod_deleted_while_it_waits_frees_its_place(clock: VirtualClock) -> None:
+    """The next pod gets the place at once, and the deleted one is not taken back."""
+    async with world(clock, node("n1", cpu="1"), plugins=[Waiting], check=False) as here:
+        here.create(pod("web", cpu="1"))
+        await here.settle(1)
+        here.create(pod("next", cpu="1"))
+        await here.settle(1)
+        here.api.delete(here.pod("web"))
+        await here.settle(2)
+        assert [each.pod.name for each in here.scheduler.context.waiting] == ["next"]
+        assert here.scheduler.queue.pending_pods()[0] == []
+
+
+@virtual_time
+async def test_plugins_reach_waiting_pods_through_their_handle(clock: VirtualClock) -> None:
+    """A gang plugin allows its first member when the second arrives."""
+
+    class Gang(Recording):
+        def permit(self, state: CycleState, pod: api.Pod, node_name: str) -> Permit:
+            others = list(self.handle.waiting_pods)
+            for waiting in others:
+                waiting.allow(self.name)
+            return None if others else (Status(Code.WAIT), 60.0)
+
+    async with world(clock, node("n1"), plugins=[Gang]) as here:
+        here.create(pod("one"))
+        await here.settle(5)
+        assert here.node_of("one") == ""
+        here.create(pod("two"))
+        await here.settle()
+        assert here.node_of("one") == here.node_of("two") == "n1"
+
+
+# --- failures ---------------------------------------------------------------------------------------------------------
+
+
+@virtual_time
+async def test_a_refused_reserve_gives_everything_back(clock: VirtualClock) -> None:
+    """A plugin that cannot reserve sends the pod back; those that could are told to give up what they have."""
+
+    class Refusing(Plugin):
+        name = "Refusing"
+
+        def events_to_register(self) -> list[EventHint]:
+            return [on(Resource.NODE, Action.ADD)]
+
+        def reserve(self, state: CycleState, pod: api.Pod, node_name: str) -> Status | None:
+            return unschedulable("nothing left")
+
+    async with world(clock, node("n1"), plugins=[Recording, Refusing]) as here:
+        here.create(pod("web"))
+        await here.settle()
+        assert here.message("web") == "0/1 nodes are available: 1 nothing left."
+        assert Recording.calls == ["reserve", "unreserve"]
+
+
+FAILURES: list[tuple[Exception, bool]] = [
+    (ApiError(409, "Conflict", "the pod is being looked at"), False),
+    (ApiError(404, "NotFound", 'pods "web" not found'), False),
+    (ApiError(500, "InternalError", "etcd is away"), False),
+    (TimeoutError("no answer"), False),
+    (TimeoutError("no answer"), True),
+    (ApiError(504, "Timeout", "gateway"), True),
+]
+
+
+@pytest.mark.parametrize(("problem", "answer_lost"), FAILURES, ids=lambda value: str(value).replace(" ", "-"))
+def test_a_failed_bind_is_tried_again(problem: Exception, answer_lost: bool) -> None:
+    """Whatever the API server says, or fails to say, the pod ends up bound, once."""
+
+    @virtual_time
+    async def run(clock: VirtualClock) -> None:
+        async with world(clock, node("n1", cpu="1"), plugins=[Recording]) as here:
+            here.api.fail("bind", problem, answer_lost=answer_lost)
+            here.create(pod("web", cpu="1"))
+            await here.settle(10)
+            assert here.node_of("web") == "n1"
+            if answer_lost:
+                assert Recording.calls == ["reserve", "permit", "pre_bind", "post_bind"]
+                assert here.events.of("FailedScheduling") == []
+            else:
+                assert Recording.calls.count("unreserve") == 1
+                why = f'running Bind plugin "DefaultBinder": {problem}'
+                assert here.events.of("FailedScheduling") == [("web", why)]
+
+    run()
+
+
+@virtual_time
+async def test_a_failed_bind_lets_another_have_the_place(clock: VirtualClock) -> None:
+    """While one pod backs off after a failed bind, one that waited for the room gets it."""
+    async with world(clock, node("n1", cpu="1")) as here:
+        here.api.fail("bind", ApiError(409, "Conflict", "no"))
+        here.create(pod("web", cpu="1"), pod("next", cpu="1"))
+        await here.settle(20)
+        assert sorted((here.node_of("web"), here.node_of("next"))) == ["", "n1"]
+
+
+@virtual_time
+async def test_a_pod_deleted_while_it_is_bound_is_gone(clock: VirtualClock) -> None:
+    """Its place is free at once, before the binding has failed."""
+    async with world(clock, node("n1", cpu="1")) as here:
+        here.api.delay("bind", 5)
+        here.create(pod("web", cpu="1"))
+        await here.settle(1)
+        here.api.delete(here.pod("web"))
+        await here.settle()
+        assert not here.scheduler.cluster.pods
+        await here.settle(10)
+        assert len(here.scheduler.queue) == 0
+
+
+RAISES = ["pre_enqueue", "pre_filter", "filter", "post_filter", "pre_score", "score", "normalize", "reserve"]
+RAISES += ["permit", "pre_bind", "bind"]
+NAMES = {"normalize": "NormalizeScore", "pre_enqueue": "PreEnqueue"}
+
+
+def raising(point: str) -> type[Plugin]:
+    """A plugin that raises at one point until it is told not to."""
+
+    def fail(self: Any, *args: Any) -> None:
+        if self.broken:
+            raise RuntimeError("out of order")
+        if point in ("score", "normalize"):
+            return args[-1] if point == "normalize" else 0  # type: ignore[return-value]
+        if point == "bind":
+            return Status(Code.SKIP)  # type: ignore[return-value]
+        return None
+
+    async def afail(self: Any, *args: Any) -> None:
+        return fail(self, *args)
+
+    methods: dict[str, Any] = {point: afail if point in ("pre_bind", "bind") else fail}
+    if point == "normalize":
+        methods["score"] = lambda self, state, pod, node: 0
+    if point == "post_filter":
+        methods["filter"] = lambda self, state, pod, node: unschedulable("no") if self.broken else None
+    return type("Raising", (Plugin,), {"name": "Raising", "broken": True, **methods})
+
+
+@pytest.mark.parametrize("point", RAISES)
+def test_a_plugin_that_raises_fails_that_attempt_only(point: str) -> None:
+    """The message names plugin and point, the loop goes on, and the pod is scheduled once the plugin is well again."""
+    plugin = raising(point)
+    # A Bind plugin after the default one would never be asked.
+    first = {"bind": {"enabled": [{"name": "Raising"}, {"name": "DefaultBinder"}], "disabled": [{"name": "*"}]}}
+    profiles = [{"schedulerName": "default-scheduler", "plugins": first}] if point == "bind" else None
+
+    @virtual_time
+    async def run(clock: VirtualClock) -> None:
+        async with world(clock, node("n1"), node("n2"), plugins=[plugin], profiles=profiles) as here:
+            here.create(pod("web"))
+            await here.settle()
+            assert here.node_of("web") == ""
+            if point != "pre_enqueue":
+                name = NAMES.get(point, point.title().replace("_", ""))
+                assert here.message("web") == f'running {name} plugin "Raising": RuntimeError: out of order'
+            plugin.broken = False  # type: ignore[attr-defined]
+            await here.settle(400)
+            assert here.node_of("web") in ("n1", "n2")
+
+    run()
+
+
+@virtual_time
+async def test_post_bind_cannot_undo_a_binding(clock: VirtualClock) -> None:
+    """A PostBind plugin that raises is logged; the pod is bound."""
+
+    class Late(Recording):
+        async def post_bind(self, state: CycleState, pod: api.Pod, node_name: str) -> None:
+            raise RuntimeError("too late")
+
+    async with world(clock, node("n1"), plugins=[Late]) as here:
+        here.create(pod("web"))
+        await here.settle()
+        assert here.node_of("web") == "n1"
+        assert any("RuntimeError: too late" in line for line in here.log.errors())
+
+
+@virtual_time
+async def test_unreserve_reaches_all_plugins(clock: VirtualClock) -> None:
+    """One plugin's failure to give back does not keep the others from it."""
+
+    class Clumsy(Plugin):
+        name = "Clumsy"
+
+        def reserve(self, state: CycleState, pod: api.Pod, node_name: str) -> Status | None:
+            return error("no")
+
+        def unreserve(self, state: CycleState, pod: api.Pod, node_name: str) -> None:
+            raise RuntimeError("dropped it")
+
+    async with world(clock, node("n1"), plugins=[Recording, Clumsy]) as here:
+        here.create(pod("web"))
+        await here.settle()
+        assert Recording.calls == ["reserve", "unreserve"]
+
+
+@virtual_time
+async def test_stopping_sees_bindings_through(clock: VirtualClock) -> None:
+    """A binding that has begun when the scheduler is stopped is finished; a pod waiting on Permit is given up."""
+    async with world(clock, node("n1"), check=False) as here:
+        here.api.delay("bind", 3)
+        here.create(pod("web"))
+        await here.settle(1)
+        await here.scheduler.stop()
+        assert here.node_of("web") == "n1"

@@ -1,0 +1,211 @@
+"""Pods and nodes come, change and go, and every pod ends where it should."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+from tests.builders import node, pod
+from tests.scheduler.world import world
+
+from kubesched.api import objects as api
+from kubesched.client.clock import VirtualClock, virtual_time
+
+
+@virtual_time
+async def test_a_pod_is_bound_to_the_only_node(clock: VirtualClock) -> None:
+    """A pod that fits is bound, and told so by an event."""
+    async with world(clock, node("n1")) as here:
+        here.create(pod("web", cpu="1"))
+        await here.settle()
+        assert here.node_of("web") == "n1"
+        assert here.events.of("Scheduled") == [("web", "Successfully assigned default/web to n1")]
+
+
+@virtual_time
+async def test_pods_that_were_there_before_count(clock: VirtualClock) -> None:
+    """What is on the nodes when the scheduler starts is taken into account, and pods pending by then are scheduled."""
+    before = [node("n1", cpu="1"), pod("old", node="n1", cpu="800m"), pod("big", cpu="800m"), pod("small", cpu="100m")]
+    async with world(clock, *before) as here:
+        assert here.node_of("small") == "n1"
+        assert here.node_of("big") == ""
+        assert here.message("big").startswith("0/1 nodes are available: 1 Insufficient cpu.")
+
+
+@virtual_time
+async def test_without_nodes_a_pod_waits_for_the_first(clock: VirtualClock) -> None:
+    """With no node at all the condition says so, in upstream's words, and the pod is bound once there is one."""
+    async with world(clock) as here:
+        here.create(pod("web"))
+        await here.settle()
+        condition = here.condition("web")
+        assert condition is not None
+        assert (condition.status, condition.reason) == ("False", "Unschedulable")
+        assert condition.message == "no nodes available to schedule pods"
+        here.create(node("n1"))
+        await here.settle(3)
+        assert here.node_of("web") == "n1"
+
+
+@virtual_time
+async def test_a_pod_of_another_scheduler_is_left_alone(clock: VirtualClock) -> None:
+    """A pod that names another scheduler is not ours to bind, but counts once somebody has."""
+    async with world(clock, node("n1", cpu="1")) as here:
+        here.create(pod("theirs", scheduler="other", cpu="1"))
+        await here.settle()
+        assert here.node_of("theirs") == ""
+        await here.api.bind(here.pod("theirs"), "n1")
+        here.create(pod("ours", cpu="1"))
+        await here.settle()
+        assert "Insufficient cpu" in here.message("ours")
+
+
+@virtual_time
+async def test_a_gated_pod_waits_for_its_gates(clock: VirtualClock) -> None:
+    """A pod with scheduling gates is not tried until an update has removed them."""
+    async with world(clock, node("n1")) as here:
+        here.create(pod("web", gates=["wait"]))
+        await here.settle(60)
+        assert here.attempts("web") == 0
+        gated = here.pod("web")
+        here.api.update(replace(gated, spec=replace(gated.spec, scheduling_gates=())))
+        await here.settle()
+        assert here.node_of("web") == "n1"
+
+
+@virtual_time
+async def test_a_deleted_pod_makes_room(clock: VirtualClock) -> None:
+    """A pod that waits for room is bound as soon as one on a node is gone."""
+    async with world(clock, node("n1", cpu="1"), pod("old", node="n1", cpu="1")) as here:
+        here.create(pod("new", cpu="1"))
+        await here.settle(20)
+        here.api.delete(here.pod("old"))
+        await here.settle()
+        assert here.node_of("new") == "n1"
+        assert here.attempts("new") == 2
+
+
+@virtual_time
+async def test_a_finished_pod_makes_room(clock: VirtualClock) -> None:
+    """A pod that has ended holds nothing on its node any more."""
+    async with world(clock, node("n1", cpu="1"), pod("job", node="n1", cpu="1")) as here:
+        here.create(pod("new", cpu="1"))
+        await here.settle(20)
+        done = here.pod("job")
+        here.api.update(replace(done, status=replace(done.status, phase="Succeeded")))
+        await here.settle()
+        assert here.node_of("new") == "n1"
+
+
+@virtual_time
+async def test_a_pending_pod_that_is_deleted_is_forgotten(clock: VirtualClock) -> None:
+    """A pod deleted while it waits is gone from the queue."""
+    async with world(clock, node("n1", cpu="1")) as here:
+        here.create(pod("big", cpu="2"))
+        await here.settle()
+        here.api.delete(here.pod("big"))
+        await here.settle()
+        assert len(here.scheduler.queue) == 0
+
+
+@virtual_time
+async def test_a_pod_bound_by_somebody_else_is_not_scheduled_again(clock: VirtualClock) -> None:
+    """A waiting pod that another binds leaves the queue and counts on its node."""
+    async with world(clock, node("n1", taints=["a=b:NoSchedule"])) as here:
+        here.create(pod("web", cpu="1"))
+        await here.settle()
+        await here.api.bind(here.pod("web"), "n1")
+        await here.settle()
+        assert len(here.scheduler.queue) == 0
+        assert here.scheduler.cluster.pods.keys() == {here.pod("web").uid}
+
+
+@virtual_time
+async def test_a_deleting_pod_is_skipped(clock: VirtualClock) -> None:
+    """A pod that is being deleted is not tried; an event says so."""
+    async with world(clock, node("n1"), check=False) as here:
+        here.create(pod("web", terminating=True))
+        await here.settle()
+        assert here.events.of("FailedScheduling") == [("web", "skip schedule deleting pod: default/web")]
+        assert here.node_of("web") == ""
+
+
+@virtual_time
+async def test_node_changes_wake_whom_they_may_help(clock: VirtualClock) -> None:
+    """Of a node's changes only those are a reason to try that the plugin which turned the pod down asked for."""
+    cordoned = node("n1", cpu="1", labels={"disk": "hdd"}, taints=["a=b:NoSchedule"], unschedulable=True)
+    async with world(clock, cordoned) as here:
+        here.create(pod("web", cpu="2", node_selector={"disk": "ssd"}))
+        changes = [
+            node("n1", cpu="1", labels={"disk": "ssd"}, taints=["a=b:NoSchedule"], unschedulable=True),
+            node("n1", cpu="1", labels={"disk": "ssd"}, unschedulable=True),
+            node("n1", cpu="1", labels={"disk": "ssd"}),
+            node("n1", cpu="2", labels={"disk": "ssd"}),
+        ]
+        for changed in changes:
+            await here.settle(30)
+            assert here.node_of("web") == ""
+            here.api.update(changed)
+        await here.settle(30)
+        assert here.node_of("web") == "n1"
+        # First turned down for the cordon, then for want of cpu: the changes in between could not have helped.
+        assert here.attempts("web") == 3
+
+
+@virtual_time
+async def test_a_heartbeat_wakes_nobody(clock: VirtualClock) -> None:
+    """An update of a node that changes nothing of interest leaves waiting pods alone."""
+    async with world(clock, node("n1", cpu="1")) as here:
+        here.create(pod("big", cpu="2"))
+        await here.settle(30)
+        for _ in range(5):
+            here.api.update(node("n1", cpu="1"))
+            await here.settle(5)
+        assert here.attempts("big") == 1
+
+
+@virtual_time
+async def test_a_removed_node_is_not_used(clock: VirtualClock) -> None:
+    """A node that is gone takes no more pods, whatever is still on it."""
+    async with world(clock, node("n1"), node("n2"), check=False) as here:
+        here.create(pod("a", node="n1"))
+        await here.settle()
+        gone = here.api.get(api.Node, "n1")
+        assert gone is not None
+        here.api.delete(gone)
+        await here.settle()
+        here.create(pod("b"))
+        await here.settle()
+        assert here.node_of("b") == "n2"
+
+
+@virtual_time
+async def test_a_broken_watch_misses_nothing(clock: VirtualClock) -> None:
+    """Whatever happened while the watch was broken is made up for: pods made, deleted, and made again."""
+    async with world(clock, node("n1", cpu="2")) as here:
+        here.create(pod("big", cpu="3"), pod("again", cpu="3"))
+        await here.settle()
+        here.api.pause("watch")
+        here.api.pause("list")
+        here.api.cut_watches()
+        await here.settle(1)
+        here.api.forget_history()
+        here.api.delete(here.pod("big"))
+        here.api.delete(here.pod("again"))
+        here.create(pod("again", uid="another", cpu="1"), pod("new", cpu="1"))
+        here.api.heal()
+        await here.settle(60)
+        assert here.node_of("again") == here.node_of("new") == "n1"
+
+
+@virtual_time
+async def test_several_profiles_decide_each_its_own_way(clock: VirtualClock) -> None:
+    """Every pod is scheduled by the profile it names, on the same cluster."""
+    blind = {"schedulerName": "blind", "plugins": {"multiPoint": {"disabled": [{"name": "TaintToleration"}]}}}
+    profiles: list[dict[str, Any]] = [{"schedulerName": "default-scheduler"}, blind]
+    async with world(clock, node("n1", taints=["a=b:NoSchedule"]), profiles=profiles) as here:
+        here.create(pod("careful"), pod("bold", scheduler="blind"))
+        await here.settle()
+        assert here.node_of("bold") == "n1"
+        assert "untolerated taint" in here.message("careful")
+        assert {event.profile for event in here.events} == {"default-scheduler", "blind"}

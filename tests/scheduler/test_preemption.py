@@ -1,0 +1,176 @@
+"""Preemption from end to end: victims are marked and deleted, and the preemptor gets their place."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+
+from tests.builders import node, pod
+from tests.scheduler.world import world
+
+from kubesched.api import objects as api
+from kubesched.client.clock import VirtualClock, virtual_time
+from kubesched.client.protocol import ApiError
+from kubesched.framework.plugin import Plugin
+from kubesched.framework.state import CycleState
+from kubesched.framework.status import Code, Status
+
+
+@virtual_time
+async def test_a_victim_makes_room(clock: VirtualClock) -> None:
+    """A pod of higher priority gets the place of one of lower, which is told why."""
+    async with world(clock, node("n1", cpu="1"), pod("low", node="n1", cpu="1", priority=0)) as here:
+        here.create(pod("high", uid="u-high", cpu="1", priority=10))
+        await here.settle(5)
+        assert here.node_of("high") == "n1"
+        assert here.api.get(api.Pod, "default/low") is None
+        assert here.events.of("Preempted") == [("low", "Preempted by pod u-high on node n1")]
+
+
+@virtual_time
+async def test_a_victim_may_take_its_time(clock: VirtualClock) -> None:
+    """While the victim ends, it carries the condition, and the preemptor is nominated and not tried in vain."""
+    async with world(clock, node("n1", cpu="1"), pod("low", node="n1", cpu="1", priority=0)) as here:
+        here.api.deletion_takes = 30
+        here.create(pod("high", cpu="1", priority=10))
+        await here.settle(20)
+        condition = here.condition("low", "DisruptionTarget")
+        assert condition is not None
+        assert (condition.status, condition.reason) == ("True", "PreemptionByScheduler")
+        assert condition.message == "default-scheduler: preempting to accommodate a higher priority pod"
+        assert here.pod("high").nominated_node_name == "n1"
+        assert here.attempts("high") == 1
+        await here.settle(11)
+        assert here.node_of("high") == "n1"
+
+
+@virtual_time
+async def test_nobody_slips_into_a_promised_place(clock: VirtualClock) -> None:
+    """A pod of lower priority does not get the room that was made for another."""
+    async with world(clock, node("n1", cpu="2"), pod("low", node="n1", cpu="2", priority=0)) as here:
+        here.api.deletion_takes = 30
+        here.create(pod("high", cpu="1500m", priority=10))
+        await here.settle(1)
+        here.create(pod("middle", cpu="1", priority=5), pod("small", cpu="500m", priority=5))
+        await here.settle(60)
+        assert here.node_of("high") == "n1"
+        assert here.node_of("small") == "n1"
+        assert here.node_of("middle") == ""
+
+
+@virtual_time
+async def test_while_victims_are_dealt_with_the_preemptor_is_kept_back(clock: VirtualClock) -> None:
+    """An event that would wake the preemptor does not, as long as its victims' deletion is under way."""
+    victims = [pod("a", node="n1", cpu="500m", priority=0), pod("b", node="n1", cpu="500m", priority=0)]
+    async with world(clock, node("n1", cpu="1"), *victims) as here:
+        here.api.delay("delete_pod", 20)
+        here.create(pod("high", cpu="1", priority=10))
+        await here.settle(1)
+        here.create(pod("elsewhere", node="n1", cpu="1m"))
+        await here.settle(1)
+        here.api.delete(here.pod("elsewhere"))
+        await here.settle(10)
+        assert here.attempts("high") == 1
+        await here.settle(60)
+        assert here.node_of("high") == "n1"
+
+
+@virtual_time
+async def test_a_preemption_that_fails_is_tried_again(clock: VirtualClock) -> None:
+    """If a victim cannot be deleted the preemptor does not wait for it in vain."""
+    async with world(clock, node("n1", cpu="1"), pod("low", node="n1", cpu="1", priority=0)) as here:
+        here.api.fail("delete_pod", ApiError(500, "InternalError", "not now"), times=2)
+        here.create(pod("high", cpu="1", priority=10))
+        await here.settle(60)
+        assert here.node_of("high") == "n1"
+        assert here.api.calls["delete_pod"] == 3
+
+
+@virtual_time
+async def test_a_victim_that_is_gone_already_is_no_failure(clock: VirtualClock) -> None:
+    """404 for a victim means that the work is done."""
+    async with world(clock, node("n1", cpu="1"), pod("low", node="n1", cpu="1", priority=0)) as here:
+        here.api.delay("patch_pod_status", 5)
+        here.create(pod("high", cpu="1", priority=10))
+        await here.settle(1)
+        here.api.delete(here.pod("low"))
+        await here.settle(30)
+        assert here.node_of("high") == "n1"
+        assert here.events.of("Preempted") == []
+
+
+class Waiting(Plugin):
+    """Has pods called "low" wait on Permit for an hour."""
+
+    name = "Waiting"
+
+    def permit(self, state: CycleState, pod: api.Pod, node_name: str) -> Status | tuple[Status, float] | None:
+        return (Status(Code.WAIT), 3600.0) if pod.name == "low" else None
+
+
+@virtual_time
+async def test_a_victim_that_waits_on_permit_is_sent_back(clock: VirtualClock) -> None:
+    """A victim that is not bound yet is not deleted: it goes back to the queue, and an event says so."""
+    async with world(clock, node("n1", cpu="1"), plugins=[Waiting]) as here:
+        here.create(pod("low", cpu="1", priority=0))
+        await here.settle(1)
+        here.create(pod("high", uid="u-high", cpu="1", priority=10))
+        await here.settle(5)
+        assert here.node_of("high") == "n1"
+        assert here.api.calls["delete_pod"] == 0
+        note = "Preempted by pod u-high on node n1 (in kube-scheduler memory)."
+        assert here.events.of("Preempted") == [("low", note)]
+        await here.settle(60)
+        assert "Insufficient cpu" in here.message("low")
+
+
+class SlowPreBind(Plugin):
+    """Takes an hour to prepare pods called "low"."""
+
+    name = "SlowPreBind"
+
+    async def pre_bind(self, state: CycleState, pod: api.Pod, node_name: str) -> Status | None:
+        if pod.name == "low":
+            await asyncio.sleep(3600)
+        return None
+
+
+@virtual_time
+async def test_a_victim_in_pre_bind_is_called_off(clock: VirtualClock) -> None:
+    """A victim that PreBind still works on is called off and tried again later."""
+    async with world(clock, node("n1", cpu="1"), plugins=[SlowPreBind]) as here:
+        here.create(pod("low", cpu="1", priority=0))
+        await here.settle(1)
+        here.create(pod("high", cpu="1", priority=10))
+        await here.settle(5)
+        assert here.node_of("high") == "n1"
+        assert here.api.calls["delete_pod"] == 0
+        assert ("low", "running PreBind plugins: preempted by DefaultPreemption") in here.events.of("FailedScheduling")
+
+
+@virtual_time
+async def test_lower_promises_on_the_node_are_withdrawn(clock: VirtualClock) -> None:
+    """A pod of lower priority that was nominated to the node loses its nomination."""
+    async with world(clock, node("n1", cpu="1"), pod("low", node="n1", cpu="1", priority=0)) as here:
+        here.api.deletion_takes = math.inf
+        here.create(pod("middle", cpu="1", priority=5))
+        await here.settle(5)
+        assert here.pod("middle").nominated_node_name == "n1"
+        low = here.pod("low")
+        here.create(pod("high", cpu="1", priority=10))
+        await here.settle(5)
+        # All victims are leaving already, so nothing is left to do but to wait for them.
+        assert here.pod("high").nominated_node_name == "n1"
+        here.api.finish_deletion(low)
+        await here.settle(10)
+        assert here.node_of("high") == "n1"
+
+
+@virtual_time
+async def test_a_policy_of_never_preempts_nobody(clock: VirtualClock) -> None:
+    """A pod may renounce preemption."""
+    async with world(clock, node("n1", cpu="1"), pod("low", node="n1", cpu="1", priority=0)) as here:
+        here.create(pod("high", cpu="1", priority=10, preemption_policy="Never"))
+        await here.settle(10)
+        assert here.node_of("high") == ""
+        assert "not eligible due to preemptionPolicy=Never." in here.message("high")

@@ -1,0 +1,168 @@
+"""What becomes of pods that fit nowhere: conditions, backoff, hints, and who is not taken back."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+from tests.builders import node, pod
+from tests.scheduler.world import world
+
+from kubesched.api import objects as api
+from kubesched.client.clock import VirtualClock, virtual_time
+from kubesched.framework.plugin import Plugin
+from kubesched.framework.state import CycleState
+from kubesched.framework.status import Status, error, unschedulable
+from kubesched.scheduler.context import PODS_TO_ACTIVATE, PodsToActivate
+from kubesched.scheduler.failure import cut
+
+
+@virtual_time
+async def test_the_condition_says_why(clock: VirtualClock) -> None:
+    """A pod that fits nowhere says so in its condition, and an event says the same."""
+    async with world(clock, node("n1", cpu="1")) as here:
+        here.create(pod("big", cpu="2"))
+        await here.settle()
+        condition = here.condition("big")
+        assert condition is not None
+        assert (condition.status, condition.reason) == ("False", "Unschedulable")
+        assert here.events.of("FailedScheduling") == [("big", condition.message)]
+
+
+@virtual_time
+async def test_the_condition_is_written_only_when_it_changes(clock: VirtualClock) -> None:
+    """A pod tried again with the same outcome causes no second patch."""
+    async with world(clock, node("n1", cpu="1")) as here:
+        here.create(pod("big", cpu="3"))
+        await here.settle(30)
+        here.api.update(node("n1", cpu="2"))
+        await here.settle(30)
+        assert here.attempts("big") == 1, "two cpus are still too few, which the hint knows"
+        here.scheduler.queue.activate([here.pod("big")])
+        await here.settle()
+        assert here.attempts("big") == 2
+        assert here.api.calls["patch_pod_status"] == 1
+
+
+@virtual_time
+async def test_events_that_cannot_help_wake_nobody(clock: VirtualClock) -> None:
+    """A pod that lacks cpu is not tried again because a node got a label, or another pod came."""
+    async with world(clock, node("n1", cpu="1")) as here:
+        here.create(pod("big", cpu="2"))
+        await here.settle()
+        here.api.update(node("n1", cpu="1", labels={"new": "yes"}))
+        here.create(pod("small", cpu="100m"))
+        await here.settle(60)
+        assert here.attempts("big") == 1
+
+
+@virtual_time
+async def test_nobody_waits_for_ever(clock: VirtualClock) -> None:
+    """A pod for which nothing happens is tried again after five minutes all the same."""
+    async with world(clock, node("n1", cpu="1")) as here:
+        here.create(pod("big", cpu="2"))
+        await here.settle(290)
+        assert here.attempts("big") == 1
+        await here.settle(60)
+        assert here.attempts("big") == 2
+
+
+@virtual_time
+async def test_an_error_backs_off_longer_each_time(clock: VirtualClock) -> None:
+    """A pod whose attempts fail for no fault of its own is tried again after one, two, four and then ten seconds."""
+
+    class Broken(Plugin):
+        name = "Broken"
+
+        def reserve(self, state: CycleState, pod: api.Pod, node_name: str) -> Status | None:
+            return error("no luck")
+
+    async with world(clock, node("n1"), plugins=[Broken]) as here:
+        here.create(pod("web"))
+        counts = []
+        for _ in range(4):
+            await here.settle(8)
+            counts.append(here.attempts("web"))
+        assert counts == [3, 4, 5, 6] or counts == [3, 4, 5, 5], counts
+        assert here.message("web") == 'running Reserve plugin "Broken": no luck'
+        condition = here.condition("web")
+        assert condition is not None
+        assert condition.reason == "SchedulerError"
+
+
+@virtual_time
+async def test_a_pod_recreated_meanwhile_is_not_confused_with_the_old_one(clock: VirtualClock) -> None:
+    """While a binding fails, the pod is deleted and made again: the new one is scheduled, the old one is not."""
+    async with world(clock, node("n1")) as here:
+        here.api.delay("bind", 5)
+        here.create(pod("web", uid="first"))
+        await here.settle(1)
+        here.api.delete(here.pod("web"))
+        here.create(pod("web", uid="second"))
+        await here.settle(30)
+        assert [uid for _, uid, _ in here.api.bindings] == ["second"]
+
+
+@virtual_time
+async def test_a_pod_bound_meanwhile_is_not_taken_back(clock: VirtualClock) -> None:
+    """If somebody else binds the pod while our own binding is under way, it is left where it is."""
+    async with world(clock, node("n1"), node("n2")) as here:
+        here.api.delay("bind", 5)
+        here.create(pod("web", node_selector={"kubernetes.io/hostname": "n1"}))
+        await here.settle(1)
+        here.api.store.bind(here.pod("web"), "n2")
+        await here.settle(30)
+        assert here.node_of("web") == "n2"
+        assert any("different node than it was assumed" in line for line in here.log.errors())
+        assert "Pod has been assigned to node. Abort adding it back to queue." in here.log.about("web")
+
+
+@virtual_time
+async def test_pods_to_activate_are_tried_after_the_cycle(clock: VirtualClock) -> None:
+    """A plugin that schedules one pod can have others tried at once that wait for something only it knows."""
+    waiting: list[api.Pod] = []
+
+    class Pairs(Plugin):
+        name = "Pairs"
+
+        def pre_filter(self, state: CycleState, pod: api.Pod, nodes: object) -> Status | None:
+            if pod.name == "second" and not waiting:
+                waiting.append(pod)
+                return unschedulable("the first is not there yet")
+            return None
+
+        def reserve(self, state: CycleState, pod: api.Pod, node_name: str) -> Status | None:
+            if pod.name == "first":
+                state.read(PODS_TO_ACTIVATE, PodsToActivate).add(waiting)
+            return None
+
+        def events_to_register(self) -> list[object]:  # type: ignore[override]  # no events at all
+            return []
+
+    async with world(clock, node("n1"), plugins=[Pairs]) as here:
+        here.create(pod("second"))
+        await here.settle(60)
+        assert here.attempts("second") == 1
+        here.create(pod("first"))
+        await here.settle()
+        assert here.node_of("second") == "n1"
+
+
+@virtual_time
+async def test_an_update_of_a_waiting_pod_may_free_it(clock: VirtualClock) -> None:
+    """A toleration added to a pod lets it in where it was turned away."""
+    async with world(clock, node("n1", taints=["a=b:NoSchedule"])) as here:
+        here.create(pod("web"))
+        await here.settle(30)
+        old = here.pod("web")
+        tolerating = replace(old.spec, tolerations=(api.Toleration(key="a", operator="Exists"),))
+        here.api.update(replace(old, spec=tolerating))
+        await here.settle()
+        assert here.node_of("web") == "n1"
+
+
+@pytest.mark.parametrize(("length", "cut_length"), [(1024, 1024), (1025, 1024), (5000, 1024)])
+def test_long_messages_are_cut_as_events_can_carry_them(length: int, cut_length: int) -> None:
+    """A note has 1,024 bytes at most; one that is cut ends in dots."""
+    note = cut("x" * length)
+    assert len(note) == cut_length
+    assert note.endswith(" ...") == (length > 1024)
