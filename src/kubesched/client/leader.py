@@ -183,7 +183,7 @@ class LeaderElector:
         except ApiError as error:
             logger.info("lease %s: %d %s: %s", self._where, error.code, error.reason, error)
         except OSError as error:
-            logger.warning("lease %s: %s", self._where, error or "no answer in time")
+            logger.warning("lease %s: %s", self._where, str(error) or "no answer in time")
         return False
 
     async def _take_or_renew(self) -> bool:

@@ -1,0 +1,353 @@
+"""Leader election on virtual time: one leads, another takes over, and never two at once."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kubesched.client.clock import VirtualClock, run_virtual, virtual_time
+from kubesched.client.fake import InProcessApi
+from kubesched.client.leader import ElectionSettings, Ended, LeaderElector, default_identity
+from kubesched.client.protocol import ApiError
+
+RETRY = 2 * (1 + 1.2)
+"""The longest wait between two looks at the lease."""
+
+
+class Candidate:
+    """A candidate with its own way to the API server, and what became of it."""
+
+    def __init__(self, clock: VirtualClock, name: str, others: InProcessApi | None = None, **options: Any) -> None:
+        self.api = InProcessApi(clock, store=others.store if others else None)
+        self.clock = clock
+        self.leading = False
+        self.seen: list[str] = []
+        self.stopped = 0
+        self.elector = LeaderElector(
+            self.api,
+            self.lead,
+            identity=name,
+            clock=clock,
+            chance=random.Random(name),
+            on_stopped_leading=self._stopped,
+            on_new_leader=self.seen.append,
+            **options,
+        )
+        self.task: asyncio.Task[Ended] | None = None
+
+    async def lead(self) -> None:
+        self.leading = True
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.leading = False
+
+    def _stopped(self) -> None:
+        self.stopped += 1
+
+    def start(self) -> Candidate:
+        self.task = asyncio.create_task(self.elector.run())
+        return self
+
+    async def stop(self) -> None:
+        assert self.task is not None
+        self.task.cancel()
+        await asyncio.wait((self.task,))
+
+    def lease(self) -> Any:
+        return self.api.store.get_lease("kube-system", "kube-scheduler")["spec"]
+
+
+@virtual_time
+async def test_the_first_candidate_leads_at_once(clock: VirtualClock) -> None:
+    """Without a lease one is made, with the fields that upstream writes."""
+    one = Candidate(clock, "one").start()
+    await clock.settle()
+    assert one.leading
+    assert one.elector.is_leader()
+    assert one.seen == ["one"]
+    assert one.lease() == {
+        "holderIdentity": "one",
+        "leaseDurationSeconds": 15,
+        "acquireTime": "2026-01-01T00:00:00.000000Z",
+        "renewTime": "2026-01-01T00:00:00.000000Z",
+        "leaseTransitions": 0,
+    }
+    await clock.advance(60)
+    assert one.lease()["renewTime"] == "2026-01-01T00:01:00.000000Z"
+    assert one.lease()["acquireTime"] == "2026-01-01T00:00:00.000000Z"
+    assert one.api.calls["get_lease"] == 1
+    await one.stop()
+
+
+@virtual_time
+async def test_the_second_waits_and_takes_over(clock: VirtualClock) -> None:
+    """When the leader dies without a word, another leads after the lease duration and two looks."""
+    one = Candidate(clock, "one").start()
+    await clock.settle()
+    two = Candidate(clock, "two", one.api).start()
+    await clock.advance(60)
+    assert not two.leading
+    assert two.seen == ["one"]
+    one.api.pause()
+    died = clock.monotonic()
+    await clock.run_until(lambda: two.leading, timeout=60)
+    assert 13 <= clock.monotonic() - died <= 15 + 2 * RETRY
+    assert not one.leading
+    assert two.seen == ["one", "two"]
+    assert two.lease()["leaseTransitions"] == 1
+    assert two.lease()["acquireTime"] == two.lease()["renewTime"]
+    await two.stop()
+    assert one.task is not None
+    assert await one.task is Ended.LOST
+
+
+@virtual_time
+async def test_a_leader_that_exits_gives_the_lease_back(clock: VirtualClock) -> None:
+    """On exit leading ends first, then the lease is released, and another leads within a retry."""
+    one = Candidate(clock, "one").start()
+    await clock.settle()
+    two = Candidate(clock, "two", one.api).start()
+    await clock.advance(5)
+    await one.stop()
+    assert not one.leading
+    assert one.stopped == 1
+    assert (one.lease()["holderIdentity"], one.lease()["leaseDurationSeconds"]) == ("", 1)
+    left = clock.monotonic()
+    await clock.run_until(lambda: two.leading, timeout=60)
+    assert clock.monotonic() - left <= RETRY
+    assert two.lease()["leaseTransitions"] == 1
+    assert two.lease()["leaseDurationSeconds"] == 15
+    await two.stop()
+
+
+@virtual_time
+async def test_release_can_be_off(clock: VirtualClock) -> None:
+    """Without release the lease stays as it is and runs out."""
+    one = Candidate(clock, "one", settings=ElectionSettings(release_on_exit=False)).start()
+    await clock.settle()
+    await one.stop()
+    assert one.lease()["holderIdentity"] == "one"
+
+
+@virtual_time
+async def test_leading_that_ends_by_itself(clock: VirtualClock) -> None:
+    """When the work is done the lease is given back; when it fails, its error comes out after that."""
+    one = Candidate(clock, "one")
+
+    async def work() -> None:
+        await asyncio.sleep(30)
+
+    one.elector._lead = work
+    assert await one.elector.run() is Ended.DONE
+    assert one.lease()["holderIdentity"] == ""
+
+    async def fail() -> None:
+        raise ValueError("no")
+
+    one.elector._lead = fail
+    with pytest.raises(ValueError, match="no"):
+        await one.elector.run()
+    assert one.lease()["holderIdentity"] == ""
+
+
+@virtual_time
+async def test_a_leader_steps_down_at_its_deadline(clock: VirtualClock) -> None:
+    """A leader that cannot renew stops ten seconds after it sent its last renewal, before anybody else may lead."""
+    one = Candidate(clock, "one").start()
+    await clock.advance(5)
+    renewed = clock.monotonic() - 1
+    one.api.fail("*", ConnectionResetError("no"), times=1000)
+    await clock.run_until(lambda: not one.leading, timeout=60)
+    assert clock.monotonic() - renewed == pytest.approx(10.0)
+    assert not one.elector.is_leader()
+    assert one.task is not None
+    assert await one.task is Ended.LOST
+    assert one.stopped == 1
+
+
+@virtual_time
+async def test_a_lost_answer_does_not_cost_the_lease(clock: VirtualClock) -> None:
+    """A renewal that took effect without an answer is found out by looking, and leading goes on."""
+    one = Candidate(clock, "one").start()
+    await clock.settle()
+    one.api.fail("update_lease", TimeoutError(), times=2, answer_lost=True)
+    await clock.advance(60)
+    assert one.leading
+    assert one.stopped == 0
+    await one.stop()
+
+
+@virtual_time
+async def test_a_lease_taken_by_hand_ends_leading(clock: VirtualClock) -> None:
+    """A leader that finds somebody else's name in the lease steps down at once."""
+    one = Candidate(clock, "one").start()
+    await clock.settle()
+    lease = one.api.store.get_lease("kube-system", "kube-scheduler")
+    lease["spec"]["holderIdentity"] = "somebody"
+    one.api.store.update_lease("kube-system", "kube-scheduler", lease)
+    await clock.advance(2.5)
+    assert not one.leading
+    assert one.seen == ["one", "somebody"]
+
+
+@virtual_time
+async def test_times_in_the_lease_do_not_count(clock: VirtualClock) -> None:
+    """A lease dated long ago is still respected for its duration from when it was first seen."""
+    old = {"holderIdentity": "old", "leaseDurationSeconds": 15, "renewTime": "2020-01-01T00:00:00.000000Z"}
+    one = Candidate(clock, "one")
+    await one.api.create_lease(
+        "kube-system", {"metadata": {"name": "kube-scheduler", "labels": {"a": "b"}}, "spec": old}
+    )
+    one.start()
+    await clock.advance(14.9)
+    assert not one.leading
+    await clock.advance(5)
+    assert one.leading
+    assert one.api.store.get_lease("kube-system", "kube-scheduler")["metadata"]["labels"] == {"a": "b"}
+    await one.stop()
+
+
+@virtual_time
+async def test_no_permission_is_no_leadership(clock: VirtualClock) -> None:
+    """A candidate that may not see the lease keeps trying and never leads."""
+    one = Candidate(clock, "one")
+    one.api.fail("*", ApiError(403, "Forbidden", "no"), times=1000)
+    one.start()
+    await clock.advance(60)
+    assert not one.leading
+    assert one.elector.is_healthy()
+    await one.stop()
+
+
+@virtual_time
+async def test_health(clock: VirtualClock) -> None:
+    """A leader that neither renews nor stops is unhealthy; one that does either is healthy."""
+    one = Candidate(clock, "one").start()
+    await clock.advance(10)
+    assert one.elector.is_healthy()
+    assert one.task is not None
+    await one.stop()
+    one.elector._observed = {"holderIdentity": "one"}
+    await clock.advance(36)
+    assert not one.elector.is_healthy()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"lease_duration": 10}, "leaseDuration must be greater than renewDeadline"),
+        ({"retry_period": 9}, "renewDeadline must be greater than 1.2 times retryPeriod"),
+        ({"retry_period": 0}, "must be greater than zero"),
+    ],
+)
+def test_settings_that_cannot_be(options: dict[str, float], message: str) -> None:
+    """Settings that would allow two leaders, or none, are refused in upstream's terms."""
+    with pytest.raises(ValueError, match=message):
+        ElectionSettings(**options)  # type: ignore[arg-type]  # the other fields are strings and a flag
+
+
+def test_identities_differ() -> None:
+    """Two processes on one host are two candidates."""
+    assert default_identity() != default_identity()
+    assert "_" in default_identity()
+
+
+# --- never two --------------------------------------------------------------------------------------------------------
+
+
+def disturb(candidate: Candidate, chance: random.Random) -> None:
+    """Something happens between a candidate and the API server."""
+    trouble = chance.choice(("fail", "lost", "slow", "very slow", "hang", "heal", "heal"))
+    if trouble == "fail":
+        error = chance.choice((OSError("no"), ApiError(500, "InternalError", "no"), ApiError(409, "Conflict", "no")))
+        candidate.api.fail("*", error, probability=chance.random())
+    elif trouble == "lost":
+        candidate.api.fail("update_lease", OSError("no"), probability=chance.random(), answer_lost=True)
+    elif trouble == "slow":
+        candidate.api.delay("*", lambda: chance.random() * 3)
+    elif trouble == "very slow":
+        candidate.api.delay("*", lambda: chance.random() * 20)
+    elif trouble == "hang":
+        candidate.api.pause()
+    else:
+        candidate.api.heal()
+
+
+class SlowAnswers(InProcessApi):
+    """An API server that does its work at once but takes its time to say so."""
+
+    async def update_lease(self, namespace: str, name: str, lease: Any) -> Any:
+        answer = await super().update_lease(namespace, name, lease)
+        if not self.disturbances.calm:
+            await asyncio.sleep(self.answer_delay())
+        return answer
+
+    def answer_delay(self) -> float:
+        return random.Random(self.calls["update_lease"]).random() * 6
+
+
+@virtual_time
+async def test_a_late_answer_does_not_make_two_leaders(clock: VirtualClock) -> None:
+    """A leader whose last renewal was answered late counts from when it sent it, so it has stopped in time."""
+    one = Candidate(clock, "one")
+    slow = SlowAnswers(clock, store=one.api.store)
+    slow.answer_delay = lambda: 4.9  # type: ignore[method-assign]  # always as late as is still taken
+    one.api = one.elector._client = slow
+    one.start()
+    await clock.advance(9)
+    eager = ElectionSettings(retry_period=0.05)
+    two = Candidate(clock, "two", one.api, settings=eager).start()
+    one.api.disturbances.calm = False
+    await clock.advance(2)
+    renewed = one.lease()["renewTime"]
+    assert renewed == "2026-01-01T00:00:10.000000Z"
+    await clock.advance(4.5)
+    one.api.pause()
+    await clock.run_until(lambda: not one.leading, timeout=60)
+    assert clock.monotonic() == pytest.approx(20.0)
+    await clock.run_until(lambda: two.leading, timeout=60)
+    assert one.lease()["leaseTransitions"] == 1
+    assert clock.monotonic() == pytest.approx(25.0, abs=0.2)
+    await two.stop()
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32))
+def test_never_two_leaders(seed: int) -> None:
+    """Whatever happens between candidates and API server, at no moment do two lead; once all is well, one does."""
+
+    async def main(clock: VirtualClock) -> None:
+        chance = random.Random(seed)
+        first = Candidate(clock, "c0")
+        candidates = [first, *(Candidate(clock, f"c{number}", first.api) for number in range(1, 4))]
+        for candidate in candidates:
+            slow = SlowAnswers(clock, store=first.api.store, seed=chance.randrange(1000))
+            candidate.api = candidate.elector._client = slow
+            candidate.start()
+        for _ in range(60):
+            disturb(chance.choice(candidates), chance)
+            for _ in range(10):
+                await clock.advance(chance.random() * 1.5)
+                assert sum(candidate.leading for candidate in candidates) <= 1
+                assert sum(candidate.elector.is_leader() for candidate in candidates) <= 1
+            for candidate in candidates:
+                if candidate.task is not None and candidate.task.done():
+                    candidate.start()
+        for candidate in candidates:
+            candidate.api.heal()
+        await clock.advance(60)
+        for candidate in candidates:
+            if candidate.task is not None and candidate.task.done():
+                candidate.start()
+        await clock.advance(20)
+        assert sum(candidate.leading for candidate in candidates) == 1
+        for candidate in candidates:
+            await candidate.stop()
+
+    run_virtual(main)
