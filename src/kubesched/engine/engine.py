@@ -60,7 +60,8 @@ class Engine:
     ) -> None:
         self.framework = framework
         self.cluster = framework.cluster
-        self._choose = choose or random.choice
+        self._choose = choose
+        self._random = random
         self._percentage = percentage_of_nodes_to_score
         self._next_start = 0
         self.extended = False
@@ -108,7 +109,12 @@ class Engine:
     def choose(self, decision: Decision, best: Ints) -> None:
         """Take one of the best nodes."""
         decision.best_rows = best
-        row = int(best[0]) if len(best) == 1 else int(self._choose(best.tolist()))
+        if len(best) == 1:
+            row = int(best[0])
+        elif self._choose is None:
+            row = int(best[self._random.randrange(len(best))])
+        else:
+            row = self._choose(best.tolist())
         decision.node = self.cluster.nodes.names[row]
 
     def _give_up(self, info: PodInfo, state: CycleState, diagnosis: Diagnosis) -> Decision:
