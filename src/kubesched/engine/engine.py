@@ -66,6 +66,10 @@ class Engine:
         self._next_start = 0
         self.extended = False
         """Whether extenders will look at feasible nodes, so that one is not enough."""
+        self.timer: Callable[[], float] | None = None
+        """With a clock to read, `laps` says how long each extension point of the last decision took."""
+        self.laps: list[tuple[str, float]] = []
+        self._lap_began = 0.0
         self._kept: OrderedDict[PodClass, Kept] = OrderedDict()
         self._lifted = any(f.lifted for f in framework.filters)
         self._pre_filters = [(p, p.reads.is_kept) for p in framework.pre_filter]
@@ -86,6 +90,7 @@ class Engine:
     def _schedule(self, info: PodInfo, state: CycleState, record: bool) -> Decision:
         if not self.cluster.nodes.valid_count:
             return Decision(info, Outcome.ERROR, state, message=NO_NODES)
+        self.start_laps()
         found = self.find_feasible(info, state)
         if isinstance(found, Diagnosis):
             return self._give_up(info, state, found)
@@ -97,8 +102,22 @@ class Engine:
             best: Ints = np.flatnonzero(found.mask)
         else:
             best = self.prioritize(info, state, found, decision if record else None)
+            self.lap("Score")
         self.choose(decision, best)
         return decision
+
+    def start_laps(self) -> None:
+        """A decision begins."""
+        if self.timer is not None:
+            self.laps.clear()
+            self._lap_began = self.timer()
+
+    def lap(self, point: str) -> None:
+        """An extension point is through."""
+        if self.timer is not None:
+            now = self.timer()
+            self.laps.append((point, now - self._lap_began))
+            self._lap_began = now
 
     def decision_for(self, info: PodInfo, state: CycleState, found: Feasible) -> Decision:
         """The record of an attempt that will end on one of the nodes found."""
@@ -121,7 +140,9 @@ class Engine:
         """Nothing fits: see whether PostFilter can make room, and word the message."""
         if not self.framework.post_filter:
             return self.unschedulable(info, state, diagnosis)
-        return self.unschedulable(info, state, diagnosis, self.framework.run_post_filter(state, info.pod, diagnosis))
+        made = self.framework.run_post_filter(state, info.pod, diagnosis)
+        self.lap("PostFilter")
+        return self.unschedulable(info, state, diagnosis, made)
 
     def unschedulable(
         self,
@@ -146,11 +167,13 @@ class Engine:
         table, pod = self.cluster.nodes, info.pod
         kept = self._keep(info)
         outcome = self.framework.run_pre_filter(self._pre_filter_answers(kept, state, pod), state)
+        self.lap("PreFilter")
         if outcome.status is not None:
             return Diagnosis(table, others=outcome.status, pre_filter=outcome.status, plugins=outcome.plugins)
         if try_nominated and pod.status.nominated_node_name:
             fits = self._nominated_fits(pod, state, kept)
             if fits is not None:
+                self.lap("Filter")
                 return fits
         mask = kept.mask
         looked_at = table.valid[: table.size]
@@ -160,6 +183,7 @@ class Engine:
             mask = mask & looked_at
             others = unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(outcome.plugins))}]")
         found = self._filter(pod, state, kept, mask, looked_at)
+        self.lap("Filter")
         if found.size == 0:
             return Diagnosis(
                 table, looked_at=looked_at, rejections=found.rejections, others=others, plugins=outcome.plugins
@@ -338,6 +362,7 @@ class Engine:
         skipped = {
             plugin.name for plugin in self._cluster_pre_scores if not framework.ask_pre_score(plugin, state, pod, nodes)
         }
+        self.lap("PreScore")
         parts: list[Ints] = [] if extra is None else [extra[nodes.rows]]
         for scored in kept.scores:
             if scored.plugin.normalize is not None:

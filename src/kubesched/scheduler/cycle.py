@@ -97,6 +97,7 @@ class SchedulingCycle:
         attempt.decision = decision
         context = self._context
         context.metrics.algorithm(context.clock.monotonic() - attempt.started)
+        self._report_points(attempt.profile, decision)
         if decision.outcome is not Outcome.SCHEDULED:
             self._undecided(attempt, decision)
             return
@@ -109,6 +110,17 @@ class SchedulingCycle:
             context.queue.activate(list(attempt.to_activate.values()))
             attempt.to_activate.clear()
         self._binding.start(attempt)
+
+    def _report_points(self, profile: Profile, decision: Decision) -> None:
+        """Tell metrics how long each extension point took, and how it ended."""
+        for point, seconds in profile.engine.laps:
+            status = "Success"
+            if point == "PostFilter" and decision.post_filter_status is not None:
+                status = decision.post_filter_status.code.upstream
+                self._context.metrics.preemption_attempted()
+            elif point == "PreFilter" and decision.diagnosis is not None and decision.diagnosis.pre_filter is not None:
+                status = decision.diagnosis.pre_filter.code.upstream
+            self._context.metrics.extension_point(point, status, profile.name, seconds)
 
     def _undecided(self, attempt: Attempt, decision: Decision) -> None:
         context, framework = self._context, attempt.profile.engine.framework

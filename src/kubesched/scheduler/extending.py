@@ -39,6 +39,7 @@ async def _decide(context: Context, attempt: Attempt, extenders: Sequence[Extend
     engine, info, state = attempt.profile.engine, attempt.queued.info, attempt.state
     if not context.cluster.nodes.valid_count:
         return Decision(info, Outcome.ERROR, state, message=NO_NODES)
+    engine.start_laps()
     found = await _find(context, attempt, extenders)
     if isinstance(found, Diagnosis):
         if not engine.framework.post_filter:

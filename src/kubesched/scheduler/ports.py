@@ -55,7 +55,7 @@ class Recorder(Protocol):
 
 
 class Metrics(QueueMetrics, Protocol):
-    """Told of everything that kube-scheduler's metrics count. Durations are seconds of real time."""
+    """Told of everything that kube-scheduler's metrics count. Durations are seconds by the scheduler's clock."""
 
     def attempt(self, result: str, profile: str, seconds: float) -> None:
         """An attempt ended: "scheduled" (counted once bound), "unschedulable" or "error"."""

@@ -98,6 +98,7 @@ class Scheduler:
             self._equip(handle)
         self.profiles: dict[str, Profile] = {}
         for name, engine in engines.items():
+            engine.timer = clock.monotonic
             engine.extended = any(each.is_filter or each.is_prioritizer for each in extenders)
             self.profiles[name] = Profile(name, engine, Points(engine.framework, clock, self.metrics, self.log))
         statuses = StatusWriter(self.context)
