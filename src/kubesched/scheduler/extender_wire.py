@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from kubesched.api import objects as api
+from kubesched.logs.quoting import quote
 from kubesched.scheduler.ports import ExtenderError, ExtenderVictims
 
 Json = dict[str, Any]
@@ -112,29 +113,39 @@ def _refuse_constant(name: str) -> object:
     raise ExtenderError(f"invalid character '{name[0]}' looking for beginning of value")
 
 
-_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, strict=False)
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 _AFTER = {
     "Expecting property name enclosed in double quotes": "looking for beginning of object key string",
     "Expecting ':' delimiter": "after object key",
+    "Invalid control character at": "in string literal",
+    "Invalid \\escape": "in string escape code",
+    "Invalid \\uXXXX escape": "in \\u hexadecimal character escape",
 }
 _LITERALS = {"t": "true", "f": "false", "n": "null"}
 
 
 def _syntax_error(text: str, problem: json.JSONDecodeError) -> str:
     """Go's words for the same mistake."""
-    position = problem.pos
-    if problem.msg.startswith("Unterminated string") or position >= len(text):
+    message, position = problem.msg.partition(": ")[0], problem.pos
+    if message == "Invalid \\escape":
+        position += 1
+    if message.startswith("Unterminated string") or position >= len(text):
         return "unexpected EOF"
     literal = _LITERALS.get(text[position])
-    if literal is not None and problem.msg == "Expecting value":
+    if literal is not None and message == "Expecting value":
         return _literal_error(text[position:], literal)
-    where = _AFTER.get(problem.msg)
-    if where is None and problem.msg == "Expecting ',' delimiter":
-        inside = re.sub(r'"(?:\\.|[^"\\])*"|[^\[\]{}]', "", text[:position])
-        while (fewer := inside.replace("[]", "").replace("{}", "")) != inside:
-            inside = fewer
-        where = "after array element" if inside.endswith("[") else "after object key:value pair"
-    return f"invalid character {_char(text[position])} {where or 'looking for beginning of value'}"
+    where = _AFTER.get(message, "looking for beginning of value")
+    if message == "Expecting ',' delimiter":
+        where = "after array element" if _in_array(text[:position]) else "after object key:value pair"
+    return f"invalid character {_char(text[position])} {where}"
+
+
+def _in_array(text: str) -> bool:
+    """Whether the innermost of what is open at the end is an array."""
+    brackets = re.sub(r'"(?:\\.|[^"\\])*"|[^\[\]{}]', "", text)
+    while (fewer := brackets.replace("[]", "").replace("{}", "")) != brackets:
+        brackets = fewer
+    return brackets.endswith("[")
 
 
 def _literal_error(text: str, literal: str) -> str:
@@ -145,14 +156,17 @@ def _literal_error(text: str, literal: str) -> str:
 
 
 def _char(char: str) -> str:
-    return {"'": r"'\''", '"': "'\"'", "\n": r"'\n'", "\t": r"'\t'", "\r": r"'\r'"}.get(char, f"'{char}'")
+    """A character as Go quotes it, of which it has read no more than the first byte."""
+    byte = chr(char.encode()[0])
+    return {"'": r"'\''", '"': "'\"'"}.get(byte) or f"'{quote(byte)[1:-1]}'"
 
 
 class Answer:
     """A JSON object from an extender. Each field is read as the type that Go has for it."""
 
-    def __init__(self, value: object, kind: str) -> None:
+    def __init__(self, value: object, kind: str, path: str = "") -> None:
         self._kind = kind
+        self._path = path
         self._fields: Json = {}
         if isinstance(value, dict):
             self._fields = {str(key).lower(): item for key, item in value.items()}
@@ -170,7 +184,8 @@ class Answer:
     def integer(self, field: str) -> int:
         found = self.raw(field)
         if isinstance(found, bool) or (found is not None and not isinstance(found, int)):
-            raise self._mismatch(found, field, "int64")
+            number = f" {found!r}" if isinstance(found, float) else ""
+            raise self._mismatch(found, field, "int64", number)
         return found or 0
 
     def texts(self, field: str) -> list[str] | None:
@@ -199,28 +214,24 @@ class Answer:
             raise self._mismatch(value, field, type_name)
         return value
 
-    def _mismatch(self, value: object, field: str, type_name: str) -> ExtenderError:
-        kind = _json_kind(value)
-        return ExtenderError(
-            f"json: cannot unmarshal {kind} into Go struct field {self._kind}.{field} of type {type_name}"
-        )
+    def _mismatch(self, value: object, field: str, type_name: str, which: str = "") -> ExtenderError:
+        place = f"Go struct field {self._kind}.{self._path}{field} of type {type_name}"
+        return ExtenderError(f"json: cannot unmarshal {_json_kind(value)}{which} into {place}")
 
 
 def _json_kind(value: object) -> str:
     if isinstance(value, bool):
         return "bool"
-    if isinstance(value, float):
-        return f"number {value!r}"
-    kinds = {str: "string", int: "number", list: "array", dict: "object"}
+    kinds = {str: "string", int: "number", float: "number", list: "array", dict: "object"}
     return next((name for kind, name in kinds.items() if isinstance(value, kind)), "null")
 
 
 def node_names(answer: Answer) -> list[str] | None:
     """The names in a NodeList under ``Nodes``; None if there is no list."""
-    found = answer.raw("Nodes")
-    if found is None:
+    if answer.raw("Nodes") is None:
         return None
-    items = Answer(found, "NodeList").objects("items", "[]v1.Node")
+    nodes = Answer(answer.objects_by_name("Nodes", "v1.NodeList"), "NodeList", "Nodes.")
+    items = nodes.objects("items", "[]v1.Node")
     return [Answer(Answer(item, "Node").raw("metadata"), "ObjectMeta").text("name") for item in items]
 
 
