@@ -40,6 +40,12 @@ def make(plugin: type[P], cluster: Cluster, args: object = None, *, random: Rand
     return plugin(args, Handle(cluster, random or Random(0)))
 
 
+def named(plugin: type[P], name: str) -> type[P]:
+    """The same plugin under another name, to have it in a profile more than once."""
+    renamed: type[P] = type(name, (plugin,), {"name": name})
+    return renamed
+
+
 def spoken(status: Status | None) -> Spoken:
     """A status as code and reasons."""
     return () if status is None or status.is_success else (status.code.upstream, *status.reasons)
