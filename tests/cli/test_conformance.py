@@ -1,0 +1,77 @@
+"""`kubesched conformance`: what it prints and how it ends."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from kubesched.cli.main import main
+
+RESOURCES = {"cpu": "2", "memory": "4Gi", "pods": "110"}
+
+
+def scenario(name: str = "small", node: str = "n1") -> dict[str, Any]:
+    """A pod that fits the only node there is; the recording says that it went to `node`."""
+    kind = {"apiVersion": "v1", "kind": "Node"}
+    result = {"pod": "default/web", "attempt": 1, "feasible": ["n1"], "best": ["n1"], "node": node}
+    return {
+        "name": name,
+        "objects": [{**kind, "metadata": {"name": "n1"}, "status": {"allocatable": RESOURCES}}],
+        "pods": [{"metadata": {"name": "web", "namespace": "default", "uid": "1"}}],
+        "expect": {"results": [result]},
+    }
+
+
+def replay(path: Path, *scenarios: dict[str, Any], options: tuple[str, ...] = ()) -> Result:
+    """The command's answer to a file of these scenarios."""
+    path.write_text("".join(f"{json.dumps(each)}\n" for each in scenarios))
+    return CliRunner().invoke(main, ["conformance", str(path), *options], catch_exceptions=False)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where a corpus file can be written."""
+    return tmp_path / "corpus.jsonl"
+
+
+def test_agreement_is_a_line_per_file_and_a_total(path: Path) -> None:
+    """Without differences there are the counts alone, and the exit code is 0."""
+    result = replay(path, scenario("a"), scenario("b"))
+    assert result.exit_code == 0
+    counts = "2 scenarios, 2 attempts, 0 differences"
+    assert result.stdout.splitlines() == [f"corpus.jsonl: {counts}", counts]
+
+
+def test_a_difference_is_named_and_fails(path: Path) -> None:
+    """A difference is shown with scenario, pod, attempt, field and both values; the exit code is 1."""
+    result = replay(path, scenario("a"), scenario("b", node="n2"))
+    assert result.exit_code == 1
+    assert 'b, pod default/web, attempt 1: node\n  value: expected "n2", got "n1"\n' in result.stdout
+    assert result.stdout.splitlines()[-1] == "2 scenarios, 2 attempts, 1 differences"
+
+
+def test_only_the_first_differences_are_shown(path: Path) -> None:
+    """`--show` limits how many are printed, and the rest are counted with the way to see them."""
+    result = replay(path, *(scenario(f"s{i}", node="n2") for i in range(3)), options=("--show", "1"))
+    assert result.stdout.count("expected") == 1
+    assert "and 2 more; see them with --show 3" in result.stdout
+
+
+def test_what_is_no_corpus_is_refused_with_its_place(path: Path) -> None:
+    """A line that is no scenario is an error that names file and line."""
+    path.write_text(json.dumps(scenario()) + '\n{"name": 1}\n')
+    result = CliRunner().invoke(main, ["conformance", str(path)])
+    assert result.exit_code == 1
+    assert f"{path}:2: not a scenario" in result.stderr
+    assert "give files in the corpus format" in result.stderr
+
+
+def test_a_missing_file_is_a_usage_error(tmp_path: Path) -> None:
+    """A file that is not there ends in exit code 2 and says which."""
+    result = CliRunner().invoke(main, ["conformance", str(tmp_path / "nothing.jsonl")])
+    assert result.exit_code == 2
+    assert "nothing.jsonl" in result.stderr
