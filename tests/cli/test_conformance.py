@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,17 @@ def test_what_is_no_corpus_is_refused_with_its_place(path: Path) -> None:
     result = CliRunner().invoke(main, ["conformance", str(path)])
     assert result.exit_code == 1
     assert f"{path}:2: not a scenario" in result.stderr
+    assert "give files in the corpus format" in result.stderr
+
+
+@pytest.mark.parametrize("content", [b"no gzip at all", gzip.compress(b"\n" * 99)[:-8]], ids=["other", "cut short"])
+def test_a_broken_file_is_refused_by_name(tmp_path: Path, content: bytes) -> None:
+    """A compressed file that is none, or that was cut short, is an error that names it."""
+    path = tmp_path / "corpus.jsonl.gz"
+    path.write_bytes(content)
+    result = CliRunner().invoke(main, ["conformance", str(path)])
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"Error: {path}: cannot be read: ")
     assert "give files in the corpus format" in result.stderr
 
 

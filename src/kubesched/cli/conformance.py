@@ -26,7 +26,7 @@ def command(files: tuple[Path, ...], show: int) -> None:
     for path in files:
         try:
             report = check_file(path)
-        except (ValueError, OSError) as problem:
+        except ValueError as problem:
             raise click.ClickException(f"{problem}; give files in the corpus format") from None
         total.add(report)
         click.echo(f"{path.name}: {_counts(report)}")

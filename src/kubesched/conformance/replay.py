@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from random import Random
@@ -39,13 +40,20 @@ class Scenario(msgspec.Struct, forbid_unknown_fields=True):
 def read_scenarios(path: Path) -> Iterator[Scenario]:
     """The scenarios of a corpus file, gzipped or not."""
     decoder = msgspec.json.Decoder(Scenario)
-    with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as lines:
-        for number, line in enumerate(lines, 1):
-            if line.strip():
-                try:
-                    yield decoder.decode(line)
-                except msgspec.DecodeError as problem:
-                    raise ValueError(f"{path}:{number}: not a scenario: {problem}") from None
+    for number, line in enumerate(_lines(path), 1):
+        if line.strip():
+            try:
+                yield decoder.decode(line)
+            except msgspec.DecodeError as problem:
+                raise ValueError(f"{path}:{number}: not a scenario: {problem}") from None
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    try:
+        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as lines:
+            yield from lines
+    except (EOFError, OSError, zlib.error) as problem:
+        raise ValueError(f"{path}: cannot be read: {problem}") from None
 
 
 def replay(scenario: Scenario) -> dict[str, Any]:
