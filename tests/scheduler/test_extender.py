@@ -437,8 +437,9 @@ async def test_https_with_files_and_a_client_certificate(authority: trustme.CA, 
     authority.cert_pem.write_to_path(tmp_path / "ca")
     mine.private_key_pem.write_to_path(tmp_path / "key")
     (tmp_path / "cert").write_bytes(b"".join(each.bytes() for each in mine.cert_chain_pems))
-    files = {"ca_file": "ca", "cert_file": "cert", "key_file": "key"}
-    tls = config.ExtenderTLSConfig(**{field: str(tmp_path / name) for field, name in files.items()})
+    tls = config.ExtenderTLSConfig(
+        ca_file=str(tmp_path / "ca"), cert_file=str(tmp_path / "cert"), key_file=str(tmp_path / "key")
+    )
     context = server_context(authority, "127.0.0.1", client_certificate=True)
     assert await ask_over_tls(context, tls, enable=True) == ["n1"]
 

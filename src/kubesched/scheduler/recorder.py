@@ -23,6 +23,7 @@ import uuid
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Final
 
 from kubesched.api import objects as api
@@ -113,7 +114,7 @@ class EventRecorder:
     ) -> None:
         self._client = client
         self._clock = clock
-        self._log: Log = log or Silent()
+        self._log: Log = Silent() if log is None else log
         self._hostname = socket.gethostname() if hostname is None else hostname
         self._binds_waiting = binds_waiting
         self._chance = chance or random.Random()
@@ -379,7 +380,13 @@ def event_name(name: str, nanoseconds: int) -> str:
 
 def micro_time(seconds: float) -> str:
     """RFC 3339 with microseconds."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    whole, part = divmod(round(seconds * 1e6), 1_000_000)
+    return f"{_second(whole)}.{part:06d}Z"
+
+
+@lru_cache(maxsize=256)
+def _second(whole: int) -> str:
+    return datetime.fromtimestamp(whole, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def truncated(note: str) -> str:
