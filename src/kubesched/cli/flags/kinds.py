@@ -1,0 +1,191 @@
+"""Kinds of flag values, read and shown as Go's pflag does, so that no command line means something else here.
+
+A kind turns the text after ``--flag=`` into a value, and the value back into the text that ``/flagz`` shows. What it
+raises, always a ValueError, becomes pflag's "invalid argument" message.
+"""
+
+from __future__ import annotations
+
+import csv
+import ipaddress
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
+
+from kubesched.api.quantity import NANO, nanos
+from kubesched.config.duration import Duration
+from kubesched.logs.levels import VModule, verbosity
+
+T = TypeVar("T")
+
+_TRUE: Final = frozenset(("1", "t", "T", "TRUE", "true", "True"))
+_FALSE: Final = frozenset(("0", "f", "F", "FALSE", "false", "False"))
+
+
+@dataclass(frozen=True, slots=True)
+class Kind(Generic[T]):
+    """How the values of a flag look. `word` stands for one in the help."""
+
+    word: str
+    parse: Callable[[str], T]
+    show: Callable[[T], str] = str
+    bare: str = ""
+    """What a flag without a value means; empty if it must have one."""
+    add: Callable[[T, T], T] | None = None
+    """How a flag given again adds to what it said before; None if the last one counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedCertKey:
+    """Files of a certificate and its key, and the server names they are for; none means those in the certificate."""
+
+    cert_file: str
+    key_file: str
+    names: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        names = f":{','.join(self.names)}" if self.names else ""
+        return f"{self.cert_file},{self.key_file}{names}"
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def parse_bool(text: str) -> bool:
+    """Go's ``strconv.ParseBool``."""
+    if text in _TRUE:
+        return True
+    if text in _FALSE:
+        return False
+    raise ValueError(f'"{text}" is neither true nor false')
+
+
+def _integer(text: str, bits: int) -> int:
+    """A whole number in any of Go's notations: 10, 0x0a, 0o12, 012, 0b1010."""
+    octal = re.fullmatch(r"([-+]?)0([0-7]+)", text)
+    try:
+        value = int(f"{octal[1]}0o{octal[2]}" if octal else text, 0)
+    except ValueError:
+        raise ValueError(f'"{text}" is no whole number') from None
+    if not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
+        raise ValueError(f"{text} does not fit into {bits} bits")
+    return value
+
+
+def _float(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f'"{text}" is no number') from None
+
+
+def _address(text: str) -> str:
+    """An IP address; blank stands for all of them."""
+    if not text.strip():
+        return "0.0.0.0"
+    try:
+        return str(ipaddress.ip_address(text.strip()))
+    except ValueError:
+        raise ValueError(f'failed to parse IP: "{text}"') from None
+
+
+def parse_words(text: str) -> tuple[str, ...]:
+    """A list in one line of CSV, so that an item with a comma can be quoted."""
+    return tuple(next(csv.reader([text], strict=True), ())) if text else ()
+
+
+def _pairs(text: str) -> dict[str, str]:
+    """``key=value`` pairs. A single pair may have commas in its key and value, as metric labels do."""
+    parts = (text.strip('"'),) if text.count("=") == 1 else parse_words(text)
+    pairs = {}
+    for part in parts:
+        key, equals, value = part.partition("=")
+        if not equals:
+            raise ValueError(f"{part} must be formatted as key=value")
+        pairs[key] = value
+    return pairs
+
+
+def _certificate_pair(text: str) -> tuple[NamedCertKey, ...]:
+    files, colon, listed = text.partition(":")
+    if colon and not listed.strip():
+        raise ValueError("empty names list is not allowed")
+    names = tuple(name.strip() for name in listed.split(",")) if colon else ()
+    parts = [part.strip() for part in files.split(",")]
+    if len(parts) != 2:
+        raise ValueError("expected comma separated certificate and key file paths")
+    return (NamedCertKey(parts[0], parts[1], names),)
+
+
+def _bytes(text: str) -> int:
+    amount = nanos(text)
+    return -(-amount // NANO)
+
+
+def _vmodule(text: str) -> str:
+    VModule(text)
+    return text
+
+
+def _version(text: str) -> str:
+    if text == "raw" or text.startswith("v"):
+        return text
+    return "true" if parse_bool(text) else "false"
+
+
+# --- showing ----------------------------------------------------------------------------------------------------------
+
+
+def _show_bool(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _show_float(value: float) -> str:
+    return f"{value:g}"
+
+
+def _show_list(value: tuple[Any, ...]) -> str:
+    return f"[{','.join(map(str, value))}]"
+
+
+def _show_pairs(value: dict[str, str]) -> str:
+    return f"[{','.join(f'{key}={item}' for key, item in value.items())}]"
+
+
+# --- the kinds --------------------------------------------------------------------------------------------------------
+
+STRING: Final = Kind("string", str)
+BOOL: Final = Kind("", parse_bool, _show_bool, bare="true")
+INT: Final = Kind("int", lambda text: _integer(text, 64))
+INT32: Final = Kind("int32", lambda text: _integer(text, 32))
+FLOAT: Final = Kind("float32", _float, _show_float)
+IP: Final = Kind("ip", _address)
+DURATION: Final = Kind("duration", Duration.parse)
+WORDS: Final[Kind[tuple[str, ...]]] = Kind("strings", parse_words, _show_list, add=lambda old, new: old + new)
+INTS: Final[Kind[tuple[int, ...]]] = Kind(
+    "int32Slice",
+    lambda text: tuple(_integer(part.strip(), 32) for part in text.split(",")),
+    _show_list,
+    add=lambda old, new: old + new,
+)
+PAIRS: Final[Kind[dict[str, str]]] = Kind("stringToString", _pairs, _show_pairs, add=lambda old, new: old | new)
+GATES: Final[Kind[tuple[str, ...]]] = Kind(
+    "[component:]Gate=true|false,...",
+    lambda text: tuple(part.strip() for part in text.split(",") if part.strip()),
+    ",".join,
+    add=lambda old, new: old + new,
+)
+CERT_KEYS: Final[Kind[tuple[NamedCertKey, ...]]] = Kind(
+    "namedCertKey",
+    _certificate_pair,
+    lambda value: f"[{';'.join(map(str, value))}]",
+    add=lambda old, new: old + new,
+)
+QUANTITY: Final = Kind("quantity", _bytes)
+LEVEL: Final = Kind("Level", verbosity)
+VMODULE: Final = Kind("pattern=N,...", _vmodule)
+VERSION: Final = Kind("version[=true]", _version, bare="true")
+PLUGINS: Final[Kind[tuple[str, ...]]] = Kind(
+    "module:Class", lambda text: (text,), _show_list, add=lambda old, new: old + new
+)
