@@ -5,8 +5,10 @@ two, after that only counted, and the count is written when the series ends (six
 hour. What makes events alike includes the version of the pod, as upstream.
 
 **Never in the way.** Recording is a dictionary look-up and an append; it neither waits nor fails. A few tasks write
-what has been recorded, each event after every bind that waits for its turn at the API server. When more is recorded
-than can be written, the oldest are dropped and counted.
+what has been recorded while no bind is under way; only an event that has waited for seconds does not wait longer, so
+that a scheduler that is never idle still tells what it does. When more is recorded than can be written, the oldest are
+dropped and counted. As upstream, the recorder is best given a client of its own: then its requests do not use up the
+rate that binds are limited to.
 
 **Spam.** client-go limits events per source and object in its old recorder only, the one for core/v1. An API server
 can be flooded through the new one as well, when a pod's version changes with every failure. So the old recorder's
@@ -43,7 +45,9 @@ QUEUE_SIZE: Final = 10_000
 """Upstream's queue takes 1,000 and then drops the newest. Ours is drained behind the binds, so it is longer."""
 CACHE_SIZE: Final = 50_000
 """Upstream's cache of single events has no limit; this one forgets the oldest, which then start anew."""
-BIND_PATIENCE: Final = 0.01
+BIND_PATIENCE: Final = 5.0
+"""Seconds that an event lets binds go first."""
+PAUSE: Final = 0.01
 
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _MAX_NAME = 253
@@ -205,7 +209,7 @@ class EventRecorder:
         while self._queue or self._writing:
             if self._clock.monotonic() >= deadline:
                 return False
-            await self._clock.sleep(BIND_PATIENCE)
+            await self._clock.sleep(PAUSE)
         return True
 
     @property
@@ -218,12 +222,15 @@ class EventRecorder:
             while not self._queue:
                 self._ready.clear()
                 await self._ready.wait()
-            while self._binds_waiting():
-                await self._clock.sleep(BIND_PATIENCE)
+            while self._queue and self._binds_waiting() and self._can_wait(self._queue[0]):
+                await self._clock.sleep(PAUSE)
             if self._queue:
                 await self._write(self._queue.popleft())
             # Binds that have become ready meanwhile go first.
             await asyncio.sleep(0)
+
+    def _can_wait(self, entry: _Entry) -> bool:
+        return self._clock.now() - max(entry.time, entry.last) < BIND_PATIENCE
 
     async def _write(self, entry: _Entry) -> None:
         entry.queued, entry.again, entry.writing = False, False, True

@@ -1,0 +1,120 @@
+"""Extenders within the scheduling loop: a real HTTP server narrows, scores, preempts and binds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.builders import node, pod
+from tests.scheduler.extender_server import ExtenderServer, serving
+from tests.scheduler.world import world
+
+from kubesched.api import objects as api
+from kubesched.client.clock import VirtualClock, virtual_time
+from kubesched.config import types as config
+from kubesched.config.duration import Duration
+from kubesched.scheduler.extender import HTTPExtender
+
+NODES = [node("n1", cpu="4"), node("n2", cpu="4"), node("n3", cpu="4")]
+
+
+def extender_of(server: ExtenderServer, **settings: Any) -> HTTPExtender:
+    return HTTPExtender(config.Extender(url_prefix=server.url, node_cache_capable=True, **settings))
+
+
+@virtual_time
+async def test_filter_and_scores_decide(clock: VirtualClock) -> None:
+    """The extender leaves two nodes and prefers one of them."""
+    async with serving() as server:
+        extender = extender_of(server, filter_verb="filter", prioritize_verb="prioritize", weight=5)
+        server.answers["/filter"] = {"NodeNames": ["n1", "n3"], "FailedNodes": {"n2": "too loud"}}
+        server.answers["/prioritize"] = [{"Host": "n3", "Score": 10}, {"Host": "n1", "Score": 0}]
+        async with world(clock, *NODES, extenders=[extender]) as here:
+            here.create(pod("web", cpu="1"))
+            await here.settle()
+            assert here.node_of("web") == "n3"
+        await extender.close()
+    assert [path for path, _ in server.asked] == ["/filter", "/prioritize"]
+    assert server.asked[1][1]["NodeNames"] == ["n1", "n3"]
+
+
+@virtual_time
+async def test_nothing_left(clock: VirtualClock) -> None:
+    """The reasons of an extender are in the pod's condition as a plugin's would be."""
+    async with serving() as server:
+        extender = extender_of(server, filter_verb="filter")
+        server.answers["/filter"] = {
+            "NodeNames": [],
+            "FailedNodes": {"n1": "too loud", "n2": "too loud"},
+            "FailedAndUnresolvableNodes": {"n3": "on fire"},
+        }
+        async with world(clock, *NODES, extenders=[extender]) as here:
+            here.create(pod("web", cpu="1"))
+            await here.settle()
+            text = here.message("web")
+        await extender.close()
+    assert text.startswith("0/3 nodes are available: 1 on fire, 2 too loud.")
+
+
+@virtual_time
+async def test_a_failing_extender(clock: VirtualClock) -> None:
+    """An extender that answers 500 fails the attempt; once it is well again, the pod is scheduled."""
+    async with serving() as server:
+        extender = extender_of(server, filter_verb="filter")
+        server.status = 500
+        async with world(clock, *NODES, extenders=[extender]) as here:
+            here.create(pod("web", cpu="1"))
+            await here.settle()
+            text = here.message("web")
+            server.status = 200
+            server.answers["/filter"] = {"NodeNames": ["n2"]}
+            await here.settle(30)
+            assert here.node_of("web") == "n2"
+        await extender.close()
+    assert text == f"failed filter with extender at URL {server.url}/filter, code 500"
+
+
+@virtual_time
+async def test_an_ignorable_extender(clock: VirtualClock) -> None:
+    """One that may be ignored is, when it does not answer in time."""
+    async with serving() as server:
+        extender = extender_of(server, filter_verb="filter", ignorable=True, http_timeout=Duration.of(2))
+        server.delay = 60
+        async with world(clock, *NODES, extenders=[extender]) as here:
+            here.create(pod("web", cpu="1"))
+            await here.settle(5)
+            assert here.node_of("web")
+            skipped = "Skipping extender as it returned error and has ignorable flag set"
+            assert skipped in [message for _, message, _ in here.log]
+        await extender.close()
+
+
+@virtual_time
+async def test_a_binder(clock: VirtualClock) -> None:
+    """A binding extender binds instead of the scheduler, for the pods that concern it."""
+    async with serving() as server:
+        managed = (config.ExtenderManagedResource(name="example.com/gpu", ignored_by_scheduler=True),)
+        extender = extender_of(server, bind_verb="bind", managed_resources=managed)
+        async with world(clock, *NODES, extenders=[extender], check=False) as here:
+            here.create(pod("plain", cpu="1"))
+            here.create(pod("special", cpu="1", requests={"example.com/gpu": "0"}))
+            await here.settle()
+            assert here.node_of("plain")
+            assert [name for name, _, _ in here.api.bindings] == ["default/plain"]
+        await extender.close()
+    ((path, sent),) = server.asked
+    assert (path, sent["PodName"]) == ("/bind", "special")
+
+
+@virtual_time
+async def test_preemption(clock: VirtualClock) -> None:
+    """The extender chooses on which node to preempt."""
+    async with serving() as server:
+        extender = extender_of(server, preempt_verb="preempt")
+        server.answers["/preempt"] = lambda sent: {"NodeNameToMetaVictims": {"n2": sent["NodeNameToMetaVictims"]["n2"]}}
+        low = [pod(f"low-{n.name}", cpu="4", node=n.name, uid=f"u-{n.name}") for n in NODES]
+        async with world(clock, *NODES, *low, extenders=[extender]) as here:
+            here.create(pod("vip", cpu="4", priority=100))
+            await here.settle(30)
+            assert here.node_of("vip") == "n2"
+            assert here.api.get(api.Pod, "default/low-n2") is None
+        await extender.close()
