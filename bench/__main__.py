@@ -19,6 +19,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from bench import loop
 from bench.workloads import WORKLOADS, Workload, make_node, make_pod
 from kubesched.cluster.cluster import Cluster
 from kubesched.cluster.pods import PodInfo
@@ -94,15 +95,22 @@ def _schedule(engine: Engine, info: PodInfo, workload: Workload) -> None:
 @click.argument("names", nargs=-1)
 @click.option("--one", type=int, hidden=True, help="Measure the workload of this number and print it as JSON.")
 def main(names: tuple[str, ...], one: int | None) -> None:
-    """Measure decisions per second. NAMES choose workloads; all of them by default."""
+    """Measure decisions per second, and pods through the whole loop. NAMES choose workloads, or "loop"."""
     if one is not None:
         click.echo(json.dumps(run(WORKLOADS[one])))
         return
+    progress = Console(stderr=True)
+    if "loop" in names:
+        with progress.status("the whole loop…"):
+            table, _ = loop.run()
+        Console().print(table)
+        names = tuple(name for name in names if name != "loop")
+        if not names:
+            return
     unknown = set(names) - {workload.name for workload in WORKLOADS}
     if unknown:
         known = ", ".join(dict.fromkeys(workload.name for workload in WORKLOADS))
-        raise click.UsageError(f"no workload is called {', '.join(sorted(unknown))}; there are {known}")
-    progress = Console(stderr=True)
+        raise click.UsageError(f"no workload is called {', '.join(sorted(unknown))}; there are {known}, loop")
     results = []
     for index, workload in enumerate(WORKLOADS):
         if names and workload.name not in names:
@@ -111,8 +119,12 @@ def main(names: tuple[str, ...], one: int | None) -> None:
             command = [sys.executable, "-m", "bench", "--one", str(index)]
             results.append(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
     if not names:
-        RESULTS.write_text(json.dumps(results, indent=2) + "\n")
-    Console().print(_table(results))
+        with progress.status("the whole loop…"):
+            table, whole = loop.run()
+        RESULTS.write_text(json.dumps([*results, *whole], indent=2) + "\n")
+        Console().print(_table(results), table)
+    else:
+        Console().print(_table(results))
 
 
 def _table(results: list[dict[str, Any]]) -> Table:

@@ -25,6 +25,8 @@ class BindingCycle:
         self._context = context
         self._failures = failures
         self._statuses = statuses
+        self.calls = 0
+        """Bind calls that have yet to be answered."""
 
     def start(self, attempt: Attempt) -> None:
         """Begin a binding."""
@@ -113,7 +115,11 @@ class BindingCycle:
         context, pod = self._context, attempt.assumed
         status = await self._bind_by_extender(attempt) if context.extenders else NOBODY
         if status is NOBODY:
-            status = await attempt.profile.points.bind(attempt.state, pod, attempt.node)
+            self.calls += 1
+            try:
+                status = await attempt.profile.points.bind(attempt.state, pod, attempt.node)
+            finally:
+                self.calls -= 1
         if status is not None and pod.uid in context.unsure and await self._turns_out_bound(attempt):
             status = None
         if status is not None:

@@ -58,6 +58,8 @@ class Points:
 
     def permit(self, state: CycleState, pod: api.Pod, node_name: str) -> tuple[Status | None, dict[str, float]]:
         """Whether the pod may go there: a refusal, or how long each plugin wants it to wait for its word."""
+        if not self._permit:
+            return None, {}
         started = self._clock.monotonic()
         refusal: Status | None = None
         timeouts: dict[str, float] = {}
@@ -123,6 +125,8 @@ class Points:
 
     async def post_bind(self, state: CycleState, pod: api.Pod, node_name: str) -> None:
         """Tell plugins that the pod is bound; it is, whatever they say."""
+        if not self._post_bind:
+            return
         started = self._clock.monotonic()
         for plugin in self._post_bind:
             await self._acall(plugin, "PostBind", plugin.post_bind, state, pod, node_name)

@@ -23,6 +23,7 @@ from kubesched.queue.build import build_queue
 from kubesched.scheduler.binding import BindingCycle
 from kubesched.scheduler.context import Context, Profile
 from kubesched.scheduler.cycle import SchedulingCycle
+from kubesched.scheduler.debugger import CacheDebugger
 from kubesched.scheduler.failure import FailureHandler
 from kubesched.scheduler.handlers import EventHandlers
 from kubesched.scheduler.inbox import Inbox
@@ -67,7 +68,6 @@ class Scheduler:
         self.recorder: Recorder = Unrecorded() if recorder is None else recorder
         self.on_decision: Callable[[Decision], None] | None = None
         """Told of every attempt that came to a decision, for whoever wants to explain or display it."""
-        self._random = random
         self._handles: list[Handle] = []
         engines = build_engines(config, registry, self.cluster, random, choose=choose, equip=self._handles.append)
         frameworks = {name: engine.framework for name, engine in engines.items()}
@@ -103,10 +103,11 @@ class Scheduler:
             self.profiles[name] = Profile(name, engine, Points(engine.framework, clock, self.metrics, self.log))
         statuses = StatusWriter(self.context)
         failures = FailureHandler(self.context, statuses)
-        binding = BindingCycle(self.context, failures, statuses)
+        self._binding = BindingCycle(self.context, failures, statuses)
         preemptor = Preemptor(self.context, statuses)
-        self._cycle = SchedulingCycle(self.context, self.profiles, failures, binding, preemptor)
+        self._cycle = SchedulingCycle(self.context, self.profiles, failures, self._binding, preemptor)
         self._handlers = EventHandlers(self.context, self.profiles)
+        self._sources = Sources(client, self.deliver, clock, random, self.log)
         self._wake = asyncio.Event()
         self.queue.on_ready = self._wake.set
         self._stopping = False
@@ -122,18 +123,31 @@ class Scheduler:
         handle.waiting_pods = context.waiting
         handle.activate = lambda pods: context.inbox.put(self.queue.activate, list(pods))
 
+    @property
+    def binds_waiting(self) -> int:
+        """Bind calls that have yet to be answered. Whoever has less urgent calls to make lets them go first."""
+        return self._binding.calls
+
     # News
 
     def deliver(self, old: api.Object | None, new: api.Object | None) -> None:
         """An object has come, changed or gone. Taken in at once, or after the scheduling cycle under way."""
         self.context.inbox.put(self._handlers.handle, old, new)
 
+    def debug(self) -> bool:
+        """Log what is in the cache and the queue, and where that differs from what the informers have; whether it does
+        not. Between the news of a binding's success and the watch's, a difference is no mistake."""
+        debugger = CacheDebugger(self.context)
+        debugger.dump()
+        pods = (pod for pod in self._sources.objects(api.Pod) if pod.node_name or pod.scheduler_name in self.profiles)
+        return debugger.compare(self._sources.objects(api.Node), pods)
+
     # Running
 
     async def run(self) -> None:
         """Watch the cluster and schedule until `stop`. Bindings that have begun are seen through."""
         context = self.context
-        sources = Sources(context.client, self.deliver, context.clock, self._random, self.log)
+        sources = self._sources
         sources.start()
         housekeeping = asyncio.create_task(self._housekeeping(), name="scheduling queue housekeeping")
         try:

@@ -6,13 +6,15 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from random import Random
-from typing import Final
+from typing import Final, TypeVar, cast
 
 from kubesched.api import objects as api
 from kubesched.client.informer import Informer
 from kubesched.client.protocol import Client, Clock
 from kubesched.scheduler.handlers import KINDS
 from kubesched.scheduler.ports import Log
+
+O = TypeVar("O", bound=api.Object)  # noqa: E741  # the one-letter name for "some kind of object"
 
 Deliver = Callable[[api.Object | None, api.Object | None], None]
 """Takes an object before and after a change; None stands for its not being there."""
@@ -61,6 +63,11 @@ class Sources:
     def start(self) -> None:
         """Begin to list and watch."""
         self._tasks = [asyncio.create_task(each.run(), name=f"informer {each.resource}") for each in self.informers]
+
+    def objects(self, kind: type[O]) -> list[O]:
+        """All objects of a kind, as last heard of."""
+        informer = next(each for each in self.informers if each.kind is kind)
+        return cast("list[O]", list(informer.store.values()))
 
     async def synced(self) -> None:
         """Wait until everything that is there has been delivered. Kinds that the server lacks are waited for only if

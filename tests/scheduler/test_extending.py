@@ -1,0 +1,179 @@
+"""Extenders in the scheduling cycle: they narrow, score, choose victims and bind; and the world waits for them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from tests.builders import node, pod
+from tests.scheduler.world import world
+
+from kubesched.api import objects as api
+from kubesched.client.clock import VirtualClock, virtual_time
+from kubesched.client.fake import InProcessApi
+from kubesched.scheduler.ports import ExtenderError, ExtenderFilterResult, ExtenderVictims
+
+
+class Fake:
+    """An extender in this process; a test says what it answers."""
+
+    name = "http://extender"
+    weight = 1
+    supports_preemption = False
+    is_filter = is_prioritizer = is_binder = False
+    ignorable = False
+    passes: Sequence[str] | None = None
+    scores: Mapping[str, int] | None = None
+    seconds = 0.0
+    broken = False
+    binds_with: InProcessApi | None = None
+    preempts: Sequence[str] | None = None
+
+    def __init__(self, **attributes: object) -> None:
+        for key, value in attributes.items():
+            setattr(self, key, value)
+        self.is_filter = self.passes is not None
+        self.is_prioritizer = self.scores is not None
+        self.is_binder = "binds" in attributes
+        self.supports_preemption = self.preempts is not None
+        self.asked: list[str] = []
+
+    def is_interested(self, pod: api.Pod) -> bool:
+        return not pod.name.startswith("other")
+
+    async def _answer(self, call: str) -> None:
+        self.asked.append(call)
+        await asyncio.sleep(self.seconds)
+        if self.broken:
+            raise ExtenderError("extender is down")
+
+    async def filter(self, pod: api.Pod, nodes: Sequence[api.Node]) -> ExtenderFilterResult:
+        await self._answer("filter")
+        passed = [each.name for each in nodes if each.name in (self.passes or ())]
+        return ExtenderFilterResult(passed, {each.name: "not mine" for each in nodes if each.name not in passed})
+
+    async def prioritize(self, pod: api.Pod, nodes: Sequence[api.Node]) -> Mapping[str, int]:
+        await self._answer("prioritize")
+        return self.scores or {}
+
+    async def process_preemption(
+        self, pod: api.Pod, victims: Mapping[str, ExtenderVictims]
+    ) -> Mapping[str, ExtenderVictims]:
+        await self._answer("preempt")
+        return {name: chosen for name, chosen in victims.items() if name in (self.preempts or ())}
+
+    async def bind(self, pod: api.Pod, node_name: str) -> None:
+        await self._answer("bind")
+        assert self.binds_with is not None
+        await self.binds_with.bind(pod, node_name)
+
+
+NODES = [node(f"n{number}") for number in range(4)]
+
+
+@virtual_time
+async def test_an_extender_narrows_the_nodes(clock: VirtualClock) -> None:
+    """A pod goes only where the extender lets it."""
+    async with world(clock, *NODES, extenders=[Fake(passes=["n2"])]) as here:
+        here.create(*(pod(f"p{number}") for number in range(5)))
+        await here.settle()
+        assert {here.node_of(f"p{number}") for number in range(5)} == {"n2"}
+
+
+@virtual_time
+async def test_what_an_extender_rejects_is_told(clock: VirtualClock) -> None:
+    """Its reasons are in the message, and whatever happens may be a reason to ask it again."""
+    extender = Fake(passes=[])
+    async with world(clock, *NODES, extenders=[extender]) as here:
+        here.create(pod("web"))
+        await here.settle(20)
+        assert "4 not mine" in here.message("web")
+        extender.passes = ["n1"]
+        here.create(node("n9"))
+        await here.settle(20)
+        assert here.node_of("web") == "n1"
+
+
+@virtual_time
+async def test_an_extender_adds_to_the_scores(clock: VirtualClock) -> None:
+    """A high score of a heavy extender outweighs the plugins'."""
+    async with world(clock, *NODES, extenders=[Fake(scores={"n3": 10}, weight=100)]) as here:
+        here.create(*(pod(f"p{number}", cpu="500m") for number in range(5)))
+        await here.settle()
+        assert {here.node_of(f"p{number}") for number in range(5)} == {"n3"}
+
+
+@virtual_time
+async def test_a_broken_extender_fails_the_attempt(clock: VirtualClock) -> None:
+    """An extender that cannot be asked is a SchedulerError, and the pod is tried again."""
+    extender = Fake(passes=["n1"], broken=True)
+    async with world(clock, *NODES, extenders=[extender]) as here:
+        here.create(pod("web"))
+        await here.settle()
+        condition = here.condition("web")
+        assert condition is not None
+        assert (condition.reason, condition.message) == ("SchedulerError", "extender is down")
+        extender.broken = False
+        await here.settle(10)
+        assert here.node_of("web") == "n1"
+
+
+@virtual_time
+async def test_a_broken_extender_may_be_ignored(clock: VirtualClock) -> None:
+    """An ignorable extender that cannot be asked has no say."""
+    async with world(clock, *NODES, extenders=[Fake(passes=["n1"], broken=True, ignorable=True)]) as here:
+        here.create(pod("web"))
+        await here.settle()
+        assert here.node_of("web") != ""
+
+
+@virtual_time
+async def test_nothing_changes_while_an_extender_is_asked(clock: VirtualClock) -> None:
+    """News that come during a cycle are taken in after it, in their order, and not lost."""
+    async with world(clock, node("n1", cpu="1"), extenders=[Fake(passes=["n1", "n2"], seconds=5)]) as here:
+        here.create(pod("web", cpu="1"))
+        await here.settle(1)
+        here.create(node("n2", cpu="1"), pod("rival", node="n1", cpu="1m"))
+        await here.settle(1)
+        assert here.scheduler.cluster.nodes.valid_count == 1
+        assert len(here.scheduler.context.inbox) >= 2
+        here.api.delete(here.pod("rival"))
+        await here.settle(30)
+        assert here.scheduler.cluster.nodes.valid_count == 2
+        assert here.node_of("web") == "n1"
+
+
+@virtual_time
+async def test_an_extender_that_is_not_interested_is_not_asked(clock: VirtualClock) -> None:
+    """Other pods are scheduled without it."""
+    extender = Fake(passes=[])
+    async with world(clock, *NODES, extenders=[extender]) as here:
+        here.create(pod("other"))
+        await here.settle()
+        assert here.node_of("other") != ""
+        assert extender.asked == []
+
+
+@virtual_time
+async def test_an_extender_binds(clock: VirtualClock) -> None:
+    """A binder extender binds in the scheduler's stead."""
+    extender = Fake(binds=True)
+    async with world(clock, *NODES, extenders=[extender]) as here:
+        extender.binds_with = InProcessApi(clock, store=here.api.store)
+        here.create(pod("web"))
+        await here.settle()
+        assert here.node_of("web") != ""
+        assert here.api.calls["bind"] == 0
+        assert extender.asked == ["bind"]
+
+
+@virtual_time
+async def test_an_extender_chooses_where_to_preempt(clock: VirtualClock) -> None:
+    """Of two nodes that could be made free, the extender's choice is."""
+    nodes = [node("n1", cpu="1"), node("n2", cpu="1")]
+    low = [pod("low1", node="n1", cpu="1", priority=0), pod("low2", node="n2", cpu="1", priority=0)]
+    async with world(clock, *nodes, *low, extenders=[Fake(preempts=["n2"])]) as here:
+        here.create(pod("high", cpu="1", priority=10))
+        await here.settle(10)
+        assert here.node_of("high") == "n2"
+        assert here.node_of("low1") == "n1"

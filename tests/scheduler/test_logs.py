@@ -1,0 +1,76 @@
+"""What the scheduler says of a pod's life, and what it shows of its inside."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+from tests.builders import node, pod
+from tests.scheduler.world import world
+
+from kubesched.api import objects as api
+from kubesched.client.clock import VirtualClock, virtual_time
+
+LIFE = [
+    (3, "Add event for unscheduled pod", {"pod"}),
+    (5, "Pod moved to an internal scheduling queue", {"pod", "event", "queue"}),
+    (4, "About to try and schedule pod", {"pod"}),
+    (3, "Attempting to schedule pod", {"pod"}),
+    (3, "Attempting to bind pod to node", {"logger", "pod", "node"}),
+    (5, "Finished binding for pod, can be expired", {"podKey", "pod"}),
+    (2, "Successfully bound pod to node", {"pod", "node", "evaluatedNodes", "feasibleNodes"}),
+    (3, "Add event for scheduled pod", {"pod"}),
+    (3, "Delete event for unscheduled pod", {"pod"}),
+    (4, "Update event for scheduled pod", {"pod"}),
+]
+
+
+@virtual_time
+async def test_the_life_of_a_pod(clock: VirtualClock) -> None:
+    """At verbosity 5 a pod's way to its node is told in kube-scheduler's messages, order and keys."""
+    async with world(clock, node("n1"), node("n2"), node("n3")) as here:
+        here.create(pod("demo"))
+        await here.settle()
+        bound = here.pod("demo")
+        here.api.update(replace(bound, status=replace(bound.status, phase="Running")))
+        await here.settle()
+        told = [line for line in here.log if getattr(line[2].get("pod"), "name", "") == "demo"]
+        assert [(level, message, set(fields)) for level, message, fields in told] == LIFE
+        (success,) = [fields for _, message, fields in told if message == "Successfully bound pod to node"]
+        assert (success["evaluatedNodes"], success["feasibleNodes"]) == (3, 3)
+
+
+@virtual_time
+async def test_a_quiet_log_stays_quiet(clock: VirtualClock) -> None:
+    """At verbosity 0 a pod that is scheduled without trouble leaves no line."""
+    async with world(clock, node("n1"), verbosity=0) as here:
+        here.create(pod("demo"))
+        await here.settle(5)
+        assert here.node_of("demo") == "n1"
+        assert list(here.log) == []
+
+
+@virtual_time
+async def test_the_inside_can_be_dumped_and_compared(clock: VirtualClock) -> None:
+    """The dump has every node and every waiting pod; the comparison finds a pod that the cache should not have."""
+    async with world(clock, node("n1", cpu="1"), pod("there", node="n1"), check=False) as here:
+        here.create(pod("big", cpu="2"))
+        await here.settle()
+        assert here.scheduler.debug()
+        dumps = {message: fields for _, message, fields in here.log if message.startswith("Dump of")}
+        assert "Node name: n1" in str(dumps["Dump of cached NodeInfo"]["nodes"])
+        assert "name: there" in str(dumps["Dump of cached NodeInfo"]["nodes"])
+        assert "name: big" in str(dumps["Dump of scheduling queue"]["pods"])
+        here.scheduler.cluster.set(pod("ghost", node="n1"))
+        assert not here.scheduler.debug()
+        (mismatch,) = [fields for _, message, fields in here.log if message == "Cache mismatch"]
+        assert mismatch["redundantPods"] == ["default.ghost"]
+
+
+@virtual_time
+async def test_a_handler_that_fails_does_not_stop_the_news(clock: VirtualClock) -> None:
+    """An object that cannot be taken in is logged, and everything after it is taken in all the same."""
+    async with world(clock, node("n1"), check=False) as here:
+        here.create(pod("broken", cpu="a lot"), pod("fine"))
+        await here.settle()
+        assert any("Unexpected error while taking in news" in line for line in here.log.errors())
+        assert here.node_of("fine") == "n1"
+        assert isinstance(here.pod("broken"), api.Pod)

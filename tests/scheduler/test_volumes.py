@@ -1,0 +1,96 @@
+"""Volumes through the whole loop: a claim is bound with its pod, and the pod waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tests.builders import node, pod
+from tests.scheduler.world import World, world
+
+from kubesched.api import objects as api
+from kubesched.client.clock import VirtualClock, virtual_time
+
+CLASS = {"metadata": {"name": "local"}, "provisioner": "kubernetes.io/no-provisioner"}
+CLAIM = {
+    "metadata": {"name": "data", "namespace": "default"},
+    "spec": {
+        "storageClassName": "local",
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}},
+    },
+    "status": {"phase": "Pending"},
+}
+VOLUME = {
+    "metadata": {"name": "disk"},
+    "spec": {
+        "storageClassName": "local",
+        "accessModes": ["ReadWriteOnce"],
+        "capacity": {"storage": "10Gi"},
+        "volumeMode": "Filesystem",
+        "nodeAffinity": {
+            "required": {
+                "nodeSelectorTerms": [
+                    {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["n2"]}]}
+                ]
+            }
+        },
+    },
+    "status": {"phase": "Available"},
+}
+
+
+def storage(here: World) -> None:
+    """A class that waits for the first consumer, a claim of it, and a volume on the second node."""
+    here.api.create(api.decode_as(api.StorageClass, {**CLASS, "volumeBindingMode": "WaitForFirstConsumer"}))
+    here.api.create(api.decode_as(api.PersistentVolumeClaim, CLAIM))
+    here.api.create(api.decode_as(api.PersistentVolume, VOLUME))
+
+
+async def controller(here: World, seconds: float) -> None:
+    """What the volume controller does: complete a binding that the scheduler began."""
+    while True:
+        await asyncio.sleep(seconds)
+        volume = here.api.get(api.PersistentVolume, "disk")
+        if volume is not None and volume.spec.claim_ref is not None:
+            patch = {
+                "metadata": {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
+                "spec": {"volumeName": "disk"},
+                "status": {"phase": "Bound"},
+            }
+            await here.api.patch_claim("default", "data", patch)
+            return
+
+
+@virtual_time
+async def test_a_claim_is_bound_before_its_pod(clock: VirtualClock) -> None:
+    """The pod goes where its volume is, and is bound only when the controller has bound the claim."""
+    async with world(clock, node("n1"), node("n2")) as here:
+        storage(here)
+        await here.settle()
+        here.create(pod("web", claims=["data"]))
+        await here.settle(5)
+        assert here.node_of("web") == ""
+        assert here.pod("web").nominated_node_name == "n2"
+        work = asyncio.create_task(controller(here, 1))
+        await here.settle(10)
+        assert here.node_of("web") == "n2"
+        await work
+
+
+@virtual_time
+async def test_a_claim_that_is_never_bound_sends_the_pod_back(clock: VirtualClock) -> None:
+    """After the plugin's patience the pod is tried again, and the loop has not been held up."""
+    async with world(clock, node("n1"), node("n2")) as here:
+        storage(here)
+        await here.settle()
+        here.create(pod("web", claims=["data"]))
+        await here.settle(5)
+        here.create(pod("other"))
+        await here.settle(1)
+        assert here.node_of("other") != ""
+        await here.settle(700)
+        assert any("VolumeBinding" in note for name, note in here.events.of("FailedScheduling") if name == "web")
+        work = asyncio.create_task(controller(here, 1))
+        await here.settle(60)
+        assert here.node_of("web") == "n2"
+        await work
