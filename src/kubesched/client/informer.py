@@ -116,12 +116,14 @@ class Informer(Generic[O]):
         for problem in listing.malformed:
             self._report_malformed(problem)
         # An object that cannot be read is there all the same: it is not told as deleted.
-        gone = self.store.keys() - {item.key for item in listing.items} - {item.key for item in listing.malformed}
+        there = {item.key for item in listing.malformed}
         initial = not self.synced.is_set()
         for item in listing.items:
-            self._put(cast(O, item), initial)
+            key = item.key
+            there.add(key)
+            self._put(key, cast(O, item), initial)
             await self._breathe()
-        for key in sorted(gone):
+        for key in [key for key in self.store if key not in there]:
             self._remove(key, None)
             await self._breathe()
         self._version = listing.resource_version
@@ -157,13 +159,13 @@ class Informer(Generic[O]):
             if event.change is Change.DELETED:
                 self._remove(obj.key, obj)
             else:
-                self._put(obj, is_initial_list=False)
+                self._put(obj.key, obj, is_initial_list=False)
 
     # --- the copy and the handlers ------------------------------------------------------------------------------------
 
-    def _put(self, new: O, is_initial_list: bool) -> None:
-        old = self.store.get(new.key)
-        self.store[new.key] = new
+    def _put(self, key: str, new: O, is_initial_list: bool) -> None:
+        old = self.store.get(key)
+        self.store[key] = new
         if old is None:
             for handler in self._handlers:
                 self._tell(handler.on_add, new, is_initial_list)

@@ -38,6 +38,9 @@ APPLICATION_JSON = "application/json"
 CONNECTIONS = 100
 """Requests under way at once, watches aside; more would only queue in the server."""
 
+KEEP_ALIVE = 60.0
+"""Less than the 90 s after which an API server closes an idle connection: a bind must not meet one being closed."""
+
 RETRIES = 10
 BROKEN_RETRIES = 2
 
@@ -47,7 +50,7 @@ class BrokenConnection(ConnectionResetError):  # noqa: N818 - it says what has h
 
 
 class RequestDone(NamedTuple):
-    """What an observer is told about a request, for metrics. A code of 0 means that there was no answer."""
+    """What an observer is told, for metrics, once the answer begins. A code of 0 means that there was none."""
 
     verb: str
     host: str
@@ -122,18 +125,23 @@ class Transport:
     async def answer(self, request: Request) -> AsyncGenerator[aiohttp.ClientResponse, None]:
         """The server's answer, if it is no refusal; whatever goes wrong is one of the errors that `Client` promises."""
         await self._limit.acquire()
-        began, code = time.perf_counter(), 0
         try:
-            response = await self._send_as_somebody(request)
+            response = await self._send_observed(request)
             try:
-                code = response.status
-                if code >= 300:
-                    raise error_of(code, await response.read(), response.headers.get("Retry-After"))
+                if response.status >= 300:
+                    raise error_of(response.status, await response.read(), response.headers.get("Retry-After"))
                 yield response
             finally:
                 response.release()
         except (aiohttp.ClientError, TimeoutError, ConnectionResetError) as error:
             raise _as_os_error(request, error) from error
+
+    async def _send_observed(self, request: Request) -> aiohttp.ClientResponse:
+        began, code = time.perf_counter(), 0
+        try:
+            response = await self._send_as_somebody(request)
+            code = response.status
+            return response
         finally:
             if self._observe is not None:
                 seconds = time.perf_counter() - began
@@ -171,7 +179,7 @@ class Transport:
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
             # The number of connections is limited by the slots, which watches do not take.
-            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=90, socket_factory=_socket)
+            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE, socket_factory=_socket)
             jar = aiohttp.DummyCookieJar()
             self._session = aiohttp.ClientSession(connector=connector, cookie_jar=jar)
         return self._session
