@@ -122,7 +122,7 @@ def _plugin_config(profile: KubeSchedulerProfile, path: str) -> Iterator[Problem
         if config.name in seen:
             yield Problem(where, f"repeated config for plugin {config.name}", hint="keep one of them")
         seen.add(config.name)
-        # Upstream reads NodeResourcesFit's arguments only when it makes the plugin, and so loads bad ones if it never does.
+        # Upstream reads NodeResourcesFit's arguments only when it makes the plugin, so bad ones load if it never does.
         unread = isinstance(config.args, NodeResourcesFitArgs) and config.name not in profile.plugins.names()
         if isinstance(config.args, Args) and not unread:
             yield from validate_args(config.args, f"{where}.args")

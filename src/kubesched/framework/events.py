@@ -141,8 +141,9 @@ class EventHint:
     event: ClusterEvent
     hint: HintFunction | None = None
     by_class: bool = False
-    """Whether the hint, while the event is about another object than the waiting pod, reads nothing of that pod but what
-    its class shares: namespace, labels, spec. Then, of a thousand waiting pods from one template, one is asked about."""
+    """Whether the hint, while the event is about another object than the waiting pod, reads nothing of that pod but
+    what its class shares: namespace, labels, spec. Then, of a thousand waiting pods from one template, one is asked
+    about."""
 
 
 def on(resource: Resource, action: Action, hint: HintFunction | None = None, *, by_class: bool = False) -> EventHint:
