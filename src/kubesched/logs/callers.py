@@ -244,6 +244,9 @@ _UPSTREAM: Final[dict[str, dict[int, str]]] = {
         268: "Server rejected event (will not retry!)",
         279: "Unable to write event (may retry after sleeping)",
     },
+    "events/event_recorder.go": {
+        81: "Unsupported event type",
+    },
     "cache/shared_informer.go": {
         384: "Unable to sync caches",
         402: "Waiting for caches to sync",
