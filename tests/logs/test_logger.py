@@ -54,7 +54,7 @@ def test_a_line_of_json() -> None:
     stream = io.BytesIO()
     log_to(stream, as_json=True)(3, "Attempting to schedule pod", pod=POD)
     assert stream.getvalue().decode() == (
-        f'{{"ts":{NOW * 1000:.3f},"caller":"scheduler/schedule_one.go:123","msg":"Attempting to schedule pod","v":3,'
+        f'{{"ts":{NOW * 1000!r},"caller":"scheduler/schedule_one.go:123","msg":"Attempting to schedule pod","v":3,'
         '"pod":{"name":"web-1","namespace":"default"}}\n'
     )
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from kubesched.logs.levels import ERROR, WARNING
 from kubesched.logs.quoting import plain_number, quote
-from kubesched.logs.values import json_value, text_pair
+from kubesched.logs.values import json_value, known_json, text_pair
 
 Fields = Mapping[str, object]
 Format = Callable[[float, int, str, str, Fields], str]
@@ -49,10 +49,10 @@ class JsonFormat:
     """``{"ts":1763195182123.456,"caller":"scheduler/schedule_one.go:96","msg":"…","v":3,"pod":{"name":…}}``"""
 
     def __call__(self, now: float, level: int, caller: str, message: str, fields: Fields) -> str:
-        parts = [f'{{"ts":{plain_number(round(now * 1e3, 6))}']
+        parts = [f'{{"ts":{plain_number(now * 1e3)}']
         if "logger" in fields:
             parts.append(f',"logger":{json_value(fields["logger"])}')
-        parts.append(f',"caller":{json_value(caller)},"msg":{json_value(message)}')
+        parts.append(f',"caller":{known_json(caller)},"msg":{known_json(message)}')
         last: tuple[str, ...] = ()
         if level == ERROR:
             last = ("err",) if fields.get("err") is not None else ()
@@ -60,7 +60,7 @@ class JsonFormat:
             parts.append(f',"v":{max(level, 0)}')
         for key, value in fields.items():
             if key != "logger" and not (level == ERROR and key == "err"):
-                parts.append(f",{json_value(key)}:{json_value(value)}")
+                parts.append(f",{known_json(key)}:{json_value(value)}")
         parts += [f',"{key}":{json_value(fields[key])}' for key in last]
         parts.append("}\n")
         return "".join(parts)

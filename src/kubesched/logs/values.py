@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from datetime import timedelta
 from enum import Enum
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -97,9 +98,19 @@ def _as_string(value: object) -> str | None:
 def json_value(value: object) -> str:
     """A value in klog's JSON format."""
     try:
+        if isinstance(value, api.Object):
+            meta = value.metadata
+            namespace = f',"namespace":{known_json(meta.namespace)}' if meta.namespace else ""
+            return f'{{"name":{_encode(meta.name)}{namespace}}}'
         return _encode(plain(value))
     except Exception as problem:
         return _encode(f"<panic: {problem}>".encode("utf-8", "replace").decode())
+
+
+@lru_cache(maxsize=4096)
+def known_json(text: str) -> str:
+    """A string that is said again and again: a message, a key, a place."""
+    return json_value(text)
 
 
 def _encode(value: object) -> str:

@@ -26,6 +26,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import lru_cache
+from itertools import islice
 from typing import Final
 
 from kubesched.api import objects as api
@@ -405,23 +406,29 @@ def truncated(note: str) -> str:
 
 
 class _SpamFilter:
-    """A bucket of tokens per source and object; the least recently seen objects are forgotten."""
+    """A bucket of tokens per source and object; those first seen longest ago are forgotten."""
 
     def __init__(self, clock: Clock, burst: int) -> None:
         self._clock = clock
         self._burst = burst
-        self._buckets: OrderedDict[Key, tuple[float, float]] = OrderedDict()
+        self._buckets: dict[Key, tuple[float, float]] = {}
 
     def allows(self, source: str, regarding: api.Object) -> bool:
         """Whether there is a token left for one more event. A burst of 0 means that there is no limit."""
         if not self._burst:
             return True
         now = self._clock.monotonic()
-        key = (source, regarding.kind, regarding.namespace, regarding.name, regarding.uid)
-        tokens, since = self._buckets.pop(key, (float(self._burst), now))
-        tokens = min(tokens + (now - since) / SPAM_REFILL, float(self._burst))
+        key = (source, regarding.metadata.uid or regarding.key)
+        known = self._buckets.get(key)
+        if known is None:
+            return self._first(key, now)
+        tokens = min(known[0] + (now - known[1]) / SPAM_REFILL, float(self._burst))
         allowed = tokens >= 1
         self._buckets[key] = (tokens - allowed, now)
-        if len(self._buckets) > SPAM_OBJECTS:
-            self._buckets.popitem(last=False)
         return allowed
+
+    def _first(self, key: Key, now: float) -> bool:
+        if len(self._buckets) >= 2 * SPAM_OBJECTS:
+            self._buckets = dict(islice(self._buckets.items(), SPAM_OBJECTS, None))
+        self._buckets[key] = (self._burst - 1.0, now)
+        return True
