@@ -7,7 +7,7 @@ whatever else is in the process get their turn.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from math import floor
 from random import Random
 
@@ -60,6 +60,7 @@ class Scheduler:
         log: Log | None = None,
         extenders: Sequence[Extender] = (),
         choose: Callable[[Sequence[int]], int] | None = None,
+        max_in_unschedulable: float = 300.0,
     ) -> None:
         self.config = config
         self.cluster = Cluster()
@@ -78,6 +79,7 @@ class Scheduler:
             extenders=bool(extenders),
             initial_backoff=config.pod_initial_backoff_seconds,
             max_backoff=config.pod_max_backoff_seconds,
+            max_in_unschedulable=max_in_unschedulable,
             metrics=self.metrics,
             log=self.log,
         )
@@ -112,6 +114,8 @@ class Scheduler:
         self.queue.on_ready = self._wake.set
         self._stopping = False
         self._stopped = asyncio.Event()
+        self.synced = asyncio.Event()
+        """Set once everything that was in the cluster at the start has been taken in."""
 
     def _equip(self, handle: Handle) -> None:
         """Give a profile's plugins what they may use beside the cluster."""
@@ -144,15 +148,25 @@ class Scheduler:
 
     # Running
 
-    async def run(self) -> None:
-        """Watch the cluster and schedule until `stop`. Bindings that have begun are seen through."""
+    def unsynced(self) -> list[str]:
+        """The kinds that have yet to be listed."""
+        return [str(each.resource) for each in self._sources.informers if not each.synced.is_set()]
+
+    async def run(self, turn: Awaitable[object] | None = None) -> None:
+        """Watch the cluster and schedule until `stop`. Bindings that have begun are seen through.
+
+        With `turn`, watch from now on but schedule only when it has come: a replica that stands by has the whole
+        picture when it takes over.
+        """
         context = self.context
         sources = self._sources
         sources.start()
         housekeeping = asyncio.create_task(self._housekeeping(), name="scheduling queue housekeeping")
         try:
             if await self._unless_stopped(sources.synced()):
-                await self._loop()
+                self.synced.set()
+                if turn is None or await self._unless_stopped(turn):
+                    await self._loop()
         finally:
             housekeeping.cancel()
             for waiting in context.waiting:
