@@ -1,0 +1,95 @@
+"""Addresses and ports of services, given out so that no two services share one."""
+
+from __future__ import annotations
+
+import ipaddress
+import random
+
+from kubesched.client.protocol import JSON
+from kubesched.controlplane.problems import Problems
+from kubesched.controlplane.status import invalid
+from kubesched.controlplane.store import Store
+
+_NETWORK = ipaddress.ip_network("10.96.0.0/12")
+_NODE_PORTS = range(30000, 32768)
+_HEADLESS = "None"
+_TRIES = 1000
+
+
+class ServiceAddresses:
+    """Assigns cluster addresses and node ports. What is in use is read from the services there are."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._random = random.Random()
+
+    def assign(self, service: JSON) -> None:
+        """Give a new service the address and ports that its type has."""
+        spec = service["spec"]
+        if spec["type"] == "ExternalName":
+            return
+        services = [record.load().get("spec") or {} for record in self._store.records("/services")]
+        if not spec.get("clusterIP"):
+            spec["clusterIP"] = self._free_address({s.get("clusterIP") for s in services})
+        elif spec["clusterIP"] != _HEADLESS:
+            self._check_address(service, {s.get("clusterIP") for s in services})
+        spec["clusterIPs"] = [spec["clusterIP"]]
+        if spec["type"] in ("NodePort", "LoadBalancer"):
+            self._assign_ports(spec, {p.get("nodePort") for s in services for p in s.get("ports") or []})
+
+    def keep(self, old: JSON, new: JSON) -> None:
+        """An update that does not name the address leaves it; one that changes the type gets what it lacks."""
+        before, after = old["spec"], new["spec"]
+        if after["type"] == "ExternalName":
+            return
+        if not after.get("clusterIP") and before.get("clusterIP"):
+            after["clusterIP"] = before["clusterIP"]
+        if before.get("clusterIP") and after["clusterIP"] != before["clusterIP"]:
+            problems = Problems()
+            problems.invalid("spec.clusterIPs[0]", [after["clusterIP"]], "may not change once set")
+            raise invalid("Service", "", new["metadata"]["name"], problems.found)
+        if not after.get("clusterIP"):
+            self.assign(new)
+            return
+        after["clusterIPs"] = [after["clusterIP"]]
+        self._keep_ports(before, after)
+
+    def _keep_ports(self, before: JSON, after: JSON) -> None:
+        if after["type"] not in ("NodePort", "LoadBalancer"):
+            return
+        known = {(p.get("port"), p.get("protocol")): p.get("nodePort") for p in before.get("ports") or []}
+        for port in after.get("ports") or []:
+            kept = known.get((port.get("port"), port.get("protocol")))
+            if kept and not port.get("nodePort"):
+                port["nodePort"] = kept
+        services = [record.load().get("spec") or {} for record in self._store.records("/services")]
+        self._assign_ports(after, {p.get("nodePort") for s in services for p in s.get("ports") or []})
+
+    def _assign_ports(self, spec: JSON, used: set[int | None]) -> None:
+        for port in spec.get("ports") or []:
+            if not port.get("nodePort"):
+                free = [number for number in _NODE_PORTS if number not in used]
+                port["nodePort"] = self._random.choice(free)
+            used.add(port["nodePort"])
+
+    def _free_address(self, used: set[str | None]) -> str:
+        for _ in range(_TRIES):
+            # The first addresses are for well-known services such as DNS.
+            address = str(_NETWORK[self._random.randrange(256, _NETWORK.num_addresses - 1)])
+            if address not in used:
+                return address
+        raise RuntimeError("no service address is free")
+
+    def _check_address(self, service: JSON, used: set[str | None]) -> None:
+        address = service["spec"]["clusterIP"]
+        problems = Problems()
+        if address in used:
+            problems.invalid("spec.clusterIPs", [address], "failed to allocate IP: provided IP is already allocated")
+        try:
+            ipaddress.ip_address(address)
+        except ValueError:
+            problems.invalid(
+                "spec.clusterIPs[0]", address, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+            )
+        if problems.found:
+            raise invalid("Service", "", service["metadata"].get("name", ""), problems.found)

@@ -1,0 +1,142 @@
+"""Service account tokens: signed JWTs as the TokenRequest API hands them out.
+
+The key is made when the first token is asked for, because making it takes a while and most test clusters never need it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import padding, rsa
+
+ISSUER = "https://kubernetes.default.svc.cluster.local"
+_LEEWAY = 10
+
+
+class TokenError(ValueError):
+    """A token that is not ours, or no longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """What a token says about its bearer."""
+
+    namespace: str
+    account: str
+    account_uid: str
+    id: str = ""
+    pod_name: str = ""
+    pod_uid: str = ""
+    audiences: tuple[str, ...] = (ISSUER,)
+
+
+class Tokens:
+    """Signs and checks tokens."""
+
+    def __init__(self, key_pem: bytes | None = None) -> None:
+        self._pem = key_pem
+        self._key: rsa.RSAPrivateKey | None = None
+
+    @property
+    def key(self) -> rsa.RSAPrivateKey:
+        if self._key is None:
+            self._key = self._load() if self._pem else rsa.generate_private_key(public_exponent=65537, key_size=2048)
+        return self._key
+
+    def _load(self) -> rsa.RSAPrivateKey:
+        key = serialization.load_pem_private_key(self._pem or b"", password=None)
+        if not isinstance(key, rsa.RSAPrivateKey):
+            raise TokenError("the signing key is no RSA key")
+        return key
+
+    @property
+    def key_pem(self) -> bytes:
+        """The signing key, to be kept with a durable store."""
+        return self.key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+
+    @property
+    def key_id(self) -> str:
+        public = self.key.public_key().public_bytes(
+            serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+        )
+        return _base64(hashlib.sha256(public).digest())
+
+    def sign(self, claims: Claims, now: float, seconds: int) -> str:
+        """A token that is good from now on for so long."""
+        header = {"alg": "RS256", "kid": self.key_id}
+        body = msgspec.json.encode(_to_json(claims, int(now), seconds))
+        signed = f"{_base64(msgspec.json.encode(header))}.{_base64(body)}"
+        signature = self.key.sign(signed.encode(), padding.PKCS1v15(), hashes.SHA256())
+        return f"{signed}.{_base64(signature)}"
+
+    def verify(self, token: str, now: float, audiences: tuple[str, ...] = ()) -> Claims:
+        """What a token says, if we signed it, it is for one of these audiences and its time is not over."""
+        parts = token.split(".")
+        if len(parts) != 3:
+            raise TokenError("not a JWT")
+        try:
+            signature = _unbase64(parts[2])
+            self.key.public_key().verify(
+                signature, f"{parts[0]}.{parts[1]}".encode(), padding.PKCS1v15(), hashes.SHA256()
+            )
+            header, body = (msgspec.json.decode(_unbase64(part)) for part in parts[:2])
+        except (InvalidSignature, binascii.Error, ValueError, msgspec.DecodeError):
+            raise TokenError("not signed by this server") from None
+        if header.get("alg") != "RS256" or body.get("iss") != ISSUER:
+            raise TokenError("not issued by this server")
+        if not body.get("nbf", 0) - _LEEWAY <= now < body.get("exp", 0) + _LEEWAY:
+            raise TokenError("expired, or not yet valid")
+        if not set(body.get("aud") or ()) & set(audiences or (ISSUER,)):
+            raise TokenError("meant for somebody else")
+        return _from_json(body)
+
+
+def _to_json(claims: Claims, now: int, seconds: int) -> dict[str, Any]:
+    kubernetes: dict[str, Any] = {
+        "namespace": claims.namespace,
+        "serviceaccount": {"name": claims.account, "uid": claims.account_uid},
+    }
+    if claims.pod_name:
+        kubernetes["pod"] = {"name": claims.pod_name, "uid": claims.pod_uid}
+    return {
+        "aud": list(claims.audiences),
+        "exp": now + seconds,
+        "iat": now,
+        "iss": ISSUER,
+        "jti": str(uuid.uuid4()),
+        "kubernetes.io": kubernetes,
+        "nbf": now,
+        "sub": f"system:serviceaccount:{claims.namespace}:{claims.account}",
+    }
+
+
+def _from_json(body: dict[str, Any]) -> Claims:
+    kubernetes = body.get("kubernetes.io") or {}
+    account, pod = kubernetes.get("serviceaccount") or {}, kubernetes.get("pod") or {}
+    return Claims(
+        namespace=kubernetes.get("namespace", ""),
+        account=account.get("name", ""),
+        account_uid=account.get("uid", ""),
+        id=body.get("jti", ""),
+        pod_name=pod.get("name", ""),
+        pod_uid=pod.get("uid", ""),
+        audiences=tuple(body.get("aud") or ()),
+    )
+
+
+def _base64(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def _unbase64(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
