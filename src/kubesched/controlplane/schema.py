@@ -3,8 +3,8 @@
 One description serves five purposes: refusing values of the wrong type, finding unknown fields, merging lists in
 strategic merge patches, reading protobuf, and telling clients (OpenAPI). A line reads
 ``name! type @3* merge=key # text``: ``!`` marks a required field, ``[T]`` is a list, ``{T}`` a map, ``core.Pod``
-another type; ``@3`` is the field's number in protobuf (``@2.3`` inside the unnamed message 2), with ``*`` if its zero value
-counts; ``merge`` and ``retainKeys`` are the patch strategy.
+another type; ``@3`` is the field's number in protobuf (``@2.3`` inside the unnamed message 2), with ``*`` if its zero
+value counts; ``merge`` and ``retainKeys`` are the patch strategy.
 """
 
 from __future__ import annotations
