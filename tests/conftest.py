@@ -2,11 +2,13 @@
 
 import os
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 # Time limits per example would make results depend on how busy the machine is; the number of examples sets how long a
-# search takes. "thorough" is for a long look before a release: HYPOTHESIS_PROFILE=thorough pytest.
+# search takes. HYPOTHESIS_PROFILE=thorough is for a long look before a release; "unshrunk" shows the first failure as
+# it was found, for when looking for a smaller one takes too long.
 PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 settings.register_profile("default", PATIENT, max_examples=100)
 settings.register_profile("thorough", PATIENT, max_examples=2000)
+settings.register_profile("unshrunk", PATIENT, max_examples=100, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))

@@ -166,6 +166,7 @@ class Engine:
         """Where the pod fits, or the diagnosis if that is nowhere. By default a nominated node will do."""
         table, pod = self.cluster.nodes, info.pod
         kept = self._keep(info)
+        state.adopt(kept.state)
         outcome = self.framework.run_pre_filter(self._pre_filter_answers(kept, state, pod), state)
         self.lap("PreFilter")
         if outcome.status is not None:
@@ -359,6 +360,9 @@ class Engine:
             ranked = np.where(found.mask, 0 if extra is None else extra, -1)
             return np.flatnonzero(ranked == ranked.max())
         kept.score(pod)
+        state.adopt(kept.state)
+        for scored in kept.suspects:
+            framework.check_range(scored.plugin, scored.raw if isinstance(scored.raw, int) else scored.raw[nodes.rows])
         skipped = {
             plugin.name for plugin in self._cluster_pre_scores if not framework.ask_pre_score(plugin, state, pod, nodes)
         }
@@ -377,7 +381,7 @@ class Engine:
                     record, scored.plugin.name, weighted if isinstance(weighted, int) else weighted[nodes.rows], nodes
                 )
         for plugin in self._cluster_scores:
-            if plugin.name not in skipped:
+            if plugin.name not in skipped and plugin.name not in kept.skipped:
                 raw = framework.ask_score(plugin, state, pod, nodes)
                 part = framework.ask_normalize(plugin, state, pod, raw)
                 self._record(record, plugin.name, part, nodes)

@@ -14,7 +14,7 @@ from kubesched.api import objects as api
 from kubesched.cluster.pods import PodClass
 from kubesched.cluster.table import Ints, Mask
 from kubesched.cluster.view import Nodes
-from kubesched.framework.plugin import Codes, Reads, Verdicts
+from kubesched.framework.plugin import MAX_NODE_SCORE, MIN_NODE_SCORE, Codes, Reads, Verdicts
 from kubesched.framework.runtime import FilterPlugin, Framework, ScorePlugin
 from kubesched.framework.state import CycleState
 
@@ -61,6 +61,10 @@ class Kept:
         """The sum of the weighted scores that need no normalising."""
         self.ranked: Ints = np.zeros(0, dtype=np.int64)
         """The same, with -1 where the mask is false: its maximum is the best node when nothing else scores."""
+        self.skipped: frozenset[str] = frozenset()
+        """Plugins whose kept PreScore wants no Score."""
+        self.suspects: list[KeptScore] = []
+        """Scores out of range on some row, which may be one where nobody looks."""
         self._static: Ints = self.base
         self._scored = False
         self._moving_filters: list[KeptFilter] = []
@@ -69,17 +73,26 @@ class Kept:
     def refresh(self, pod: api.Pod) -> None:
         """Ask again what has to be asked again."""
         table = self._table
-        if self._node_version != table.node_version:
+        if self._node_version != table.node_version or len(self.mask) != table.size:
             self._rebuild(pod)
         elif self._position != table.log_end:
             changed = table.changed_since(self._position)
             if changed is None or len(changed) > table.size:
                 self._rebuild(pod)
-            elif len(changed) == 1:
+            else:
+                self._update(pod, changed)
+        self._position = table.log_end
+
+    def _update(self, pod: api.Pod, changed: list[int]) -> None:
+        try:
+            if len(changed) == 1:
                 self._update_row(pod, changed[0])
             else:
                 self._update_rows(pod, np.array(sorted(set(changed)), dtype=np.int64))
-        self._position = table.log_end
+        except Exception:
+            # Asking for everything again says which plugin it was, or finds that all is well.
+            self._node_version = -1
+            self._rebuild(pod)
 
     def _rebuild(self, pod: api.Pod) -> None:
         framework, table = self._framework, self._table
@@ -110,27 +123,28 @@ class Kept:
 
     def _rebuild_scores(self, pod: api.Pod, nodes: Nodes, state: CycleState) -> None:
         framework, table = self._framework, self._table
-        skipped = {
+        self.skipped = frozenset(
             p.name for p in framework.pre_score if p.reads.is_kept and not framework.ask_pre_score(p, state, pod, nodes)
-        }
+        )
         self.scores = [
             KeptScore(s, framework.ask_score(s, state, pod, nodes))
             for s in framework.scores
-            if s.reads.is_kept and s.name not in skipped
+            if s.reads.is_kept and s.name not in self.skipped
         ]
+        self._moving_scores = [s for s in self.scores if s.plugin.reads is Reads.PODS]
+        for kept in self._moving_scores:
+            if isinstance(kept.raw, int):  # the same everywhere now, but not for ever
+                kept.raw = np.full(table.size, kept.raw, dtype=np.int64)
         plain = [s for s in self.scores if s.plugin.normalize is None]
-        for kept in plain:
-            framework.check_range(
-                kept.plugin, kept.raw if isinstance(kept.raw, int) else kept.raw[table.valid[: table.size]]
-            )
-        self._moving_scores = [s for s in plain if s.plugin.reads is Reads.PODS and not isinstance(s.raw, int)]
+        self.suspects = [s for s in plain if not _in_range(s.raw)]
         self._static = np.zeros(table.size, dtype=np.int64)
         for kept in plain:
             if kept not in self._moving_scores:
                 self._static += kept.raw * kept.plugin.weight
         self.base = self._static.copy()
         for kept in self._moving_scores:
-            self.base += kept.raw * kept.plugin.weight
+            if kept.plugin.normalize is None:
+                self.base += kept.raw * kept.plugin.weight
         self.ranked = np.where(self.mask, self.base, -1)
 
     def _update_row(self, pod: api.Pod, row: int) -> None:
@@ -146,9 +160,13 @@ class Kept:
             return
         total = self._static[row]
         for scored in self._moving_scores:
-            raw = scored.plugin.score_all(self.state, pod, nodes)[0]  # type: ignore[index]  # an array, or not moving
-            scored.raw[row] = raw  # type: ignore[index]
-            total += raw * scored.plugin.weight
+            answer = scored.plugin.score_all(self.state, pod, nodes)
+            raw = answer if isinstance(answer, int) else answer[0]
+            scored.raw[row] = raw  # type: ignore[index]  # what moves is an array
+            if scored.plugin.normalize is None:
+                total += raw * scored.plugin.weight
+                if not MIN_NODE_SCORE <= raw <= MAX_NODE_SCORE:
+                    self.suspects.append(scored)
         self.base[row] = total
         self.ranked[row] = total if passes else -1
 
@@ -168,7 +186,16 @@ class Kept:
         total = self._static[rows]
         for scored in self._moving_scores:
             raw = scored.plugin.score_all(self.state, pod, nodes)
-            scored.raw[rows] = raw  # type: ignore[index]  # an array, or it would not be moving
-            total = total + raw * scored.plugin.weight
+            scored.raw[rows] = raw  # type: ignore[index]  # what moves is an array
+            if scored.plugin.normalize is None:
+                total = total + raw * scored.plugin.weight
+                if not _in_range(raw):
+                    self.suspects.append(scored)
         self.base[rows] = total
         self.ranked[rows] = np.where(passes, total, -1)
+
+
+def _in_range(scores: Ints | int) -> bool:
+    if isinstance(scores, int):
+        return MIN_NODE_SCORE <= scores <= MAX_NODE_SCORE
+    return bool(scores.min(initial=0) >= MIN_NODE_SCORE and scores.max(initial=0) <= MAX_NODE_SCORE)

@@ -49,6 +49,11 @@ class CycleState:
         """Forget what was kept under a key."""
         self._data.pop(key, None)
 
+    def adopt(self, other: CycleState) -> None:
+        """Take over what was kept in another state: notes made for an earlier pod of the same class."""
+        if other._data:
+            self._data |= other._data
+
     def clone(self) -> CycleState:
         """A copy for a what-if: values that can be cloned are, the others are shared."""
         copy = CycleState(self.pod_class)

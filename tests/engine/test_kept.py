@@ -1,0 +1,237 @@
+"""Answers kept from one pod to the next are those that an engine made this moment would give."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.builders import (
+    HOSTNAME,
+    ZONE,
+    affinity,
+    budget,
+    host_port,
+    namespace,
+    node,
+    node_term,
+    pod,
+    pod_term,
+    selector,
+    service,
+    spread,
+)
+from tests.harness import default_engine, schedule
+
+from kubesched.api import objects as api
+from kubesched.cluster.cluster import Cluster
+from kubesched.cluster.table import Ints
+from kubesched.cluster.view import NodeInfo, Nodes
+from kubesched.engine.decision import Decision
+from kubesched.framework.plugin import Plugin, Reads, Verdicts, default_normalize, reject
+from kubesched.framework.state import CycleState
+from kubesched.framework.status import Status, unschedulable
+
+WEB = {"app": "web"}
+TEMPLATES: dict[str, dict[str, Any]] = {
+    "plain": {"cpu": "1"},
+    "best effort": {},
+    "gpu": {"requests": {"example.com/gpu": 1}, "cpu": "500m"},
+    "port": {"host_ports": [80]},
+    "port on an address": {"host_ports": [host_port(80, "TCP", "10.0.0.1")], "cpu": "1"},
+    "image": {"image": "web:1", "cpu": "1"},
+    "on ssd": {"node_selector": {"disk": "ssd"}},
+    "by name": {"affinity": affinity(nodes=[node_term(name="n1"), node_term(name="n3")])},
+    "prefers ssd": {"affinity": affinity(prefer_nodes=[(10, node_term(("disk", "In", "ssd")))]), "cpu": "1"},
+    "tolerant": {"tolerations": ["*"], "cpu": "1"},
+    "spread": {"labels": WEB, "spread": [spread(WEB, ZONE)], "cpu": "500m"},
+    "spread softly": {"labels": WEB, "spread": [spread(WEB, ZONE, soft=True), spread(WEB, HOSTNAME, soft=True)]},
+    "served": {"labels": {"svc": "yes"}, "cpu": "500m"},
+    "alone": {"labels": WEB, "affinity": affinity(away=[pod_term(WEB, HOSTNAME)])},
+    "together": {"labels": WEB, "affinity": affinity(near=[pod_term(WEB, ZONE)])},
+    "likes teams": {"affinity": affinity(prefer_near=[(5, pod_term(WEB, ZONE, namespace_selector={"team": "one"}))])},
+    "important": {"cpu": "3", "priority": 100},
+    "important port": {"host_ports": [80], "priority": 100},
+    "important and spread": {"labels": WEB, "spread": [spread(WEB, ZONE)], "cpu": "3", "priority": 100},
+}
+NODES = st.sampled_from(["n1", "n2", "n3", "n4"])
+NAMESPACES = st.sampled_from(["default", "other"])
+node_specs = st.fixed_dictionaries(
+    {},
+    optional={
+        "cpu": st.sampled_from(["2", "4"]),
+        "pods": st.sampled_from([2, 110]),
+        "zone": st.sampled_from(["a", "b"]),
+        "labels": st.sampled_from([{"disk": "ssd"}, {"disk": "hdd"}]),
+        "taints": st.lists(st.sampled_from(["x:NoSchedule", "y:PreferNoSchedule"]), max_size=2, unique=True),
+        "unschedulable": st.just(True),
+        "resources": st.just({"example.com/gpu": 2}),
+        "images": st.just({"web:1": 500 * 2**20}),
+    },
+)
+
+
+class Crowded(Plugin):
+    """Declares that it reads pods: rejects nodes with three pods of a kind, scores the empty ones up."""
+
+    name = "Crowded"
+    reads = Reads.PODS
+
+    def filter_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Verdicts | None:
+        return reject(nodes.pod_count >= 3, unschedulable("crowded"))
+
+    def score_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Ints | int:
+        counts = nodes.pod_count
+        return np.minimum(counts * 10, 100) if counts.any() else 0
+
+
+class Emptiest(Plugin):
+    """Declares that it reads pods, and normalises."""
+
+    name = "Emptiest"
+    reads = Reads.PODS
+
+    def score_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Ints | int:
+        return nodes.pod_count.copy()
+
+    def normalize(self, state: CycleState, pod: api.Pod, scores: Ints) -> Ints:
+        return default_normalize(scores, reverse=True)
+
+
+class Noted(Plugin):
+    """Declares that it reads nodes, and leaves itself notes from one point to the next, lifted ones included."""
+
+    name = "Noted"
+    reads = Reads.NODE
+
+    def pre_filter(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Status | None:
+        state.write("Noted", len(pod.labels))
+        return None
+
+    def filter(self, state: CycleState, pod: api.Pod, node: NodeInfo) -> Status | None:
+        return unschedulable("not noted") if state.read("Noted", int) > 5 else None
+
+    def pre_score(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Status | None:
+        state.write("Noted again", state.read("Noted", int))
+        return None
+
+    def score(self, state: CycleState, pod: api.Pod, node: NodeInfo) -> int:
+        return state.read("Noted again", int)
+
+
+def told(decision: Decision, cluster: Cluster) -> dict[str, Any]:
+    """Everything a decision says, by name."""
+    names = cluster.nodes.names
+    said: dict[str, Any] = {
+        "outcome": decision.outcome,
+        "node": decision.node,
+        "message": decision.message,
+        "feasible": _named(decision.feasible_rows, names),
+        "best": _named(decision.best_rows, names),
+    }
+    if decision.scores is not None:
+        said["scores"] = {name: (scores, total) for name, scores, total in decision.scores.by_node()}
+    if decision.diagnosis is not None:
+        said["rejected"] = {
+            names[row]: status for status, rows in decision.diagnosis.statuses() for row in rows.tolist()
+        }
+        said["plugins"] = decision.diagnosis.unschedulable_plugins
+    if decision.post_filter is not None:
+        said["nominated"] = decision.post_filter.nominated_node_name
+        said["victims"] = [victim.pod.uid for victim in decision.post_filter.victims]
+    return said
+
+
+def _named(rows: Ints | None, names: list[str]) -> list[str] | None:
+    return None if rows is None else sorted(names[row] for row in rows.tolist())
+
+
+class KeptMachine(RuleBasedStateMachine):
+    """A cluster that changes under an engine that has seen it all, beside one that has seen nothing."""
+
+    @initialize(
+        own=st.booleans(),
+        known=st.lists(st.sampled_from(sorted(TEMPLATES)), min_size=1, max_size=4, unique=True),
+        nodes=st.lists(node_specs, min_size=1, max_size=3),
+    )
+    def start(self, own: bool, known: list[str], nodes: list[dict[str, Any]]) -> None:
+        self.plugins: tuple[type[Plugin], ...] = (Crowded, Emptiest, Noted) if own else ()
+        self.templates = st.sampled_from(known)
+        self.known = known
+        self.cluster = Cluster()
+        self.engine = default_engine(self.cluster, *self.plugins)
+        self.running: dict[str, api.Pod] = {}
+        self.born = 0
+        for number, spec in enumerate(nodes):
+            self.cluster.set(node(f"n{number + 1}", **spec))
+
+    def new(self, template: str, **fields: Any) -> api.Pod:
+        self.born += 1
+        return pod(f"p{self.born}", **TEMPLATES[template], **fields)
+
+    @rule(name=NODES, spec=node_specs)
+    def set_node(self, name: str, spec: dict[str, Any]) -> None:
+        self.cluster.set(node(name, **spec))
+
+    @rule(name=NODES)
+    def remove_node(self, name: str) -> None:
+        self.cluster.remove(node(name))
+
+    @rule(data=st.data(), where=NAMESPACES, times=st.integers(1, 3))
+    def schedule(self, data: st.DataObject, where: str, times: int) -> None:
+        """Pods of one template in a row, the ordinary course of things."""
+        template = data.draw(self.templates)
+        for _ in range(times):
+            decision = schedule(self.engine, self.new(template, namespace=where), record=data.draw(st.booleans()))
+            if decision.node:
+                self.cluster.assume(decision.info, decision.node)
+                self.running[decision.pod.uid] = decision.pod
+
+    @rule(data=st.data(), name=NODES, where=NAMESPACES, gone=st.booleans())
+    def appear(self, data: st.DataObject, name: str, where: str, gone: bool) -> None:
+        """Somebody else puts a pod on a node, known or not; it may be on its way out."""
+        each = self.new(data.draw(self.templates), node=name, namespace=where, terminating=gone)
+        self.cluster.set(each)
+        self.running[each.uid] = each
+
+    @precondition(lambda self: self.running)
+    @rule(data=st.data())
+    def leave(self, data: st.DataObject) -> None:
+        uid = data.draw(st.sampled_from(sorted(self.running)))
+        self.cluster.remove(self.running.pop(uid))
+
+    @rule(data=st.data(), name=NODES, priority=st.sampled_from([0, 100]))
+    def nominate(self, data: st.DataObject, name: str, priority: int) -> None:
+        each = pod("nominee", nominated=name, priority=priority, cpu="1", host_ports=[80], labels=WEB)
+        self.cluster.set(each)
+
+    @rule()
+    def withdraw(self) -> None:
+        self.cluster.remove(pod("nominee"))
+
+    @rule(team=st.sampled_from(["one", "two"]), where=NAMESPACES)
+    def label_namespace(self, team: str, where: str) -> None:
+        self.cluster.set(namespace(where, team=team))
+
+    @rule(there=st.booleans())
+    def serve(self, there: bool) -> None:
+        """A service comes or goes, and with it the default spreading of its pods."""
+        (self.cluster.set if there else self.cluster.remove)(service("svc", {"svc": "yes"}))
+
+    @rule(allowed=st.sampled_from([0, 1]))
+    def protect(self, allowed: int) -> None:
+        self.cluster.set(budget("pdb", selector(WEB), allowed=allowed))
+
+    @invariant()
+    def a_fresh_engine_agrees(self) -> None:
+        for template in self.known:
+            asked = pod("asked", **TEMPLATES[template])
+            fresh = default_engine(self.cluster, *self.plugins)
+            ours = told(schedule(self.engine, asked), self.cluster)
+            assert ours == told(schedule(fresh, asked), self.cluster), template
+
+
+TestKeptMachine = KeptMachine.TestCase
+TestKeptMachine.settings = settings(max_examples=settings().max_examples // 2, stateful_step_count=30)
