@@ -8,6 +8,7 @@ import importlib
 import click
 
 COMMANDS = {
+    "run": "Schedule a real cluster: kube-scheduler's flags, configuration file and endpoints.",
     "conformance": "Replay recorded kube-scheduler decisions and report any difference.",
     "demo": "Schedule a mixed set of pods on an in-memory cluster and show why each went where.",
 }

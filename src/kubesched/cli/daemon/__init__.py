@@ -1,0 +1,73 @@
+"""The daemon: flags in, a scheduler out, and an exit code when it is over."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterable, Sequence
+
+from kubesched.cli.daemon.setup import Setup, SetupError, prepare
+from kubesched.cli.daemon.version import short_version, version_info
+from kubesched.cli.flags import Options, parse, usage
+from kubesched.config import dump
+from kubesched.framework.plugin import Plugin
+from kubesched.logs import Logger
+from kubesched.logs.standard import install
+
+DONE, FAILED = 0, 1
+
+
+def start(
+    argv: Sequence[str] | None = None, *, plugins: Iterable[type[Plugin]] = (), program: str = "kubesched run"
+) -> int:
+    """Do what a command line asks for, to the end. Answers with the exit code."""
+    parsed = parse(sys.argv[1:] if argv is None else argv)
+    options = parsed.options
+    if options.globals.help:
+        print(usage(program), end="")
+        return DONE
+    if options.globals.version != "false" and not parsed.problems:
+        print(version_info() if options.globals.version == "raw" else f"Kubernetes {short_version()}")
+        return DONE
+    if parsed.problems:
+        return _refused(parsed.problems, program)
+    log = options.logging().logger()
+    bridge = install(log)
+    try:
+        return _run(options, log, plugins, program)
+    finally:
+        log.flush()
+        bridge.close()
+
+
+def _run(options: Options, log: Logger, plugins: Iterable[type[Plugin]], program: str) -> int:
+    from kubesched.cli.daemon.process import Process  # after the flags are known to be right: it loads everything
+
+    for name, value in sorted(options.shown().items()):
+        log(1, f'FLAG: --{name}="{value}"')
+    for warning in options.warnings():
+        log(0, f"Warning: {warning}")
+    try:
+        setup = prepare(options, log, plugins)
+        if options.misc.write_config_to:
+            return _write_config(setup, options.misc.write_config_to)
+        return asyncio.run(Process(setup).run())
+    except SetupError as error:
+        return _refused(error.problems, program)
+
+
+def _write_config(setup: Setup, path: str) -> int:
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(dump.to_yaml(setup.config))
+    except OSError as error:
+        raise SetupError([f"--write-config-to: {path} cannot be written: {error.strerror}"]) from None
+    setup.log(0, "Wrote configuration", file=path)
+    return DONE
+
+
+def _refused(problems: Sequence[str], program: str) -> int:
+    for problem in problems:
+        print(f"Error: {problem}", file=sys.stderr)
+    print(f"See '{program} --help'.", file=sys.stderr)
+    return FAILED

@@ -1,0 +1,77 @@
+"""The configuration file with what flags say laid over it.
+
+As upstream: leader election flags override the file; deprecated flags count only where there is no file. They are laid
+over the text before it is checked, so that a flag can put right what the file has wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from kubesched.cli.flags import Options
+from kubesched.config.errors import ConfigError, Problem
+from kubesched.config.load import Loaded, load
+from kubesched.config.read import read
+from kubesched.config.types import API_VERSION, KIND
+
+LEADER_ELECTION = {
+    "leader-elect": "leaderElect",
+    "leader-elect-lease-duration": "leaseDuration",
+    "leader-elect-renew-deadline": "renewDeadline",
+    "leader-elect-retry-period": "retryPeriod",
+    "leader-elect-resource-lock": "resourceLock",
+    "leader-elect-resource-name": "resourceName",
+    "leader-elect-resource-namespace": "resourceNamespace",
+}
+CLIENT_CONNECTION = {
+    "kubeconfig": "kubeconfig",
+    "kube-api-content-type": "contentType",
+    "kube-api-qps": "qps",
+    "kube-api-burst": "burst",
+}
+TOP = {"profiling": "enableProfiling", "contention-profiling": "enableContentionProfiling"}
+
+
+def configuration(options: Options, points: Mapping[str, frozenset[str]]) -> Loaded:
+    """The completed configuration. Raises ConfigError with everything that is wrong, OSError if there is no file."""
+    path = options.misc.config
+    problems: list[Problem] = []
+    tree: object = {"apiVersion": API_VERSION, "kind": KIND}
+    if path:
+        tree = read(Path(path).read_bytes(), problems)
+    else:
+        _overlay(tree, "clientConnection", _given(options, options.deprecated, CLIENT_CONNECTION))
+        _overlay(tree, "", _given(options, options.deprecated, TOP))
+    _overlay(tree, "leaderElection", _given(options, options.leader_election, LEADER_ELECTION))
+    source = path or "the command line"
+    if not isinstance(tree, dict):
+        raise ConfigError(source, problems or [Problem("", f"expected an object of apiVersion {API_VERSION}", tree)])
+    try:
+        loaded = load(tree, source, points=points)
+    except ConfigError as error:
+        raise ConfigError(source, (*problems, *error.problems)) from None
+    if problems:
+        raise ConfigError(source, problems)
+    return loaded
+
+
+def _given(options: Options, section: object, fields: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
+    for flag, field in fields.items():
+        if flag in options.changed:
+            value = getattr(section, flag.replace("-", "_"))
+            yield field, value if isinstance(value, bool | float) or type(value) is int else str(value)
+
+
+def _overlay(tree: object, section: str, values: Iterator[tuple[str, Any]]) -> None:
+    """What is no object where one should be is left for the checks to complain about."""
+    found = list(values)
+    if not found or not isinstance(tree, dict):
+        return
+    if section:
+        if tree.get(section) is None:
+            tree[section] = {}
+        tree = tree[section]
+    if isinstance(tree, dict):
+        tree.update(found)

@@ -1,0 +1,130 @@
+"""From the serving flags to a guarded server."""
+
+from __future__ import annotations
+
+import socket
+
+from kubesched.cli.flags import Options
+from kubesched.cli.flags.sections import SecureServing
+from kubesched.client.http import HttpClient
+from kubesched.client.protocol import Clock
+from kubesched.logs import Logger
+from kubesched.server import certificates
+from kubesched.server.authentication import Authenticator, TokenAuthenticator
+from kubesched.server.authorities import Authorities, AuthorityError, ProxyHeaders
+from kubesched.server.authorization import Authorizer
+from kubesched.server.guard import Guard, Handler
+from kubesched.server.serving import SecureServer, listen
+from kubesched.server.tls import PairSource, ServingError, ServingTls, TlsSettings
+
+CONFIG_MAP = "configmap/extension-apiserver-authentication in kube-system"
+LOOKUP_HINT = (
+    "To require authentication configuration lookup to succeed, set --authentication-tolerate-lookup-failure=false"
+)
+
+
+def listening_socket(flags: SecureServing) -> socket.socket:
+    """The port, bound."""
+    return listen(flags.bind_address, flags.secure_port, share_port=flags.permit_port_sharing)
+
+
+def tls_settings(flags: SecureServing, log: Logger) -> TlsSettings:
+    """Which certificates to show, and how; one of our own making if none is given."""
+    others = [PairSource(each.cert_file, each.key_file, names=each.names) for each in flags.tls_sni_cert_key]
+    settings = TlsSettings(
+        _main_pair(flags, log), others, flags.tls_min_version, flags.tls_cipher_suites, flags.tls_curve_preferences
+    )
+    # Made once to see that it can be: files must be there and belong together, names must be known.
+    ServingTls(settings, None, _StandingClock(), log)
+    return settings
+
+
+class _StandingClock:
+    """Time for a context that nothing is served with."""
+
+    def now(self) -> float:
+        return 0.0
+
+    def monotonic(self) -> float:
+        return 0.0
+
+    async def sleep(self, seconds: float) -> None: ...
+
+
+def _main_pair(flags: SecureServing, log: Logger) -> PairSource:
+    if flags.tls_cert_file:
+        return PairSource(flags.tls_cert_file, flags.tls_private_key_file)
+    addresses = tuple(dict.fromkeys(("127.0.0.1", flags.bind_address)))
+    made = certificates.self_made(tuple(each for each in addresses if each not in ("0.0.0.0", "::")))
+    if not flags.cert_dir:
+        log(0, "Generated self-signed cert in-memory")
+        return PairSource(made=made)
+    certificate_file, key_file = certificates.in_folder(flags.cert_dir)
+    if certificate_file.exists() != key_file.exists():
+        raise ServingError(f"--cert-dir: {certificate_file} and {key_file} must both be there, or neither")
+    if not certificate_file.exists():
+        certificates.write(made, certificate_file, key_file)
+        log(0, f"Generated self-signed cert ({certificate_file}, {key_file})")
+    return PairSource(str(certificate_file), str(key_file))
+
+
+async def authorities_of(options: Options, api: HttpClient | None, log: Logger) -> Authorities:
+    """Whose client certificates count. What cannot be looked up is a reason not to start only if a flag says so."""
+    flags = options.authentication
+    if not (flags.client_ca_file or flags.authentication_skip_lookup or api):
+        log(0, f"No authentication-kubeconfig provided in order to lookup client-ca-file in {CONFIG_MAP}, so client "
+            "certificate authentication won't work.")  # fmt: skip
+    authorities = Authorities(
+        log,
+        client_file=flags.client_ca_file,
+        proxy_file=flags.requestheader_client_ca_file,
+        headers=ProxyHeaders(
+            flags.requestheader_username_headers,
+            flags.requestheader_uid_headers,
+            flags.requestheader_group_headers,
+            flags.requestheader_extra_headers_prefix,
+            flags.requestheader_allowed_names,
+        ),
+        api=None if flags.authentication_skip_lookup else api,
+    )
+    try:
+        await authorities.refresh()
+    except AuthorityError as problem:
+        if not (authorities.looks_up and flags.authentication_tolerate_lookup_failure):
+            raise ServingError(f"unable to load the authorities of client certificates: {problem}") from None
+        log(0, f"Error looking up in-cluster authentication configuration: {problem}")
+        log(0, "Continuing without authentication configuration. This may treat all requests as anonymous.")
+        log(0, LOOKUP_HINT)
+    return authorities
+
+
+def guarded(
+    handler: Handler,
+    options: Options,
+    authorities: Authorities,
+    authentication: HttpClient | None,
+    authorization: HttpClient | None,
+    clock: Clock,
+    log: Logger,
+) -> Guard:
+    """The handler, for those who may."""
+    remember = options.authentication.authentication_token_webhook_cache_ttl.seconds
+    tokens = TokenAuthenticator(authentication, clock, remember) if authentication is not None else None
+    if authorization is None:
+        log(0, "No authorization-kubeconfig provided, so SubjectAccessReview of authorization tokens won't work.")
+    flags = options.authorization
+    authorizer = Authorizer(
+        clock,
+        api=authorization,
+        allowed_paths=flags.authorization_always_allow_paths,
+        remember_allowed=flags.authorization_webhook_cache_authorized_ttl.seconds,
+        remember_denied=flags.authorization_webhook_cache_unauthorized_ttl.seconds,
+    )
+    return Guard(handler, Authenticator(tokens, authorities), authorizer, log)
+
+
+def secure_server(
+    guard: Guard, sock: socket.socket, settings: TlsSettings, authorities: Authorities, clock: Clock, log: Logger
+) -> SecureServer:
+    """The server, not yet started."""
+    return SecureServer(guard, sock, ServingTls(settings, authorities, clock, log).context(), log)

@@ -1,0 +1,126 @@
+"""Everything that must be right before anything starts, checked together."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from kubesched.cli.daemon.configuration import configuration
+from kubesched.cli.daemon.plugins import registry_with
+from kubesched.cli.daemon.secure import listening_socket, tls_settings
+from kubesched.cli.flags import Options
+from kubesched.client.connection import Connection, daemon_connection, in_cluster
+from kubesched.client.kubeconfig import KubeconfigError
+from kubesched.client.leader import ElectionSettings
+from kubesched.config.errors import ConfigError
+from kubesched.config.types import KubeSchedulerConfiguration
+from kubesched.framework.plugin import Plugin
+from kubesched.framework.registry import Registry
+from kubesched.logs import Logger
+from kubesched.scheduler.metrics import Metrics
+from kubesched.server.tls import ServingError, TlsSettings
+
+T = TypeVar("T")
+
+
+class SetupError(Exception):
+    """Why nothing can be started, all of it."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = problems
+
+
+@dataclass
+class Setup:
+    """What a process is made of."""
+
+    options: Options
+    log: Logger
+    registry: Registry
+    config: KubeSchedulerConfiguration
+    metrics: Metrics
+    connection: Connection
+    authentication: Connection | None
+    """How to reach the API server that knows tokens; None if there is none to ask."""
+    authorization: Connection | None
+    election: ElectionSettings | None
+    socket: socket.socket | None
+    tls: TlsSettings | None
+
+
+def prepare(options: Options, log: Logger, plugins: Iterable[type[Plugin]] = ()) -> Setup:
+    """Load and check all that flags name. Raises `SetupError` with everything that is wrong."""
+    problems: list[str] = []
+
+    def attempt(work: Callable[[], T]) -> T | None:
+        try:
+            return work()
+        except ConfigError as error:
+            problems.extend(str(error).splitlines())
+        except OSError as error:
+            problems.append(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        except (KubeconfigError, ServingError, ValueError) as error:
+            problems.append(str(error))
+        return None
+
+    registry = registry_with(options.plugins.plugin, plugins, problems)
+    loaded = attempt(lambda: configuration(options, registry.points))
+    metrics = attempt(lambda: _metrics(options))
+    if options.misc.write_config_to and loaded is not None and not problems:
+        # It needs no cluster, so it must not ask for one.
+        return Setup(options, log, registry, loaded.config, metrics or Metrics(), Connection(""), *(None,) * 5)
+    kubeconfig = "" if loaded is None else loaded.config.client_connection.kubeconfig
+    connection = attempt(lambda: daemon_connection(kubeconfig, options.misc.master)) if loaded is not None else None
+    serving = options.serving.secure_port != 0
+    authentication = attempt(lambda: _delegate(options.authentication.authentication_kubeconfig)) if serving else None
+    authorization = attempt(lambda: _delegate(options.authorization.authorization_kubeconfig)) if serving else None
+    tls = attempt(lambda: tls_settings(options.serving, log)) if serving else None
+    election = attempt(lambda: _election(loaded.config)) if loaded is not None else None
+    bound = attempt(lambda: listening_socket(options.serving)) if serving and not problems else None
+    if problems or loaded is None or metrics is None or connection is None:
+        raise SetupError(problems)
+    for warning in loaded.warnings:
+        log(0, f"Warning: {warning}")
+    return Setup(
+        options,
+        log,
+        registry,
+        loaded.config,
+        metrics,
+        connection,
+        authentication,
+        authorization,
+        election,
+        bound,
+        tls,
+    )
+
+
+def _metrics(options: Options) -> Metrics:
+    return Metrics(disabled=options.metrics.disabled_metrics, allowed_labels=options.allowed_labels())
+
+
+def _delegate(kubeconfig: str) -> Connection | None:
+    """The connection for reviews: what a flag names, else this pod's own, else none."""
+    if kubeconfig:
+        return daemon_connection(kubeconfig)
+    try:
+        return in_cluster()
+    except KubeconfigError:
+        return None
+
+
+def _election(config: KubeSchedulerConfiguration) -> ElectionSettings | None:
+    given = config.leader_election
+    if not given.leader_elect:
+        return None
+    return ElectionSettings(
+        name=given.resource_name,
+        namespace=given.resource_namespace,
+        lease_duration=given.lease_duration.seconds,
+        renew_deadline=given.renew_deadline.seconds,
+        retry_period=given.retry_period.seconds,
+    )
