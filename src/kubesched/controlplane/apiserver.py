@@ -18,6 +18,7 @@ from kubesched.controlplane.deletion import Deleter
 from kubesched.controlplane.discovery import Discovery
 from kubesched.controlplane.fields import fields_reader
 from kubesched.controlplane.health import Health
+from kubesched.controlplane.impersonation import impersonated, impersonation_actions
 from kubesched.controlplane.openapi import OpenAPI
 from kubesched.controlplane.rbac import Action, Aggregation, Authorizer
 from kubesched.controlplane.request import Request, Response, Target, User, parse_path, verb_of
@@ -51,6 +52,7 @@ class ApiServer:
         self.registry = Registry()
         self.tokens = tokens or Tokens()
         self._prepare_shelves()
+        self.store.load()
         self.authenticator = Authenticator(self.store, self.tokens, static_tokens or {}, self.clock)
         self.authorizer = Authorizer(self.store)
         self.custom = CustomResources(self.store, self.registry, self.clock)
@@ -98,11 +100,21 @@ class ApiServer:
         target = parse_path(request.path)
         if not target.is_resource and request.path in _ALWAYS_OPEN:
             return self._plain(request)
-        request.user = self.authenticator.authenticate(request)
+        request.user = self._user(request)
         self.authorizer.check(request.user, _action(request, target))
         if target.is_resource:
             return await self.rest.answer(request, target)
         return self._plain(request)
+
+    def _user(self, request: Request) -> User:
+        """Who asks, or whom they ask in the name of."""
+        user = self.authenticator.authenticate(request)
+        wanted = impersonated(request)
+        if wanted is None:
+            return user
+        for action in impersonation_actions(wanted):
+            self.authorizer.check(user, action)
+        return wanted
 
     def _plain(self, request: Request) -> Response:
         """What is at a path that is no resource."""

@@ -164,6 +164,13 @@ class Shelf:
         insort(self._keys, record.key)
         self.records[record.key] = record
 
+    def select_by(self, fields_of: FieldsOf) -> None:
+        """Read other fields from now on, and from the objects that are there already."""
+        self.fields_of = fields_of
+        for key, record in self.records.items():
+            fields = fields_of(record.load())
+            self.records[key] = msgspec.structs.replace(record, fields=fields)
+
     def _forget_half(self) -> None:
         self.forget(keep=len(self._events) // 2)
 
@@ -238,7 +245,7 @@ class Store:
             shelf.visible = self.version
             self.shelves[resource] = shelf
         elif fields_of is not None:
-            shelf.fields_of = fields_of
+            shelf.select_by(fields_of)
         return shelf
 
     def drop_shelf(self, resource: str) -> None:
@@ -270,8 +277,14 @@ class Store:
         self._commit(resource, shelf, Event(Change.DELETED, record, previous))
         return record
 
+    def load(self) -> None:
+        """Read back what was there before; a store in memory starts empty."""
+
     async def durable(self) -> None:
-        """Return once everything done so far would survive the end of the process. In memory there is no such thing."""
+        """Return once everything done so far would survive the end of the process; in memory nothing does."""
+
+    async def close(self) -> None:
+        """Let go of what the store holds outside of memory."""
 
     def _record(self, shelf: Shelf, key: str, obj: JSON) -> Record:
         version = self.version + 1
