@@ -71,6 +71,47 @@ def test_what_is_no_corpus_is_refused_with_its_place(path: Path) -> None:
     assert "give files in the corpus format" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("results", "problem"),
+    [
+        (5, "Expected `array`, got `int`"),
+        ([5], "Expected `object`, got `int`"),
+        ([{"node": "n1"}], "results[0] must say which pod and which attempt it is about"),
+    ],
+)
+def test_an_expectation_that_is_none_is_refused_with_its_place(path: Path, results: object, problem: str) -> None:
+    """Results that are no list of attempts are an error, not a crash."""
+    path.write_text(json.dumps({**scenario(), "expect": {"results": results}}))
+    result = CliRunner().invoke(main, ["conformance", str(path)])
+    assert result.exit_code == 1
+    assert f"{path}:1: not a scenario: {problem}" in result.stderr
+
+
+def test_a_line_that_is_no_text_is_refused_with_its_place(path: Path) -> None:
+    """Bytes that are not UTF-8 are an error that names file and line."""
+    path.write_bytes(b'{"name": "\xff"}')
+    result = CliRunner().invoke(main, ["conformance", str(path)])
+    assert result.exit_code == 1
+    assert f"{path}:1: not a scenario: " in result.stderr
+
+
+def test_an_object_that_is_none_is_refused_with_its_scenario(path: Path) -> None:
+    """An object that cannot be read is an error that names file, scenario, object, field and value."""
+    path.write_text(json.dumps({**scenario("odd"), "pods": [{"metadata": {"name": 5}}]}))
+    result = CliRunner().invoke(main, ["conformance", str(path)])
+    assert result.exit_code == 1
+    assert f"{path}, scenario odd: Pod 5: metadata.name: expected str, got int (5)" in result.stderr
+
+
+def test_an_error_is_compared_but_for_its_words(path: Path) -> None:
+    """Of an attempt that ended in an error pod and attempt must agree; how the error is worded need not."""
+    expect = {"results": [{"pod": "default/web", "attempt": 1, "error": "in other words"}]}
+    empty = {**scenario(), "objects": [], "expect": expect}
+    assert replay(path, empty).exit_code == 0
+    expect["results"][0]["attempt"] = 2
+    assert "attempt 2: attempt\n  value: expected 2, got 1\n" in replay(path, empty).stdout
+
+
 @pytest.mark.parametrize("content", [b"no gzip at all", gzip.compress(b"\n" * 99)[:-8]], ids=["other", "cut short"])
 def test_a_broken_file_is_refused_by_name(tmp_path: Path, content: bytes) -> None:
     """A compressed file that is none, or that was cut short, is an error that names it."""

@@ -14,7 +14,14 @@ from kubesched.conformance.compare import Difference, Report, check_file
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--show", default=10, show_default=True, metavar="N", help="How many differences to print in full.")
+@click.option(
+    "--show",
+    default=10,
+    show_default=True,
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="How many differences to print in full.",
+)
 def command(files: tuple[Path, ...], show: int) -> None:
     """Replay recorded kube-scheduler decisions and report any difference.
 

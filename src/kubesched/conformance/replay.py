@@ -27,13 +27,25 @@ Result = dict[str, Any]
 """One attempt, as the corpus writes it: JSON, so its values are of any kind."""
 
 
+class Expect(msgspec.Struct, forbid_unknown_fields=True):
+    """What became of a scenario: an error from its configuration, or a result per attempt."""
+
+    error: str | None = None
+    results: list[Result] = []
+
+    def __post_init__(self) -> None:
+        for index, result in enumerate(self.results):
+            if not isinstance(result.get("pod"), str) or not isinstance(result.get("attempt"), int):
+                raise ValueError(f"results[{index}] must say which pod and which attempt it is about")
+
+
 class Scenario(msgspec.Struct, forbid_unknown_fields=True):
     """A line of a corpus file."""
 
     name: str
     objects: list[dict[str, Any]]
     pods: list[dict[str, Any]]
-    expect: dict[str, Any]
+    expect: Expect
     config: dict[str, Any] | None = None
 
 
@@ -44,7 +56,7 @@ def read_scenarios(path: Path) -> Iterator[Scenario]:
         if line.strip():
             try:
                 yield decoder.decode(line)
-            except msgspec.DecodeError as problem:
+            except (msgspec.DecodeError, UnicodeDecodeError) as problem:
                 raise ValueError(f"{path}:{number}: not a scenario: {problem}") from None
 
 
@@ -56,14 +68,14 @@ def _lines(path: Path) -> Iterator[bytes]:
         raise ValueError(f"{path}: cannot be read: {problem}") from None
 
 
-def replay(scenario: Scenario) -> dict[str, Any]:
-    """What we decide in a scenario; the same shape as its `expect`."""
+def replay(scenario: Scenario) -> Expect:
+    """What we decide in a scenario."""
     registry = in_tree_registry()
     cluster = Cluster()
     try:
         config = _config(scenario.config, registry.points)
     except ConfigError as problem:
-        return {"error": str(problem)}
+        return Expect(error=str(problem))
     for raw in scenario.objects:
         obj = api.decode(raw)
         cluster.set(_unqueued(obj) if isinstance(obj, api.Pod) and not obj.node_name else obj)
@@ -74,7 +86,7 @@ def replay(scenario: Scenario) -> dict[str, Any]:
     replayed = Replay(cluster, engines)
     for raw in scenario.pods:
         replayed.schedule(api.decode_as(api.Pod, raw))
-    return {"results": replayed.results}
+    return Expect(results=replayed.results)
 
 
 def _config(raw: dict[str, Any] | None, points: Mapping[str, frozenset[str]]) -> KubeSchedulerConfiguration:
