@@ -150,12 +150,19 @@ async def test_status_patches_merge_conditions_by_type() -> None:
     assert found.spec.node_name == ""
 
 
-async def test_a_status_patch_with_another_uid_is_a_conflict() -> None:
-    """A patch that names a UID is meant for that pod alone."""
+async def test_a_patch_or_deletion_for_another_uid_is_refused() -> None:
+    """A UID in a patch or a deletion means that pod alone; the words are the API server's."""
     cluster = InProcessApi()
     created = cluster.create(pod("a"))
     error = await refusal(cluster.patch_pod_status(created, {"metadata": {"uid": "other"}, "status": {}}))
+    assert (error.code, str(error)) == (
+        422,
+        'Pod "a" is invalid: metadata.uid: Invalid value: "other": field is immutable',
+    )
+    other = api.Pod(metadata=api.ObjectMeta(name="a", namespace="default", uid="other"))
+    error = await refusal(cluster.delete_pod(other))
     assert error.code == 409
+    assert f"the UID in the precondition (other) does not match the UID in record ({created.uid})" in str(error)
 
 
 async def test_an_ended_pod_is_deleted_to_a_watch() -> None:

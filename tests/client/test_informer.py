@@ -247,6 +247,42 @@ async def test_a_kind_that_may_be_listed_but_not_watched(clock: VirtualClock, ca
 
 
 @virtual_time
+async def test_a_gap_is_closed_at_once(clock: VirtualClock) -> None:
+    """410 says that the server is well: list without waiting, unless the last list was only just now."""
+    cluster = InProcessApi(clock)
+    async with following(cluster, clock) as (informer, _):
+        await clock.advance(60)
+        cluster.create(node("a"))
+        cluster.forget_history()
+        cluster.cut_watches(error=ApiError(410, "Expired", "too old"))
+        await clock.settle()
+        assert "a" in informer.store
+        cluster.fail("watch", ApiError(410, "Expired", "too old"), times=5)
+        cluster.cut_watches()
+        await clock.settle()
+        assert cluster.calls["list"] <= 3
+
+
+@virtual_time
+async def test_the_same_trouble_is_logged_once(clock: VirtualClock, caplog: pytest.LogCaptureFixture) -> None:
+    """An outage is one warning per kind of trouble, and its end one line."""
+    cluster = InProcessApi(clock)
+    with caplog.at_level(logging.INFO):
+        async with following(cluster, clock):
+            await clock.advance(10)
+            cluster.fail("watch", ConnectionRefusedError("refused"), times=5)
+            cluster.cut_watches(error=ConnectionResetError("cut"))
+            await clock.advance(300)
+            cluster.create(node("a"))
+            await clock.settle()
+    assert [record.getMessage() for record in caplog.records] == [
+        "cannot follow nodes: cut; trying again",
+        "cannot follow nodes: refused; trying again",
+        "following nodes from now on",
+    ]
+
+
+@virtual_time
 async def test_a_version_from_the_future(clock: VirtualClock) -> None:
     """After a restored backup the server's version is behind ours: list again instead of asking for ever."""
     cluster = InProcessApi(clock)

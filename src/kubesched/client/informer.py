@@ -31,6 +31,9 @@ logger = logging.getLogger(__name__)
 BATCH = 100
 """Objects handed on before others get their turn. A number, not a time, so that a run can be repeated."""
 
+FRESH_LIST = 10.0
+"""A list that expires sooner than this is no reason to list again at once."""
+
 SHORT_WATCH = 1.0
 """A watch that ends sooner than this and brought nothing is taken for a failure, lest a broken server be hammered."""
 
@@ -77,6 +80,8 @@ class Informer(Generic[O]):
         self._version: str | None = None
         self._handed_on = 0
         self._reported_missing = False
+        self._trouble = ""
+        self._listed_at = float("-inf")
 
     @property
     def resource_version(self) -> str:
@@ -103,9 +108,10 @@ class Informer(Generic[O]):
                 if await self._watch():
                     continue
             except ApiError as error:
-                self._refused(error)
+                if self._refused(error):
+                    continue
             except OSError as error:
-                logger.warning("cannot follow %s: %s; trying again", self.resource, error)
+                self._report_trouble(str(error) or type(error).__name__)
             await self._backoff.wait()
 
     # --- listing ------------------------------------------------------------------------------------------------------
@@ -126,7 +132,7 @@ class Informer(Generic[O]):
         for key in [key for key in self.store if key not in there]:
             self._remove(key, None)
             await self._breathe()
-        self._version = listing.resource_version
+        self._version, self._listed_at = listing.resource_version, self._clock.monotonic()
         self.synced.set()
         self._settled.set()
 
@@ -195,15 +201,25 @@ class Informer(Generic[O]):
 
     # --- trouble ------------------------------------------------------------------------------------------------------
 
-    def _refused(self, error: ApiError) -> None:
-        if error.code in (403, 404):
-            self._report_missing(error)
-        elif error.code == 410:
-            logger.info("the history of %s is gone: %s; listing again", self.resource, error)
-        else:
-            logger.warning("cannot follow %s: %d %s: %s; trying again", self.resource, error.code, error.reason, error)
+    def _refused(self, error: ApiError) -> bool:
+        """Report a refusal and decide what to do next. Whether to do it at once."""
         if not _may_take_up_watch(error):
             self._version = None
+        if error.code == 410:
+            logger.info("the history of %s is gone: %s; listing again", self.resource, error)
+            # The server is well and we are behind; unless even a fresh list is too old for it, do not wait.
+            return self._clock.monotonic() - self._listed_at >= FRESH_LIST
+        if error.code in (403, 404):
+            self._report_missing(error)
+        else:
+            self._report_trouble(f"{error.code} {error.reason}: {error}")
+        return False
+
+    def _report_trouble(self, what: str) -> None:
+        """Once, until it is something else: a server that is down for an hour shall not fill the log."""
+        level = logging.DEBUG if what == self._trouble else logging.WARNING
+        self._trouble = what
+        logger.log(level, "cannot follow %s: %s; trying again", self.resource, what)
 
     def _report_missing(self, error: ApiError) -> None:
         if not self._reported_missing:
@@ -216,8 +232,8 @@ class Informer(Generic[O]):
 
     def _found(self) -> None:
         """Only a watch that works ends the trouble: a kind may be allowed to be listed and not to be watched."""
-        if self._reported_missing:
-            self._reported_missing = False
+        if self._reported_missing or self._trouble:
+            self._reported_missing, self._trouble = False, ""
             logger.info("following %s from now on", self.resource)
 
     def _report_malformed(self, problem: Malformed) -> None:

@@ -200,14 +200,14 @@ class ObjectStore:
         if wanted.get("resourceVersion") not in (None, old.metadata.resource_version):
             raise conflict(resource_of(kind), old.name, MODIFIED_MEANWHILE)
         if wanted.get("uid") not in (None, old.uid):
-            raise conflict(resource_of(kind), old.name, _uid_precondition(wanted["uid"], old.uid))
+            why = f'metadata.uid: Invalid value: "{wanted["uid"]}": field is immutable'
+            raise ApiError(422, "Invalid", f'{kind.kind} "{old.name}" is invalid: {why}')
         return self._put(old, new, raw if key in shelf.raw else None)
 
     def delete(self, obj: api.Object) -> None:
         """Remove the object with this one's key; 409 if it has become another with the same name."""
         old = self._existing(type(obj), obj.key)
-        if obj.uid not in ("", old.uid):
-            raise conflict(resource_of(type(obj)), obj.name, _uid_precondition(obj.uid, old.uid))
+        _check_identity(obj, old)
         shelf = self.shelf(type(obj))
         del shelf.objects[old.key]
         shelf.raw.pop(old.key, None)
@@ -218,8 +218,7 @@ class ObjectStore:
     def mark_for_deletion(self, pod: api.Pod) -> api.Pod:
         """Give a pod its deletionTimestamp: it is asked to end but still there."""
         old = self._existing(api.Pod, pod.key)
-        if pod.uid not in ("", old.uid):
-            raise conflict(resource_of(api.Pod), pod.name, _uid_precondition(pod.uid, old.uid))
+        _check_identity(pod, old)
         if old.is_terminating:
             return old
         return self.patch(api.Pod, pod.key, {"metadata": {"deletionTimestamp": self._date() or EPOCH}})
@@ -231,7 +230,7 @@ class ObjectStore:
             raise not_found(resource_of(api.Pod), pod.name)
         assert isinstance(old, api.Pod)
         if pod.uid not in ("", old.uid):
-            raise conflict(resource_of(api.Pod), pod.name, _uid_precondition(pod.uid, old.uid))
+            raise conflict(resource_of(api.Pod), pod.name, _why_not_this_pod(pod, old))
         if why := _why_not_bindable(old):
             raise conflict("pods/binding", pod.name, why)
         self._put(old, self._bound(old, node_name), self._raw_bound(old, node_name))
@@ -384,8 +383,17 @@ def _why_not_bindable(pod: api.Pod) -> str:
     return ""
 
 
-def _uid_precondition(wanted: str, found: str) -> str:
-    return f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}"
+def _why_not_this_pod(wanted: api.Pod, found: api.Pod) -> str:
+    where = f"StorageError: invalid object, Code: 4, Key: /registry/pods/{found.key}, ResourceVersion: 0"
+    uids = f"UID in precondition: {wanted.uid}, UID in object meta: {found.uid}"
+    return f"{where}, AdditionalErrorMsg: Precondition failed: {uids}"
+
+
+def _check_identity(wanted: api.Object, found: api.Object) -> None:
+    if wanted.uid not in ("", found.uid):
+        uids = f"the UID in the precondition ({wanted.uid}) does not match the UID in record ({found.uid})"
+        why = f"{uids}. The object might have been deleted and then recreated"
+        raise conflict(found.kind, found.name, why)
 
 
 def _with_version(obj: O, version: int) -> O:

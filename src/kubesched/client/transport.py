@@ -17,7 +17,6 @@ import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from importlib import metadata
-from ssl import SSLError
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -210,14 +209,19 @@ def _delay_before_retry(method: str, error: ApiError | BrokenConnection, tries: 
 
 
 def _as_os_error(request: Request, error: Exception) -> OSError:
+    """One of the errors that `Client` promises, in words for a log rather than for a debugger."""
     if isinstance(error, TimeoutError):
         return TimeoutError(f"{request}: no answer within {request.timeout.total or 0:g} s")
-    if isinstance(error, aiohttp.ClientConnectorError | SSLError):
-        return ConnectionError(f"{request}: {error}")
-    broken = isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientPayloadError | ConnectionResetError)
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return ConnectionError(f"{request}: {error.certificate_error}; check the certificate authority and the address")
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return ConnectionError(f"{request}: cannot connect: {error.os_error.strerror or error.os_error}")
+    if isinstance(error, aiohttp.ClientPayloadError):
+        return BrokenConnection(f"{request}: the answer ended early")
+    broken = isinstance(error, aiohttp.ServerDisconnectedError | ConnectionResetError)
     if broken or (isinstance(error, OSError) and error.errno in (errno.ECONNRESET, errno.EPIPE)):
-        return BrokenConnection(f"{request}: the connection broke: {error or type(error).__name__}")
-    return ConnectionError(f"{request}: {error or type(error).__name__}")
+        return BrokenConnection(f"{request}: the connection broke")
+    return ConnectionError(f"{request}: {str(error) or type(error).__name__}")
 
 
 def _socket(address: Any) -> socket.socket:
