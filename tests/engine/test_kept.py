@@ -29,7 +29,8 @@ from kubesched.api import objects as api
 from kubesched.cluster.cluster import Cluster
 from kubesched.cluster.table import Ints
 from kubesched.cluster.view import NodeInfo, Nodes
-from kubesched.engine.decision import Decision
+from kubesched.engine.decision import Decision, Outcome
+from kubesched.engine.engine import NO_NODES
 from kubesched.framework.plugin import Plugin, Reads, Verdicts, default_normalize, reject
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import Status, unschedulable
@@ -153,8 +154,8 @@ class KeptMachine(RuleBasedStateMachine):
 
     @initialize(
         own=st.booleans(),
-        known=st.lists(st.sampled_from(sorted(TEMPLATES)), min_size=1, max_size=4, unique=True),
-        nodes=st.lists(node_specs, min_size=1, max_size=3),
+        known=st.lists(st.sampled_from(sorted(TEMPLATES)), min_size=1, max_size=3, unique=True),
+        nodes=st.lists(node_specs, min_size=2, max_size=4),
     )
     def start(self, own: bool, known: list[str], nodes: list[dict[str, Any]]) -> None:
         self.plugins: tuple[type[Plugin], ...] = (Crowded, Emptiest, Noted) if own else ()
@@ -230,8 +231,9 @@ class KeptMachine(RuleBasedStateMachine):
             asked = pod("asked", **TEMPLATES[template])
             fresh = default_engine(self.cluster, *self.plugins)
             ours = told(schedule(self.engine, asked), self.cluster)
+            assert ours["outcome"] is not Outcome.ERROR or ours["message"] == NO_NODES, ours["message"]
             assert ours == told(schedule(fresh, asked), self.cluster), template
 
 
 TestKeptMachine = KeptMachine.TestCase
-TestKeptMachine.settings = settings(max_examples=settings().max_examples // 2, stateful_step_count=30)
+TestKeptMachine.settings = settings(max_examples=settings().max_examples, stateful_step_count=40)

@@ -27,8 +27,8 @@ EXTENDER = "Extender"
 """The name under which extenders reject pods."""
 MIN_FEASIBLE_NODES = 100
 MIN_FEASIBLE_PERCENTAGE = 5
-_KEPT_ROWS = 20_000_000
-"""Rows kept over all pod classes before the least recently used class is forgotten."""
+KEPT_ROWS = 2_000_000
+"""Rows kept over all pod classes before the least recently used class is forgotten: some 50 bytes each."""
 
 
 class Feasible:
@@ -93,7 +93,10 @@ class Engine:
         self.start_laps()
         found = self.find_feasible(info, state)
         if isinstance(found, Diagnosis):
-            return self._give_up(info, state, found)
+            decision = self._give_up(info, state, found)
+            if record:
+                found.freeze()
+            return decision
         decision = self.decision_for(info, state, found)
         if record:
             decision.feasible_rows = np.flatnonzero(found.mask)
@@ -195,7 +198,7 @@ class Engine:
         kept = self._kept.get(info.pod_class)
         if kept is None:
             kept = self._kept[info.pod_class] = Kept(self.framework, info.pod_class)
-            if len(self._kept) * self.cluster.nodes.size > _KEPT_ROWS and len(self._kept) > 2:
+            while len(self._kept) * self.cluster.nodes.size > KEPT_ROWS and len(self._kept) > 2:
                 self._kept.popitem(last=False)
         else:
             self._kept.move_to_end(info.pod_class)
@@ -218,10 +221,10 @@ class Engine:
         whole = Nodes(self.cluster.nodes)
         added = False
         for plugin in self._cluster_filters:
-            if plugin.name in state.skip_filter or not (mask.any() or self._alive(plugin, entries).any()):
+            if plugin.name in state.skip_filter or not (mask.any() or self._alive(plugin, entries, looked_at).any()):
                 continue
             if plugin.lifted:
-                verdicts = self._one_by_one(plugin, state, pod, entries)
+                verdicts = self._one_by_one(plugin, state, pod, self._alive(plugin, entries, looked_at))
             else:
                 verdicts = self.framework.ask_filter(plugin, state, pod, whole)
             if verdicts is not None:
@@ -232,10 +235,10 @@ class Engine:
             entries.sort(key=lambda entry: self._order[entry[0]])
         rejections = Rejections(len(mask), entries)
         if len(self.cluster.nominations):
-            mask = self._with_nominated(pod, state, mask, rejections)
-        self._refuse_errors(rejections, entries)
+            mask = self._with_nominated(pod, state, mask, looked_at, rejections)
+        self._refuse_errors(rejections, looked_at)
         if self._percentage or self._lifted or not self.framework.scores:
-            mask = self._sample(mask)
+            mask = self._sample(mask, int(np.count_nonzero(looked_at)))
         return Feasible(mask, rejections, kept, looked_at)
 
     def narrowed(self, found: Feasible, names: Collection[str], refused: Mapping[str, Status]) -> Feasible | Diagnosis:
@@ -252,21 +255,18 @@ class Engine:
             return left
         return Diagnosis(table, looked_at=found.looked_at, rejections=found.rejections, plugins=frozenset((EXTENDER,)))
 
-    def _alive(self, plugin: FilterPlugin, entries: list[tuple[str, Verdicts]]) -> Mask:
+    def _alive(self, plugin: FilterPlugin, entries: list[tuple[str, Verdicts]], looked_at: Mask) -> Mask:
         """The rows that no plugin before this one has rejected."""
-        table = self.cluster.nodes
-        alive = table.valid[: table.size].copy()
+        alive = looked_at.copy()
         for name, verdicts in entries:
             if self._order[name] < self._order[plugin.name]:
                 alive &= verdicts.codes == 0
         return alive
 
-    def _one_by_one(
-        self, plugin: FilterPlugin, state: CycleState, pod: api.Pod, entries: list[tuple[str, Verdicts]]
-    ) -> Verdicts | None:
+    def _one_by_one(self, plugin: FilterPlugin, state: CycleState, pod: api.Pod, alive: Mask) -> Verdicts | None:
         """Ask a one-node-at-a-time plugin about those rows only."""
         table = self.cluster.nodes
-        rows = np.flatnonzero(self._alive(plugin, entries))
+        rows = np.flatnonzero(alive)
         found = self.framework.ask_filter(plugin, state, pod, Nodes(table, rows))
         if found is None:
             return None
@@ -274,7 +274,9 @@ class Engine:
         codes[rows] = found.codes
         return Verdicts(codes, found.status_of)
 
-    def _with_nominated(self, pod: api.Pod, state: CycleState, mask: Mask, rejections: Rejections) -> Mask:
+    def _with_nominated(
+        self, pod: api.Pod, state: CycleState, mask: Mask, looked_at: Mask, rejections: Rejections
+    ) -> Mask:
         """Rows that pods are nominated to must fit with those pods on them too."""
         rows = self.framework.nominated_rows(pod)
         if not rows:
@@ -282,7 +284,7 @@ class Engine:
         mask = mask.copy()
         table = self.cluster.nodes
         for row in rows:
-            if table.valid[row]:
+            if looked_at[row]:
                 window = Nodes(table, slice(row, row + 1))
                 with self.framework.nominated_added(state, pod, row) as (what_if, _):
                     status = checked(self.framework.run_filters(what_if, pod, window).status(0))
@@ -291,16 +293,15 @@ class Engine:
                     mask[row] = False
         return mask
 
-    def _refuse_errors(self, rejections: Rejections, entries: list[tuple[str, Verdicts]]) -> None:
+    def _refuse_errors(self, rejections: Rejections, looked_at: Mask) -> None:
         """A plugin that could not answer for some node fails the attempt."""
-        table = self.cluster.nodes
-        for _, verdicts in entries:
+        for _, verdicts in rejections.entries:
             codes = verdicts.codes
             if not codes.any():
                 continue
             for code in np.unique(codes).tolist():
                 if code and not verdicts.status_of(int(code)).is_rejected:
-                    for status, _ in rejections.groups(table.valid[: table.size]):
+                    for status, _ in rejections.groups(looked_at):
                         checked(status)
 
     def _nominated_fits(self, pod: api.Pod, state: CycleState, kept: Kept) -> Feasible | None:
@@ -319,9 +320,9 @@ class Engine:
         mask[[table.row_of[name] for name in names if name in table.row_of]] = True
         return mask & table.valid[: table.size]
 
-    def _sample(self, mask: Mask) -> Mask:
+    def _sample(self, mask: Mask, nodes: int) -> Mask:
         """Keep only as many feasible nodes as the percentage asks for, starting where the last search stopped."""
-        wanted = self._wanted(self.cluster.nodes.valid_count)
+        wanted = self._wanted(nodes)
         rows = np.flatnonzero(mask)
         if len(rows) <= wanted:
             return mask
@@ -341,12 +342,8 @@ class Engine:
         return max(nodes * percentage // 100, MIN_FEASIBLE_NODES)
 
     def _diagnose(self, found: Feasible) -> Diagnosis:
-        table = self.cluster.nodes
-        rejections = Rejections(
-            found.rejections.size, [(n, Verdicts(v.codes.copy(), v.status_of)) for n, v in found.rejections.entries]
-        )
-        rejections.overruled = found.rejections.overruled
-        return Diagnosis(table, looked_at=found.looked_at & ~found.mask, rejections=rejections)
+        looked_at = found.looked_at & ~found.mask
+        return Diagnosis(self.cluster.nodes, looked_at=looked_at, rejections=found.rejections.copy())
 
     # Score
 

@@ -1,0 +1,48 @@
+"""What the engine holds on to: a recorded decision, which stays as it was, and kept answers, which stay few."""
+
+from __future__ import annotations
+
+import pytest
+from tests.builders import cluster, node, pod
+from tests.harness import default_engine, schedule
+
+from kubesched.engine import engine as engine_module
+from kubesched.engine.decision import Decision
+
+
+def said(decision: Decision) -> tuple[str, set[str]]:
+    """The message of a decision, and why each node was rejected."""
+    assert decision.diagnosis is not None
+    names = decision.diagnosis.table.names
+    reasons = {f"{names[row]}: {s.message}" for s, rows in decision.diagnosis.statuses() for row in rows.tolist()}
+    return decision.diagnosis.message(), reasons
+
+
+@pytest.mark.parametrize("room", [0, 1])
+def test_a_recorded_decision_stays_as_it_was(room: int) -> None:
+    """Whether the pod found a node or not, what a record says of the others does not change with the cluster."""
+    names = [f"n{number}" for number in range(4)]
+    running = [pod(f"on-{name}", node=name, cpu="3") for name in names[room:]]
+    world = cluster(*(node(name, cpu="4") for name in names), *running)
+    engine = default_engine(world)
+    decision = schedule(engine, pod("first", cpu="2", preemption_policy="Never"))
+    before = said(decision)
+    assert len(before[1]) == len(names) - room
+    world.remove(running[-1])
+    schedule(engine, pod("second", cpu="2", preemption_policy="Never"))
+    world.remove(node("n2"))
+    assert said(decision) == before
+
+
+def test_kept_answers_are_bounded_by_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The least recently used classes are forgotten, as many as it takes, also after the cluster has grown."""
+    monkeypatch.setattr(engine_module, "KEPT_ROWS", 12)
+    world = cluster(node("n0"), node("n1"))
+    engine = default_engine(world)
+    for number in range(9):
+        schedule(engine, pod(f"p{number}", labels={"only": str(number)}))
+    assert len(engine._kept) == 6
+    for number in range(2, 4):
+        world.set(node(f"n{number}"))
+    schedule(engine, pod("last", labels={"only": "last"}))
+    assert len(engine._kept) == 3
