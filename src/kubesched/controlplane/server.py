@@ -98,6 +98,7 @@ class Server:
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
+        await self.api.store.close()
 
     def _context(self) -> ssl.SSLContext | None:
         if not self._tls:

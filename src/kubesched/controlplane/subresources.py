@@ -187,7 +187,8 @@ def scale_of(obj: JSON, paths: JSON | None = None) -> JSON:
 
 def _scale_selector(obj: JSON, spec: JSON, paths: JSON | None) -> str:
     if paths:
-        return str(_dig(obj, paths.get("labelSelectorPath") or "") or "")
+        where = paths.get("labelSelectorPath")
+        return str(_dig(obj, where) or "") if where else ""
     selector = spec.get("selector")
     text = labels_text(selector) if obj.get("kind") == "ReplicationController" else selector_text(selector)
     return "" if text == NONE else text
