@@ -215,7 +215,8 @@ def _as_os_error(request: Request, error: Exception) -> OSError:
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return ConnectionError(f"{request}: {error.certificate_error}; check the certificate authority and the address")
     if isinstance(error, aiohttp.ClientConnectorError):
-        return ConnectionError(f"{request}: cannot connect: {error.os_error.strerror or error.os_error}")
+        reason = os.strerror(error.os_error.errno) if error.os_error.errno else error.os_error
+        return ConnectionError(f"{request}: cannot connect: {reason}")
     if isinstance(error, aiohttp.ClientPayloadError):
         return BrokenConnection(f"{request}: the answer ended early")
     broken = isinstance(error, aiohttp.ServerDisconnectedError | ConnectionResetError)
