@@ -24,7 +24,7 @@ from kubesched.server.users import User
 
 UID: Final = x509.ObjectIdentifier("1.3.6.1.4.1.57683.2")
 CREDENTIAL_ID: Final = "authentication.kubernetes.io/credential-id"
-_DER: Final = 1
+_DER: Final = 2
 """OpenSSL's number for the binary form, as Python's private module calls for it."""
 
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
 from collections.abc import Iterable, Sequence
 
 from kubesched.cli.daemon.setup import Setup, SetupError, prepare
 from kubesched.cli.daemon.version import short_version, version_info
 from kubesched.cli.flags import Options, parse, usage
+from kubesched.client import leader
 from kubesched.config import dump
 from kubesched.framework.plugin import Plugin
 from kubesched.logs import Logger
 from kubesched.logs.standard import install
 
 DONE, FAILED = 0, 1
+DETAILS = 4
 
 
 def start(
@@ -33,6 +36,8 @@ def start(
         return _refused(parsed.problems, program)
     log = options.logging().logger()
     bridge = install(log)
+    # Upstream says the two things worth knowing at any verbosity, and so does the process below.
+    logging.getLogger(leader.__name__).setLevel(logging.WARNING if options.logs.v < DETAILS else logging.NOTSET)
     try:
         return _run(options, log, plugins, program)
     finally:

@@ -107,7 +107,12 @@ class Process:
         if setup.election is not None:
             election_client = self._client(setup.connection, "leader-election")
             self._elector = LeaderElector(
-                election_client, self._lead, setup.election, on_new_leader=self._new_leader, clock=self._clock
+                election_client,
+                self._lead,
+                setup.election,
+                on_started_leading=self._acquired,
+                on_new_leader=self._new_leader,
+                clock=self._clock,
             )
 
     def _client(self, connection: Connection, agent: str = "") -> HttpClient:
@@ -216,6 +221,7 @@ class Process:
     async def _as_candidate(self, elector: LeaderElector) -> int:
         if not self._setup.config.delay_cache_until_active:
             self._running = asyncio.create_task(self._scheduler.run(self._leading.wait()), name="scheduler")
+        self._log(0, "Attempting to acquire leader lease...", lock=self._lock)
         candidacy = asyncio.create_task(elector.run(), name="leader election")
         stop = asyncio.create_task(self._stopping.wait())
         await asyncio.wait((candidacy, stop), return_when=asyncio.FIRST_COMPLETED)
@@ -266,6 +272,14 @@ class Process:
         await running
 
     # --- told from outside --------------------------------------------------------------------------------------------
+
+    @property
+    def _lock(self) -> str:
+        election = self._setup.election
+        return "" if election is None else f"{election.namespace}/{election.name}"
+
+    def _acquired(self) -> None:
+        self._log(0, "Successfully acquired lease", lock=self._lock)
 
     def _new_leader(self, identity: str) -> None:
         self._log(3, "new leader elected", identity=identity)

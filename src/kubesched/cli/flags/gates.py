@@ -38,15 +38,6 @@ SCHEDULING: Final = frozenset(
 )
 """Gates that change something in kube-scheduler. Setting one of these to another value deserves a word."""
 
-REQUIRES: Final = {
-    "DRADeviceTaintRules": ("DRADeviceTaints",),
-    "GangScheduling": ("GenericWorkload",),
-    "InPlacePodLevelResourcesVerticalScaling": ("PodLevelResources", "NodeDeclaredFeatures"),
-    "TopologyAwareWorkloadScheduling": ("GenericWorkload",),
-    "WorkloadAwarePreemption": ("GangScheduling",),
-    "WorkloadWithJob": ("GenericWorkload",),
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Gate:
@@ -56,6 +47,8 @@ class Gate:
     stage: str
     default: bool
     locked: bool
+    needs: tuple[str, ...]
+    """Gates that must be on for this one to be."""
 
 
 @cache
@@ -65,8 +58,9 @@ def known_gates() -> dict[str, Gate]:
     gates = {}
     for line in text.splitlines():
         if not line.startswith("#"):
-            name, stage, default, *locked = line.split()
-            gates[name] = Gate(name, stage, default == "on", bool(locked))
+            name, stage, default, *more = line.split()
+            needs = more.pop().removeprefix("needs=") if more and more[-1].startswith("needs=") else ""
+            gates[name] = Gate(name, stage, default == "on", bool(more), tuple(needs.split(",")) if needs else ())
     return gates
 
 
@@ -129,10 +123,11 @@ class FeatureGates:
             self.warnings.append(f"feature gate {name} has no effect: it is always {_word(gate.default)} here")
 
     def _check_requirements(self) -> None:
-        for name, needed in REQUIRES.items():
-            missing = [each for each in needed if not self.enabled(each)]
-            if self.set_to.get(name) and missing:
-                self.problems.append(f"{name} is enabled, but depends on features that are disabled: {missing}")
+        for gate in known_gates().values():
+            missing = [each for each in gate.needs if not self.enabled(each)]
+            if missing and self.enabled(gate.name):
+                listed = " ".join(missing)
+                self.problems.append(f"{gate.name} is enabled, but depends on features that are disabled: [{listed}]")
 
 
 def _word(value: bool) -> str:

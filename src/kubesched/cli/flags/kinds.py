@@ -7,6 +7,7 @@ raises, always a ValueError, becomes pflag's "invalid argument" message.
 from __future__ import annotations
 
 import csv
+import io
 import ipaddress
 import re
 from collections.abc import Callable
@@ -146,11 +147,18 @@ def _show_float(value: float) -> str:
 
 
 def _show_list(value: tuple[Any, ...]) -> str:
-    return f"[{','.join(map(str, value))}]"
+    """One line of CSV in brackets: an item with a comma or a quote is quoted."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(map(str, value))
+    return f"[{line.getvalue()}]"
 
 
 def _show_pairs(value: dict[str, str]) -> str:
-    return f"[{','.join(f'{key}={item}' for key, item in value.items())}]"
+    return _show_list(tuple(f"{key}={item}" for key, item in value.items()))
+
+
+def _show_gates(value: tuple[str, ...]) -> str:
+    return ",".join(each if ":" in each else f":{each}" for each in value)
 
 
 # --- the kinds --------------------------------------------------------------------------------------------------------
@@ -173,7 +181,7 @@ PAIRS: Final[Kind[dict[str, str]]] = Kind("stringToString", _pairs, _show_pairs,
 GATES: Final[Kind[tuple[str, ...]]] = Kind(
     "[component:]Gate=true|false,...",
     lambda text: tuple(part.strip() for part in text.split(",") if part.strip()),
-    ",".join,
+    _show_gates,
     add=lambda old, new: old + new,
 )
 CERT_KEYS: Final[Kind[tuple[NamedCertKey, ...]]] = Kind(

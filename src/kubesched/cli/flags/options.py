@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -26,6 +27,7 @@ from kubesched.logs.options import LoggingOptions
 
 VERSIONS = ("1.33", "1.34", "1.35", "1.36")
 CURRENT = VERSIONS[-1]
+METRIC_NAME = re.compile("[a-zA-Z_:][a-zA-Z0-9_:]*")
 
 
 @dataclass
@@ -104,6 +106,9 @@ class Options:
         for path in self.authorization.authorization_always_allow_paths:
             if "*" in path[:-1]:
                 yield f'--authorization-always-allow-paths: only trailing * allowed in "{path}"'
+        for name in self.metrics.disabled_metrics:
+            if not METRIC_NAME.fullmatch(name):
+                yield f'--disabled-metrics: "{name}" is no fully qualified metric name'
         for metric in self.metrics.allow_metric_labels:
             if metric.count(",") != 1:
                 yield f'--allow-metric-labels: "{metric}" must be <metric name>,<label name>'
