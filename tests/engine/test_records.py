@@ -36,7 +36,7 @@ def test_a_recorded_decision_stays_as_it_was(room: int) -> None:
 
 def test_kept_answers_are_bounded_by_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """The least recently used classes are forgotten, as many as it takes, also after the cluster has grown."""
-    monkeypatch.setattr(engine_module, "KEPT_ROWS", 12)
+    monkeypatch.setattr(engine_module, "_KEPT_ROWS", 12)
     world = cluster(node("n0"), node("n1"))
     engine = default_engine(world)
     for number in range(9):

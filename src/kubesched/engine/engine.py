@@ -27,7 +27,7 @@ EXTENDER = "Extender"
 """The name under which extenders reject pods."""
 MIN_FEASIBLE_NODES = 100
 MIN_FEASIBLE_PERCENTAGE = 5
-KEPT_ROWS = 2_000_000
+_KEPT_ROWS = 2_000_000
 """Rows kept over all pod classes before the least recently used class is forgotten: some 50 bytes each."""
 
 
@@ -198,7 +198,7 @@ class Engine:
         kept = self._kept.get(info.pod_class)
         if kept is None:
             kept = self._kept[info.pod_class] = Kept(self.framework, info.pod_class)
-            while len(self._kept) * self.cluster.nodes.size > KEPT_ROWS and len(self._kept) > 2:
+            while len(self._kept) * self.cluster.nodes.size > _KEPT_ROWS and len(self._kept) > 2:
                 self._kept.popitem(last=False)
         else:
             self._kept.move_to_end(info.pod_class)

@@ -27,9 +27,9 @@ class KeptFilter:
     def __init__(self, plugin: FilterPlugin, size: int, verdicts: Verdicts | None) -> None:
         self.plugin = plugin
         self.status_of = verdicts.status_of if verdicts is not None else None
-        self.codes: Codes = (
-            np.zeros(size, dtype=np.int64) if verdicts is None else np.array(verdicts.codes, dtype=np.int64)
-        )
+        # Codes that stand as long as the nodes do stay as small as they came; those to come may need more room.
+        dtype = np.int64 if plugin.reads is Reads.PODS else None
+        self.codes: Codes = np.zeros(size, dtype=dtype) if verdicts is None else np.array(verdicts.codes, dtype=dtype)
 
 
 class KeptScore:
@@ -102,11 +102,13 @@ class Kept:
             p.name: framework.ask_pre_filter(p, state, pod, nodes) for p in framework.pre_filter if p.reads.is_kept
         }
         skipped = {name for name, answer in self.answers.items() if getattr(answer, "is_skip", False)}
-        self.filters = [
+        asked = (
             KeptFilter(f, table.size, framework.ask_filter(f, state, pod, nodes))
             for f in framework.filters
             if f.reads.is_kept and f.name not in skipped
-        ]
+        )
+        # Who rejects no node, and reads nothing but nodes, has no say until a node changes.
+        self.filters = [f for f in asked if f.status_of is not None or f.plugin.reads is Reads.PODS]
         self.mask = table.valid[: table.size].copy()
         for kept in self.filters:
             self.mask &= kept.codes == 0

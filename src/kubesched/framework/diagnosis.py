@@ -35,6 +35,11 @@ class Diagnosis:
         self._others = others
         self._narrowed_by = plugins
 
+    def freeze(self) -> None:
+        """Stay as it is while the cluster, and the answers kept for the next pod, move on."""
+        self._looked_at = self._looked_at.copy()
+        self._rejections = None if self._rejections is None else self._rejections.copy()
+
     def statuses(self) -> Iterator[tuple[Status, Ints]]:
         """The distinct statuses of nodes that were looked at, with the rows that have them."""
         return self._rejections.groups(self._looked_at) if self._rejections is not None else iter(())

@@ -25,6 +25,12 @@ class Rejections:
         self.entries = entries
         self.overruled: dict[int, Status] = {}
 
+    def copy(self) -> Rejections:
+        """The same, apart from answers that the engine keeps and brings up to date."""
+        copy = Rejections(self.size, [(name, Verdicts(v.codes.copy(), v.status_of)) for name, v in self.entries])
+        copy.overruled = dict(self.overruled)
+        return copy
+
     def passed(self) -> Mask:
         """Where nobody objected."""
         mask = np.ones(self.size, dtype=np.bool_)
