@@ -27,6 +27,15 @@ def test_pods_of_a_template_share_class_and_spec() -> None:
     assert len(classes) == 1
 
 
+def test_pods_on_nodes_share_what_they_have_in_common() -> None:
+    """Pods of a template that are on nodes hold one copy of containers and labels, and each its own node."""
+    classes = PodClasses()
+    one, other = (classes.info(pod(name, node=f"on-{name}", cpu="1", labels={"app": "web"})) for name in ("p1", "p2"))
+    assert (one.pod.node_name, other.pod.node_name) == ("on-p1", "on-p2")
+    assert one.pod.spec.containers is other.pod.spec.containers
+    assert one.pod.labels is other.pod.labels
+
+
 def test_the_order_of_labels_does_not_matter() -> None:
     """Labels are a map: the same ones in another order make the same class."""
     classes = PodClasses()

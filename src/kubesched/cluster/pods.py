@@ -113,8 +113,12 @@ class PodClasses:
         pod_class = self._by_key.get(key) or self._add(key, _without_status(pod) if resized else pod, spec)
         if resized:
             pod_class = self._resized(key, pod, spec, pod_class)
-        if spec is not pod_class.spec and not pod.spec.node_name:
-            pod = msgspec.structs.replace(pod, spec=pod_class.spec)
+        if spec is not pod_class.spec:
+            shared = pod_class.spec
+            if pod.spec.node_name:
+                shared = msgspec.structs.replace(shared, node_name=pod.spec.node_name)
+            meta = msgspec.structs.replace(meta, labels=pod_class.labels)
+            pod = msgspec.structs.replace(pod, metadata=meta, spec=shared)
         return PodInfo(pod, pod_class)
 
     def _add(self, key: bytes, pod: api.Pod, spec: api.PodSpec) -> PodClass:
