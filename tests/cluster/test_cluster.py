@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 from tests.builders import cluster, namespace, node, pod, service
 from tests.cluster.content import content
 
@@ -27,6 +28,16 @@ def test_objects_are_found_by_kind_and_key() -> None:
     assert state.get(api.StorageClass, "fast") is None
     assert list(state.all(api.Service)) == [web]
     assert list(state.all(api.StorageClass)) == []
+
+
+def test_a_controller_at_work_moves_no_version() -> None:
+    """A service or controller whose selector stays is new to nobody, although the object is."""
+    state = Cluster()
+    state.set(service("web", {"app": "web"}))
+    newer = replace(service("web", {"app": "web"}), metadata=api.ObjectMeta("web", "default", resource_version="2"))
+    state.set(newer)
+    assert state.version(api.Service) == 1
+    assert state.get(api.Service, "default/web") is newer
 
 
 def test_versions_move_with_their_kind() -> None:

@@ -21,6 +21,9 @@ O = TypeVar("O", bound=api.Object)  # noqa: E741  # the one-letter name for "som
 
 NO_LABELS: Mapping[str, str] = {}
 
+SELECTING_KINDS = (api.Service, api.ReplicationController, api.ReplicaSet, api.StatefulSet)
+"""Kinds of which scheduling reads the selector alone. Their status changes with every pod that comes or goes."""
+
 
 class TermCounter(RowCounter):
     """Counts the pods that carry one affinity term, for asking which of them speak of an incoming pod."""
@@ -76,8 +79,10 @@ class Cluster:
         if isinstance(obj, api.Namespace):
             self._namespace_changed(obj.name, obj.labels)
         key = obj.key
-        self._objects.setdefault(kind, {})[key] = obj
-        self._changed(kind, key)
+        known = self._objects.setdefault(kind, {})
+        old, known[key] = known.get(key), obj
+        if not (isinstance(obj, SELECTING_KINDS) and isinstance(old, SELECTING_KINDS) and old.spec == obj.spec):
+            self._changed(kind, key)
 
     def remove(self, obj: api.Object) -> None:
         """Forget an object."""
@@ -100,7 +105,7 @@ class Cluster:
         return cast("Collection[O]", self._objects.get(kind, {}).values())
 
     def version(self, kind: type[api.Object]) -> int:
-        """A number that moves whenever an object of this kind comes, changes or goes."""
+        """A number that moves whenever an object of this kind comes, goes, or changes in what scheduling reads."""
         return self._versions.get(kind, 0)
 
     def changed_since(self, kind: type[api.Object], version: int) -> list[str] | None:

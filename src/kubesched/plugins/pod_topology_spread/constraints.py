@@ -147,20 +147,12 @@ def _compile(
     )
 
 
-DEFAULT_SELECTOR_KINDS: tuple[type[api.Object], ...] = (
-    api.Service,
-    api.ReplicationController,
-    api.ReplicaSet,
-    api.StatefulSet,
-)
-
-
 def default_selector(cluster: Cluster, pod: api.Pod) -> Selector:
     """Who a pod's siblings are, judging by the services that select it and the controller that owns it."""
     labels: dict[str, str] = {}
     for service in cluster.all(api.Service):
         wanted = service.spec.selector
-        if wanted is not None and service.namespace == pod.namespace and _subset(wanted, pod.labels):
+        if service.namespace == pod.namespace and _subset(wanted, pod.labels):
             labels |= wanted
     owner = next((o for o in pod.metadata.owner_references if o.controller), None)
     if owner is None:

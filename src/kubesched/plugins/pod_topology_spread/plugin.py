@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from kubesched.api import objects as api
 from kubesched.api.selectors import SelectorError
+from kubesched.cluster.cluster import SELECTING_KINDS
 from kubesched.cluster.pods import PodInfo
 from kubesched.cluster.table import Ids, Ints, Mask
 from kubesched.cluster.view import Nodes
@@ -19,7 +20,6 @@ from kubesched.framework.plugin import MAX_NODE_SCORE, Handle, Plugin, Verdicts
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import SKIP, Status, error, unresolvable, unschedulable
 from kubesched.plugins.pod_topology_spread.constraints import (
-    DEFAULT_SELECTOR_KINDS,
     HOSTNAME,
     SYSTEM_DEFAULTS,
     Constraint,
@@ -215,7 +215,7 @@ class PodTopologySpread(Plugin):
         if not any(c.when_unsatisfiable == action for c in self._defaults):
             return _NONE
         cluster = self.handle.cluster
-        stamp = (pod.metadata.owner_references, *(cluster.version(kind) for kind in DEFAULT_SELECTOR_KINDS))
+        stamp = (pod.metadata.owner_references, *(cluster.version(kind) for kind in SELECTING_KINDS))
         memo = state.pod_class.memo
         kept = memo.get((self, action))
         if isinstance(kept, tuple) and kept[0] == stamp:
