@@ -611,7 +611,7 @@ def test_several_profiles_share_a_cluster() -> None:
 
 def test_many_classes_are_kept_in_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Answers of classes not asked about lately are dropped, and asked for again they are right."""
-    monkeypatch.setattr("kubesched.engine.engine.KEPT_ROWS", 4)
+    monkeypatch.setattr("kubesched.engine.engine._KEPT_ROWS", 4)
     made = cluster(node("a", cpu="4"), node("b", cpu="8"))
     engine = engine_of(made, NodeResourcesFit)
     for _ in range(2):
