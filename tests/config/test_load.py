@@ -285,3 +285,10 @@ def test_known_plugins_are_enough_to_judge_names() -> None:
     tree = v1(profiles=[{"plugins": {"filter": {"enabled": names("NodeNam")}}}])
     with pytest.raises(ConfigError, match="did you mean NodeName"):
         load(tree, known_plugins=["NodeName"])
+
+
+def test_plugins_yet_to_come_are_among_the_names() -> None:
+    """A misspelt name is recognised also if it is that of a plugin which is not all there yet."""
+    tree = v1(profiles=[{"plugins": {"filter": {"enabled": names("NodeDeclaredFeature")}}}])
+    with pytest.raises(ConfigError, match="did you mean NodeDeclaredFeatures"):
+        load(tree, known_plugins=["NodeName"])

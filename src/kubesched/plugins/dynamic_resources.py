@@ -22,10 +22,8 @@ class DynamicResources(Plugin):
     name = "DynamicResources"
 
     def pre_filter(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Status | None:
-        if pod.spec.resource_claims:
-            return NOT_YET
         state.write(self, True)
-        return SKIP
+        return NOT_YET if pod.spec.resource_claims else SKIP
 
     def post_filter(
         self, state: CycleState, pod: api.Pod, diagnosis: Diagnosis
