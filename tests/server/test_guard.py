@@ -1,0 +1,342 @@
+"""Who may see what, over real TLS: tokens, certificates, proxies, anonymous requests; in upstream's words."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+import trustme
+from tests.server.support import CLOCK, FakeApi, Log, insecure, pem, running, served
+
+from kubesched.client.protocol import ApiError
+from kubesched.server.authorities import Authorities, AuthorityError, ProxyHeaders
+from kubesched.server.authorization import AllowedPaths, Authorizer
+from kubesched.server.reviews import ReviewError
+from kubesched.server.users import ANONYMOUS, User
+
+USERS: dict[str, Any] = {
+    "good": {"username": "prom", "groups": ["monitoring"], "uid": "7", "extra": {"scopes": ["a", "b"]}},
+    "root": {"username": "admin", "groups": ["system:masters"]},
+}
+FORBIDDEN = {
+    "kind": "Status",
+    "apiVersion": "v1",
+    "metadata": {},
+    "status": "Failure",
+    "message": 'forbidden: User "system:anonymous" cannot get path "/metrics": not today',
+    "reason": "Forbidden",
+    "details": {},
+    "code": 403,
+}
+UNAUTHORIZED = {
+    "kind": "Status",
+    "apiVersion": "v1",
+    "metadata": {},
+    "status": "Failure",
+    "message": "Unauthorized",
+    "reason": "Unauthorized",
+    "code": 401,
+}
+
+
+def bearer(token: str) -> dict[str, Any]:
+    return {"headers": {"Authorization": f"Bearer {token}"}}
+
+
+@pytest.mark.parametrize(
+    ("path", "token", "code"),
+    [
+        ("/metrics", "good", 200),
+        ("/metrics", "root", 200),
+        ("/configz", "root", 200),
+        ("/configz", "good", 403),
+        ("/metrics", "bad", 401),
+        ("/healthz", "bad", 401),
+        ("/metrics", "", 403),
+        ("/healthz", "", 200),
+        ("/healthz/ping", "", 403),
+        ("/nope", "root", 404),
+        ("/nope", "", 403),
+    ],
+)
+async def test_tokens_and_paths(path: str, token: str, code: int) -> None:
+    """A token's user may what the API server says, masters everything, anybody look at health; a bad token nothing."""
+    api = FakeApi(users=USERS, allowed={("prom", "get", "/metrics")})
+    async with running(api=api) as server:
+        assert (await server.get(path, **(bearer(token) if token else {})))[0] == code
+
+
+async def test_bodies_are_upstreams() -> None:
+    """403 and 401 carry the Status that kube-scheduler sends, in lines for curl and in one for programs."""
+    async with running(api=FakeApi(users=USERS)) as server:
+        status, text, headers = await server.ask("GET", "/metrics", headers={"User-Agent": "curl/8"})
+        assert (status, text) == (403, json.dumps(FORBIDDEN, indent=2))
+        assert headers["Content-Type"].startswith("application/json")
+        assert headers["X-Content-Type-Options"] == "nosniff"
+        status, text, _ = await server.ask("GET", "/metrics", **bearer("bad"))
+        assert (status, text) == (401, json.dumps(UNAUTHORIZED, separators=(",", ":")) + "\n")
+
+
+async def test_paths_in_bodies_are_no_html() -> None:
+    """What looks like HTML in a path is not sent back as such."""
+    async with running(api=FakeApi()) as server:
+        _, text = await server.get("/a%3Cb")
+        assert '"/a\\u0026lt;b\\"' in text
+
+
+async def test_reviews_are_asked_as_upstream_asks_and_remembered() -> None:
+    """One TokenReview and one SubjectAccessReview answer many requests, also those that come at the same time."""
+    api = FakeApi(users=USERS, allowed={("prom", "get", "/metrics")})
+    async with running(api=api) as server:
+        codes = await asyncio.gather(*(server.get("/metrics", **bearer("good")) for _ in range(8)))
+        assert {code for code, _ in codes} == {200}
+        await server.get("/metrics")
+        await server.get("/metrics")
+    assert api.kinds() == ["TokenReview", "SubjectAccessReview", "SubjectAccessReview"]
+    assert api.asked[0] == {
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenReview",
+        "spec": {"token": "good"},
+    }
+    assert api.asked[1]["apiVersion"] == "authorization.k8s.io/v1"
+    assert api.asked[1]["spec"] == {
+        "user": "prom",
+        "uid": "7",
+        "groups": ["monitoring", "system:authenticated"],
+        "extra": {"scopes": ["a", "b"]},
+        "nonResourceAttributes": {"path": "/metrics", "verb": "get"},
+    }
+
+
+async def test_an_api_server_out_of_reach() -> None:
+    """When reviews fail, a token is refused and a question of permission is an error; health is served all the same."""
+    api = FakeApi(error=ConnectionError("refused"))
+    async with running(api=api) as server:
+        assert (await server.get("/metrics", **bearer("good")))[0] == 401
+        status, text = await server.get("/metrics")
+        assert (status, text) == (500, 'Internal Server Error: "/metrics": refused\n')
+        assert (await server.get("/healthz"))[0] == 200
+
+
+async def test_without_an_api_server_only_open_paths_are_served() -> None:
+    """Nobody can be asked: tokens mean nothing, and all but the open paths are forbidden."""
+    async with running() as server:
+        status, text = await server.get("/metrics", **bearer("good"))
+        assert status == 403
+        assert json.loads(text)["message"] == 'forbidden: User "system:anonymous" cannot get path "/metrics"'
+        assert (await server.get("/livez"))[0] == 200
+
+
+async def test_tokens_are_never_logged() -> None:
+    """Whatever goes wrong with a token, the log has no trace of it."""
+    log = Log()
+    for error in (None, ConnectionError("refused")):
+        async with running(api=FakeApi(error=error), log=log) as server:
+            await server.get("/metrics?x=1", **bearer("s3cr3t"))
+    assert "Unable to authenticate the request" in log.text
+    assert "s3cr3t" not in log.text
+
+
+@pytest.mark.parametrize("header", ["Basic Zm9v", "Bearer", "Bearer ", "Token x", ""])
+async def test_other_headers_are_no_tokens(header: str) -> None:
+    """What is no bearer token is not looked at, and the request is anonymous."""
+    api = FakeApi(users=USERS)
+    async with running(api=api) as server:
+        assert (await server.get("/healthz", headers={"Authorization": header}))[0] == 200
+    assert api.asked == []
+
+
+# --- certificates -----------------------------------------------------------------------------------------------------
+
+
+def client(authority: trustme.CA, name: str, *organizations: str) -> ssl.SSLContext:
+    leaf = authority.issue_cert(
+        "client.example.com", common_name=name, organization_name=organizations[0] if organizations else None
+    )
+    return insecure(leaf)
+
+
+async def known(api: FakeApi) -> Authorities:
+    authorities = Authorities(Log(), api=api)
+    await authorities.refresh()
+    return authorities
+
+
+async def test_client_certificates_name_users() -> None:
+    """A certificate of a known authority makes a user of its common name and a group of its organization."""
+    users, proxies = trustme.CA(), trustme.CA()
+    api = FakeApi(
+        allowed={("monitor", "get", "/metrics")},
+        config_map={"client-ca-file": pem(users), "requestheader-client-ca-file": pem(proxies)},
+    )
+    async with running(api=api, authorities=await known(api)) as server:
+        assert (await server.get("/metrics", ssl=client(users, "monitor")))[0] == 200
+        assert (await server.get("/metrics", ssl=client(users, "somebody")))[0] == 403
+        assert (await server.get("/metrics", ssl=client(users, "root", "system:masters")))[0] == 200
+    spec = next(each["spec"] for each in api.asked if each["spec"]["user"] == "somebody")
+    assert spec["groups"][-1] == "system:authenticated"
+    assert spec["extra"]["authentication.kubernetes.io/credential-id"][0].startswith("X509SHA256=")
+
+
+async def test_an_authority_of_proxies_makes_no_users() -> None:
+    """A proxy's certificate says nothing about itself: without the headers it is refused."""
+    users, proxies = trustme.CA(), trustme.CA()
+    api = FakeApi(config_map={"client-ca-file": pem(users), "requestheader-client-ca-file": pem(proxies)})
+    async with running(api=api, authorities=await known(api)) as server:
+        assert (await server.get("/healthz", ssl=client(proxies, "root", "system:masters")))[0] == 401
+
+
+async def test_trusted_proxies_speak_for_users() -> None:
+    """Headers count when they come with a proxy's certificate of an allowed name, and only then."""
+    users, proxies = trustme.CA(), trustme.CA()
+    api = FakeApi(
+        allowed={("alice", "get", "/metrics")},
+        config_map={
+            "client-ca-file": pem(users),
+            "requestheader-client-ca-file": pem(proxies),
+            "requestheader-allowed-names": '["front-proxy"]',
+            "requestheader-username-headers": '["X-Remote-User"]',
+            "requestheader-group-headers": '["X-Remote-Group"]',
+            "requestheader-uid-headers": '["X-Remote-Uid"]',
+            "requestheader-extra-headers-prefix": '["X-Remote-Extra-"]',
+        },
+    )
+    headers = [
+        ("X-Remote-User", "alice"),
+        ("X-Remote-Uid", "42"),
+        ("X-Remote-Group", "a"),
+        ("X-Remote-Group", "b"),
+        ("X-Remote-Extra-Some%2fThing", "x"),
+    ]
+    async with running(api=api, authorities=await known(api)) as server:
+        assert (await server.get("/metrics", headers=headers, ssl=client(proxies, "front-proxy")))[0] == 200
+        assert (await server.get("/metrics", headers=headers, ssl=client(proxies, "impostor")))[0] == 401
+        assert (await server.get("/metrics", headers=headers, ssl=client(users, "bob")))[0] == 403
+        assert (await server.get("/metrics", headers=headers))[0] == 403
+    assert api.asked[0]["spec"] == {
+        "user": "alice",
+        "uid": "42",
+        "groups": ["a", "b", "system:authenticated"],
+        "extra": {"some/thing": ["x"]},
+        "nonResourceAttributes": {"path": "/metrics", "verb": "get"},
+    }
+
+
+async def test_a_strangers_certificate_ends_the_handshake() -> None:
+    """A certificate that no known authority has signed does not get as far as a request."""
+    api = FakeApi(config_map={"client-ca-file": pem(trustme.CA())})
+    async with running(api=api, authorities=await known(api)) as server:
+        with pytest.raises(aiohttp.ClientError):
+            await server.get("/healthz", ssl=client(trustme.CA(), "mallory"))
+        assert (await server.get("/healthz"))[0] == 200
+
+
+async def test_authorities_are_replaced_while_serving() -> None:
+    """After a rotation new certificates count and old ones no longer do."""
+    old, new = trustme.CA(), trustme.CA()
+    api = FakeApi(config_map={"client-ca-file": pem(old)})
+    authorities = await known(api)
+    async with running(api=api, authorities=authorities) as server:
+        old_client, new_client = client(old, "a", "system:masters"), client(new, "b", "system:masters")
+        assert (await server.get("/metrics", ssl=old_client))[0] == 200
+        api.config_map = {"client-ca-file": pem(new)}
+        await authorities.refresh()
+        assert (await server.get("/metrics", ssl=new_client))[0] == 200
+        with pytest.raises(aiohttp.ClientError):
+            await server.get("/metrics", ssl=client(old, "c", "system:masters"))
+
+
+async def test_authorities_from_files_go_before_the_cluster(tmp_path: Path) -> None:
+    """Flags name files; what they leave open is looked up."""
+    users, proxies = trustme.CA(), trustme.CA()
+    file = tmp_path / "ca.crt"
+    file.write_text(pem(users))
+    api = FakeApi(config_map={"client-ca-file": "ignored", "requestheader-client-ca-file": pem(proxies)})
+    authorities = Authorities(Log(), client_file=str(file), headers=ProxyHeaders(allowed_names=("x",)), api=api)
+    await authorities.refresh()
+    assert len(authorities.clients) == len(authorities.proxies) == 1
+    assert authorities.version == 1
+    await authorities.refresh()
+    assert authorities.version == 1
+
+
+@pytest.mark.parametrize(
+    ("config_map", "problem"),
+    [
+        ({"client-ca-file": "no certificate"}, "the client authorities are no certificates in PEM form"),
+        ({"requestheader-client-ca-file": "x"}, "the requestheader client authorities are no certificates"),
+        (
+            {"requestheader-client-ca-file": "x", "requestheader-allowed-names": "["},
+            "requestheader-allowed-names in the ConfigMap is no JSON list",
+        ),
+        (None, "configmaps not found"),
+    ],
+)
+async def test_authorities_that_cannot_be_read(config_map: Any, problem: str) -> None:
+    """What is wrong with published authorities is said, and the last good ones stay."""
+    authorities = Authorities(Log(), api=FakeApi(config_map=config_map))
+    with pytest.raises(AuthorityError, match=problem):
+        await authorities.refresh()
+    assert authorities.version == 0
+
+
+# --- permissions ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("patterns", "path", "allowed"),
+    [
+        (["/healthz"], "/healthz", True),
+        (["/healthz"], "/healthz/ping", False),
+        (["healthz"], "/healthz", True),
+        (["/healthz*"], "/healthz/ping", True),
+        (["/*"], "/anything/at/all", True),
+        (["*"], "/x", True),
+        (["/"], "/", True),
+        (["/"], "/x", False),
+        ([], "/", False),
+    ],
+)
+def test_allowed_paths(patterns: list[str], path: str, allowed: bool) -> None:
+    """Paths match exactly, or by what is before a star; a leading slash may be left out."""
+    assert (path in AllowedPaths(patterns)) is allowed
+
+
+async def test_permissions_and_refusals_are_remembered_apart() -> None:
+    """Each has its own time to live; none at all means to ask every time."""
+    api = FakeApi(allowed={("a", "get", "/metrics")})
+    authorizer = Authorizer(CLOCK, api=api, remember_allowed=0, remember_denied=60)
+    for _ in range(3):
+        assert (await authorizer.verdict(User("a"), "get", "/metrics")).allowed
+        assert not (await authorizer.verdict(User("b"), "get", "/metrics")).allowed
+    assert [each["spec"]["user"] for each in api.asked] == ["a", "b", "a", "a"]
+
+
+async def test_very_long_requests_are_not_remembered() -> None:
+    """Nobody can fill the memory with paths."""
+    api = FakeApi()
+    authorizer = Authorizer(CLOCK, api=api)
+    for _ in range(2):
+        await authorizer.verdict(ANONYMOUS, "get", "/" + "x" * 20_000)
+    assert len(api.asked) == 2
+
+
+async def test_a_refused_review_is_an_error() -> None:
+    """An API server that does not let us ask has not said no."""
+    api = FakeApi(error=ApiError(403, "Forbidden", "may not create subjectaccessreviews"))
+    with pytest.raises(ReviewError, match="may not create"):
+        await Authorizer(CLOCK, api=api).verdict(ANONYMOUS, "get", "/metrics")
+
+
+async def test_requests_are_logged_at_level_three() -> None:
+    """With -v=3 every request leaves a line, as upstream's does."""
+    log = Log(verbosity=3)
+    async with running(served(log), log=log) as server:
+        await server.get("/healthz?verbose")
+    (fields,) = [fields for _, message, fields in log.lines if message == "HTTP"]
+    assert (fields["verb"], fields["URI"], fields["resp"]) == ("GET", "/healthz?verbose", 200)
