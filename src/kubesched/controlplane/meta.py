@@ -22,6 +22,11 @@ _MAX_GENERATED_BASE = 58
 _random = random.Random(os.urandom(8))
 
 
+def seed(value: int) -> None:
+    """Make all names and UIDs from now on follow from a number, so that a simulation can be repeated."""
+    _random.seed(value)
+
+
 def timestamp(seconds: float) -> str:
     """A date as metadata has it, in whole seconds."""
     return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
