@@ -14,6 +14,7 @@ from kubesched.client import leader
 from kubesched.config import dump
 from kubesched.framework.plugin import Plugin
 from kubesched.logs import Logger
+from kubesched.logs.levels import WARNING
 from kubesched.logs.standard import install
 
 DONE, FAILED = 0, 1
@@ -51,7 +52,7 @@ def _run(options: Options, log: Logger, plugins: Iterable[type[Plugin]], program
     for name, value in sorted(options.shown().items()):
         log(1, f'FLAG: --{name}="{value}"')
     for warning in options.warnings():
-        log(0, f"Warning: {warning}")
+        log(WARNING, warning)
     try:
         setup = prepare(options, log, plugins)
         if options.misc.write_config_to:

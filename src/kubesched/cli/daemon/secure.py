@@ -9,6 +9,7 @@ from kubesched.cli.flags.sections import SecureServing
 from kubesched.client.http import HttpClient
 from kubesched.client.protocol import Clock
 from kubesched.logs import Logger
+from kubesched.logs.levels import WARNING
 from kubesched.server import certificates
 from kubesched.server.authentication import Authenticator, TokenAuthenticator
 from kubesched.server.authorities import Authorities, AuthorityError, ProxyHeaders
@@ -72,8 +73,8 @@ async def authorities_of(options: Options, api: HttpClient | None, log: Logger) 
     """Whose client certificates count. What cannot be looked up is a reason not to start only if a flag says so."""
     flags = options.authentication
     if not (flags.client_ca_file or flags.authentication_skip_lookup or api):
-        log(0, f"No authentication-kubeconfig provided in order to lookup client-ca-file in {CONFIG_MAP}, so client "
-            "certificate authentication won't work.")  # fmt: skip
+        missing = f"No authentication-kubeconfig provided in order to lookup client-ca-file in {CONFIG_MAP}"
+        log(WARNING, f"{missing}, so client certificate authentication won't work.")
     authorities = Authorities(
         log,
         client_file=flags.client_ca_file,
@@ -92,9 +93,9 @@ async def authorities_of(options: Options, api: HttpClient | None, log: Logger) 
     except AuthorityError as problem:
         if not (authorities.looks_up and flags.authentication_tolerate_lookup_failure):
             raise ServingError(f"unable to load the authorities of client certificates: {problem}") from None
-        log(0, f"Error looking up in-cluster authentication configuration: {problem}")
-        log(0, "Continuing without authentication configuration. This may treat all requests as anonymous.")
-        log(0, LOOKUP_HINT)
+        log(WARNING, f"Error looking up in-cluster authentication configuration: {problem}")
+        log(WARNING, "Continuing without authentication configuration. This may treat all requests as anonymous.")
+        log(WARNING, LOOKUP_HINT)
     return authorities
 
 
@@ -111,7 +112,7 @@ def guarded(
     remember = options.authentication.authentication_token_webhook_cache_ttl.seconds
     tokens = TokenAuthenticator(authentication, clock, remember) if authentication is not None else None
     if authorization is None:
-        log(0, "No authorization-kubeconfig provided, so SubjectAccessReview of authorization tokens won't work.")
+        log(WARNING, "No authorization-kubeconfig provided, so SubjectAccessReview of authorization tokens won't work.")
     flags = options.authorization
     authorizer = Authorizer(
         clock,

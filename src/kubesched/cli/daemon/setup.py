@@ -19,6 +19,7 @@ from kubesched.config.types import KubeSchedulerConfiguration
 from kubesched.framework.plugin import Plugin
 from kubesched.framework.registry import Registry
 from kubesched.logs import Logger
+from kubesched.logs.levels import WARNING
 from kubesched.scheduler.metrics import Metrics
 from kubesched.server.tls import ServingError, TlsSettings
 
@@ -83,7 +84,7 @@ def prepare(options: Options, log: Logger, plugins: Iterable[type[Plugin]] = ())
     if problems or loaded is None or metrics is None or connection is None:
         raise SetupError(problems)
     for warning in loaded.warnings:
-        log(0, f"Warning: {warning}")
+        log(WARNING, warning)
     return Setup(
         options,
         log,
