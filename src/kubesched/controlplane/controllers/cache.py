@@ -1,0 +1,94 @@
+"""A decoded copy of a kind that follows the store, with the lookups that controllers need.
+
+The store tells its observers at the moment of a change, so the copy is never behind: a controller that has just made
+three pods sees three pods. Upstream needs expectations to live with informers that lag; here there is nothing to expect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Generic, TypeVar
+
+from kubesched.api.decoding import decode_as
+from kubesched.controlplane.controllers.views import View
+from kubesched.controlplane.store import Change, Event, Record, Shelf
+
+V = TypeVar("V", bound=View)
+
+Handler = Callable[[V | None, V | None], None]
+"""Told of an object before and after a change; None stands for its not being there."""
+
+KeysOf = Callable[[V], Iterable[str]]
+
+
+class Index(Generic[V]):
+    """Objects by something else than their name. Sets are kept as dicts, which remember the order: runs can repeat."""
+
+    def __init__(self, keys_of: KeysOf[V]) -> None:
+        self._keys_of = keys_of
+        self._found: dict[str, dict[str, V]] = {}
+
+    def get(self, value: str) -> list[V]:
+        """The objects under a value."""
+        found = self._found.get(value)
+        return list(found.values()) if found else []
+
+    def values(self) -> list[str]:
+        """The values that objects are under."""
+        return list(self._found)
+
+    def change(self, old: V | None, new: V | None) -> None:
+        before = () if old is None else tuple(self._keys_of(old))
+        after = () if new is None else tuple(self._keys_of(new))
+        for value in before:
+            if old is not None and value not in after and (group := self._found.get(value)):
+                group.pop(old.key, None)
+                if not group:
+                    del self._found[value]
+        for value in after:
+            if new is not None:
+                self._found.setdefault(value, {})[new.key] = new
+
+
+class Cache(Generic[V]):
+    """All objects of a kind, decoded as a view."""
+
+    def __init__(self, shelf: Shelf, view: type[V]) -> None:
+        self._view = view
+        self._handlers: list[Handler[V]] = []
+        self._indexes: list[Index[V]] = []
+        self.objects: dict[str, V] = {key: self._decode(shelf.records[key]) for key in shelf.sorted_keys()}
+        shelf.observers.append(self._on_event)
+
+    def get(self, key: str) -> V | None:
+        return self.objects.get(key)
+
+    def index(self, keys_of: KeysOf[V]) -> Index[V]:
+        """A lookup that is kept up to date."""
+        index = Index(keys_of)
+        for obj in self.objects.values():
+            index.change(None, obj)
+        self._indexes.append(index)
+        return index
+
+    def watch(self, handler: Handler[V]) -> None:
+        """Tell a handler of everything that is there, and of every change."""
+        self._handlers.append(handler)
+        for obj in list(self.objects.values()):
+            handler(None, obj)
+
+    def _decode(self, record: Record) -> V:
+        return decode_as(self._view, record.data)
+
+    def _on_event(self, event: Event) -> None:
+        key = event.record.key
+        old = self.objects.get(key)
+        if event.change is Change.DELETED:
+            new = None
+            self.objects.pop(key, None)
+        else:
+            new = self.objects[key] = self._decode(event.record)
+        for index in self._indexes:
+            index.change(old, new)
+        for handler in self._handlers:
+            handler(old, new)

@@ -1,0 +1,185 @@
+"""Objects as controllers read them: only the fields that decide something.
+
+A cluster has tens of thousands of pods and every change of one is looked at by several controllers. A view is decoded
+once per change and shared; whoever writes loads the whole object, so that nothing in it is lost.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from kubesched.api import objects as api
+from kubesched.api.objects import Part, Toleration
+
+
+class Owner(Part, frozen=True):
+    """A reference to an owner, with what garbage collection asks about it."""
+
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool = False
+    block_owner_deletion: bool = False
+
+
+class Meta(Part, frozen=True):
+    """The metadata that controllers look at."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    generation: int = 0
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    creation_timestamp: str = ""
+    deletion_timestamp: str = ""
+    deletion_grace_period_seconds: int = 0
+    owner_references: tuple[Owner, ...] = ()
+    finalizers: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+    @property
+    def controller(self) -> Owner | None:
+        """The owner that manages the object."""
+        return next((owner for owner in self.owner_references if owner.controller), None)
+
+    @property
+    def going(self) -> bool:
+        """Whether it is being deleted."""
+        return bool(self.deletion_timestamp)
+
+
+class View(Part, frozen=True):
+    """Any object: who it is and whose."""
+
+    metadata: Meta = Meta()
+
+    @property
+    def key(self) -> str:
+        return self.metadata.key
+
+
+class Condition(Part, frozen=True):
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    last_transition_time: str = ""
+
+
+class ClaimSource(Part, frozen=True):
+    claim_name: str = ""
+
+
+class Volume(Part, frozen=True):
+    name: str = ""
+    persistent_volume_claim: ClaimSource | None = None
+    ephemeral: msgspec.Raw | None = None
+
+
+class Port(Part, frozen=True):
+    name: str = ""
+    container_port: int = 0
+    protocol: str = "TCP"
+
+
+class Container(Part, frozen=True):
+    name: str = ""
+    image: str = ""
+    image_pull_policy: str = ""
+    command: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+    ports: tuple[Port, ...] = ()
+
+
+class PodSpec(Part, frozen=True):
+    node_name: str = ""
+    restart_policy: str = "Always"
+    host_network: bool = False
+    hostname: str = ""
+    subdomain: str = ""
+    active_deadline_seconds: int | None = None
+    init_containers: tuple[Container, ...] = ()
+    containers: tuple[Container, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    volumes: tuple[Volume, ...] = ()
+
+
+class ContainerStatus(Part, frozen=True):
+    restart_count: int = 0
+
+
+class PodStatus(Part, frozen=True):
+    phase: str = "Pending"
+    reason: str = ""
+    pod_ip: str = msgspec.field(default="", name="podIP")
+    start_time: str = ""
+    conditions: tuple[Condition, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+
+
+class Pod(View, frozen=True):
+    """A pod."""
+
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    @property
+    def is_ready(self) -> bool:
+        return any(each.type == "Ready" and each.status == "True" for each in self.status.conditions)
+
+    @property
+    def ready_since(self) -> str:
+        return next((each.last_transition_time for each in self.status.conditions if each.type == "Ready"), "")
+
+    @property
+    def has_ended(self) -> bool:
+        return self.status.phase in ("Succeeded", "Failed")
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it counts for whoever wants a number of pods."""
+        return not self.has_ended and not self.metadata.going
+
+    @property
+    def restarts(self) -> int:
+        return sum(each.restart_count for each in self.status.container_statuses)
+
+    @property
+    def claims(self) -> tuple[str, ...]:
+        """The names of the claims it uses; those of ephemeral volumes are made from its own."""
+        named = [each.persistent_volume_claim.claim_name for each in self.spec.volumes if each.persistent_volume_claim]
+        made = [f"{self.metadata.name}-{each.name}" for each in self.spec.volumes if each.ephemeral is not None]
+        return (*named, *made)
+
+
+class Taint(api.Taint, frozen=True):
+    """A taint, and since when."""
+
+    time_added: str = ""
+
+
+class NodeSpec(Part, frozen=True):
+    unschedulable: bool = False
+    pod_cidr: str = msgspec.field(default="", name="podCIDR")
+    taints: tuple[Taint, ...] = ()
+
+
+class NodeStatus(Part, frozen=True):
+    conditions: tuple[Condition, ...] = ()
+    allocatable: dict[str, str | int | float] = {}
+
+
+class Node(View, frozen=True):
+    """A node."""
+
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+    @property
+    def readiness(self) -> str:
+        """True, False or Unknown; empty if nobody has said anything yet."""
+        return next((each.status for each in self.status.conditions if each.type == "Ready"), "")
