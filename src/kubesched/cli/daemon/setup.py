@@ -52,8 +52,13 @@ class Setup:
     tls: TlsSettings | None
 
 
-def prepare(options: Options, log: Logger, plugins: Iterable[type[Plugin]] = ()) -> Setup:
-    """Load and check all that flags name. Raises `SetupError` with everything that is wrong."""
+def prepare(
+    options: Options, log: Logger, plugins: Iterable[type[Plugin]] = (), *, connection: Connection | None = None
+) -> Setup:
+    """Load and check all that flags name. Raises `SetupError` with everything that is wrong.
+
+    A given `connection` leads to the only API server there is, an embedded one, whatever flags and files say.
+    """
     problems: list[str] = []
 
     def attempt(work: Callable[[], T]) -> T | None:
@@ -74,10 +79,13 @@ def prepare(options: Options, log: Logger, plugins: Iterable[type[Plugin]] = ())
         # It needs no cluster, so it must not ask for one.
         return Setup(options, log, registry, loaded.config, metrics or Metrics(), Connection(""), *(None,) * 5)
     kubeconfig = "" if loaded is None else loaded.config.client_connection.kubeconfig
-    connection = attempt(lambda: daemon_connection(kubeconfig, options.misc.master)) if loaded is not None else None
+    authentication = authorization = connection
     serving = options.serving.secure_port != 0
-    authentication = attempt(lambda: _delegate(options.authentication.authentication_kubeconfig)) if serving else None
-    authorization = attempt(lambda: _delegate(options.authorization.authorization_kubeconfig)) if serving else None
+    if connection is None and loaded is not None:
+        connection = attempt(lambda: daemon_connection(kubeconfig, options.misc.master))
+    if serving and authentication is None:
+        authentication = attempt(lambda: _delegate(options.authentication.authentication_kubeconfig))
+        authorization = attempt(lambda: _delegate(options.authorization.authorization_kubeconfig))
     tls = attempt(lambda: tls_settings(options.serving, log)) if serving else None
     election = attempt(lambda: _election(loaded.config)) if loaded is not None else None
     bound = attempt(lambda: listening_socket(options.serving)) if serving and not problems else None
