@@ -11,6 +11,8 @@ COMMANDS = {
     "run": "Schedule a real cluster: kube-scheduler's flags, configuration file and endpoints.",
     "conformance": "Replay recorded kube-scheduler decisions and report any difference.",
     "demo": "Schedule a mixed set of pods on an in-memory cluster and show why each went where.",
+    "bench": "Measure decisions per second, and pods per second through the whole loop.",
+    "up": "Start a whole local cluster in one process: API server, controllers, simulated kubelets, scheduler.",
 }
 """Subcommands and what `kubesched --help` says of them; `kubesched.cli.NAME:command` is the code."""
 
@@ -50,6 +52,7 @@ def main() -> None:
 
     \b
     See it decide, and why:             kubesched demo
+    A whole cluster for kubectl:        kubesched up --nodes=5
     Compare it with kube-scheduler:     kubesched conformance tests/conformance/corpus/*
     Learn more about a command:         kubesched COMMAND --help
 

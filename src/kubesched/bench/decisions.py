@@ -1,4 +1,4 @@
-"""Run the workloads and print a table; results go to bench/results.json.
+"""Decisions per second with all default plugins, and how many times faster that is than one node at a time.
 
 Every workload runs in a process of its own, so that memory is its own. The ratio is to the same plugins asked one node
 at a time, in the same process right after, on as many pods as that has time for.
@@ -11,16 +11,12 @@ import resource
 import subprocess
 import sys
 import time
-from pathlib import Path
 from random import Random
-from typing import Any
+from typing import TypedDict
 
-import click
-from rich.console import Console
 from rich.table import Table
 
-from bench import loop
-from bench.workloads import WORKLOADS, Workload, make_node, make_pod
+from kubesched.bench.workloads import WORKLOADS, Workload, make_node, make_pod
 from kubesched.cluster.cluster import Cluster
 from kubesched.cluster.pods import PodInfo
 from kubesched.config.load import default
@@ -31,11 +27,27 @@ from kubesched.framework.one_at_a_time import one_at_a_time
 from kubesched.framework.registry import Registry
 from kubesched.plugins import in_tree_registry
 
-RESULTS = Path(__file__).parent / "results.json"
 ONE_AT_A_TIME_SECONDS = 3.0
 
 
-def run(workload: Workload) -> dict[str, Any]:
+class Result(TypedDict):
+    """What a workload came to."""
+
+    workload: str
+    nodes: int
+    pods_per_s: int
+    ratio_one_at_a_time: float
+    rss_mb: int
+
+
+def measure_apart(workload: Workload) -> Result:
+    """Measure one workload in a process of its own."""
+    command = [sys.executable, "-m", __name__, str(WORKLOADS.index(workload))]
+    result: Result = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+    return result
+
+
+def measure(workload: Workload) -> Result:
     """Measure one workload in this process."""
     engine, pods = _prepare(workload, in_tree_registry())
     started = time.perf_counter()
@@ -88,59 +100,24 @@ def _schedule(engine: Engine, info: PodInfo, workload: Workload) -> None:
     elif decision.outcome is Outcome.SCHEDULED:
         engine.cluster.assume(info, decision.node)
     else:
-        raise click.ClickException(f"{workload.name}: {info.pod.key} did not fit: {decision.message}")
+        raise RuntimeError(f"{workload.name}: {info.pod.key} did not fit: {decision.message}")
 
 
-@click.command()
-@click.argument("names", nargs=-1)
-@click.option("--one", type=int, hidden=True, help="Measure the workload of this number and print it as JSON.")
-def main(names: tuple[str, ...], one: int | None) -> None:
-    """Measure decisions per second, and pods through the whole loop. NAMES choose workloads, or "loop"."""
-    if one is not None:
-        click.echo(json.dumps(run(WORKLOADS[one])))
-        return
-    progress = Console(stderr=True)
-    if "loop" in names:
-        with progress.status("the whole loop…"):
-            table, _ = loop.run()
-        Console().print(table)
-        names = tuple(name for name in names if name != "loop")
-        if not names:
-            return
-    unknown = set(names) - {workload.name for workload in WORKLOADS}
-    if unknown:
-        known = ", ".join(dict.fromkeys(workload.name for workload in WORKLOADS))
-        raise click.UsageError(f"no workload is called {', '.join(sorted(unknown))}; there are {known}, loop")
-    results = []
-    for index, workload in enumerate(WORKLOADS):
-        if names and workload.name not in names:
-            continue
-        with progress.status(f"{workload.name} on {workload.nodes} nodes…"):
-            command = [sys.executable, "-m", "bench", "--one", str(index)]
-            results.append(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
-    if not names:
-        with progress.status("the whole loop…"):
-            table, whole = loop.run()
-        RESULTS.write_text(json.dumps([*results, *whole], indent=2) + "\n")
-        Console().print(_table(results), table)
-    else:
-        Console().print(_table(results))
-
-
-def _table(results: list[dict[str, Any]]) -> Table:
-    table = Table(title="Decisions with all default plugins, assuming included")
+def table(results: list[Result]) -> Table:
+    """The results for people."""
+    shown = Table(title="Decisions with all default plugins, assuming included")
     for title in ("workload", "nodes", "pods/s", "times one node at a time", "resident MB"):
-        table.add_column(title, justify="left" if title == "workload" else "right")
+        shown.add_column(title, justify="left" if title == "workload" else "right")
     for each in results:
-        table.add_row(
+        shown.add_row(
             each["workload"],
             f"{each['nodes']:,}",
             f"{each['pods_per_s']:,}",
             f"{each['ratio_one_at_a_time']:,.0f}",
             f"{each['rss_mb']:,}",
         )
-    return table
+    return shown
 
 
 if __name__ == "__main__":
-    main()
+    print(json.dumps(measure(WORKLOADS[int(sys.argv[1])])))

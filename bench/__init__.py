@@ -1,1 +1,0 @@
-"""Throughput of decisions, in process: `make bench`."""

@@ -1,0 +1,63 @@
+"""`kubesched bench`: its tables, and what it writes."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from rich.console import Console
+
+from kubesched.bench import decisions, loop
+from kubesched.bench.workloads import WORKLOADS, Workload, plain
+from kubesched.cli.main import main
+
+TINY = Workload("plain", 3, 0, 20, plain)
+
+
+def test_a_workload_in_numbers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The chosen workloads are measured, shown within 80 columns and written as JSON; the others are left alone."""
+    asked = []
+
+    def measure(workload: Workload) -> decisions.Result:
+        asked.append(workload)
+        return decisions.measure(TINY)
+
+    monkeypatch.setattr(decisions, "measure_apart", measure)
+    file = tmp_path / "results.json"
+    arguments = ["bench", "plain", "--output", str(file)]
+    result = CliRunner().invoke(main, arguments, env={"COLUMNS": "80"}, catch_exceptions=False)
+    assert result.exit_code == 0
+    assert asked == [workload for workload in WORKLOADS if workload.name == "plain"]
+    assert "one node at a time" in " ".join(result.stdout.split())
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    assert all(set(row) == set(decisions.Result.__annotations__) for row in json.loads(file.read_text("utf-8")))
+
+
+def test_a_process_of_its_own() -> None:
+    """A workload is measured in another process and answers with the same fields."""
+    result = decisions.measure_apart(WORKLOADS[0])
+    assert (result["workload"], result["nodes"]) == (WORKLOADS[0].name, WORKLOADS[0].nodes)
+    assert result["pods_per_s"] > 0
+    assert result["ratio_one_at_a_time"] > 1
+
+
+def test_the_whole_loop() -> None:
+    """Pods go through the loop, and the table says what of their cost is queue, cycle, binding, events and metrics."""
+    results = loop.run((TINY,), rounds=1)
+    assert results[0]["pods_per_s"] > 0
+    assert {"queue", "cycle", "binding", "events", "metrics"} <= set(results[0]["microseconds"])
+    shown = io.StringIO()
+    Console(width=80, file=shown).print(loop.table([*results, *results]))
+    lines = shown.getvalue().splitlines()
+    assert any("plain, 3 nodes" in line for line in lines)
+    assert max(map(len, lines)) <= 80
+
+
+def test_a_workload_that_does_not_exist() -> None:
+    """An unknown name is refused with those there are."""
+    result = CliRunner().invoke(main, ["bench", "plian"])
+    assert result.exit_code == 2
+    assert "'plian' is not one of 'plain', 'node-affinity'" in result.stderr
