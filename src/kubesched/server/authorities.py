@@ -21,6 +21,10 @@ from kubesched.server.reviews import Api
 CONFIG_MAP: Final = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
 PERIOD: Final = 60.0
 """Seconds between two looks at what files and ConfigMap say."""
+FIRST_PERIOD: Final = 5.0
+"""The same while nothing has been found yet: the API server may only just be starting."""
+QUIET: Final = 4
+"""The level at which to say again what has been said at the start."""
 
 
 class AuthorityError(Exception):
@@ -92,11 +96,12 @@ class Authorities:
     async def keep_fresh(self) -> None:
         """Refresh for ever."""
         while True:
-            await asyncio.sleep(PERIOD)
+            await asyncio.sleep(PERIOD if self.version else FIRST_PERIOD)
             try:
                 await self.refresh()
             except AuthorityError as problem:
-                self._log(ERROR, "Authorities of client certificates could not be refreshed", err=problem)
+                level = ERROR if self.version else QUIET
+                self._log(level, "Authorities of client certificates could not be refreshed", err=problem)
 
     async def _published(self) -> JSON:
         assert self._api is not None

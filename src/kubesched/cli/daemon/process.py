@@ -12,6 +12,7 @@ import os
 import random
 import signal
 from contextlib import AsyncExitStack, suppress
+from typing import Any
 
 import msgspec
 
@@ -52,7 +53,7 @@ class Process:
         self._clock = SystemClock()
         self._stopping = asyncio.Event()
         self._leading = asyncio.Event()
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks: list[asyncio.Task[Any]] = []
 
     async def run(self) -> int:
         """Run to the end; answers with the exit code. Raises `SetupError` for what only shows now."""
@@ -220,7 +221,9 @@ class Process:
 
     async def _as_candidate(self, elector: LeaderElector) -> int:
         if not self._setup.config.delay_cache_until_active:
-            self._running = asyncio.create_task(self._scheduler.run(self._leading.wait()), name="scheduler")
+            turn = asyncio.create_task(self._leading.wait(), name="waiting for the lease")
+            self._tasks.append(turn)
+            self._running = asyncio.create_task(self._scheduler.run(turn), name="scheduler")
         self._log(0, "Attempting to acquire leader lease...", lock=self._lock)
         candidacy = asyncio.create_task(elector.run(), name="leader election")
         stop = asyncio.create_task(self._stopping.wait())

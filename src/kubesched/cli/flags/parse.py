@@ -24,15 +24,15 @@ class Parsed:
     problems: list[str] = field(default_factory=list)
 
 
-def parse(words: Iterable[str]) -> Parsed:
-    """Read a command line without its program's name."""
-    return _Parser(deque(words)).run()
+def parse(words: Iterable[str], options: Options | None = None) -> Parsed:
+    """Read a command line without its program's name, into given options if a command has more than the daemon's."""
+    return _Parser(deque(words), options or Options()).run()
 
 
 class _Parser:
-    def __init__(self, words: deque[str]) -> None:
+    def __init__(self, words: deque[str], options: Options) -> None:
         self._words = words
-        self._parsed = Parsed()
+        self._parsed = Parsed(options)
         self._flags: dict[str, tuple[Section, Flag]] = {}
         self._shorthands: dict[str, str] = {}
         self._arguments: list[str] = []

@@ -32,11 +32,13 @@ MOST_WIDTH = 140
 INDENT = 6
 
 
-def usage(program: str = "kubesched run", width: int = 0) -> str:
+def usage(
+    program: str = "kubesched run", width: int = 0, *, introduction: str = INTRODUCTION, options: Options | None = None
+) -> str:
     """The whole help text."""
     columns = min(width or shutil.get_terminal_size().columns, MOST_WIDTH)
-    parts = [INTRODUCTION.format(program=program), f"Usage:\n  {program} [flags]\n"]
-    for section in Options().sections():
+    parts = [introduction.format(program=program), f"Usage:\n  {program} [flags]\n"]
+    for section in (options or Options()).sections():
         parts.append(f"{section.title} flags:")
         if section.note:
             parts.append(textwrap.fill(section.note, columns, initial_indent="  ", subsequent_indent="  "))

@@ -1,0 +1,115 @@
+"""A local cluster: what it is made of, in the order in which it starts and stops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+import yaml
+
+from kubesched.cli.daemon.process import Process
+from kubesched.cli.daemon.setup import Setup, SetupError, prepare
+from kubesched.cli.local.flags import UpOptions
+from kubesched.client import kubeconfig
+from kubesched.client.connection import Connection, resolve
+from kubesched.config.types import KubeSchedulerConfiguration
+from kubesched.controlplane.admission import AdmissionSettings
+from kubesched.controlplane.controllers.access import NODES
+from kubesched.controlplane.durable import DataDirectoryError, DurableStore
+from kubesched.controlplane.embedded import ClusterSettings, EmbeddedCluster
+from kubesched.controlplane.kubelet import KubeletSettings
+from kubesched.controlplane.kubelet_nodes import NodeSettings
+from kubesched.controlplane.launch import ServerOptions, build_server
+from kubesched.controlplane.server import AddressInUseError
+from kubesched.framework.plugin import Plugin
+from kubesched.logs import Logger
+
+SCHEDULER = "system:kube-scheduler"
+ALL_ADMISSION = AdmissionSettings(require_service_accounts=True, taint_new_nodes=True, protect_storage=True)
+
+
+class LocalCluster:
+    """API server, controllers, kubelets; and the set-up of the scheduler that belongs to them."""
+
+    def __init__(self, options: UpOptions, log: Logger) -> None:
+        self._options = options
+        self._log = log
+        flags = options.cluster
+        data_dir = Path(flags.data_dir).expanduser() if flags.data_dir else None
+        try:
+            self.server = build_server(ServerOptions(port=flags.port, data_dir=data_dir, admission=ALL_ADMISSION))
+        except DataDirectoryError as error:
+            raise SetupError([f"--data-dir: {error}"]) from None
+        self.embedded: EmbeddedCluster
+
+    async def start(self) -> None:
+        """Serve the API and begin to work on what is in it. Raises `SetupError` if the port is taken."""
+        flags = self._options.cluster
+        try:
+            await self.server.start()
+        except AddressInUseError as error:
+            await self._close_store()
+            place = f"{self.server.address}:{flags.port}"
+            why = "it is in use" if "in use" in str(error) else str(error)
+            raise SetupError(
+                [f"cannot listen on {place}: {why}; choose another --port, or --port=0 for a free one"]
+            ) from None
+        settings = ClusterSettings(
+            kubelet=KubeletSettings(
+                start_delay=flags.pod_start_delay.seconds,
+                stop_delay=flags.pod_stop_delay.seconds,
+                run_time=flags.pod_run_time.seconds,
+            ),
+            node=NodeSettings(cpu=flags.node_cpu, memory=flags.node_memory, pods=str(flags.node_pods)),
+        )
+        certificate = self.server.identity.authority.certificate_pem.decode()
+        self.embedded = EmbeddedCluster(self.server.api, settings, root_certificate=certificate)
+        self.embedded.start()
+        if "nodes" in self._options.changed or not self.server.api.store.shelf(NODES).records:
+            for name in flags.node_names():
+                self.embedded.kubelets.nodes.create(name)
+
+    async def stop(self) -> None:
+        """Stop everything, the API last."""
+        await self.embedded.stop()
+        await self.server.stop()
+        await self._close_store()
+
+    async def _close_store(self) -> None:
+        store = self.server.api.store
+        if isinstance(store, DurableStore):
+            await store.close()
+
+    def write_kubeconfig(self) -> Path:
+        """Write the administrator's kubeconfig to where it was asked for; answers with the place."""
+        given = self._options.cluster.write_kubeconfig
+        path = Path(given).expanduser() if given else Path.home() / ".kube" / "kubesched.config"
+        try:
+            self.server.write_kubeconfig(path)
+        except OSError as error:
+            raise SetupError([f"--write-kubeconfig: {path} cannot be written: {error.strerror or error}"]) from None
+        return path
+
+    def scheduler(self, plugins: Iterable[type[Plugin]] = ()) -> Process:
+        """The daemon of `kubesched run`, on this cluster. Raises `SetupError` with all that is wrong."""
+        options = self._options
+        if "leader-elect" not in options.changed:
+            # There is one, and after a crash it must not wait for the lease of the one before.
+            options.leader_election.leader_elect = False
+            options.changed.add("leader-elect")
+        setup = prepare(options, self._log, plugins, connection=self._connection())
+        return Process(_unlimited(setup))
+
+    def _connection(self) -> Connection:
+        pair = self.server.identity.authority.client_pair(SCHEDULER)
+        text = yaml.safe_dump(self.server.kubeconfig(SCHEDULER, pair)).encode()
+        return resolve(kubeconfig.parse(text, "the embedded cluster"))
+
+
+def _unlimited(setup: Setup) -> Setup:
+    """Without the default limit of requests per second: it protects a server that others share."""
+    default, given = KubeSchedulerConfiguration().client_connection, setup.config.client_connection
+    if (given.qps, given.burst) == (default.qps, default.burst):
+        setup.config = msgspec.structs.replace(setup.config, client_connection=msgspec.structs.replace(given, qps=-1.0))
+    return setup

@@ -1,0 +1,98 @@
+"""The flags of `kubesched up`: those about the cluster, and all of the daemon's."""
+
+# ruff: noqa: RUF009 - `flag` makes a field of a dataclass, as dataclasses.field does
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from kubesched.api.quantity import QuantityError, value
+from kubesched.cli.flags.flag import Section, flag
+from kubesched.cli.flags.kinds import DURATION, INT, STRING
+from kubesched.cli.flags.options import Options
+from kubesched.config.duration import Duration
+
+INTRODUCTION = """\
+Starts a whole Kubernetes cluster in this process, on loopback, in about a second: an API server that kubectl takes for
+real, the controllers, simulated nodes whose pods start, run and end without any container, and the scheduler. It stays
+until Ctrl-C. In another terminal:
+
+  export KUBECONFIG=$HOME/.kube/kubesched.config
+  kubectl get nodes
+  kubectl create deployment web --image=nginx --replicas=3
+  kubectl get pods -o wide
+
+Nodes are what --nodes makes, or what you create: kubectl apply of a Node object is enough. A pod that ends runs for
+--pod-run-time, or as long as its annotation kubesched.io/run-time says (90s, 1h), and ends with the code in
+kubesched.io/exit-code. kubectl annotate node NAME kubesched.io/kubelet=stopped makes a machine fall silent.
+
+Without --data-dir everything is gone when it ends; with it, the next start finds what was there.
+"""
+_MILLISECOND = 1_000_000
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+
+
+@dataclass
+class ClusterFlags(Section):
+    title: ClassVar[str] = "Cluster"
+
+    port: int = flag(INT, 6443, "Port of the API server on 127.0.0.1. 0 takes a free one.")
+    write_kubeconfig: str = flag(
+        STRING, "", "File to write the administrator's kubeconfig to, by default ~/.kube/kubesched.config."
+    )
+    data_dir: str = flag(STRING, "", "Folder to keep the cluster in. Without it everything is in memory.")
+    nodes: int = flag(INT, 3, "Nodes to begin with; those that a data directory has already count.")
+    node_cpu: str = flag(STRING, "4", "CPUs of a node that does not say how many it has.")
+    node_memory: str = flag(STRING, "8Gi", "Memory of such a node.")
+    node_pods: int = flag(INT, 110, "Most pods on such a node.")
+    node_name_format: str = flag(
+        STRING,
+        "node-{}",
+        "Names of the nodes; {} is the number, {:02} the number in two digits: worker{:02}.local",
+    )
+    pod_start_delay: Duration = flag(DURATION, Duration(500 * _MILLISECOND), "From binding to running.")
+    pod_stop_delay: Duration = flag(DURATION, Duration(200 * _MILLISECOND), "From deletion to being gone, at most.")
+    pod_run_time: Duration = flag(DURATION, Duration.of(5), "How long pods run that end and do not say when.")
+
+    def node_names(self) -> list[str]:
+        """The names of the nodes to begin with."""
+        return [self.node_name_format.format(number) for number in range(1, self.nodes + 1)]
+
+
+@dataclass
+class UpOptions(Options):
+    """The options of `up`."""
+
+    cluster: ClusterFlags = field(default_factory=ClusterFlags)
+
+    def sections(self) -> Iterator[Section]:
+        yield self.cluster
+        yield from (section for section in super().sections() if section is not self.cluster)
+
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
+        cluster = self.cluster
+        if not 0 <= cluster.port <= 65535:
+            yield f"--port {cluster.port} must be between 0 and 65535"
+        if not 0 <= cluster.nodes <= 100_000:
+            yield f"--nodes {cluster.nodes} must be between 0 and 100000"
+        for name, text in (("node-cpu", cluster.node_cpu), ("node-memory", cluster.node_memory)):
+            try:
+                value(text)
+            except QuantityError:
+                yield f'--{name} "{text}" is no quantity; write it as 4, 500m or 8Gi'
+        yield from self._name_problems()
+
+    def _name_problems(self) -> Iterator[str]:
+        text = self.cluster.node_name_format
+        try:
+            first, second = text.format(1), text.format(2)
+        except (IndexError, KeyError, ValueError):
+            yield f'--node-name-format "{text}" is no format; write it as node-{{}} or worker{{:02}}.home.local'
+            return
+        if first == second and self.cluster.nodes > 1:
+            yield f'--node-name-format "{text}" has no {{}} for the number: all nodes would have one name'
+        if not _NAME.fullmatch(first):
+            yield f'--node-name-format: "{first}" cannot be the name of a node: lower case letters, digits, - and .'
