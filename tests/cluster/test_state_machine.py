@@ -112,6 +112,12 @@ class SmallClasses(PodClasses):
     KEEP = 3
 
 
+class SmallTable(NodeTable):
+    """Forgets label values and taints of former nodes early."""
+
+    SPARE = -8
+
+
 class SmallCluster(Cluster):
     """Forgets counters and idle terms early, and begins with room for two nodes."""
 
@@ -119,7 +125,7 @@ class SmallCluster(Cluster):
 
     def __init__(self) -> None:
         super().__init__()
-        self.nodes = NodeTable(capacity=2)
+        self.nodes = SmallTable(capacity=2)
         self.classes = SmallClasses()
 
 

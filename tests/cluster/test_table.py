@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.builders import ZONE, node, pod, taint
+from tests.builders import HOSTNAME, ZONE, node, pod, taint
 from tests.cluster.content import check_table
 
 from kubesched.api import objects as api
@@ -317,3 +317,47 @@ def test_huge_amounts_stay_within_64_bits() -> None:
     """An absurd amount is capped instead of overflowing."""
     table = table_of(node("a", memory="100E"))
     assert table.allocatable[MEMORY, 0] == np.iinfo(np.int64).max
+
+
+class Forgetful(NodeTable):
+    """Remembers few things of former nodes."""
+
+    SPARE = 4
+
+
+def test_label_values_of_former_nodes_are_forgotten() -> None:
+    """Nodes that come and go under ever new names leave no trace in the columns."""
+    table = Forgetful()
+    table.set_node(node("stays", zone="a"))
+    table.label(HOSTNAME)
+    for number in range(100):
+        table.set_node(node(f"n{number}"))
+        table.remove_node(f"n{number}")
+    column = table.label(HOSTNAME)
+    assert len(column.values) <= 2 * table.size + table.SPARE
+    assert column.values[column.ids[table.row_of["stays"]]] == "stays"
+    assert [column.index[value] for value in column.values] == list(range(len(column.values)))
+    assert column.ids[1:].tolist() == [-1] * (table.capacity - 1)
+
+
+def test_taints_of_former_times_are_forgotten() -> None:
+    """Taints with ever new values leave no trace, and those that nodes have stay theirs."""
+    table = Forgetful()
+    table.set_node(node("stays", taints=["k=v:NoSchedule"]))
+    table.set_node(node("free"))
+    for number in range(100):
+        row = table.set_node(node("other", taints=[f"k={number}:NoSchedule"]))
+        assert table.taint_sets[table.taint_set[row]] == (taint(f"k={number}:NoSchedule"),)
+    assert len(table.taint_sets) <= 2 * table.size + table.SPARE + 1
+    assert table.taint_sets[table.taint_set[0]] == (taint("k=v:NoSchedule"),)
+    assert table.taint_sets[table.taint_set[1]] == ()
+
+
+def test_when_a_taint_came_does_not_set_it_apart() -> None:
+    """Nodes that became unreachable at different times have the same taints."""
+    table = NodeTable()
+    for number in range(3):
+        taints = [{"key": "gone", "effect": "NoExecute", "timeAdded": f"2026-01-01T00:00:0{number}Z"}]
+        raw = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"n{number}"}, "spec": {"taints": taints}}
+        table.set_node(api.decode_as(api.Node, raw))
+    assert len(table.taint_sets) == 2

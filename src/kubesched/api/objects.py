@@ -182,7 +182,6 @@ class Taint(Part, frozen=True):
     key: str = ""
     value: str = ""
     effect: str = ""
-    time_added: str | None = None
 
 
 class TopologySpreadConstraint(Part, frozen=True):

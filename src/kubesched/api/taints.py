@@ -15,14 +15,7 @@ NO_EXECUTE = "NoExecute"
 #: The effects that keep a pod off a node; PreferNoSchedule only costs points.
 HARD_EFFECTS = frozenset((NO_SCHEDULE, NO_EXECUTE))
 
-TAINT_NODE_NOT_READY = "node.kubernetes.io/not-ready"
-TAINT_NODE_UNREACHABLE = "node.kubernetes.io/unreachable"
 TAINT_NODE_UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
-TAINT_NODE_MEMORY_PRESSURE = "node.kubernetes.io/memory-pressure"
-TAINT_NODE_DISK_PRESSURE = "node.kubernetes.io/disk-pressure"
-TAINT_NODE_NETWORK_UNAVAILABLE = "node.kubernetes.io/network-unavailable"
-TAINT_NODE_PID_PRESSURE = "node.kubernetes.io/pid-pressure"
-TAINT_NODE_OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 
 _UNSCHEDULABLE = Taint(key=TAINT_NODE_UNSCHEDULABLE, effect=NO_SCHEDULE)
 

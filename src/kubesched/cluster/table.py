@@ -59,6 +59,14 @@ class LabelColumn:
             self.values.append(value)
         return found
 
+    def compact(self) -> None:
+        """Forget the values that no node has any more; the others get new ids."""
+        used, ids = np.unique(self.ids, return_inverse=True)
+        absent = int(used[0] == -1)
+        self.ids = (ids - absent).astype(np.int32)
+        self.values = [self.values[old] for old in used[absent:].tolist()]
+        self.index = {value: new for new, value in enumerate(self.values)}
+
 
 @dataclass(slots=True)
 class ImageState:
@@ -70,6 +78,9 @@ class ImageState:
 
 class NodeTable:
     """All nodes in columns, with the pods on each."""
+
+    SPARE = 1024
+    """How many label values or taint sets of former nodes are remembered before they are dropped."""
 
     def __init__(self, capacity: int = 64) -> None:
         self.capacity = capacity
@@ -118,6 +129,9 @@ class NodeTable:
         self._set_allocatable(row, resources)
         for key, column in self.label_columns.items():
             column.set(row, node.metadata.labels.get(key))
+            if len(column.values) > 2 * self.size + self.SPARE:
+                column.compact()
+                self.topology_version += 1  # who keeps ids counts anew
         self._set_images(row, node.status.images)
         return row
 
@@ -306,9 +320,18 @@ class NodeTable:
     def _intern_taints(self, taints: tuple[api.Taint, ...]) -> int:
         found = self._taint_ids.get(taints)
         if found is None:
+            if len(self.taint_sets) > 2 * self.size + self.SPARE:
+                self._compact_taints()
             found = self._taint_ids[taints] = len(self.taint_sets)
             self.taint_sets.append(taints)
         return found
+
+    def _compact_taints(self) -> None:
+        """Forget the sets of taints that no node has any more; the empty one stays the first."""
+        used, ids = np.unique(np.append(self.taint_set, 0), return_inverse=True)
+        self.taint_set = ids[:-1].astype(np.int32)
+        self.taint_sets = [self.taint_sets[old] for old in used.tolist()]
+        self._taint_ids = {taints: new for new, taints in enumerate(self.taint_sets)}
 
     def _set_images(self, row: int, images: Iterable[api.ContainerImage]) -> None:
         for name in self._row_images[row]:
