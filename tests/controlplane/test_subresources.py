@@ -55,7 +55,7 @@ async def test_a_pod_is_bound_once(client: LocalClient) -> None:
         ({"schedulingGates": [{"name": "g"}]}, _binding(), 409, "pod p has non-empty .spec.schedulingGates"),
         ({}, _binding(uid="other"), 409, "UID in precondition: other"),
         ({}, _binding(""), 422, "target.name: Required value"),
-        ({}, {"target": {"kind": "Cloud", "name": "x"}}, 422, "target.kind: Unsupported value"),
+        ({}, {**_binding(), "target": {"kind": "Cloud", "name": "x"}}, 422, "target.kind: Unsupported value"),
     ],
 )
 async def test_bindings_that_cannot_be(client: LocalClient, spec: JSON, binding: JSON, code: int, text: str) -> None:

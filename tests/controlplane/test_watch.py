@@ -69,7 +69,7 @@ async def test_namespace_and_field_are_selections_too(client: LocalClient) -> No
     await client.create(PODS, pod("b", nodeName="n"))
     events = client.watch(PODS, fieldSelector="spec.nodeName=")
     assert await take(events, 1) == [("ADDED", "a")]
-    await client.create(f"{PODS}/a/binding", {"target": {"name": "n"}})
+    await client.create(f"{PODS}/a/binding", {"metadata": {"name": "a"}, "target": {"name": "n"}})
     assert await take(events, 1) == [("DELETED", "a")]
 
 

@@ -82,12 +82,16 @@ def check_kind(obj: JSON, group_version: str, kind: str) -> None:
     if sent_kind != kind:
         raise bad_request(
             f'{sent_kind} in version "{sent_version}" cannot be handled as a {kind}:'
-            f" no kind {sent_kind!r} is expected at this path"
+            f" converting (v1.{sent_kind}) to ({_internal_group(group_version)}.{kind}): unknown conversion"
         )
     obj["apiVersion"], obj["kind"] = group_version, kind
     meta = obj.setdefault("metadata", {})
     if meta is None:
         obj["metadata"] = {}
+
+
+def _internal_group(group_version: str) -> str:
+    return group_version.partition("/")[0].partition(".")[0] if "/" in group_version else "core"
 
 
 def check_fields(request: Request, obj: JSON, group_version: str, kind: str, type_: ObjectType | None) -> None:

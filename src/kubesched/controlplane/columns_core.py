@@ -207,10 +207,6 @@ def _csi_node(obj: JSON, now: float) -> list[Cell]:
     return [len(_listed(_parts(obj)[0], "drivers")), age(obj, now)]
 
 
-def _csi_capacity(obj: JSON, now: float) -> list[Cell]:
-    return [obj.get("storageClassName", ""), str(obj.get("capacity", "<unset>"))]
-
-
 def _attachment(obj: JSON, now: float) -> list[Cell]:
     spec, status = _parts(obj)
     volume = (spec.get("source") or {}).get("persistentVolumeName", "")
@@ -223,9 +219,12 @@ def _attachment(obj: JSON, now: float) -> list[Cell]:
 def _event(obj: JSON, now: float) -> list[Cell]:
     involved = obj.get("involvedObject") or obj.get("regarding") or {}
     source = obj.get("source") or obj.get("deprecatedSource") or {}
-    component = source.get("component") or obj.get("reportingComponent") or obj.get("reportingController") or ""
-    if source.get("host"):
-        component = f"{component}, {source['host']}"
+    component, host = source.get("component"), source.get("host")
+    if not component:
+        component = obj.get("reportingComponent") or obj.get("reportingController") or ""
+        host = obj.get("reportingInstance")
+    if host:
+        component = f"{component}, {host}"
     kind = involved.get("kind", "").lower()
     first, last, count = event_times(obj)
     return [
@@ -313,10 +312,10 @@ COLUMNS: dict[str, Columns] = {
     "/services": columns("Type, Cluster-IP, External-IP, Port(s), Age, +Selector", _service),
     "/endpoints": columns("Endpoints, Age", _endpoints),
     "discovery.k8s.io/endpointslices": columns("AddressType, Ports, Endpoints, Age", _endpoint_slice),
-    "/configmaps": columns("Data:integer, Age", _config_map),
-    "/secrets": columns("Type, Data:integer, Age", _secret),
+    "/configmaps": columns("Data, Age", _config_map),
+    "/secrets": columns("Type, Data, Age", _secret),
     "/resourcequotas": columns("Request, Limit, Age", _quota),
-    "/limitranges": columns("Created At", _created),
+    "/limitranges": columns("Created At:date", _created),
     "/persistentvolumes": columns(
         "Capacity, Access Modes, Reclaim Policy, Status, Claim, StorageClass, VolumeAttributesClass, Reason, Age,"
         " +VolumeMode",
@@ -326,7 +325,7 @@ COLUMNS: dict[str, Columns] = {
         "Status, Volume, Capacity, Access Modes, StorageClass, VolumeAttributesClass, Age, +VolumeMode", _claim
     ),
     "storage.k8s.io/storageclasses": columns(
-        "Provisioner, ReclaimPolicy, VolumeBindingMode, AllowVolumeExpansion:boolean, Age",
+        "Provisioner, ReclaimPolicy, VolumeBindingMode, AllowVolumeExpansion, Age",
         _storage_class,
         _storage_class_name,
     ),
@@ -336,19 +335,19 @@ COLUMNS: dict[str, Columns] = {
         _csi_driver,
     ),
     "storage.k8s.io/csinodes": columns("Drivers:integer, Age", _csi_node),
-    "storage.k8s.io/csistoragecapacities": columns("StorageClassName, Capacity", _csi_capacity),
+    "storage.k8s.io/csistoragecapacities": columns("Created At:date", _created),
     "storage.k8s.io/volumeattachments": columns("Attacher, PV, Node, Attached:boolean, Age", _attachment),
     "storage.k8s.io/volumeattributesclasses": columns("DriverName, Age", _attributes_class),
     "/events": columns(
-        "Last Seen, Type, Reason, Object, +Subobject, +Source, Message, +First Seen, +Count:integer",
+        "Last Seen, Type, Reason, Object, +Subobject, +Source, Message, +First Seen, +Count",
         _event,
         name_last=True,
     ),
     "rbac.authorization.k8s.io/rolebindings": columns(_BINDING, _role_binding),
     "rbac.authorization.k8s.io/clusterrolebindings": columns(_BINDING, _role_binding),
-    "rbac.authorization.k8s.io/roles": columns("Created At", _created),
-    "rbac.authorization.k8s.io/clusterroles": columns("Created At", _created),
-    "apiextensions.k8s.io/customresourcedefinitions": columns("Created At", _created),
+    "rbac.authorization.k8s.io/roles": columns("Created At:date", _created),
+    "rbac.authorization.k8s.io/clusterroles": columns("Created At:date", _created),
+    "apiextensions.k8s.io/customresourcedefinitions": columns("Created At:date", _created),
     "scheduling.k8s.io/priorityclasses": columns(
         "Value:integer, Global-Default:boolean, Age, PreemptionPolicy", _priority_class
     ),

@@ -306,10 +306,11 @@ COLUMNS: dict[str, Columns] = {
         " +Containers, +Images, +Selector",
         _daemon_set,
     ),
-    "apps/controllerrevisions": columns("Controller, Revision:integer, Age", _controller_revision),
+    "apps/controllerrevisions": columns("Controller, Revision, Age", _controller_revision),
     "batch/jobs": columns("Status, Completions, Duration, Age, +Containers, +Images, +Selector", _job),
     "batch/cronjobs": columns(
-        "Schedule, Timezone, Suspend, Active:integer, Last Schedule, Age, +Containers, +Images, +Selector", _cron_job
+        "Schedule, Timezone, Suspend:boolean, Active:integer, Last Schedule, Age, +Containers, +Images, +Selector",
+        _cron_job,
     ),
     "policy/poddisruptionbudgets": columns(
         "Min Available, Max Unavailable, Allowed Disruptions:integer, Age", _disruption_budget

@@ -51,7 +51,9 @@ def _template(spec: JSON) -> None:
 
 
 def _pod(obj: JSON) -> None:
-    pod_spec(_section(obj, "spec"))
+    spec = _section(obj, "spec")
+    pod_spec(spec)
+    _fill(spec, enableServiceLinks=True)
     pod_status(obj)
 
 
@@ -120,21 +122,25 @@ def _event(obj: JSON) -> None:
 # --- workloads --------------------------------------------------------------------------------------------------------
 
 
-def _replicas_from_template(obj: JSON) -> None:
-    """As for replication controllers, selector and labels follow the template where they are left out."""
+def _replica_set(obj: JSON) -> None:
     spec = _section(obj, "spec")
     _fill(spec, replicas=1)
     _template(spec)
-    labels = spec["template"]["metadata"].get("labels")
-    if labels and not obj["metadata"].get("labels"):
-        obj["metadata"]["labels"] = dict(labels)
 
 
 def _replication_controller(obj: JSON) -> None:
-    _replicas_from_template(obj)
+    """Selector and labels follow the template where they are left out; newer kinds have no such magic."""
+    _replica_set(obj)
     spec = obj["spec"]
     if not spec.get("selector"):
         spec["selector"] = dict(spec["template"]["metadata"].get("labels") or {})
+    _labels_from_template(obj)
+
+
+def _labels_from_template(obj: JSON) -> None:
+    labels = obj["spec"]["template"]["metadata"].get("labels")
+    if labels and not obj["metadata"].get("labels"):
+        obj["metadata"]["labels"] = dict(labels)
 
 
 def _deployment(obj: JSON) -> None:
@@ -179,7 +185,8 @@ _JOB_NAME_LABELS = ("batch.kubernetes.io/job-name", "job-name")
 def _job(obj: JSON) -> None:
     spec = _section(obj, "spec")
     _job_spec(spec)
-    if spec.get("manualSelector"):
+    if spec["manualSelector"]:
+        _labels_from_template(obj)
         return
     meta = obj["metadata"]
     labels = _section(spec["template"]["metadata"], "labels")
@@ -188,6 +195,7 @@ def _job(obj: JSON) -> None:
     for key in _JOB_NAME_LABELS:
         labels.setdefault(key, meta.get("name", ""))
     _fill(spec, selector={"matchLabels": {_JOB_LABELS[0]: labels[_JOB_LABELS[0]]}})
+    _labels_from_template(obj)
 
 
 def _job_spec(spec: JSON) -> None:
@@ -196,14 +204,13 @@ def _job_spec(spec: JSON) -> None:
     _fill(spec, parallelism=1, backoffLimit=6, completionMode="NonIndexed", suspend=False, manualSelector=False)
     _fill(spec, podReplacementPolicy="Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed")
     _template(spec)
-    if spec.get("manualSelector") is False:
-        del spec["manualSelector"]
 
 
 def _cron_job(obj: JSON) -> None:
     spec = _section(obj, "spec")
     _fill(spec, concurrencyPolicy="Allow", suspend=False, successfulJobsHistoryLimit=3, failedJobsHistoryLimit=1)
     template = _section(spec, "jobTemplate")
+    _section(template, "metadata")
     _template(_section(template, "spec"))
 
 
@@ -212,6 +219,10 @@ def _cron_job(obj: JSON) -> None:
 
 def _storage_class(obj: JSON) -> None:
     _fill(obj, reclaimPolicy="Delete", volumeBindingMode="Immediate")
+
+
+def _attachment(obj: JSON) -> None:
+    _fill(_section(obj, "status"), attached=False)
 
 
 def _csi_driver(obj: JSON) -> None:
@@ -257,13 +268,14 @@ _DEFAULTS: dict[str, Callable[[JSON], None]] = {
     "/persistentvolumes": _volume,
     "/events": _event,
     "/replicationcontrollers": _replication_controller,
-    "apps/replicasets": _replicas_from_template,
+    "apps/replicasets": _replica_set,
     "apps/deployments": _deployment,
     "apps/statefulsets": _stateful_set,
     "apps/daemonsets": _daemon_set,
     "batch/jobs": _job,
     "batch/cronjobs": _cron_job,
     "storage.k8s.io/storageclasses": _storage_class,
+    "storage.k8s.io/volumeattachments": _attachment,
     "storage.k8s.io/csidrivers": _csi_driver,
     "scheduling.k8s.io/priorityclasses": _priority_class,
     "rbac.authorization.k8s.io/rolebindings": _binding,

@@ -34,7 +34,6 @@ _SPEC = {
     "dnsPolicy": "ClusterFirst",
     "schedulerName": "default-scheduler",
     "terminationGracePeriodSeconds": 30,
-    "enableServiceLinks": True,
 }
 
 

@@ -23,6 +23,8 @@ from kubesched.controlplane.writing import NO_PRECONDITIONS, Preconditions, Writ
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
 _POLICIES = ("Foreground", "Background", "Orphan")
+# Kinds whose dependents are kept unless a client says otherwise: they are older than the choice.
+_ORPHANING = ("/replicationcontrollers", "batch/jobs")
 _FINISHED = ("Succeeded", "Failed")
 
 
@@ -66,10 +68,10 @@ def _check(grace: Any, propagation: str) -> None:
         )
     if propagation and propagation not in _POLICIES:
         supported = ", ".join(f'"{policy}"' for policy in (*_POLICIES, "nil"))
-        message = f'Invalid value: "{propagation}": DeletionPropagation need to be one of {supported}'
-        problems.append(Cause("FieldValueInvalid", message, "propagationPolicy"))
+        message = f'Unsupported value: "{propagation}": supported values: {supported}'
+        problems.append(Cause("FieldValueNotSupported", message, "propagationPolicy"))
     if problems:
-        raise invalid("DeleteOptions", "", "", problems)
+        raise invalid("DeleteOptions", "meta.k8s.io", "", problems)
 
 
 class Deleter:
@@ -87,7 +89,7 @@ class Deleter:
         options.preconditions.check(resource, obj)
         self._writer.admission.delete(resource, obj, user)
         grace = self._grace(resource, obj, options)
-        finalizers = self._finalizers(obj, options)
+        finalizers = self._finalizers(resource, obj, options)
         if not finalizers and grace == 0 and not self._is_held(resource, obj):
             return self._remove(resource, record, obj, options), True
         return self._mark(resource, record, obj, finalizers, grace, options), False
@@ -112,10 +114,13 @@ class Deleter:
         wanted = spec.get("terminationGracePeriodSeconds", 30) if options.grace is None else options.grace
         return max(0, int(wanted))
 
-    def _finalizers(self, obj: JSON, options: DeleteOptions) -> list[str]:
+    def _finalizers(self, resource: Resource, obj: JSON, options: DeleteOptions) -> list[str]:
         """The object's finalizers with those that the propagation policy asks for."""
         finalizers = list(obj["metadata"].get("finalizers") or [])
-        wanted = {"Foreground": FOREGROUND, "Orphan": ORPHAN}.get(options.propagation)
+        propagation = options.propagation
+        if not propagation and resource.storage in _ORPHANING and not {FOREGROUND, ORPHAN} & set(finalizers):
+            propagation = "Orphan"
+        wanted = {"Foreground": FOREGROUND, "Orphan": ORPHAN}.get(propagation)
         if options.propagation:
             finalizers = [f for f in finalizers if f not in (FOREGROUND, ORPHAN) or f == wanted]
         if wanted and wanted not in finalizers:

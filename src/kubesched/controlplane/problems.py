@@ -28,7 +28,7 @@ class Problems:
         self.add("FieldValueInvalid", field, f"Invalid value: {shown(value)}: {detail}")
 
     def unsupported(self, field: str, value: Any, supported: Iterable[str]) -> None:
-        known = ", ".join(f'"{word}"' for word in sorted(supported))
+        known = ", ".join(f'"{word}"' for word in supported)
         self.add("FieldValueNotSupported", field, f"Unsupported value: {shown(value)}: supported values: {known}")
 
     def duplicate(self, field: str, value: Any) -> None:

@@ -135,7 +135,10 @@ def _wanted_version(request: Request, current: int) -> int | None:
 
 def parse_version(text: str) -> int:
     if not text.isdecimal():
-        raise bad_request(f'strconv.ParseUint: parsing "{text}": invalid syntax')
+        raise bad_request(
+            f'invalid resource version: resourceVersion: Invalid value: "{text}":'
+            f' strconv.ParseUint: parsing "{text}": invalid syntax'
+        )
     return int(text)
 
 
@@ -148,7 +151,9 @@ def _parse_token(token: str) -> _Continue:
         data = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
         return msgspec.json.decode(data, type=_Continue)
     except (ValueError, msgspec.MsgspecError):
-        raise bad_request("continue key is not valid: a token of this server was expected") from None
+        raise bad_request(
+            "invalid continue token: continue key is not valid: a token of this server was expected"
+        ) from None
 
 
 # --- watches ----------------------------------------------------------------------------------------------------------

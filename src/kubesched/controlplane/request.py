@@ -51,7 +51,7 @@ class Request:
         try:
             return int(text)
         except ValueError:
-            raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax ({name})') from None
+            raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
 
     @property
     def dry_run(self) -> bool:

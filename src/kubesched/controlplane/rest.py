@@ -42,6 +42,7 @@ _APPLY_REFUSAL = (
     "server-side apply is not supported by this API server; use kubectl apply without --server-side,"
     " or a merge, strategic merge or JSON patch"
 )
+_DEPRECATED = {"/endpoints": "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"}
 # Kinds whose deletion answers with the object; the others answer with a Status.
 _RETURNS_DELETED = frozenset(
     (
@@ -74,6 +75,8 @@ class Rest:
 
     async def answer(self, request: Request, target: Target) -> Response:
         resource = self._registry.find(target.group, target.version, target.plural)
+        if resource.storage in _DEPRECATED:
+            request.warnings.append(_DEPRECATED[resource.storage])
         if target.subresource:
             response = self._subresource(request, target, resource)
         elif target.name:
@@ -231,6 +234,8 @@ class Rest:
 
     def _bind(self, request: Request, target: Target) -> Response:
         binding = self._sent(request, "v1", "Binding", "core.Binding")
+        if binding["metadata"].get("name") != target.name:
+            raise bad_request("name in URL does not match name in Binding object")
         self._pods.bind(target.namespace, target.name, binding, dry_run=request.dry_run)
         return Response(201, encode(created()))
 

@@ -59,7 +59,7 @@ class Reviews:
             raise bad_request("token is required for TokenReview in authentication")
         user = self._authenticator.user_of_token(token, audiences)
         if user is None:
-            return {"authenticated": False, "user": {}, "error": "invalid bearer token"}
+            return {"user": {}, "error": "invalid bearer token"}
         return {"authenticated": True, "user": _user_info(user), "audiences": list(audiences or (ISSUER,))}
 
     def _self_review(self, _namespace: str, _obj: JSON, user: User) -> JSON:
@@ -133,7 +133,7 @@ class Reviews:
 
     def _verdict(self, user: User, spec: JSON, kind: str) -> JSON:
         allowed = self._authorizer.allows(user, _action(spec, kind))
-        return {"allowed": True, "reason": ""} if allowed else {"allowed": False}
+        return {"allowed": allowed}
 
     def _rules_review(self, _namespace: str, obj: JSON, user: User) -> JSON:
         namespace = (obj.get("spec") or {}).get("namespace") or ""

@@ -45,7 +45,7 @@ class _Tokens:
         return token
 
     def error(self, why: str) -> StatusError:
-        return bad_request(f"unable to parse requirement: {why} in selector {self._text!r}")
+        return bad_request(f"unable to parse requirement: {why}")
 
 
 _SIGNS = frozenset(("=", "==", "!=", "!", "<", ">", "(", ")", ",", _END))
@@ -102,8 +102,8 @@ def _value(tokens: _Tokens) -> str:
 
 
 def _values(tokens: _Tokens) -> frozenset[str]:
-    if tokens.take() != "(":
-        raise tokens.error("found no '(' after in or notin")
+    if (sign := tokens.take()) != "(":
+        raise tokens.error(f"found '{sign}' expected: '('")
     values = {_value(tokens)}
     while (sign := tokens.take()) == ",":
         values.add(_value(tokens))

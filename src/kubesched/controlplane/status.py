@@ -74,7 +74,7 @@ class StatusError(Exception):
             details["retryAfterSeconds"] = self.retry_after
         body: JSON = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
         body |= {"message": self.message, "reason": self.reason}
-        if details:
+        if details or self._details is not None:
             body["details"] = details
         return {**body, "code": self.code}
 
@@ -115,8 +115,10 @@ def no_such_path() -> StatusError:
     return StatusError(404, "the server could not find the requested resource", details={})
 
 
-def already_exists(plural: str, group: str, name: str) -> StatusError:
+def already_exists(plural: str, group: str, name: str, *, going: bool = False) -> StatusError:
     message = f'{qualified(plural, group)} "{name}" already exists'
+    if going:
+        message = f"object is being deleted: {message}"
     return StatusError(409, message, reason="AlreadyExists", details=_details(plural, group, name))
 
 

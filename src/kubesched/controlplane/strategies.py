@@ -42,6 +42,7 @@ _INITIAL_STATUS: dict[str, JSON] = {
 _WITH_GENERATION = frozenset(
     (
         "/pods",
+        "/podtemplates",
         "/replicationcontrollers",
         "apps/daemonsets",
         "apps/deployments",
@@ -53,6 +54,7 @@ _WITH_GENERATION = frozenset(
         "discovery.k8s.io/endpointslices",
         "apiextensions.k8s.io/customresourcedefinitions",
         "scheduling.k8s.io/priorityclasses",
+        "resource.k8s.io/deviceclasses",
         "resource.k8s.io/resourceslices",
     )
 )

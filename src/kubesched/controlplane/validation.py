@@ -18,7 +18,6 @@ from kubesched.controlplane.status import Cause
 
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-_LABEL_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 
 _SUBDOMAIN_RULE = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and"
@@ -30,15 +29,9 @@ _LABEL_RULE = (
     " an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is"
     " '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
 )
-_LABEL_1035_RULE = (
-    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character,"
-    " and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is"
-    " '[a-z]([-a-z0-9]*[a-z0-9])?')"
-)
-
 _NAME_RULES: dict[str, tuple[re.Pattern[str], str, int]] = {
     "/namespaces": (_LABEL, _LABEL_RULE, 63),
-    "/services": (_LABEL_1035, _LABEL_1035_RULE, 63),
+    "/services": (_LABEL, _LABEL_RULE, 63),
 }
 _MAX_NAME = 253
 _MAX_ANNOTATIONS = 256 << 10

@@ -10,11 +10,11 @@ from kubesched.client.protocol import JSON
 from kubesched.controlplane.problems import IMMUTABLE, Problems
 
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-_ACCESS_MODES = ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod")
-_SERVICE_TYPES = ("ClusterIP", "NodePort", "LoadBalancer", "ExternalName")
-_PROTOCOLS = ("TCP", "UDP", "SCTP")
+_ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+_SERVICE_TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
+_PROTOCOLS = ("SCTP", "TCP", "UDP")
 _VOLUME_MODES = ("Block", "Filesystem")
-_RECLAIM = ("Delete", "Retain", "Recycle")
+_RECLAIM = ("Delete", "Recycle", "Retain")
 _BINDING_MODES = ("Immediate", "WaitForFirstConsumer")
 _SYSTEM_PRIORITY = 1_000_000_000
 
@@ -48,16 +48,19 @@ def _service(obj: JSON, problems: Problems) -> None:
         number = port.get("port") or 0
         if not 0 < number < 65536:
             problems.invalid(f"{path}.port", number, "must be between 1 and 65535, inclusive")
+        target = port.get("targetPort")
+        if isinstance(target, int) and not 0 < target < 65536:
+            problems.invalid(f"{path}.targetPort", target, "must be between 1 and 65535, inclusive")
         if len(ports) > 1 and not port.get("name"):
             problems.required(f"{path}.name")
         if port.get("protocol") not in _PROTOCOLS:
             problems.unsupported(f"{path}.protocol", port.get("protocol"), _PROTOCOLS)
 
 
-def _modes(spec: JSON, problems: Problems) -> None:
+def _modes(spec: JSON, problems: Problems, detail: str = "") -> None:
     modes = spec.get("accessModes") or []
     if not modes:
-        problems.required("spec.accessModes", "at least 1 access mode is required")
+        problems.required("spec.accessModes", detail)
     for mode in modes:
         if mode not in _ACCESS_MODES:
             problems.unsupported("spec.accessModes", mode, _ACCESS_MODES)
@@ -67,7 +70,7 @@ def _modes(spec: JSON, problems: Problems) -> None:
 
 def _claim(obj: JSON, problems: Problems) -> None:
     spec = obj.get("spec") or {}
-    _modes(spec, problems)
+    _modes(spec, problems, "at least 1 access mode is required")
     _storage(((spec.get("resources") or {}).get("requests") or {}).get("storage"), "spec.resources[storage]", problems)
 
 
@@ -102,7 +105,10 @@ _NOT_SOURCES = frozenset(
 def _volume(obj: JSON, problems: Problems) -> None:
     spec = obj.get("spec") or {}
     _modes(spec, problems)
-    _storage((spec.get("capacity") or {}).get("storage"), "spec.capacity", problems)
+    if spec.get("capacity"):
+        _storage(spec["capacity"].get("storage"), "spec.capacity[storage]", problems)
+    else:
+        problems.required("spec.capacity")
     if spec.get("persistentVolumeReclaimPolicy") not in _RECLAIM:
         problems.unsupported("spec.persistentVolumeReclaimPolicy", spec.get("persistentVolumeReclaimPolicy"), _RECLAIM)
     if not any(value is not None for key, value in spec.items() if key not in _NOT_SOURCES):
@@ -157,7 +163,7 @@ _SINGULAR = {"apiGroups": "api group", "resources": "resource"}
 def _role_binding(obj: JSON, problems: Problems) -> None:
     role = obj.get("roleRef") or {}
     if role.get("kind") not in ("Role", "ClusterRole"):
-        problems.unsupported("roleRef.kind", role.get("kind") or "", ("ClusterRole", "Role"))
+        problems.unsupported("roleRef.kind", role.get("kind") or "", ("Role", "ClusterRole"))
     if not role.get("name"):
         problems.required("roleRef.name")
     for index, subject in enumerate(obj.get("subjects") or []):
@@ -166,8 +172,8 @@ def _role_binding(obj: JSON, problems: Problems) -> None:
             problems.required(f"{path}.name")
         kind = subject.get("kind")
         if kind not in ("User", "Group", "ServiceAccount"):
-            problems.unsupported(f"{path}.kind", kind or "", ("Group", "ServiceAccount", "User"))
-        if kind == "ServiceAccount" and not subject.get("namespace"):
+            problems.unsupported(f"{path}.kind", kind or "", ("ServiceAccount", "User", "Group"))
+        if kind == "ServiceAccount" and not subject.get("namespace") and obj["kind"] == "ClusterRoleBinding":
             problems.required(f"{path}.namespace")
 
 

@@ -20,7 +20,7 @@ _LABEL_RULE = (
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 _DNS_POLICIES = ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None")
-_PROTOCOLS = ("TCP", "UDP", "SCTP")
+_PROTOCOLS = ("SCTP", "TCP", "UDP")
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _TOLERATION_OPERATORS = ("Equal", "Exists", "Gt", "Lt")
 _LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
@@ -247,6 +247,8 @@ def _check_pod_affinity(affinity: JSON, path: str, problems: Problems) -> None:
 def _check_pod_term(term: JSON, path: str, problems: Problems) -> None:
     if not term.get("topologyKey"):
         problems.required(f"{path}.topologyKey", "can not be empty")
+    for error in label_key_errors(term.get("topologyKey") or ""):
+        problems.invalid(f"{path}.topologyKey", term.get("topologyKey") or "", error)
     check_label_selector(term.get("labelSelector"), f"{path}.labelSelector", problems)
 
 

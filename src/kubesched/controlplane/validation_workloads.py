@@ -103,8 +103,8 @@ def _job(obj: JSON, problems: Problems) -> None:
         _non_negative(spec, field, "spec", problems)
     pod = (spec.get("template") or {}).get("spec") or {}
     check_pod_spec(pod, f"{_TEMPLATE}.spec", problems)
-    if pod.get("restartPolicy") not in ("OnFailure", "Never"):
-        problems.unsupported(f"{_TEMPLATE}.spec.restartPolicy", pod.get("restartPolicy"), ("Never", "OnFailure"))
+    if pod.get("restartPolicy") == "Always":
+        problems.required(f"{_TEMPLATE}.spec.restartPolicy", 'valid values: "OnFailure", "Never"')
 
 
 def _cron_job(obj: JSON, problems: Problems) -> None:

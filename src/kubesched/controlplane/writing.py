@@ -80,8 +80,10 @@ class Writer:
         self.admission.create(resource, obj, user)
         self._check(resource, obj, validation.creation_problems(resource, obj))
         key = resource.key(namespace, obj["metadata"]["name"])
-        if self.store.get(resource.storage, key) is not None:
-            raise already_exists(resource.plural, resource.group, obj["metadata"]["name"])
+        if (known := self.store.get(resource.storage, key)) is not None:
+            raise already_exists(
+                resource.plural, resource.group, obj["metadata"]["name"], going=meta.is_terminating(known.load())
+            )
         return self._put(resource, key, obj, dry_run)
 
     def _complete_name(self, resource: Resource, namespace: str, obj: JSON, generated: bool) -> None:
