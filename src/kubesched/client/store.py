@@ -10,7 +10,6 @@ it, so that fields which scheduling does not read survive every patch.
 from __future__ import annotations
 
 import asyncio
-import copy
 from bisect import bisect_right
 from collections.abc import AsyncGenerator, Iterator
 from datetime import UTC, datetime
@@ -151,7 +150,7 @@ class ObjectStore:
         shelf = self.shelf(kind)
         if key not in shelf.objects:
             raise not_found(resource_of(kind), key.rpartition("/")[2])
-        return copy.deepcopy(shelf.raw.get(key) or _raw_of(shelf.objects[key]))
+        return _copied(shelf.raw.get(key) or _raw_of(shelf.objects[key]))
 
     def listing(self, kind: type[api.Object]) -> Listing:
         """What a list answers: sorted by key, as etcd has it, and pods that have ended left out."""
@@ -172,7 +171,7 @@ class ObjectStore:
 
     def create(self, obj: O | JSON) -> O:
         """Store a new object, given as a Struct or as JSON; answers with what was stored."""
-        raw = copy.deepcopy(obj) if isinstance(obj, dict) else None
+        raw = _copied(obj) if isinstance(obj, dict) else None
         new = api.decode(raw) if raw is not None else obj
         assert isinstance(new, api.Object)
         if new.key in self.shelf(type(new)).objects:
@@ -181,7 +180,7 @@ class ObjectStore:
 
     def update(self, obj: O | JSON) -> O:
         """Replace an object; 409 if it carries a version that is no longer the stored one."""
-        raw = copy.deepcopy(obj) if isinstance(obj, dict) else None
+        raw = _copied(obj) if isinstance(obj, dict) else None
         new = api.decode(raw) if raw is not None else obj
         assert isinstance(new, api.Object)
         old = self._existing(type(new), new.key)
@@ -256,7 +255,7 @@ class ObjectStore:
         found = self._leases.get((namespace, name))
         if found is None:
             raise not_found(LEASES, name)
-        return copy.deepcopy(found)
+        return _copied(found)
 
     def create_lease(self, namespace: str, lease: JSON) -> JSON:
         return self._create_raw(self._leases, LEASES, namespace, lease)
@@ -271,19 +270,19 @@ class ObjectStore:
             raise ApiError(422, "Invalid", f'{LEASES} "{name}" is invalid: {why}')
         if version != old["metadata"]["resourceVersion"]:
             raise conflict(LEASES, name, MODIFIED_MEANWHILE)
-        return self._store_raw(self._leases, namespace, name, copy.deepcopy(lease))
+        return self._store_raw(self._leases, namespace, name, _copied(lease))
 
     def _create_raw(self, table: dict[tuple[str, str], JSON], resource: Resource, namespace: str, body: JSON) -> JSON:
         name = body.get("metadata", {}).get("name", "")
         if (namespace, name) in table:
             raise already_exists(resource, name)
-        return self._store_raw(table, namespace, name, copy.deepcopy(body))
+        return self._store_raw(table, namespace, name, _copied(body))
 
     def _store_raw(self, table: dict[tuple[str, str], JSON], namespace: str, name: str, body: JSON) -> JSON:
         self.version += 1
         body["metadata"] = {**body["metadata"], "namespace": namespace, "resourceVersion": str(self.version)}
         table[namespace, name] = body
-        return copy.deepcopy(body)
+        return _copied(body)
 
     # --- disturbing watches -------------------------------------------------------------------------------------------
 
@@ -367,6 +366,12 @@ class ObjectStore:
 
 
 EPOCH = "1970-01-01T00:00:00Z"
+
+
+def _copied(body: JSON) -> JSON:
+    """The same JSON in objects of its own, as if it had gone through a wire; that is faster than to copy it."""
+    copied: JSON = msgspec.json.decode(msgspec.json.encode(body))
+    return copied
 
 
 def _visible(obj: api.Object) -> bool:
