@@ -21,8 +21,6 @@ from kubesched.api.objects import (
 )
 from kubesched.api.quantity import nanos
 from kubesched.api.resources import (
-    DEFAULT_MEMORY,
-    DEFAULT_MILLI_CPU,
     NodeResources,
     Requests,
     allocatable,
@@ -38,6 +36,7 @@ from kubesched.api.resources import (
 )
 
 MI = 1024 * 1024
+DEFAULT_MILLI_CPU, DEFAULT_MEMORY = 100, 200 * MI
 
 
 def requirements(**requests: Quantity) -> ResourceRequirements:

@@ -18,11 +18,11 @@ WEB = label_selector(selector({"app": "web"}))
 
 
 def web(name: str, place: str, **fields: object) -> api.Pod:
-    return pod(name, node=place, labels={"app": "web"}, **fields)  # type: ignore[arg-type]
+    return pod(name, node=place, labels={"app": "web"}, **fields)  # type: ignore[arg-type]  # whichever field a test varies
 
 
 def term(selects: api.LabelSelector, key: str = ZONE, **fields: object) -> AffinityTerm:
-    near = pod_term(selects, key, **fields)  # type: ignore[arg-type]
+    near = pod_term(selects, key, **fields)  # type: ignore[arg-type]  # whichever field a test varies
     return affinity_terms("default", affinity(near=[near])).required[0]
 
 

@@ -92,7 +92,7 @@ def test_equal_terms_are_equal_values() -> None:
 def test_a_bad_selector_is_named(place: str, name: str) -> None:
     """A selector that does not parse empties its list and is reported under the list's name."""
     term = pod_term(BAD)
-    terms = affinity_terms("blue", affinity(**{place: [(1, term) if place.startswith("prefer") else term]}))  # type: ignore[arg-type]
+    terms = affinity_terms("blue", affinity(**{place: [(1, term) if place.startswith("prefer") else term]}))  # type: ignore[arg-type]  # whichever field a test varies
     assert terms.error is not None
     assert terms.error.startswith(f"{name}: ")
     assert "values set can't be empty" in terms.error

@@ -38,7 +38,7 @@ def ask(names: str, rows: list[int] | None = None) -> tuple[CycleState, api.Pod,
 def test_a_lifted_filter_answers_for_a_window() -> None:
     """Every node is asked by itself; success may be None or a status."""
     state, each, nodes = ask("abyz")
-    verdicts = lift_filter(Alphabetical(None, None))(state, each, nodes)  # type: ignore[arg-type]
+    verdicts = lift_filter(Alphabetical(None, None))(state, each, nodes)  # type: ignore[arg-type]  # what a test leaves out
     assert verdicts is not None
     assert (verdicts.codes != 0).tolist() == [False, False, True, True]
     statuses = [verdicts.status_of(int(code)).message for code in verdicts.codes if code]
@@ -47,12 +47,12 @@ def test_a_lifted_filter_answers_for_a_window() -> None:
 
 def test_a_lifted_filter_that_rejects_nothing() -> None:
     """If every node passes there is nothing to tell."""
-    assert lift_filter(Alphabetical(None, None))(*ask("ab")) is None  # type: ignore[arg-type]
+    assert lift_filter(Alphabetical(None, None))(*ask("ab")) is None  # type: ignore[arg-type]  # what a test leaves out
 
 
 def test_a_lifted_plugin_answers_in_the_order_of_the_window() -> None:
     """Positions are the window's, not the table's."""
-    plugin = Alphabetical(None, None)  # type: ignore[arg-type]
+    plugin = Alphabetical(None, None)  # type: ignore[arg-type]  # what a test leaves out
     state, each, nodes = ask("azb", [2, 1])
     assert np.asarray(lift_score(plugin)(state, each, nodes)).tolist() == [ord("b"), ord("z")]
     verdicts = lift_filter(plugin)(state, each, nodes)
@@ -64,7 +64,7 @@ def test_a_lifted_plugin_is_not_asked_about_rows_without_a_node() -> None:
     """A row that only a pod knows is left out; its answer counts for nothing."""
     made = cluster(node("a"), pod("early", node="z"))
     info = made.classes.info(pod())
-    plugin = Alphabetical(None, None)  # type: ignore[arg-type]
+    plugin = Alphabetical(None, None)  # type: ignore[arg-type]  # what a test leaves out
     state = CycleState(info.pod_class)
     assert lift_filter(plugin)(state, info.pod, Nodes(made.nodes)) is None
     assert np.asarray(lift_score(plugin)(state, info.pod, Nodes(made.nodes))).tolist() == [ord("a"), 0]
@@ -72,7 +72,7 @@ def test_a_lifted_plugin_is_not_asked_about_rows_without_a_node() -> None:
 
 def test_a_vectorised_plugin_is_taken_as_it_is() -> None:
     """A plugin that answers for windows needs no lifting."""
-    plugin = NodeName(None, None)  # type: ignore[arg-type]
+    plugin = NodeName(None, None)  # type: ignore[arg-type]  # what a test leaves out
     assert lift_filter(plugin) == plugin.filter_all
 
 
@@ -110,4 +110,4 @@ def test_what_can_be_kept() -> None:
 
 def test_a_plugin_registers_no_events_by_default() -> None:
     """Without a word from the plugin no event is of interest to it."""
-    assert list(Alphabetical(None, None).events_to_register()) == []  # type: ignore[arg-type]
+    assert list(Alphabetical(None, None).events_to_register()) == []  # type: ignore[arg-type]  # what a test leaves out

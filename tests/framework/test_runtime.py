@@ -416,7 +416,7 @@ class Doubled(Points):
 def points(kind: type[Points], raw: Ints | int, weight: int = 1) -> tuple[Framework, CycleState, PodInfo]:
     made = cluster(node("a"), node("b"))
     framework = profile(made, kind, weights={"Points": weight})
-    framework.scores[0].plugin.raw = raw  # type: ignore[attr-defined]
+    framework.scores[0].plugin.raw = raw  # type: ignore[attr-defined]  # a plugin of this file
     return framework, *state_of(made, pod())
 
 

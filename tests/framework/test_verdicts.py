@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 
 from kubesched.framework.plugin import Verdicts
-from kubesched.framework.status import Code, unresolvable, unschedulable
+from kubesched.framework.status import unresolvable, unschedulable
 from kubesched.framework.verdicts import Rejections, fit_message
 
 FULL, BUSY, TAINTED = unschedulable("full"), unschedulable("busy"), unresolvable("tainted")
@@ -18,14 +18,6 @@ def three() -> Rejections:
     one = Verdicts(np.array([0, 1, 2, 0, 0]), {1: FULL, 2: BUSY}.__getitem__)
     other = Verdicts(np.array([False, False, True, True, True]), lambda _: TAINTED)
     return Rejections(5, [("One", one), ("Other", other)])
-
-
-def test_where_nobody_objects() -> None:
-    """A row passes if no plugin rejects it and nobody overrules it."""
-    rejections = three()
-    assert rejections.passed().tolist() == [True, False, False, False, False]
-    rejections.overruled[0] = FULL
-    assert not rejections.passed().any()
 
 
 def test_the_first_to_reject_speaks() -> None:
@@ -50,14 +42,6 @@ def test_groups_are_of_the_marked_rows() -> None:
     """Distinct statuses come with their rows, each row once, and rows that are not marked not at all."""
     among = np.array([True, True, False, True, False])
     assert [(s.message, rows.tolist()) for s, rows in three().groups(among)] == [("full", [1]), ("tainted", [3])]
-
-
-def test_rows_by_code() -> None:
-    """Rows whose status has a code, in row order; none is an empty array."""
-    rejections, everywhere = three(), np.ones(5, dtype=np.bool_)
-    assert rejections.rows_with(Code.UNSCHEDULABLE, everywhere).tolist() == [1, 2]
-    assert rejections.rows_with(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, everywhere).tolist() == [3, 4]
-    assert rejections.rows_with(Code.ERROR, everywhere).tolist() == []
 
 
 def test_the_fit_message() -> None:

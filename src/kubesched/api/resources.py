@@ -29,8 +29,6 @@ _NATIVE_NAMESPACE = "kubernetes.io/"
 _QUOTA_PREFIX = "requests."
 
 #: What scoring supposes that a container uses which does not say: 100m of CPU and 200Mi of memory.
-DEFAULT_MILLI_CPU = 100
-DEFAULT_MEMORY = 200 * 1024 * 1024
 _DEFAULTS = {CPU: nanos("100m"), MEMORY: nanos("200Mi")}
 
 Amounts = dict[str, int]

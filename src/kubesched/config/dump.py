@@ -80,7 +80,7 @@ class _Dumper(yaml.SafeDumper):
 
 def _string(dumper: _Dumper, text: str) -> yaml.ScalarNode:
     # PyYAML's stubs leave this method untyped.
-    plain = dumper.resolve(yaml.ScalarNode, text, (True, False)) == _STR  # type: ignore[no-untyped-call]
+    plain = dumper.resolve(yaml.ScalarNode, text, (True, False)) == _STR  # type: ignore[no-untyped-call]  # PyYAML
     return dumper.represent_scalar(_STR, text, style="|" if "\n" in text else None if plain else '"')
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 
 from kubesched.api import objects as api
@@ -64,7 +64,6 @@ class Decision:
     """Kept, like the scores and the rejections of other nodes, when the attempt is recorded."""
     best_rows: Ints | None = None
     scores: Scores | None = None
-    victims: list[str] = field(default_factory=list)
 
     @property
     def pod(self) -> api.Pod:

@@ -178,7 +178,7 @@ class Framework:
 
     def ask_filter(self, plugin: FilterPlugin, state: CycleState, pod: api.Pod, nodes: Nodes) -> Verdicts | None:
         """One plugin's Filter answer."""
-        return self._call(plugin, "Filter", plugin.filter_all, state, pod, nodes)  # type: ignore[no-any-return]
+        return self._call(plugin, "Filter", plugin.filter_all, state, pod, nodes)  # type: ignore[no-any-return]  # its answer
 
     def filter_row(self, state: CycleState, pod: api.Pod, row: int) -> Status | None:
         """The status of one row, counting pods nominated to it, as `run_filters` and they together give it."""
@@ -285,7 +285,7 @@ class Framework:
 
     def ask_score(self, plugin: ScorePlugin, state: CycleState, pod: api.Pod, nodes: Nodes) -> Ints | int:
         """One plugin's raw scores for a window."""
-        return self._call(plugin, "Score", plugin.score_all, state, pod, nodes)  # type: ignore[no-any-return]
+        return self._call(plugin, "Score", plugin.score_all, state, pod, nodes)  # type: ignore[no-any-return]  # its answer
 
     def ask_normalize(self, plugin: ScorePlugin, state: CycleState, pod: api.Pod, scores: Ints | int) -> Ints | int:
         """Scores brought to 0…100 and weighted. One number stands for a whole window of it."""

@@ -22,12 +22,11 @@ class Clonable(Protocol):
 class CycleState:
     """A plugin's notes from one extension point to the next, for one pod and one cycle."""
 
-    __slots__ = ("_data", "pod_class", "skip_filter", "skip_score")
+    __slots__ = ("_data", "pod_class", "skip_filter")
 
     def __init__(self, pod_class: PodClass) -> None:
         self.pod_class = pod_class
         self.skip_filter: set[str] = set()
-        self.skip_score: set[str] = set()
         self._data: dict[Hashable, object] = {}
 
     def write(self, key: Hashable, value: object) -> None:
@@ -58,6 +57,5 @@ class CycleState:
         """A copy for a what-if: values that can be cloned are, the others are shared."""
         copy = CycleState(self.pod_class)
         copy.skip_filter = self.skip_filter
-        copy.skip_score = self.skip_score
         copy._data = {k: v.clone() if isinstance(v, Clonable) else v for k, v in self._data.items()}
         return copy

@@ -12,7 +12,7 @@ import numpy as np
 
 from kubesched.cluster.table import Ints, Mask
 from kubesched.framework.plugin import Verdicts
-from kubesched.framework.status import Code, Status
+from kubesched.framework.status import Status
 
 
 class Rejections:
@@ -30,15 +30,6 @@ class Rejections:
         copy = Rejections(self.size, [(name, Verdicts(v.codes.copy(), v.status_of)) for name, v in self.entries])
         copy.overruled = dict(self.overruled)
         return copy
-
-    def passed(self) -> Mask:
-        """Where nobody objected."""
-        mask = np.ones(self.size, dtype=np.bool_)
-        for _, verdicts in self.entries:
-            mask &= verdicts.codes == 0
-        for position in self.overruled:
-            mask[position] = False
-        return mask
 
     def status(self, position: int) -> Status | None:
         """The status of one row; None if it passed."""
@@ -65,11 +56,6 @@ class Rejections:
             for code in np.unique(codes).tolist():
                 yield verdicts.status_of(int(code)).by(plugin), rows[codes == code]
             left[rows] = False
-
-    def rows_with(self, code: Code, among: Mask) -> Ints:
-        """The marked rows whose status has this code, in row order."""
-        found = [rows for status, rows in self.groups(among) if status.code is code]
-        return np.sort(np.concatenate(found)) if found else np.zeros(0, dtype=np.int64)
 
 
 def fit_message(nodes: int, reasons: Counter[str]) -> str:

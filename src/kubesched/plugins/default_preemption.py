@@ -133,7 +133,7 @@ class DefaultPreemption(Plugin):
             return []
         wanted = self._enough(len(rows))
         order = np.roll(rows, -self.handle.random.randrange(len(rows))).tolist()
-        at_once = wanted if self._independent(state, pod, rows) else 1
+        at_once = wanted if self._independent(state, pod) else 1
         budgets = self._budgets()
         trials: list[Trial] = []
         clean = found = 0
@@ -151,7 +151,7 @@ class DefaultPreemption(Plugin):
         share = nodes * args.min_candidate_nodes_percentage // 100
         return min(max(share, args.min_candidate_nodes_absolute), nodes)
 
-    def _independent(self, state: CycleState, pod: api.Pod, rows: Ints) -> bool:
+    def _independent(self, state: CycleState, pod: api.Pod) -> bool:
         """Whether what happens on one node cannot matter on another, so that all can be tried at once."""
         framework = self.handle.framework
         extended = any(p.name not in state.skip_filter for p in framework.what_if_extensions)
