@@ -55,6 +55,8 @@ def _run(options: Options, log: Logger, plugins: Iterable[type[Plugin]], program
         log(WARNING, warning)
     try:
         setup = prepare(options, log, plugins)
+        if log.enabled(2):
+            log(2, "Using component config", config=dump.to_yaml(setup.config))
         if options.misc.write_config_to:
             return _write_config(setup, options.misc.write_config_to)
         return asyncio.run(Process(setup).run())
