@@ -46,6 +46,8 @@ class AffinityTerms:
     preferred: tuple[WeightedTerm, ...] = ()
     preferred_anti: tuple[WeightedTerm, ...] = ()
     error: str | None = None
+    bad_required: bool = False
+    """Whether one of the required lists is among those that do not parse."""
 
     def __bool__(self) -> bool:
         return bool(self.required or self.required_anti or self.preferred or self.preferred_anti or self.error)
@@ -82,7 +84,8 @@ def affinity_terms(namespace: str, affinity: api.Affinity | None) -> AffinityTer
         preferred(towards.preferred_during_scheduling_ignored_during_execution, "preferredAffinityTerms"),
         preferred(away.preferred_during_scheduling_ignored_during_execution, "preferredAntiAffinityTerms"),
     )
-    return AffinityTerms(*compiled, error=_aggregate(errors))
+    bad_required = any(error.startswith("required") for error in errors)
+    return AffinityTerms(*compiled, error=_aggregate(errors), bad_required=bad_required)
 
 
 def _aggregate(errors: list[str]) -> str | None:

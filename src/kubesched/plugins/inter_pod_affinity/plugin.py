@@ -241,6 +241,8 @@ class InterPodAffinity(Plugin):
         if not all(other.node_name or other.nominated_node_name for other in others):
             return Hint.SKIP
         own = affinity_terms(pod.namespace, pod.spec.affinity)
+        if own.bad_required:
+            return Hint.QUEUE  # upstream cannot tell, and tries again
         if len(others) == 2:
             before, after = others
             joined = not _all_match(own.required, before) and _all_match(own.required, after)
@@ -250,12 +252,14 @@ class InterPodAffinity(Plugin):
             return Hint.QUEUE if _all_match(own.required, others[0]) else Hint.SKIP
         gone = affinity_terms(others[0].namespace, others[0].spec.affinity)
         freed = _all_match(own.required_anti, others[0]) or _all_match(gone.required_anti, pod)
-        return Hint.QUEUE if freed else Hint.SKIP
+        return Hint.QUEUE if freed or gone.bad_required else Hint.SKIP
 
     def _after_node_change(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
         own = affinity_terms(pod.namespace, pod.spec.affinity)
         if new is None:
             return Hint.SKIP
+        if own.bad_required:
+            return Hint.QUEUE
         if old is None:
             reachable = any(term.topology_key in new.labels for term in own.required)
             return Hint.QUEUE if reachable or own.required_anti else Hint.SKIP

@@ -1,0 +1,366 @@
+"""NodeResourcesFit and NodeResourcesBalancedAllocation: every reason, every strategy, against plain arithmetic."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.builders import cluster, container, node, pod
+from tests.harness import filtered, hint, make, scored
+
+from kubesched.api import objects as api
+from kubesched.config.args import (
+    NodeResourcesBalancedAllocationArgs,
+    NodeResourcesFitArgs,
+    RequestedToCapacityRatioParam,
+    ResourceSpec,
+    ScoringStrategy,
+    UtilizationShapePoint,
+)
+from kubesched.framework.events import Action, Hint, Resource
+from kubesched.plugins.node_resources import NodeResourcesBalancedAllocation, NodeResourcesFit
+from kubesched.plugins.node_resources.strategies import requested_to_capacity_ratio
+
+QUEUE, SKIPPED = Hint.QUEUE, Hint.SKIP
+GIB = 2**30
+FULL, SMALL = "Unschedulable", "UnschedulableAndUnresolvable"
+
+
+# --- Filter -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("asks", "answer"),
+    [
+        ({}, ()),
+        ({"cpu": "1", "memory": "1Gi"}, ()),
+        ({"cpu": "1001m"}, (FULL, "Insufficient cpu")),
+        ({"cpu": "4"}, (FULL, "Insufficient cpu")),
+        ({"cpu": "4001m"}, (SMALL, "Insufficient cpu")),
+        ({"memory": "1073741825"}, (FULL, "Insufficient memory")),
+        ({"memory": "9Gi"}, (SMALL, "Insufficient memory")),
+        ({"requests": {"ephemeral-storage": "2Gi"}}, (FULL, "Insufficient ephemeral-storage")),
+        ({"requests": {"ephemeral-storage": "20Gi"}}, (SMALL, "Insufficient ephemeral-storage")),
+        ({"requests": {"example.com/gpu": 1}}, ()),
+        ({"requests": {"example.com/gpu": 2}}, (FULL, "Insufficient example.com/gpu")),
+        ({"requests": {"example.com/gpu": 3}}, (SMALL, "Insufficient example.com/gpu")),
+        ({"requests": {"example.com/none": 1}}, (SMALL, "Insufficient example.com/none")),
+        ({"requests": {"example.com/none": 0}}, ()),
+        ({"requests": {"hugepages-2Mi": "4Mi"}}, (SMALL, "Insufficient hugepages-2Mi")),
+        ({"requests": {"unknown": 5}}, ()),
+        ({"cpu": "2", "memory": "2Gi"}, (FULL, "Insufficient cpu", "Insufficient memory")),
+        # One thing that the node will never have makes it hopeless, whatever else is missing.
+        ({"cpu": "2", "memory": "20Gi"}, (SMALL, "Insufficient cpu", "Insufficient memory")),
+        ({"overhead": {"cpu": "2"}}, (FULL, "Insufficient cpu")),
+        ({"pod_requests": {"cpu": "2"}, "cpu": "1"}, (FULL, "Insufficient cpu")),
+    ],
+)
+def test_room(asks: dict[str, Any], answer: tuple[str, ...]) -> None:
+    """A node must have left what the pod requests; what it would not have even when empty cannot be cured."""
+    made = cluster(
+        node("a", cpu="4", memory="8Gi", resources={"ephemeral-storage": "10Gi", "example.com/gpu": 2}),
+        pod("there", node="a", cpu="3", memory="7Gi", requests={"ephemeral-storage": "9Gi", "example.com/gpu": 1}),
+    )
+    assert filtered(make(NodeResourcesFit, made), made, pod(**asks)) == {"a": answer}
+
+
+def test_too_many_pods() -> None:
+    """The number of pods is limited, and that is never beyond help, even for a node that takes none at all."""
+    made = cluster(node("a", pods=1), node("none", pods=0), pod("there", node="a"))
+    found = filtered(make(NodeResourcesFit, made), made, pod())
+    assert found == {"a": (FULL, "Too many pods"), "none": (FULL, "Too many pods")}
+    found = filtered(make(NodeResourcesFit, made), made, pod(cpu="9"))
+    assert found["a"] == (SMALL, "Too many pods", "Insufficient cpu")
+
+
+def test_init_containers_and_sidecars_count() -> None:
+    """The largest init container or the sum with sidecars, whichever is more."""
+    made = cluster(node("a", cpu="3"))
+    plugin = make(NodeResourcesFit, made)
+    fits = pod(cpu="1", init_containers=[container("side", cpu="1", sidecar=True), container("init", cpu="2")])
+    too_big = pod(cpu="1", init_containers=[container("side", cpu="1", sidecar=True), container("init", cpu="2500m")])
+    assert filtered(plugin, made, fits) == {"a": ()}
+    assert filtered(plugin, made, too_big) == {"a": (SMALL, "Insufficient cpu")}
+
+
+def test_ignored_resources() -> None:
+    """Extended resources that others manage are ignored by name or by group; native ones never are."""
+    args = NodeResourcesFitArgs(ignored_resources=("example.com/gpu", "cpu"), ignored_resource_groups=("devices.org",))
+    made = cluster(node("a", cpu="1"))
+    plugin = make(NodeResourcesFit, made, args)
+    ignored = pod(requests={"example.com/gpu": 1, "devices.org/x": 1})
+    assert filtered(plugin, made, ignored) == {"a": ()}
+    assert filtered(plugin, made, pod(requests={"example.com/fpga": 1})) == {
+        "a": (SMALL, "Insufficient example.com/fpga")
+    }
+    assert filtered(plugin, made, pod(cpu="2")) == {"a": (SMALL, "Insufficient cpu")}
+
+
+def test_many_resources_at_once() -> None:
+    """Every missing resource is named, also when there are many."""
+    names = [f"example.com/r{i:02}" for i in range(20)]
+    made = cluster(node("a", resources=dict.fromkeys(names[:10], 1)), pod("there", node="a", requests={names[0]: 1}))
+    found = filtered(make(NodeResourcesFit, made), made, pod(requests=dict.fromkeys(names, 1)))
+    assert set(found["a"]) == {SMALL, *(f"Insufficient {name}" for name in (names[0], *names[10:]))}
+
+
+# --- Score ------------------------------------------------------------------------------------------------------------
+
+
+def fit(kind: str, shape: list[tuple[int, int]] | None = None, **weights: int) -> NodeResourcesFitArgs:
+    names = {"gpu": "example.com/gpu"}
+    resources = tuple(ResourceSpec(name=names.get(name, name), weight=weight) for name, weight in weights.items())
+    ratio = None
+    if shape is not None:
+        ratio = RequestedToCapacityRatioParam(
+            shape=tuple(UtilizationShapePoint(utilization=at, score=score) for at, score in shape)
+        )
+    strategy = ScoringStrategy(
+        type=kind,  # type: ignore[arg-type]  # one of the three names
+        resources=resources or (ResourceSpec(name="cpu"), ResourceSpec(name="memory")),
+        requested_to_capacity_ratio=ratio,
+    )
+    return NodeResourcesFitArgs(scoring_strategy=strategy)
+
+
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        # 2 of 4 CPUs and 6 of 8 GiB will be used.
+        (fit("LeastAllocated"), (50 + 25) // 2),
+        (fit("LeastAllocated", cpu=3, memory=1), (150 + 25) // 4),
+        (fit("MostAllocated"), (50 + 75) // 2),
+        (fit("RequestedToCapacityRatio", [(0, 0), (100, 10)]), round((50 + 75) / 2 + 0.01)),
+        (fit("RequestedToCapacityRatio", [(0, 10), (100, 0)], cpu=1), 50),
+    ],
+)
+def test_strategies(args: NodeResourcesFitArgs, expected: int) -> None:
+    """Each strategy weighs what will be used against what there is."""
+    made = cluster(node("a", cpu="4", memory="8Gi"), pod("there", node="a", cpu="1", memory="2Gi"))
+    assert scored(make(NodeResourcesFit, made, args), made, pod(cpu="1", memory="4Gi")) == {"a": expected}
+
+
+def test_silent_pods_are_supposed_to_use_something() -> None:
+    """A container that asks for nothing counts with 100m and 200Mi when scoring, the pod's own and those there."""
+    made = cluster(node("a", cpu="1", memory="1000Mi"), pod("there", node="a"))
+    assert scored(make(NodeResourcesFit, made), made, pod()) == {"a": (80 + 60) // 2}
+
+
+def test_a_resource_that_a_node_lacks_has_no_say() -> None:
+    """Neither does an extended resource that the pod does not ask for."""
+    made = cluster(node("with", cpu="4", resources={"example.com/gpu": 4}), node("without", cpu="4"))
+    plugin = make(NodeResourcesFit, made, fit("LeastAllocated", cpu=1, gpu=1))
+    assert scored(plugin, made, pod(cpu="1", requests={"example.com/gpu": 4})) == {"with": (75 + 0) // 2, "without": 75}
+    assert scored(plugin, made, pod(cpu="1")) == {"with": 75, "without": 75}
+
+
+def test_overcommitted_nodes() -> None:
+    """A node with more requested than it has is the emptiest for nobody and the fullest at most."""
+    made = cluster(node("a", cpu="1"), pod("there", node="a", cpu="3"))
+    assert scored(make(NodeResourcesFit, made, fit("LeastAllocated", cpu=1)), made, pod(cpu="1")) == {"a": 0}
+    assert scored(make(NodeResourcesFit, made, fit("MostAllocated", cpu=1)), made, pod(cpu="1")) == {"a": 100}
+
+
+def test_nothing_to_score() -> None:
+    """With no resource left to compare every node gets zero."""
+    made = cluster(node("a"))
+    assert scored(make(NodeResourcesFit, made, fit("LeastAllocated", gpu=1)), made, pod()) == {"a": 0}
+
+
+@pytest.mark.parametrize(
+    ("shape", "at", "expected"),
+    [
+        ([(0, 0), (100, 10)], 37, 37),
+        ([(0, 10), (100, 0)], 37, 63),
+        ([(20, 3), (80, 9)], 10, 30),
+        ([(20, 3), (80, 9)], 90, 90),
+        ([(20, 3), (80, 9)], 50, 60),
+        ([(0, 0), (33, 10), (100, 5)], 33, 100),
+        ([(0, 0), (33, 10), (100, 5)], 34, 100),  # whole numbers cut towards zero, also on the way down
+        ([(0, 0), (33, 10), (100, 5)], 35, 99),
+        ([(50, 7)], 10, 70),
+    ],
+)
+def test_broken_lines(shape: list[tuple[int, int]], at: int, expected: int) -> None:
+    """Between the points of a shape the score is interpolated in whole numbers, outside it stays level."""
+    points = [UtilizationShapePoint(utilization=x, score=y) for x, y in shape]
+    score = requested_to_capacity_ratio(points)
+    ones = np.ones((1, 1), dtype=np.int64)
+    assert score(ones * at, ones * 100, ones).tolist() == [expected]
+
+
+def test_resources_that_score_nothing_do_not_weigh() -> None:
+    """With a shape, a resource whose score is zero drops out of the mean."""
+    made = cluster(node("a", cpu="4", memory="8Gi"))
+    plugin = make(NodeResourcesFit, made, fit("RequestedToCapacityRatio", [(0, 0), (50, 0), (100, 10)]))
+    assert scored(plugin, made, pod(cpu="4", memory="1Gi")) == {"a": 100}
+    assert scored(plugin, made, pod(cpu="1", memory="1Gi")) == {"a": 0}
+
+
+amounts = st.integers(0, 5)
+
+
+@given(
+    used=st.tuples(amounts, amounts),
+    asked=st.tuples(amounts, amounts),
+    offered=st.tuples(amounts, amounts),
+    weights=st.tuples(st.integers(1, 5), st.integers(1, 5)),
+    kind=st.sampled_from(["LeastAllocated", "MostAllocated"]),
+)
+def test_strategies_against_plain_arithmetic(
+    used: tuple[int, int], asked: tuple[int, int], offered: tuple[int, int], weights: tuple[int, int], kind: str
+) -> None:
+    """Upstream's arithmetic, one node and one resource at a time."""
+    made = cluster(node("a", cpu=offered[0], memory=offered[1] * GIB))
+    made.set(pod("there", node="a", cpu=used[0], memory=used[1] * GIB))
+    plugin = make(NodeResourcesFit, made, fit(kind, cpu=weights[0], memory=weights[1]))
+    total = weight_sum = 0
+    for index, weight in enumerate(weights):
+        has, wants = offered[index], used[index] + asked[index]
+        if not has:
+            continue
+        part = max(has - wants, 0) if kind == "LeastAllocated" else min(wants, has)
+        total += part * 100 // has * weight
+        weight_sum += weight
+    expected = total // weight_sum if weight_sum else 0
+    assert scored(plugin, made, pod(cpu=asked[0], memory=asked[1] * GIB)) == {"a": expected}
+
+
+# --- balanced allocation ----------------------------------------------------------------------------------------------
+
+
+def balance(used: list[float], offered: list[float]) -> int:
+    """Upstream's balancedResourceScore, spelled out."""
+    fractions = [min(u / o, 1.0) for u, o in zip(used, offered, strict=True) if o]
+    if len(fractions) == 2:
+        deviation = abs((fractions[0] - fractions[1]) / 2)
+    elif len(fractions) > 2:
+        mean = sum(fractions) / len(fractions)
+        deviation = math.sqrt(sum((f - mean) * (f - mean) for f in fractions) / len(fractions))
+    else:
+        deviation = 0.0
+    return int((1 - deviation) * 100)
+
+
+THREE = NodeResourcesBalancedAllocationArgs(
+    resources=tuple(ResourceSpec(name=name) for name in ("cpu", "memory", "example.com/gpu"))
+)
+
+
+@given(
+    used=st.tuples(amounts, amounts, amounts),
+    asked=st.tuples(amounts, amounts, amounts),
+    offered=st.tuples(amounts, amounts, amounts),
+    three=st.booleans(),
+)
+def test_balance_against_plain_arithmetic(
+    used: tuple[int, int, int], asked: tuple[int, int, int], offered: tuple[int, int, int], three: bool
+) -> None:
+    """The score compares how evenly used the resources are with and without the pod."""
+    made = cluster(node("a", cpu=offered[0], memory=offered[1] * GIB, resources={"example.com/gpu": offered[2]}))
+    made.set(pod("there", node="a", cpu=used[0], memory=used[1] * GIB, requests={"example.com/gpu": used[2]}))
+    plugin = make(NodeResourcesBalancedAllocation, made, THREE if three else None)
+    each = pod(cpu=asked[0], memory=asked[1] * GIB, requests={"example.com/gpu": asked[2]})
+    counted = [0, 1, 2] if three and asked[2] else [0, 1]
+    before = balance([used[i] for i in counted], [offered[i] for i in counted])
+    after = balance([used[i] + asked[i] for i in counted], [offered[i] for i in counted])
+    if not any(asked[: 3 if three else 2]):
+        assert scored(plugin, made, each) is None
+    else:
+        assert scored(plugin, made, each) == {"a": 50 + (50 + after - before) // 2}
+
+
+def test_best_effort_pods_are_not_balanced() -> None:
+    """A pod that asks for none of the scored resources changes no balance and is skipped."""
+    made = cluster(node("a"))
+    plugin = make(NodeResourcesBalancedAllocation, made)
+    assert scored(plugin, made, pod()) is None
+    assert scored(plugin, made, pod(requests={"example.com/gpu": 1})) is None
+    assert scored(plugin, made, pod(cpu="1")) is not None
+
+
+def test_balance_moves_around_75() -> None:
+    """A pod that evens things out scores above 75, one that skews them below."""
+    made = cluster(node("a", cpu="4", memory="4Gi"), pod("there", node="a", cpu="2"))
+    plugin = make(NodeResourcesBalancedAllocation, made)
+    even, skewed = scored(plugin, made, pod(memory="2Gi")), scored(plugin, made, pod(cpu="2"))
+    assert even == {"a": 50 + (50 + 100 - 75) // 2}
+    assert skewed == {"a": 50 + (50 + 50 - 75) // 2}
+
+
+# --- hints ------------------------------------------------------------------------------------------------------------
+
+WAITING = pod("waiting", cpu="2", requests={"example.com/gpu": 1})
+
+
+def there(cpu: str = "2", **fields: Any) -> api.Pod:
+    return pod("there", **{"node": "a", "cpu": cpu, **fields})
+
+
+@pytest.mark.parametrize(
+    ("gone", "expected"),
+    [(there(), QUEUE), (there(node="", nominated="a"), QUEUE), (there(node=""), SKIPPED)],
+)
+def test_a_pod_that_leaves(gone: api.Pod, expected: Hint) -> None:
+    """Any pod that leaves a node, or gives up one, may make room."""
+    plugin = make(NodeResourcesFit, cluster())
+    assert hint(plugin, Resource.ASSIGNED_POD, Action.DELETE, WAITING, gone) is expected
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        (there("3"), there("2"), QUEUE),
+        (there("2"), there("2"), SKIPPED),
+        (there("2"), there("3"), SKIPPED),
+        (there(memory="2Gi"), there(memory="1Gi"), SKIPPED),
+        (there(requests={"example.com/gpu": 2}), there(requests={"example.com/gpu": 1}), QUEUE),
+        (there("3", node=""), there("2", node=""), SKIPPED),
+        (pod("waiting", cpu="2"), pod("waiting", cpu="1"), QUEUE),
+    ],
+)
+def test_a_pod_that_shrinks(old: api.Pod, new: api.Pod, expected: Hint) -> None:
+    """A pod on a node that now asks for less of what is wanted, or the waiting pod itself."""
+    plugin = make(NodeResourcesFit, cluster())
+    assert hint(plugin, Resource.POD, Action.UPDATE_POD_SCALE_DOWN, WAITING, old, new) is expected
+
+
+def sized(cpu: str = "4", pods: int = 10, gpu: int = 1, memory: str = "8Gi") -> api.Node:
+    return node("a", cpu=cpu, pods=pods, memory=memory, resources={"example.com/gpu": gpu})
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        (None, sized(), QUEUE),
+        (None, sized(cpu="1"), SKIPPED),
+        (None, sized(gpu=0), SKIPPED),
+        (None, sized(pods=0), SKIPPED),
+        (sized(cpu="1"), sized(), QUEUE),
+        (sized(cpu="3"), sized(), QUEUE),
+        (sized(), sized(), SKIPPED),
+        (sized(cpu="8"), sized(), SKIPPED),
+        (sized(memory="1Gi"), sized(), SKIPPED),
+        (sized(gpu=0), sized(), QUEUE),
+        (sized(pods=0), sized(), QUEUE),
+        (sized(), sized(cpu="1"), SKIPPED),
+    ],
+)
+def test_a_node_that_grows(old: api.Node | None, new: api.Node, expected: Hint) -> None:
+    """A node large enough for the pod that has more of what it wants than before, or was not there."""
+    plugin = make(NodeResourcesFit, cluster())
+    action = Action.ADD if old is None else Action.UPDATE_NODE_ALLOCATABLE
+    assert hint(plugin, Resource.NODE, action, WAITING, old, new) is expected
+
+
+def test_what_does_not_interest_resources() -> None:
+    """Labels and taints of nodes, labels of pods and their coming are no news."""
+    plugin = make(NodeResourcesFit, cluster())
+    for action in (Action.UPDATE_NODE_LABEL, Action.UPDATE_NODE_TAINT, Action.DELETE):
+        assert hint(plugin, Resource.NODE, action, WAITING, sized(), sized()) is None
+    for action in (Action.ADD, Action.UPDATE_POD_LABEL):
+        assert hint(plugin, Resource.ASSIGNED_POD, action, WAITING, there(), there()) is None
