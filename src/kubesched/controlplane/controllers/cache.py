@@ -1,7 +1,7 @@
 """A decoded copy of a kind that follows the store, with the lookups that controllers need.
 
 The store tells its observers at the moment of a change, so the copy is never behind: a controller that has just made
-three pods sees three pods. Upstream needs expectations to live with informers that lag; here there is nothing to expect.
+three pods sees three pods. Upstream needs expectations because its informers lag; here there is nothing to expect.
 """
 
 from __future__ import annotations

@@ -77,9 +77,7 @@ class DeploymentController(Controller):
         if "deletionTimestamp" in deployment["metadata"]:
             self._status.write(key, deployment, self._find_new(deployment, sets), sets)
             return
-        if deployment["spec"].get("paused"):
-            self._scale(deployment, self._find_new(deployment, sets), sets)
-        elif self._is_scaled(deployment, sets):
+        if deployment["spec"].get("paused") or self._is_scaled(deployment, sets):
             self._scale(deployment, self._find_new(deployment, sets), sets)
         elif (deployment["spec"].get("strategy") or {}).get("type") == "Recreate":
             self._recreate(deployment, sets)

@@ -79,7 +79,7 @@ def revision_of(replica_set: JSON) -> int:
 
 
 def shares(sizes: Sequence[int], change: int) -> list[int]:
-    """Distribute a change over ReplicaSets by their sizes, the largest first; what rounding leaves goes to the first."""
+    """Distribute a change over ReplicaSets by their sizes; what rounding leaves goes to the first."""
     total = sum(sizes)
     left = change
     result = []

@@ -30,8 +30,8 @@ class Meta(Part, frozen=True):
     namespace: str = ""
     uid: str = ""
     generation: int = 0
-    labels: dict[str, str] = {}
-    annotations: dict[str, str] = {}
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    annotations: dict[str, str] = msgspec.field(default_factory=dict)
     creation_timestamp: str = ""
     deletion_timestamp: str = ""
     deletion_grace_period_seconds: int = 0
@@ -170,7 +170,6 @@ class NodeSpec(Part, frozen=True):
 
 class NodeStatus(Part, frozen=True):
     conditions: tuple[Condition, ...] = ()
-    allocatable: dict[str, str | int | float] = {}
 
 
 class Node(View, frozen=True):
