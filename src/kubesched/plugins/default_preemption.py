@@ -290,6 +290,8 @@ def _violating(pods: Sequence[PodInfo], budgets: Sequence[Budget]) -> list[PodIn
 
 def _most_important_first(pods: Sequence[PodInfo]) -> list[PodInfo]:
     """By priority, then by age. Of pods that have not started upstream takes the later one as the older."""
+    if all(info.pod.status.start_time is not None for info in pods):
+        return sorted(pods, key=lambda info: (-info.pod.priority, info.pod.status.start_time))
     ordered: list[PodInfo] = []
     for info in pods:
         position = len(ordered)

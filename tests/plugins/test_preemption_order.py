@@ -1,0 +1,31 @@
+"""Who matters most among the pods that may have to go."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.builders import pod
+
+from kubesched.cluster.pods import PodClasses
+from kubesched.plugins.default_preemption import _more_important, _most_important_first
+
+starts = st.sampled_from(["2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z", "2026-01-01T00:00:02Z"])
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), starts), max_size=12))
+def test_by_priority_then_by_age(drawn: list[tuple[int, str]]) -> None:
+    """No pod stands behind one that it is more important than; of equals the first stays first."""
+    classes = PodClasses()
+    pods = [classes.info(pod(f"p{i:02}", priority=p, started=s)) for i, (p, s) in enumerate(drawn)]
+    ordered = [info.pod for info in _most_important_first(pods)]
+    assert sorted(each.name for each in ordered) == [info.pod.name for info in pods]
+    for before, after in zip(ordered, ordered[1:], strict=False):
+        assert not _more_important(after, before)
+        assert _more_important(before, after) or before.name < after.name
+
+
+def test_who_has_not_started_goes_behind_nobody_of_its_priority() -> None:
+    """Upstream reads the clock for each such pod in turn, so that the one asked about first is the older."""
+    classes = PodClasses()
+    pods = [classes.info(pod(name, priority=1)) for name in ("first", "second")]
+    assert [info.pod.name for info in _most_important_first(pods)] == ["second", "first"]
