@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.builders import pod
@@ -19,7 +21,7 @@ def test_by_priority_then_by_age(drawn: list[tuple[int, str]]) -> None:
     pods = [classes.info(pod(f"p{i:02}", priority=p, started=s)) for i, (p, s) in enumerate(drawn)]
     ordered = [info.pod for info in _most_important_first(pods)]
     assert sorted(each.name for each in ordered) == [info.pod.name for info in pods]
-    for before, after in zip(ordered, ordered[1:], strict=False):
+    for before, after in pairwise(ordered):
         assert not _more_important(after, before)
         assert _more_important(before, after) or before.name < after.name
 
