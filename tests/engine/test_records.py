@@ -6,8 +6,13 @@ import pytest
 from tests.builders import cluster, node, pod
 from tests.harness import default_engine, schedule
 
+from kubesched.api import objects as api
+from kubesched.cluster.table import Ints
+from kubesched.cluster.view import Nodes
 from kubesched.engine import engine as engine_module
 from kubesched.engine.decision import Decision
+from kubesched.framework.plugin import Plugin, Reads
+from kubesched.framework.state import CycleState
 
 
 def said(decision: Decision) -> tuple[str, set[str]]:
@@ -46,3 +51,25 @@ def test_kept_answers_are_bounded_by_rows(monkeypatch: pytest.MonkeyPatch) -> No
         world.set(node(f"n{number}"))
     schedule(engine, pod("last", labels={"only": "last"}))
     assert len(engine._kept) == 3
+
+
+class Boundless(Plugin):
+    """Scores out of range where a pod is, and is right everywhere else."""
+
+    name = "Boundless"
+    reads = Reads.PODS
+
+    def score_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Ints:
+        return nodes.pod_count * 1000
+
+
+def test_a_score_out_of_range_is_noted_once() -> None:
+    """Where nobody looks, a bad score does no harm, however often it is given."""
+    world = cluster(node("a"), node("b"), node("full", unschedulable=True))
+    engine = default_engine(world, Boundless)
+    assert schedule(engine, pod("first")).node == "a"
+    for number in range(5):
+        world.set(pod(f"p{number}", node="full"))
+        assert schedule(engine, pod(f"next-{number}")).node == "a"
+    (kept,) = engine._kept.values()
+    assert len(kept.suspects) == 1

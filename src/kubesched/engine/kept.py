@@ -168,7 +168,7 @@ class Kept:
             if scored.plugin.normalize is None:
                 total += raw * scored.plugin.weight
                 if not MIN_NODE_SCORE <= raw <= MAX_NODE_SCORE:
-                    self.suspects.append(scored)
+                    self._suspect(scored)
         self.base[row] = total
         self.ranked[row] = total if passes else -1
 
@@ -192,9 +192,13 @@ class Kept:
             if scored.plugin.normalize is None:
                 total = total + raw * scored.plugin.weight
                 if not _in_range(raw):
-                    self.suspects.append(scored)
+                    self._suspect(scored)
         self.base[rows] = total
         self.ranked[rows] = np.where(passes, total, -1)
+
+    def _suspect(self, scored: KeptScore) -> None:
+        if scored not in self.suspects:
+            self.suspects.append(scored)
 
 
 def _in_range(scores: Ints | int) -> bool:
