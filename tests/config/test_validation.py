@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 from tests.config.support import POINTS, load_args, load_plugins, load_v1, names, problems, v1, with_args, with_plugins
 
-from kubesched.config.load import default
+from kubesched.config.load import default, load
 from kubesched.config.plugins import expand
 from kubesched.config.types import KubeSchedulerConfiguration, Plugin, Plugins, PluginSet
 from kubesched.config.validation import REMOVED, validate, validate_plugins, validate_profiles
@@ -201,6 +201,15 @@ SORTERS = POINTS | {"Sort": frozenset({"queueSort"}), "Place": frozenset({"place
 def test_bad_plugins_are_refused(sections: dict[str, object], path: str) -> None:
     """What the building of a profile would stumble over is found before, at its path."""
     assert f"profiles[0].plugins.{path}" in problems(with_plugins(**sections))
+
+
+@pytest.mark.parametrize(
+    "at_filter", [{"disabled": names("NodeName")}, {"disabled": names("*")}, {"enabled": names("NodeName")}]
+)
+def test_a_plugin_twice_in_multi_point_may_be_nowhere_twice(at_filter: dict[str, object]) -> None:
+    """Where a plugin is off, or enabled by itself, multiPoint may name it twice, as upstream has it."""
+    sections = {"multiPoint": {"enabled": names("NodeName", "NodeName")}, "filter": at_filter}
+    assert load(with_plugins(**sections), points=POINTS)
 
 
 @pytest.mark.parametrize("plugin", sorted(REMOVED))

@@ -19,6 +19,7 @@ from kubesched.config.types import (
     KubeSchedulerConfiguration,
     KubeSchedulerProfile,
     LeaderElection,
+    Plugins,
     Point,
 )
 from kubesched.config.validation_args import in_range, label_name, validate_args
@@ -198,12 +199,23 @@ def validate_names(
             for position, plugin in enumerate(profile.plugins[section].enabled):
                 where = f"profiles[{index}].plugins.{section}.enabled[{position}].name"
                 if plugin.name in seen:
-                    yield Problem(where, "repeated in this section", plugin.name, "keep one of them")
+                    if section != "multiPoint" or _is_twice_anywhere(plugin.name, profile.plugins, points):
+                        yield Problem(where, "repeated in this section", plugin.name, "keep one of them")
                     continue
                 seen.add(plugin.name)
                 yield from _known(where, plugin.name, known, refuse_removed)
                 if section != "multiPoint":
                     yield from _has_point(where, plugin.name, section, dict(points or {}) | NOT_YET_POINTS)
+
+
+def _is_twice_anywhere(name: str, plugins: Plugins, points: Mapping[str, frozenset[str]] | None) -> bool:
+    """Whether a plugin that multiPoint names twice is twice at a point: not where it is off, or enabled by itself."""
+    at = set(Point) if points is None else (dict(points) | NOT_YET_POINTS).get(name, frozenset())
+    for point in at:
+        off = {plugin.name for plugin in plugins[point].disabled}
+        if off.isdisjoint((name, "*")) and name not in {plugin.name for plugin in plugins[point].enabled}:
+            return True
+    return False
 
 
 def _known(path: str, name: str, known: Collection[str] | None, refuse_removed: bool) -> Iterator[Problem]:
