@@ -41,7 +41,7 @@ def test_a_plugin_is_found_by_its_name() -> None:
 def test_a_name_is_taken_once() -> None:
     """The error names both classes and says what to do."""
     registry = in_tree_registry()
-    with pytest.raises(ValueError, match=r"'NodeName' of .*AlsoNodeName is taken by .*NodeName; rename one"):
+    with pytest.raises(ValueError, match=r"'NodeName' of .*AlsoNodeName .* is taken by .*NodeName .*; rename one"):
         registry.add(AlsoNodeName)
     assert registry["NodeName"] is NodeName
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kubesched.framework.plugin import Plugin
+    from kubesched.framework.registry import PluginSource
 
 
-def run(plugins: Iterable[type[Plugin]] = (), argv: Sequence[str] | None = None) -> int:
+def run(plugins: Iterable[PluginSource] = (), argv: Sequence[str] | None = None) -> int:
     """Run the scheduler as ``kubesched run`` does, with more plugins known; answers with the exit code.
 
     This is all that a ``main.py`` needs, as upstream's ``app.NewSchedulerCommand(app.WithPlugin(...))``::

@@ -13,7 +13,7 @@ from kubesched.cli.daemon import start
 from kubesched.cli.flags import usage
 
 if TYPE_CHECKING:
-    from kubesched.framework.plugin import Plugin
+    from kubesched.framework.registry import PluginSource
 
 
 class _GoFlags(click.Command):
@@ -46,7 +46,7 @@ class _Run(ModuleType):
     that the package exports under it. So both can be called.
     """
 
-    def __call__(self, plugins: Iterable[type[Plugin]] = (), argv: Sequence[str] | None = None) -> int:
+    def __call__(self, plugins: Iterable[PluginSource] = (), argv: Sequence[str] | None = None) -> int:
         return start(argv, plugins=plugins)
 
 

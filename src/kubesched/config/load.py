@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from kubesched.config import legacy
 from kubesched.config.args import ARGS, Args
+from kubesched.config.custom_args import with_custom_args
 from kubesched.config.decode import decode
 from kubesched.config.defaults import complete
 from kubesched.config.errors import ConfigError, Problem, suggest
@@ -46,11 +47,13 @@ def load(
     source: str = "<config>",
     known_plugins: Collection[str] | None = None,
     points: Mapping[str, frozenset[str]] | None = None,
+    args_types: Mapping[str, type] | None = None,
 ) -> Loaded:
     """Load a KubeSchedulerConfiguration; ConfigError lists everything that is wrong with it.
 
     With ``known_plugins``, a plugin of another name is an error. With ``points``, which says at what extension points
-    each plugin can be enabled, so is everything else that would keep the profiles from being built.
+    each plugin can be enabled, so is everything else that would keep the profiles from being built. ``args_types`` are
+    what the arguments of plugins from outside are decoded into.
     """
     known = known_plugins if known_plugins is not None else points
     problems: list[Problem] = []
@@ -67,6 +70,9 @@ def load(
     config = complete(current, legacy.default_plugins(version))
     problems += _unrelated(validate(config), problems)
     problems += _unrelated(validate_profiles(config.profiles, points), problems)
+    if args_types:
+        config, found = with_custom_args(config, {n: t for n, t in args_types.items() if n not in ARGS})
+        problems += _unrelated(found, problems)
     if problems:
         raise ConfigError(source, problems)
     return Loaded(config, [f"{source}: {warning}" for warning in warnings])

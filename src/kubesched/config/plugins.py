@@ -46,15 +46,20 @@ class ResolvedPlugins(msgspec.Struct, frozen=True):
         return tuple(dict.fromkeys(name for names in self.points.values() for name in names))
 
 
-def expand(profile: KubeSchedulerProfile, points: Mapping[str, frozenset[str]]) -> ResolvedPlugins:
+def expand(
+    profile: KubeSchedulerProfile,
+    points: Mapping[str, frozenset[str]],
+    default_weights: Mapping[str, int] | None = None,
+) -> ResolvedPlugins:
     """What runs where in a completed profile, given the points that each plugin has.
 
-    Whatever `validation` would refuse, such as a name that is not in ``points``, is left out.
+    A plugin enabled without a weight gets that of ``default_weights``, or else 1. Whatever `validation` would
+    refuse, such as a name that is not in ``points``, is left out.
     """
     return ResolvedPlugins(
         {point: _at(point, profile.plugins, points) for point in Point},
-        _weights(Point.SCORE, profile.plugins, points),
-        _weights(Point.PLACEMENT_SCORE, profile.plugins, points),
+        _weights(Point.SCORE, profile.plugins, points, default_weights or {}),
+        _weights(Point.PLACEMENT_SCORE, profile.plugins, points, {}),
     )
 
 
@@ -73,10 +78,12 @@ def _having(point: Point, names: Iterable[str], points: Mapping[str, frozenset[s
     return {name: None for name in names if point in points.get(name, ())}
 
 
-def _weights(point: Point, plugins: Plugins, points: Mapping[str, frozenset[str]]) -> dict[str, int]:
+def _weights(
+    point: Point, plugins: Plugins, points: Mapping[str, frozenset[str]], default_weights: Mapping[str, int]
+) -> dict[str, int]:
     """The weight at the point itself counts before multiPoint's, even when it is left out there and so becomes 1."""
     weights: dict[str, int] = {}
     for plugin in (*plugins[point].enabled, *plugins.multi_point.enabled):
         if point in points.get(plugin.name, ()):
-            weights.setdefault(plugin.name, plugin.weight or 1)
+            weights.setdefault(plugin.name, plugin.weight or default_weights.get(plugin.name, 1))
     return weights

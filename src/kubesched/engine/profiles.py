@@ -48,7 +48,7 @@ def build_framework(
     equip: Callable[[Handle], None] | None = None,
 ) -> Framework:
     """A profile's plugins, made with their arguments and put at their points."""
-    resolved = expand(profile, registry.points)
+    resolved = expand(profile, registry.points, registry.weights)
     handle = Handle(cluster, random, profile.scheduler_name)
     if equip is not None:
         equip(handle)

@@ -40,6 +40,7 @@ from kubesched.api import objects as api
 from kubesched.cluster.pods import PodInfo
 from kubesched.cluster.table import Ints, Mask
 from kubesched.cluster.view import NodeInfo, Nodes
+from kubesched.framework.answers import score_answer, status_answer
 from kubesched.framework.events import EventHint
 from kubesched.framework.handle import Handle as Handle
 from kubesched.framework.status import Status
@@ -104,6 +105,8 @@ class Plugin:
     reads: ClassVar[Reads] = Reads.CLUSTER
     relies_on: ClassVar[frozenset[str]] = frozenset()
     """Points ("preFilter", "preScore") without which Filter or Score cannot answer; a profile may switch them off."""
+    default_weight: ClassVar[int] = 1
+    """What its scores count where a configuration enables it without a weight."""
 
     def __init__(self, args: Any, handle: Handle) -> None:
         self.args = args
@@ -145,8 +148,8 @@ def lift_filter(plugin: Any) -> Callable[[CycleState, api.Pod, Nodes], Verdicts 
         codes = np.zeros(len(nodes), dtype=np.int32)
         statuses: list[Status] = []
         for position, node in _numbered(nodes):
-            status = plugin.filter(state, pod, node)
-            if status is not None and not status.is_success:
+            status = status_answer(plugin, plugin.filter(state, pod, node))
+            if status is not None:
                 statuses.append(status)
                 codes[position] = len(statuses)
         return Verdicts(codes, lambda code: statuses[code - 1]) if statuses else None
@@ -159,11 +162,14 @@ def lift_score(plugin: Any) -> Callable[[CycleState, api.Pod, Nodes], Ints | int
     if hasattr(plugin, "score_all"):
         return plugin.score_all  # type: ignore[no-any-return]  # a plugin's method, found by name
 
+    normalizes = hasattr(plugin, "normalize")
+
     def score_all(state: CycleState, pod: api.Pod, nodes: Nodes) -> Ints:
-        scores = np.zeros(len(nodes), dtype=np.int64)
+        scores: list[int | float] = [0] * len(nodes)
         for position, node in _numbered(nodes):
-            scores[position] = plugin.score(state, pod, node)
-        return scores
+            scores[position] = score_answer(plugin, plugin.score(state, pod, node))
+        # Fractions matter to `normalize`, and to nobody else.
+        return np.array(scores) if normalizes else whole(np.array(scores))
 
     return score_all
 
@@ -172,6 +178,11 @@ def _numbered(nodes: Nodes) -> Iterator[tuple[int, NodeInfo]]:
     for position, row in enumerate(nodes.row_numbers()):
         if nodes.table.nodes[row] is not None:
             yield position, NodeInfo(nodes.table, row)
+
+
+def whole(scores: npt.NDArray[Any]) -> Ints:
+    """Scores as whole numbers, for plugins that compute with fractions."""
+    return scores if scores.dtype == np.int64 else np.rint(scores).astype(np.int64)
 
 
 def default_normalize(scores: Ints, *, reverse: bool = False) -> Ints:

@@ -4,8 +4,35 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
 
+from kubesched.framework.contract import check_contract
+from kubesched.framework.functions import PluginFunction, plugin_class
+from kubesched.framework.places import place_of
 from kubesched.framework.plugin import Plugin, points_of
+
+PluginSource = type[Plugin] | PluginFunction[..., Any]
+"""What a plugin can be given as: a class, or a decorated function."""
+
+BUILT_IN = "built-in"
+PACKAGE = "package"
+FILE = "file"
+PROGRAM = "program"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a plugin comes from."""
+
+    kind: str
+    """One of built-in, package, file, program."""
+    name: str = ""
+    """The package, the file, or the module."""
+    version: str = ""
+
+    def __str__(self) -> str:
+        return " ".join(part for part in (self.kind, self.name, self.version) if part)
 
 
 class UnknownPluginError(KeyError):
@@ -23,20 +50,32 @@ class UnknownPluginError(KeyError):
 class Registry(Mapping[str, type[Plugin]]):
     """Plugin classes by name."""
 
-    def __init__(self, plugins: Iterable[type[Plugin]] = ()) -> None:
+    def __init__(self, plugins: Iterable[PluginSource] = (), origin: Origin | None = None) -> None:
         self._plugins: dict[str, type[Plugin]] = {}
+        self._origins: dict[str, Origin] = {}
         for plugin in plugins:
-            self.add(plugin)
+            self.add(plugin, origin)
 
-    def add(self, plugin: type[Plugin]) -> None:
-        """Make a plugin known; a name can be taken only once."""
-        if plugin.name in self._plugins:
+    def add(self, source: PluginSource, origin: Origin | None = None) -> None:
+        """Make a plugin known; a name can be taken only once.
+
+        Raises ValueError, with file and line and what to change, for a class that cannot be run as a plugin.
+        """
+        plugin = plugin_class(source)
+        name = getattr(plugin, "name", None)
+        if name in self._plugins:
             taken = self._plugins[plugin.name]
             raise ValueError(
-                f"plugin name {plugin.name!r} of {plugin.__module__}.{plugin.__qualname__} is taken by "
-                f"{taken.__module__}.{taken.__qualname__}; rename one of them"
+                f"plugin name {plugin.name!r} of {_described(plugin)} is taken by {_described(taken)}; "
+                "rename one of them"
             )
+        check_contract(plugin)
         self._plugins[plugin.name] = plugin
+        self._origins[plugin.name] = origin or Origin(PROGRAM, plugin.__module__)
+
+    def origin(self, name: str) -> Origin:
+        """Where a plugin comes from."""
+        return self._origins[self[name].name]
 
     def __getitem__(self, name: str) -> type[Plugin]:
         try:
@@ -54,3 +93,17 @@ class Registry(Mapping[str, type[Plugin]]):
     def points(self) -> dict[str, frozenset[str]]:
         """The extension points each plugin takes part in."""
         return {name: points_of(plugin) for name, plugin in self._plugins.items()}
+
+    @property
+    def args_types(self) -> dict[str, type]:
+        """The structs that arguments are decoded into, of plugins that have any."""
+        return {name: plugin.args_type for name, plugin in self._plugins.items() if plugin.args_type is not None}
+
+    @property
+    def weights(self) -> dict[str, int]:
+        """What each plugin's scores count where a configuration does not say."""
+        return {name: plugin.default_weight for name, plugin in self._plugins.items()}
+
+
+def _described(plugin: type[Plugin]) -> str:
+    return f"{plugin.__module__}.{plugin.__qualname__} ({place_of(getattr(plugin, 'written_as', plugin))})"

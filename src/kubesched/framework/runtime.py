@@ -13,7 +13,9 @@ from kubesched.cluster.cluster import Cluster
 from kubesched.cluster.pods import PodInfo
 from kubesched.cluster.table import Ints
 from kubesched.cluster.view import Nodes
+from kubesched.framework.answers import AnswerError, check_scores, check_verdicts, checked_at_first
 from kubesched.framework.diagnosis import Diagnosis
+from kubesched.framework.places import place_of, place_of_error
 from kubesched.framework.plugin import (
     MAX_NODE_SCORE,
     MIN_NODE_SCORE,
@@ -24,6 +26,7 @@ from kubesched.framework.plugin import (
     lift_filter,
     lift_score,
     reject,
+    whole,
 )
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import Code, Status, error, unresolvable
@@ -33,10 +36,12 @@ from kubesched.framework.verdicts import Rejections
 class PluginError(Exception):
     """A plugin failed: it raised, answered with an error, or broke the contract."""
 
-    def __init__(self, plugin: str, point: str, message: str) -> None:
+    def __init__(self, plugin: str, point: str, message: str, place: str = "") -> None:
         super().__init__(message)
         self.plugin = plugin
         self.point = point
+        self.place = place
+        """File and line that it happened in, for the plugin's author; the message is for whoever owns the pod."""
 
 
 class FilterPlugin:
@@ -49,7 +54,14 @@ class FilterPlugin:
         self.name = plugin.name
         self.lifted = not hasattr(plugin, "filter_all")
         self.reads = Reads.CLUSTER if self.lifted else plugin.reads
-        self.filter_all: Callable[[CycleState, api.Pod, Nodes], Verdicts | None] = lift_filter(plugin)
+        asked = lift_filter(plugin)
+        self.filter_all: Callable[[CycleState, api.Pod, Nodes], Verdicts | None] = asked
+        if not self.lifted:
+            self.filter_all = checked_at_first(
+                asked,
+                lambda answer, rows: check_verdicts(plugin, answer, rows),
+                lambda: setattr(self, "filter_all", asked),
+            )
 
 
 class ScorePlugin:
@@ -62,7 +74,14 @@ class ScorePlugin:
         self.name = plugin.name
         self.reads = plugin.reads if hasattr(plugin, "score_all") else Reads.CLUSTER
         self.weight = weight
-        self.score_all: Callable[[CycleState, api.Pod, Nodes], Ints | int] = lift_score(plugin)
+        asked = lift_score(plugin)
+        self.score_all: Callable[[CycleState, api.Pod, Nodes], Ints | int] = asked
+        if hasattr(plugin, "score_all"):
+            self.score_all = checked_at_first(
+                asked,
+                lambda answer, rows: check_scores(plugin, answer, rows),
+                lambda: setattr(self, "score_all", asked),
+            )
         self.normalize: Callable[[CycleState, api.Pod, Ints], Ints] | None = getattr(plugin, "normalize", None)
 
 
@@ -100,6 +119,8 @@ class Framework:
         self.pre_score: Sequence[Any] = points.get("preScore", ())
         self.scores = [self._at_score(plugin) for plugin in points.get("score", ())]
         self.reserve: Sequence[Any] = points.get("reserve", ())
+        self.watch: Callable[[str, str, Callable[..., Any], Sequence[Any]], Any] | None = None
+        """Calls a plugin's method in the framework's stead and answers with its answer: to time it, say."""
         self._extended = [p for p in self.pre_filter if hasattr(p, "add_pod")]
 
     def _at_filter(self, plugin: Plugin) -> FilterPlugin:
@@ -291,12 +312,22 @@ class Framework:
         """Scores brought to 0…100 and weighted. One number stands for a whole window of it."""
         uniform = isinstance(scores, int)
         if plugin.normalize is not None:
-            array = np.array([scores], dtype=np.int64) if uniform else scores
-            scores = self._call(plugin, "NormalizeScore", plugin.normalize, state, pod, array)
+            array = np.array([scores], dtype=np.int64) if isinstance(scores, int) else scores
+            scores = self._call(plugin, "NormalizeScore", self._normalized, plugin, state, pod, array)
             if uniform:
                 scores = int(scores[0])  # type: ignore[index]  # normalize answers with an array
+        elif not uniform:
+            scores = whole(scores)  # type: ignore[arg-type]  # an array, since it is no int
         self.check_range(plugin, scores)
         return scores * plugin.weight
+
+    def _normalized(self, plugin: ScorePlugin, state: CycleState, pod: api.Pod, scores: Ints) -> Ints:
+        assert plugin.normalize is not None
+        answer = plugin.normalize(state, pod, scores)
+        if type(answer) is not np.ndarray or answer.dtype != np.int64 or len(answer) != len(scores):
+            check_scores(plugin.plugin, answer, len(scores), "normalize")
+            return whole(answer)
+        return answer
 
     def check_range(self, plugin: ScorePlugin, scores: Ints | int) -> None:
         """Refuse scores out of 0…100."""
@@ -307,7 +338,8 @@ class Framework:
                 plugin.name,
                 "Score",
                 f'plugin "{plugin.name}" returns an invalid score {bad}, it should in the range of '
-                f"[{MIN_NODE_SCORE}, {MAX_NODE_SCORE}] after normalizing",
+                f"[{MIN_NODE_SCORE}, {MAX_NODE_SCORE}] after normalizing" + _advice(plugin),
+                place_of(_written(plugin.plugin)),
             )
 
     # Reserve
@@ -331,12 +363,15 @@ class Framework:
 
     def _call(self, plugin: Any, point: str, method: Callable[..., Any], *args: Any) -> Any:
         try:
-            return method(*args)
+            return method(*args) if self.watch is None else self.watch(plugin.name, point, method, args)
         except PluginError:
             raise
+        except AnswerError as error:
+            message = f'running {point} plugin "{plugin.name}": {error}'
+            raise PluginError(plugin.name, point, message, place_of(_written(plugin))) from error
         except Exception as error:
             message = f'running {point} plugin "{plugin.name}": {type(error).__name__}: {error}'
-            raise PluginError(plugin.name, point, message) from error
+            raise PluginError(plugin.name, point, message, place_of_error(error, _written(plugin))) from error
 
     def is_row_local(self, state: CycleState) -> bool:
         """Whether every active Filter plugin answers for a row from that row alone."""
@@ -356,6 +391,24 @@ def checked(status: Status | None) -> Status | None:
     if status is not None and status.code is Code.ERROR:
         raise PluginError(status.plugin, "Filter", status.message)
     return status
+
+
+def _written(plugin: Any) -> object:
+    """What a plugin was written as: its class, or the function that it was made of."""
+    kind = type(getattr(plugin, "plugin", plugin))
+    return getattr(kind, "written_as", kind)
+
+
+def _advice(plugin: ScorePlugin) -> str:
+    """What to do about a score out of range. Our own plugins say what upstream's say, and no more."""
+    written = _written(plugin.plugin)
+    if getattr(written, "__module__", "").startswith("kubesched.plugins"):
+        return ""
+    if plugin.normalize is not None:
+        return f"; let its normalize answer with numbers from 0 to 100 ({place_of(written)})"
+    if isinstance(written, type):
+        return f"; return a number from 0 to 100, or give the class a normalize method ({place_of(written)})"
+    return f"; return a number from 0 to 100, or write @score(normalize=True) ({place_of(written)})"
 
 
 def _outranks(info: PodInfo, pod: api.Pod) -> bool:

@@ -1,6 +1,6 @@
 """kube-scheduler's default plugins, one module each, in the order in which they are enabled."""
 
-from kubesched.framework.registry import Registry
+from kubesched.framework.registry import BUILT_IN, Origin, Registry
 from kubesched.plugins.default_binder import DefaultBinder
 from kubesched.plugins.default_preemption import DefaultPreemption
 from kubesched.plugins.dynamic_resources import DynamicResources
@@ -45,4 +45,4 @@ IN_TREE = (
 
 def in_tree_registry() -> Registry:
     """A new registry with the built-in plugins, to which others may be added."""
-    return Registry(IN_TREE)
+    return Registry(IN_TREE, Origin(BUILT_IN))

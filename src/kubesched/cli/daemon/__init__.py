@@ -12,7 +12,7 @@ from kubesched.cli.daemon.version import short_version, version_info
 from kubesched.cli.flags import Options, parse, usage
 from kubesched.client import leader
 from kubesched.config import dump
-from kubesched.framework.plugin import Plugin
+from kubesched.framework.registry import PluginSource
 from kubesched.logs import Logger
 from kubesched.logs.levels import WARNING
 from kubesched.logs.standard import install
@@ -22,7 +22,7 @@ DETAILS = 4
 
 
 def start(
-    argv: Sequence[str] | None = None, *, plugins: Iterable[type[Plugin]] = (), program: str = "kubesched run"
+    argv: Sequence[str] | None = None, *, plugins: Iterable[PluginSource] = (), program: str = "kubesched run"
 ) -> int:
     """Do what a command line asks for, to the end. Answers with the exit code."""
     parsed = parse(sys.argv[1:] if argv is None else argv)
@@ -46,20 +46,26 @@ def start(
         bridge.close()
 
 
-def _run(options: Options, log: Logger, plugins: Iterable[type[Plugin]], program: str) -> int:
-    from kubesched.cli.daemon.process import Process  # after the flags are known to be right: it loads everything
+def _run(options: Options, log: Logger, plugins: Iterable[PluginSource], program: str) -> int:
+    from kubesched.cli.daemon.process import (  # after the flags are known to be right: it loads everything
+        AGAIN,
+        Process,
+    )
 
     for name, value in sorted(options.shown().items()):
         log(1, f'FLAG: --{name}="{value}"')
     for warning in options.warnings():
         log(WARNING, warning)
+    plugins = tuple(plugins)
     try:
         setup = prepare(options, log, plugins)
         if log.enabled(2):
             log(2, "Using component config", config=dump.to_yaml(setup.config))
         if options.misc.write_config_to:
             return _write_config(setup, options.misc.write_config_to)
-        return asyncio.run(Process(setup).run())
+        while (code := asyncio.run(Process(setup, plugins).run())) == AGAIN:
+            setup = prepare(options, log, plugins)
+        return code
     except SetupError as error:
         return _refused(error.problems, program)
 

@@ -6,7 +6,7 @@ over the text before it is checked, so that a flag can put right what the file h
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from kubesched.config.errors import ConfigError, Problem
 from kubesched.config.load import Loaded, load
 from kubesched.config.read import read
 from kubesched.config.types import API_VERSION, KIND
+from kubesched.framework.registry import Registry
 
 LEADER_ELECTION = {
     "leader-elect": "leaderElect",
@@ -34,7 +35,7 @@ CLIENT_CONNECTION = {
 TOP = {"profiling": "enableProfiling", "contention-profiling": "enableContentionProfiling"}
 
 
-def configuration(options: Options, points: Mapping[str, frozenset[str]]) -> Loaded:
+def configuration(options: Options, registry: Registry) -> Loaded:
     """The completed configuration. Raises ConfigError with everything that is wrong, OSError if there is no file."""
     path = options.misc.config
     problems: list[Problem] = []
@@ -48,13 +49,39 @@ def configuration(options: Options, points: Mapping[str, frozenset[str]]) -> Loa
     source = path or "the command line"
     if not isinstance(tree, dict):
         raise ConfigError(source, problems or [Problem("", f"expected an object of apiVersion {API_VERSION}", tree)])
+    enable(tree, options.plugins.enable, problems)
     try:
-        loaded = load(tree, source, points=points)
+        loaded = load(tree, source, points=registry.points, args_types=registry.args_types)
     except ConfigError as error:
         raise ConfigError(source, (*problems, *error.problems)) from None
     if problems:
         raise ConfigError(source, problems)
     return loaded
+
+
+def enable(tree: dict[str, Any], wanted: Iterable[str], problems: list[Problem]) -> None:
+    """Enable plugins, given as ``name`` or ``name=weight``, at all their points in every profile that does not yet."""
+    for each in wanted:
+        name, has_weight, weight = each.partition("=")
+        if has_weight and not weight.isdecimal():
+            problems.append(Problem("--enable", f"the weight of {name} must be a positive integer", weight))
+            continue
+        entry = {"name": name} | ({"weight": int(weight)} if has_weight else {})
+        tree["profiles"] = tree.get("profiles") or [{}]
+        for profile in tree["profiles"] if isinstance(tree["profiles"], list) else ():
+            _overlay(profile, "plugins", iter([("multiPoint", _with(profile, entry))]))
+
+
+def _with(profile: object, entry: dict[str, Any]) -> object:
+    """What multiPoint comes to with one more plugin; what cannot be understood is left as it is, to be refused."""
+    plugins = profile.get("plugins") if isinstance(profile, dict) else None
+    section = (plugins.get("multiPoint") if isinstance(plugins, dict) else None) or {}
+    enabled = (section.get("enabled") if isinstance(section, dict) else None) or []
+    if not isinstance(section, dict) or not isinstance(enabled, list):
+        return section
+    others = [each for each in enabled if not (isinstance(each, dict) and each.get("name") == entry["name"])]
+    known: dict[str, Any] = next((each for each in enabled if each not in others), {})
+    return section | {"enabled": [*others, known | entry]}
 
 
 def _given(options: Options, section: object, fields: Mapping[str, str]) -> Iterator[tuple[str, Any]]:

@@ -1,60 +1,61 @@
-"""Plugins from outside: named with ``--plugin``, offered by installed packages, or handed in by a program."""
+"""The plugins a daemon knows: built in, named with flags, offered by installed packages, or handed in by a program."""
 
 from __future__ import annotations
 
-import importlib
 import os
-import sys
-from collections.abc import Iterable
-from importlib.metadata import entry_points
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
 
-from kubesched.framework.plugin import Plugin
-from kubesched.framework.registry import Registry
+from kubesched.cli.flags.sections import Plugins
+from kubesched.config.types import KubeSchedulerConfiguration
+from kubesched.framework.loading import add_all, forget_modules
+from kubesched.framework.registry import PluginSource, Registry
 from kubesched.plugins import in_tree_registry
 
-GROUP = "kubesched.plugins"
 
-
-def registry_with(named: Iterable[str], given: Iterable[type[Plugin]], problems: list[str]) -> Registry:
-    """The built-in plugins and all others; what cannot be loaded is added to `problems`."""
+def known_plugins(
+    flags: Plugins, given: Iterable[PluginSource], problems: list[str]
+) -> tuple[Registry, Collection[str]]:
+    """All plugins, and the names of those that somebody asked for. What cannot be loaded is added to `problems`."""
     registry = in_tree_registry()
-    for plugin in given:
-        _add(registry, plugin, "", problems)
-    for each in entry_points(group=GROUP):
-        if (found := _loaded(each.value, f"entry point {each.name} of {GROUP}", problems)) is not None:
-            _add(registry, found, each.value, problems)
-    for place in named:
-        if (found := _loaded(place, "--plugin", problems)) is not None:
-            _add(registry, found, place, problems)
-    return registry
+    asked = add_all(registry, problems, named=flags.plugin, folders=flags.plugin_dir, given=given)
+    return registry, asked
 
 
-def _add(registry: Registry, plugin: type[Plugin], place: str, problems: list[str]) -> None:
-    if registry.get(plugin.name) is plugin:
-        return
+def idle_plugins(asked: Iterable[str], config: KubeSchedulerConfiguration) -> Iterator[str]:
+    """What to say of plugins that were asked for and that no profile enables."""
+    enabled = {name for profile in config.profiles for name in profile.plugins.names()}
+    for name in dict.fromkeys(asked):
+        if name not in enabled:
+            yield (
+                f"plugin {name} is known but no profile enables it; start with --enable {name}, "
+                f"or add {{name: {name}}} to profiles[].plugins.multiPoint.enabled in the configuration"
+            )
+
+
+class PluginFolders:
+    """Folders whose files may change while the scheduler runs."""
+
+    def __init__(self, folders: Collection[str]) -> None:
+        self._folders = folders
+        self._seen = self._look()
+
+    def changes(self) -> list[str]:
+        """The files that have come, changed or gone since last asked, and their modules forgotten."""
+        before, self._seen = self._seen, self._look()
+        changed = sorted(file for file in before.keys() | self._seen if before.get(file) != self._seen.get(file))
+        if changed:
+            for folder in self._folders:
+                forget_modules(folder)
+        return changed
+
+    def _look(self) -> dict[str, tuple[int, int]]:
+        files = [file for folder in self._folders for file in Path(folder).rglob("*.py")]
+        return {str(file): (stat.st_mtime_ns, stat.st_size) for file in files if (stat := _stat(file)) is not None}
+
+
+def _stat(file: Path) -> os.stat_result | None:
     try:
-        registry.add(plugin)
-    except ValueError as error:
-        problems.append(f"{place}: {error}" if place else str(error))
-
-
-def _loaded(place: str, source: str, problems: list[str]) -> type[Plugin] | None:
-    module_name, colon, class_name = place.partition(":")
-    if not (module_name and colon and class_name):
-        problems.append(f"{source}: {place!r} is not of the form module:Class")
+        return file.stat()
+    except OSError:  # gone between being listed and being looked at
         return None
-    if (here := os.getcwd()) not in sys.path:
-        # A program has only its own folder there, and people try out plugins from where they write them.
-        sys.path.append(here)
-    try:
-        found: object = importlib.import_module(module_name)
-        for part in class_name.split("."):
-            found = getattr(found, part)
-    except Exception as error:
-        # Whatever somebody else's module raises, the message must say which module that was.
-        problems.append(f"{source}: {place}: {type(error).__name__}: {error}")
-        return None
-    if not (isinstance(found, type) and issubclass(found, Plugin)):
-        problems.append(f"{source}: {place} is no plugin; a plugin is a class derived from kubesched's Plugin")
-        return None
-    return found

@@ -11,6 +11,7 @@ import asyncio
 import os
 import random
 import signal
+from collections.abc import Iterable
 from contextlib import AsyncExitStack, suppress
 from typing import Any
 
@@ -18,6 +19,7 @@ import msgspec
 
 from kubesched.cli.daemon import secure
 from kubesched.cli.daemon.metrics import ProcessMetrics
+from kubesched.cli.daemon.reloading import plugins_changed
 from kubesched.cli.daemon.setup import Setup, SetupError
 from kubesched.cli.daemon.version import short_version
 from kubesched.cli.flags.gates import known_gates
@@ -27,6 +29,7 @@ from kubesched.client.http import HttpClient
 from kubesched.client.leader import Ended, LeaderElector
 from kubesched.cluster.pods import PodInfo
 from kubesched.config import dump
+from kubesched.framework.registry import PluginSource
 from kubesched.scheduler.extender import make_extenders, with_ignored_resources
 from kubesched.scheduler.ports import ERROR
 from kubesched.scheduler.recorder import EventRecorder
@@ -39,6 +42,8 @@ from kubesched.server.serving import SecureServer
 from kubesched.server.tls import ServingError
 
 DONE, FAILED = 0, 1
+AGAIN = -1
+"""No exit code: plugins have changed, and somebody should start all this anew."""
 REVIEW_QPS, REVIEW_BURST, REVIEW_SECONDS = 200.0, 400, 10.0
 EVENT_SECONDS = 5.0
 """How long the last events may take to be written."""
@@ -47,8 +52,10 @@ EVENT_SECONDS = 5.0
 class Process:
     """One run of the daemon."""
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: Setup, plugins: Iterable[PluginSource] = ()) -> None:
         self._setup = setup
+        self._plugins = plugins
+        self._again = False
         self._log = setup.log
         self._clock = SystemClock()
         self._stopping = asyncio.Event()
@@ -68,8 +75,11 @@ class Process:
                 raise SetupError([str(problem)]) from None
             self._spawn(self._recorder.run(), "event recorder")
             self._spawn(self._log.flush_every(self._setup.options.logs.log_flush_frequency.seconds), "log flusher")
+            if self._setup.options.plugins.plugin_dir:
+                self._spawn(self._watch_plugins(), "plugin folders")
             try:
-                return await self._schedule()
+                code = await self._schedule()
+                return AGAIN if self._again and code == DONE else code
             finally:
                 if server is not None:
                     await server.stop()
@@ -286,6 +296,12 @@ class Process:
 
     def _new_leader(self, identity: str) -> None:
         self._log(3, "new leader elected", identity=identity)
+
+    async def _watch_plugins(self) -> None:
+        await plugins_changed(self._setup.options, self._plugins, self._clock, self._log)
+        if not self._stopping.is_set():
+            self._again = True
+            self._stopping.set()
 
     def _listen_for_signals(self) -> None:
         loop = asyncio.get_running_loop()

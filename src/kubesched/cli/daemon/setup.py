@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from kubesched.cli.daemon.configuration import configuration
-from kubesched.cli.daemon.plugins import registry_with
+from kubesched.cli.daemon.plugins import idle_plugins, known_plugins
 from kubesched.cli.daemon.secure import listening_socket, tls_settings
 from kubesched.cli.flags import Options
 from kubesched.client.connection import Connection, daemon_connection, in_cluster
@@ -16,8 +16,7 @@ from kubesched.client.kubeconfig import KubeconfigError
 from kubesched.client.leader import ElectionSettings
 from kubesched.config.errors import ConfigError
 from kubesched.config.types import KubeSchedulerConfiguration
-from kubesched.framework.plugin import Plugin
-from kubesched.framework.registry import Registry
+from kubesched.framework.registry import PluginSource, Registry
 from kubesched.logs import Logger
 from kubesched.logs.levels import WARNING
 from kubesched.scheduler.metrics import Metrics
@@ -53,7 +52,7 @@ class Setup:
 
 
 def prepare(
-    options: Options, log: Logger, plugins: Iterable[type[Plugin]] = (), *, connection: Connection | None = None
+    options: Options, log: Logger, plugins: Iterable[PluginSource] = (), *, connection: Connection | None = None
 ) -> Setup:
     """Load and check all that flags name. Raises `SetupError` with everything that is wrong.
 
@@ -72,8 +71,8 @@ def prepare(
             problems.append(str(error))
         return None
 
-    registry = registry_with(options.plugins.plugin, plugins, problems)
-    loaded = attempt(lambda: configuration(options, registry.points))
+    registry, asked = known_plugins(options.plugins, plugins, problems)
+    loaded = attempt(lambda: configuration(options, registry))
     metrics = attempt(lambda: _metrics(options))
     if options.misc.write_config_to and loaded is not None and not problems:
         # It needs no cluster, so it must not ask for one.
@@ -91,7 +90,7 @@ def prepare(
     bound = attempt(lambda: listening_socket(options.serving)) if serving and not problems else None
     if problems or loaded is None or metrics is None or connection is None:
         raise SetupError(problems)
-    for warning in loaded.warnings:
+    for warning in (*loaded.warnings, *idle_plugins(asked, loaded.config)):
         log(WARNING, warning)
     return Setup(
         options,

@@ -197,3 +197,7 @@ VERSION: Final = Kind("version[=true]", _version, bare="true")
 PLUGINS: Final[Kind[tuple[str, ...]]] = Kind(
     "module:Class", lambda text: (text,), _show_list, add=lambda old, new: old + new
 )
+FOLDERS: Final[Kind[tuple[str, ...]]] = Kind("folder", lambda text: (text,), _show_list, add=lambda old, new: old + new)
+NAMES: Final[Kind[tuple[str, ...]]] = Kind(
+    "name[=weight]", lambda text: (text,), _show_list, add=lambda old, new: old + new
+)

@@ -12,12 +12,14 @@ from kubesched.cli.flags.kinds import (
     CERT_KEYS,
     DURATION,
     FLOAT,
+    FOLDERS,
     GATES,
     INT,
     INT32,
     INTS,
     IP,
     LEVEL,
+    NAMES,
     PAIRS,
     PLUGINS,
     QUANTITY,
@@ -50,9 +52,18 @@ class Plugins(Section):
     plugin: tuple[str, ...] = flag(
         PLUGINS,
         (),
-        "Make a plugin of your own known, to be enabled in the configuration: a class in a module that Python can "
-        "import. May be given many times. Installed packages may offer theirs through the entry point group "
-        "kubesched.plugins instead.",
+        "Make a plugin of your own known, to be enabled in the configuration: a class or a decorated function in a "
+        "module that Python can import, or in a file.py. May be given many times. Installed packages may offer theirs "
+        "through the entry point group kubesched.plugins instead.",
+    )
+    plugin_dir: tuple[str, ...] = flag(
+        FOLDERS,
+        (),
+        "Make all plugins in the files of a folder known. For development: when a file changes, the scheduler starts "
+        "anew with it.",
+    )
+    enable: tuple[str, ...] = flag(
+        NAMES, (), "Enable a plugin at all its points in every profile, with a weight if one is given."
     )
 
 

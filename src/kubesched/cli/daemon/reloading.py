@@ -1,0 +1,47 @@
+"""Starting anew when a plugin's file changes, so that its author sees at once what the change does.
+
+A change that cannot be loaded is reported and nothing else happens: the scheduler goes on with what it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kubesched.cli.daemon.configuration import configuration
+from kubesched.cli.daemon.plugins import PluginFolders, known_plugins
+from kubesched.cli.flags import Options
+from kubesched.client.protocol import Clock
+from kubesched.config.errors import ConfigError
+from kubesched.framework.places import short_path
+from kubesched.framework.registry import PluginSource
+from kubesched.scheduler.ports import ERROR, Log
+
+LOOK_SECONDS = 0.5
+
+
+async def plugins_changed(options: Options, given: Iterable[PluginSource], clock: Clock, log: Log) -> None:
+    """Wait until files in a plugin folder have changed and can be loaded as they are now."""
+    folders = PluginFolders(options.plugins.plugin_dir)
+    while True:
+        await clock.sleep(LOOK_SECONDS)
+        changed = folders.changes()
+        if not changed:
+            continue
+        files = ", ".join(map(short_path, changed))
+        problems = what_is_wrong(options, given)
+        if not problems:
+            log(0, "Plugins have changed, starting anew", files=files)
+            return
+        for problem in problems:
+            log(ERROR, "Plugins have changed but cannot be loaded, going on with the old ones", err=problem)
+
+
+def what_is_wrong(options: Options, given: Iterable[PluginSource] = ()) -> list[str]:
+    """What would keep a scheduler from starting with the plugins as they are now."""
+    problems: list[str] = []
+    registry, _ = known_plugins(options.plugins, given, problems)
+    try:
+        configuration(options, registry)
+    except (ConfigError, OSError) as error:
+        problems += str(error).splitlines()
+    return problems

@@ -1,0 +1,118 @@
+"""The arguments of plugins from outside, decoded into the structs that they bring along.
+
+Built-in plugins have theirs in `args`, with upstream's rules. What others ask for can be any struct that msgspec knows,
+so msgspec decodes it; here its errors get their place in the file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+
+import msgspec
+from msgspec import inspect as mi
+from msgspec.structs import replace
+
+from kubesched.config.errors import Problem, join, suggest
+from kubesched.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile, PluginConfig
+
+_WHERE = re.compile(r" - at `(key in )?\$(.*)`$")
+_TYPE_META = ("apiVersion", "kind")
+
+_describe = cache(mi.type_info)
+
+
+def with_custom_args(
+    config: KubeSchedulerConfiguration, types: Mapping[str, type]
+) -> tuple[KubeSchedulerConfiguration, list[Problem]]:
+    """The configuration with typed arguments for every enabled plugin of ``types``, and what is wrong with them."""
+    problems: list[Problem] = []
+    profiles = [_profile(each, f"profiles[{i}]", types, problems) for i, each in enumerate(config.profiles)]
+    return replace(config, profiles=tuple(profiles)), problems
+
+
+def decode_args(cls: type, args: object, path: str, problems: list[Problem]) -> object:
+    """``args`` as a ``cls``; None, and a problem for everything that is wrong, when they are not."""
+    if isinstance(args, cls):
+        return args
+    args = {} if args is None else args
+    if isinstance(args, dict):
+        # Upstream's arguments may say what they are, and then so may these.
+        fields = _field_names(cls)
+        args = {name: value for name, value in args.items() if name not in _TYPE_META or name in fields}
+    found = list(_unknown(_describe(cls), args, path))
+    problems.extend(found)
+    if found and cls.__struct_config__.forbid_unknown_fields:  # type: ignore[attr-defined]  # it is a struct
+        return None  # msgspec would say it again, in other words
+    try:
+        return msgspec.convert(args, cls)
+    except msgspec.ValidationError as error:
+        problems.append(_placed(error, path))
+    return None
+
+
+def _profile(
+    profile: KubeSchedulerProfile, path: str, types: Mapping[str, type], problems: list[Problem]
+) -> KubeSchedulerProfile:
+    configs: list[PluginConfig] = []
+    for index, each in enumerate(profile.plugin_config):
+        cls = types.get(each.name)
+        if cls is not None:
+            each = replace(each, args=decode_args(cls, each.args, f"{path}.pluginConfig[{index}].args", problems))
+        configs.append(each)
+    given = {each.name for each in configs}
+    missing = [name for name in profile.plugins.names() if name in types and name not in given]
+    configs += [PluginConfig(name=name, args=_defaults(name, types[name], path, problems)) for name in missing]
+    return replace(profile, plugin_config=tuple(configs))
+
+
+def _defaults(name: str, cls: type, path: str, problems: list[Problem]) -> object:
+    """The arguments of a plugin that the file gives none."""
+    found: list[Problem] = []
+    args = decode_args(cls, {}, "", found)
+    for each in found:
+        hint = f"add an entry to pluginConfig with name: {name} and its args"
+        problems.append(
+            Problem(f"{path}.pluginConfig", f"{name} cannot do without arguments: {each.message}", hint=hint)
+        )
+    return args
+
+
+def _placed(error: msgspec.ValidationError, path: str) -> Problem:
+    text = str(error)
+    where = _WHERE.search(text)
+    if where is None:
+        return Problem(path, _reworded(text))
+    return Problem(f"{path}{where[2].replace('[...]', '[]')}", _reworded(text[: where.start()]))
+
+
+def _reworded(text: str) -> str:
+    return text[:1].lower() + text[1:].replace("`", "")
+
+
+def _field_names(cls: type) -> set[str]:
+    return {field.encode_name for field in msgspec.structs.fields(cls)} if issubclass(cls, msgspec.Struct) else set()
+
+
+def _unknown(kind: mi.Type, value: object, path: str) -> Iterator[Problem]:
+    """Fields that no struct has. msgspec passes over them, but in a file they are slips of the pen."""
+    match kind, value:
+        case mi.StructType(), dict():
+            known = {field.encode_name: field.type for field in kind.fields}
+            for name, item in value.items():
+                if name in known:
+                    yield from _unknown(known[name], item, join(path, str(name)))
+                else:
+                    hint = suggest(str(name), known) or f"the fields here are {', '.join(sorted(known)) or 'none'}"
+                    yield Problem(join(path, str(name)), "unknown field", hint=hint)
+        case ((mi.ListType() | mi.VarTupleType()), (list() | tuple())):
+            for index, item in enumerate(value):
+                yield from _unknown(kind.item_type, item, f"{path}[{index}]")
+        case mi.DictType(), dict():
+            for key, item in value.items():
+                yield from _unknown(kind.value_type, item, f'{path}["{key}"]')
+        case mi.UnionType(), _:
+            structs = [each for each in kind.types if isinstance(each, mi.StructType)]
+            if len(structs) == 1:
+                yield from _unknown(structs[0], value, path)

@@ -1,0 +1,101 @@
+"""What plugins answer, taken at their word or refused with what to write instead.
+
+Plugins are other people's code, mostly new and untyped. An answer of the wrong kind must not surface three layers
+further down as a NumPy error about broadcasting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import isfinite
+from typing import Any, TypeVar
+
+import numpy as np
+
+from kubesched.framework.places import place_of
+from kubesched.framework.status import Status
+
+Answer = TypeVar("Answer")
+
+
+class AnswerError(TypeError):
+    """An answer that the contract does not allow; the message says what would be one, and where to change it."""
+
+
+def wrong(plugin: object, method: str, answer: object, wanted: str) -> AnswerError:
+    """The error for an answer that is none."""
+    shown = f"{type(answer).__name__} {answer!r:.80}" if answer is not None else "None"
+    return AnswerError(f"{method} answered with {shown}; {wanted} ({_place(plugin, method)})")
+
+
+def status_answer(plugin: object, answer: object) -> Status | None:
+    """A one-node Filter's answer; None for success."""
+    if answer is None:
+        return None
+    if isinstance(answer, Status):
+        return None if answer.is_success else answer
+    if isinstance(answer, str):
+        raise wrong(plugin, "filter", answer, "return unschedulable(reason) to reject a node")
+    raise wrong(plugin, "filter", answer, 'return None if the pod fits, else a Status such as unschedulable("why")')
+
+
+def score_answer(plugin: object, answer: object) -> int | float:
+    """A one-node Score's answer."""
+    if isinstance(answer, int | float | np.number) and isfinite(answer):
+        return answer.item() if isinstance(answer, np.number) else answer
+    raise wrong(plugin, "score", answer, "return a number")
+
+
+def checked_at_first(
+    method: Callable[..., Answer], check: Callable[[Answer, int], None], settled: Callable[[], None]
+) -> Callable[..., Answer]:
+    """A vectorised method whose answers are checked until there has been one, and then no more: it is the hot path."""
+
+    def first(state: Any, pod: Any, nodes: Any) -> Answer:
+        answer = method(state, pod, nodes)
+        if answer is not None:
+            check(answer, len(nodes))
+            settled()
+        return answer
+
+    return first
+
+
+def check_verdicts(plugin: object, answer: object, rows: int) -> None:
+    """Refuse what is no answer of a `filter_all`."""
+    codes = getattr(answer, "codes", None)
+    if codes is None or not callable(getattr(answer, "status_of", None)):
+        raise wrong(plugin, "filter_all", answer, "return None, reject(mask, status) or Verdicts(codes, status_of)")
+    if not isinstance(codes, np.ndarray) or codes.dtype.kind not in "biu":
+        raise wrong(plugin, "filter_all", codes, "codes must be a NumPy array of integers or booleans")
+    _check_length(plugin, "filter_all", codes, rows)
+
+
+def check_scores(plugin: object, answer: object, rows: int, method: str = "score_all") -> None:
+    """Refuse what is no answer of a `score_all` or `normalize`."""
+    if isinstance(answer, int) and method == "score_all":
+        return
+    if not isinstance(answer, np.ndarray) or answer.dtype.kind not in "iuf":
+        alternative = " or one int for all nodes" if method == "score_all" else ""
+        raise wrong(plugin, method, answer, f"return a NumPy array of numbers{alternative}")
+    if answer.dtype != np.int64 and method == "score_all" and not hasattr(plugin, "normalize"):
+        # Small integers would overflow when they are weighted, and totals are whole numbers.
+        raise wrong(plugin, method, answer, "return 64-bit integers: np.rint(scores).astype(np.int64)")
+    if answer.dtype.kind == "f" and not np.isfinite(answer).all():
+        raise wrong(plugin, method, answer, "not a number, or infinity, is no score")
+    _check_length(plugin, method, answer, rows)
+
+
+def _check_length(plugin: object, method: str, answer: np.ndarray[Any, Any], rows: int) -> None:
+    if answer.shape != (rows,):
+        what = f"an array of shape {answer.shape}"
+        raise AnswerError(
+            f"{method} answered with {what} for {rows} nodes; return one number per row of the window it was given "
+            f"({_place(plugin, method)})"
+        )
+
+
+def _place(plugin: object, method: str) -> str:
+    owner = type(plugin)
+    written = getattr(owner, "written_as", None) or getattr(owner, method, owner)
+    return place_of(written)

@@ -1,0 +1,44 @@
+"""Where a plugin is written, for errors that its author can follow."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from types import TracebackType
+
+
+def place_of(thing: object) -> str:
+    """File and line of a class or function, as editors and terminals open them; its dotted name if there is none."""
+    thing = getattr(thing, "function", thing)
+    try:
+        file = inspect.getsourcefile(thing)  # type: ignore[arg-type]  # what has no source raises TypeError
+        line = inspect.getsourcelines(thing)[1]  # type: ignore[arg-type]  # as above
+    except (OSError, TypeError):
+        file, line = None, 0
+    if not file:
+        return f"{getattr(thing, '__module__', '?')}.{getattr(thing, '__qualname__', thing)}"
+    return f"{short_path(file)}:{line}"
+
+
+def place_of_error(error: BaseException, thing: object) -> str:
+    """The deepest line in the plugin's own file that an exception came through; where the plugin is if there is none.
+
+    What a library deeper down complains of is usually the fault of the line that called it.
+    """
+    try:
+        file = inspect.getsourcefile(getattr(thing, "function", thing))  # type: ignore[arg-type]  # TypeError is caught
+    except TypeError:
+        file = None
+    found = ""
+    frame: TracebackType | None = error.__traceback__
+    while frame is not None:
+        if frame.tb_frame.f_code.co_filename == file:
+            found = f"{short_path(file)}:{frame.tb_lineno}"
+        frame = frame.tb_next
+    return found or place_of(thing)
+
+
+def short_path(path: str) -> str:
+    """A path as somebody in this folder would type it."""
+    here = os.getcwd()
+    return os.path.relpath(path, here) if path.startswith(here + os.sep) else path
