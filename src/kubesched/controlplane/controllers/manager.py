@@ -7,12 +7,21 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from kubesched.controlplane.controllers.context import Context
+from kubesched.controlplane.controllers.daemonset import DaemonSetController
 from kubesched.controlplane.controllers.deployment import DeploymentController
+from kubesched.controlplane.controllers.disruption import DisruptionController
+from kubesched.controlplane.controllers.endpoints import EndpointsController
 from kubesched.controlplane.controllers.events import EventExpiry
+from kubesched.controlplane.controllers.garbage import GarbageCollector
+from kubesched.controlplane.controllers.job import JobController
 from kubesched.controlplane.controllers.loop import Controller
+from kubesched.controlplane.controllers.namespaces import NamespaceController, PodCollector, ServiceAccountController
 from kubesched.controlplane.controllers.node_lifecycle import LifecycleSettings, NodeLifecycleController
 from kubesched.controlplane.controllers.replicaset import ReplicaSetController, replication_controllers
+from kubesched.controlplane.controllers.statefulset import StatefulSetController
+from kubesched.controlplane.controllers.storage_protection import EphemeralController, ProtectionController
 from kubesched.controlplane.controllers.taint_eviction import TaintEvictionController
+from kubesched.controlplane.controllers.volumes import VolumeController
 
 
 class ControllerManager:
@@ -34,9 +43,23 @@ class ControllerManager:
         self, lifecycle: LifecycleSettings | None, heartbeat: Callable[[], float] | None, root_certificate: str
     ) -> Iterator[Controller]:
         context = self._context
+        yield ServiceAccountController(context, root_certificate)
+        yield NamespaceController(context)
+        yield GarbageCollector(context)
         yield DeploymentController(context)
         yield ReplicaSetController(context)
         yield replication_controllers(context)
+        yield StatefulSetController(context)
+        yield DaemonSetController(context)
+        yield JobController(context)
+        volumes = VolumeController(context)
+        volumes.add_classes()
+        yield volumes
+        yield ProtectionController(context)
+        yield EphemeralController(context)
+        yield DisruptionController(context)
+        yield EndpointsController(context)
+        yield PodCollector(context)
         yield NodeLifecycleController(context, lifecycle, heartbeat)
         yield TaintEvictionController(context)
         yield EventExpiry(context.access, context.loop)

@@ -95,6 +95,27 @@ class Container(Part, frozen=True):
     ports: tuple[Port, ...] = ()
 
 
+class _Expression(Part, frozen=True):
+    key: str = ""
+    values: tuple[str, ...] = ()
+
+
+class _Term(Part, frozen=True):
+    match_fields: tuple[_Expression, ...] = ()
+
+
+class _Required(Part, frozen=True):
+    node_selector_terms: tuple[_Term, ...] = ()
+
+
+class _NodeAffinity(Part, frozen=True):
+    required_during_scheduling_ignored_during_execution: _Required = _Required()
+
+
+class _Affinity(Part, frozen=True):
+    node_affinity: _NodeAffinity = _NodeAffinity()
+
+
 class PodSpec(Part, frozen=True):
     node_name: str = ""
     restart_policy: str = "Always"
@@ -106,6 +127,16 @@ class PodSpec(Part, frozen=True):
     containers: tuple[Container, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     volumes: tuple[Volume, ...] = ()
+    affinity: _Affinity = _Affinity()
+
+    @property
+    def made_for(self) -> str:
+        """The one node that the pod's affinity names, as a daemon's does."""
+        for term in self.affinity.node_affinity.required_during_scheduling_ignored_during_execution.node_selector_terms:
+            for field in term.match_fields:
+                if field.key == "metadata.name" and len(field.values) == 1:
+                    return field.values[0]
+        return ""
 
 
 class ContainerStatus(Part, frozen=True):
