@@ -14,6 +14,7 @@ from kubesched.framework.state import CycleState
 from kubesched.framework.status import Status, error, unschedulable
 from kubesched.scheduler.context import PODS_TO_ACTIVATE, PodsToActivate
 from kubesched.scheduler.failure import cut
+from kubesched.scheduler.statuses import StatusWriter
 
 
 @virtual_time
@@ -26,6 +27,20 @@ async def test_the_condition_says_why(clock: VirtualClock) -> None:
         assert condition is not None
         assert (condition.status, condition.reason) == ("False", "Unschedulable")
         assert here.events.of("FailedScheduling") == [("big", condition.message)]
+
+
+@virtual_time
+async def test_a_condition_goes_behind_the_others(clock: VirtualClock) -> None:
+    """A patch says which generation of the pod was looked at, and keeps the order of the pod's conditions."""
+    async with world(clock) as here:
+        ready = api.PodCondition(type="Ready", status="True")
+        bare = pod("web")
+        seen = replace(bare, metadata=replace(bare.metadata, generation=3), status=api.PodStatus(conditions=(ready,)))
+        new = api.PodCondition(type="PodScheduled", status="False", reason="Unschedulable")
+        patch = StatusWriter(here.scheduler.context).patch(seen, new)
+        assert patch is not None
+        assert patch["status"]["conditions"][0]["observedGeneration"] == 3
+        assert patch["status"]["$setElementOrder/conditions"] == [{"type": "Ready"}, {"type": "PodScheduled"}]
 
 
 @virtual_time

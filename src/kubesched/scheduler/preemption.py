@@ -97,7 +97,8 @@ class Preemptor:
             return
         else:
             context.log(2, "Preemptor Pod preempted victim Pod", preemptor=pod, victim=victim, node=node)
-        context.recorder.event(profile.name, victim, NORMAL, "Preempted", "Preempting", note, related=pod)
+        # Upstream means to name the preemptor as the related object too, but in 1.36 that is lost on the way.
+        context.recorder.event(profile.name, victim, NORMAL, "Preempted", "Preempting", note)
 
     def _called_off(self, plugin: str, pod: api.Pod, node: str, victim: api.Pod) -> bool:
         """Whether the victim was still on its way to the node and has been sent back."""

@@ -58,6 +58,9 @@ class StatusWriter:
         status: JSON = {}
         if condition is not None and (changed := self._changed(pod, condition)) is not None:
             status["conditions"] = [changed]
+            # As a patch made from two documents has it; without, a new condition would come first.
+            types = dict.fromkeys((*(each.type for each in pod.status.conditions), condition.type))
+            status["$setElementOrder/conditions"] = [{"type": each} for each in types]
         if nominated is not None and nominated != pod.nominated_node_name:
             status["nominatedNodeName"] = nominated or None
         return {"metadata": {"uid": pod.uid}, "status": status} if status else None
@@ -69,6 +72,8 @@ class StatusWriter:
             return None
         same = old is not None and old.status == new.status
         body["lastTransitionTime"] = old.last_transition_time if same and old is not None else self._now()
+        if pod.metadata.generation:
+            body["observedGeneration"] = pod.metadata.generation
         return body
 
     async def _send(self, previous: asyncio.Task[None] | None, pod: api.Pod, patch: JSON, on_error: str) -> None:
