@@ -25,6 +25,12 @@ def _non_negative(part: JSON, field: str, path: str, problems: Problems) -> None
 def _check_template(spec: JSON, problems: Problems, restart: tuple[str, ...] = ("Always",)) -> None:
     template = spec.get("template") or {}
     pod = template.get("spec") or {}
+    claims = [{"name": (each.get("metadata") or {}).get("name")} for each in spec.get("volumeClaimTemplates") or []]
+    if claims:
+        # The claims of a StatefulSet become volumes of its pods, so containers may mount them.
+        names = {each["name"] for each in claims}
+        own = [each for each in pod.get("volumes") or [] if each.get("name") not in names]
+        pod = {**pod, "volumes": [*own, *({**each, "emptyDir": {}} for each in claims)]}
     check_pod_spec(pod, f"{_TEMPLATE}.spec", problems)
     policy = pod.get("restartPolicy")
     if policy and policy not in restart:
