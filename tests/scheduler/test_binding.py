@@ -109,6 +109,90 @@ async def test_a_plugin_with_nothing_to_do_before_binding_is_skipped(clock: Virt
         assert here.api.calls["patch_pod_status"] == 0
 
 
+class First(Recording):
+    """Takes ten seconds before the bind, beside others."""
+
+    name = "First"
+    pre_bind_in_parallel = True
+
+    async def pre_bind(self, state: CycleState, pod: api.Pod, node_name: str) -> Status | None:
+        try:
+            await asyncio.sleep(10)
+        except asyncio.CancelledError:
+            Recording.calls.append(f"{self.name} cancelled")
+            raise
+        return None
+
+
+class Second(First):
+    """Takes ten seconds too."""
+
+    name = "Second"
+
+
+class Failing(First):
+    """Fails after a second."""
+
+    name = "Failing"
+
+    async def pre_bind(self, state: CycleState, pod: api.Pod, node_name: str) -> Status | None:
+        await asyncio.sleep(1)
+        raise RuntimeError("no disk")
+
+
+class Alone(First):
+    """Does not run beside others."""
+
+    name = "Alone"
+    pre_bind_in_parallel = False
+
+
+@pytest.mark.parametrize(("plugins", "seconds"), [((First, Second), 10), ((First, Alone), 20), ((Alone, Second), 20)])
+@virtual_time
+async def test_what_may_be_prepared_in_parallel_is(
+    clock: VirtualClock, plugins: tuple[type[Plugin], ...], seconds: float
+) -> None:
+    """PreBind plugins that allow it run at the same time, the others one after the other."""
+    async with world(clock, node("n1"), plugins=plugins) as here:
+        here.create(pod("web"))
+        await here.settle(seconds - 1)
+        assert here.node_of("web") == ""
+        await here.settle(2)
+        assert here.node_of("web") == "n1"
+
+
+@virtual_time
+async def test_the_first_that_fails_ends_what_runs_beside_it(clock: VirtualClock) -> None:
+    """When one of several PreBind plugins fails, the others are cancelled and the pod goes back at once."""
+    async with world(clock, node("n1"), plugins=[First, Failing]) as here:
+        here.create(pod("web"))
+        await here.settle(1.5)
+        assert Recording.calls.count("First cancelled") == 1
+        assert here.message("web") == 'running PreBind plugin "Failing": RuntimeError: no disk'
+        assert not here.scheduler.cluster.assumed
+        assert not len(here.scheduler.context.pre_binding)
+
+
+@virtual_time
+async def test_a_stop_ends_what_runs_in_parallel(clock: VirtualClock) -> None:
+    """A scheduler that stops cancels what takes too long, and leaves no task behind."""
+
+    class Endless(First):
+        name = "Endless"
+
+        async def pre_bind(self, state: CycleState, pod: api.Pod, node_name: str) -> Status | None:
+            await asyncio.sleep(3600)
+            return None
+
+    async with world(clock, node("n1"), plugins=[Endless, Second], check=False) as here:
+        here.create(pod("web"))
+        await here.settle(1)
+        stopping = asyncio.create_task(here.scheduler.stop())
+        await here.settle(15)
+        assert stopping.done()
+        assert not len(here.scheduler.context.tasks)
+
+
 @virtual_time
 async def test_many_bindings_run_at_once(clock: VirtualClock) -> None:
     """A hundred pods whose binding takes a second each are bound after little more than a second."""

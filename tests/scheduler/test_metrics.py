@@ -23,7 +23,7 @@ from kubesched.scheduler.resource_metrics import resource_metrics
 UPSTREAM = json.loads(Path(__file__).with_name("upstream_metrics.json").read_text("utf-8"))
 """What v1.36.4 defines."""
 
-LEFT_OUT = ("batch_", "async_api_", "pending_async_", "get_node_hint", "store_schedule", "podgroup_", "dra_")
+LEFT_OUT = ("batch_", "async_api_", "pending_async_", "get_node_hint", "store_schedule", "podgroup_", "dra_", "volume_")
 """ALPHA metrics of things that this scheduler does not do, or does in another way."""
 
 
@@ -35,7 +35,7 @@ def every_metric() -> Metrics:
     metrics.scheduled(1, 0.5, after_flush=True)
     metrics.extension_point("Filter", "Success", "default-scheduler", 0.0002)
     metrics.plugin("NodeName", "Filter", "Success", 0.00002)
-    metrics.plugin_evaluated("NodeName", "Filter", "default-scheduler", 5000)
+    metrics.evaluations(ports.Evaluations("default-scheduler", [], ["NodeName"], [], [], decisions=1, nodes=5000))
     metrics.permit_wait("Success", 1.0)
     metrics.event_handled("NodeAdd", 0.001)
     metrics.preemption_attempted()
@@ -43,8 +43,6 @@ def every_metric() -> Metrics:
     metrics.preemption_executed("success", 0.1)
     metrics.goroutines("binding", 1)
     metrics.cache_size("nodes", 5000)
-    metrics.volume_cache("add")
-    metrics.volume_error("bind")
     metrics.feature("SchedulerQueueingHints", "", True)
     metrics.incoming("active", "PodAdd")
     metrics.pending("active", 1)

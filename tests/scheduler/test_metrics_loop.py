@@ -11,9 +11,14 @@ from random import Random
 
 from tests.builders import node, pod
 
+from kubesched.api import objects as api
 from kubesched.client.clock import VirtualClock, virtual_time
 from kubesched.client.fake import InProcessApi
+from kubesched.cluster.view import NodeInfo
 from kubesched.config.load import load
+from kubesched.framework.plugin import Plugin
+from kubesched.framework.state import CycleState
+from kubesched.framework.status import Status
 from kubesched.logs import Logger
 from kubesched.logs.formats import TextFormat
 from kubesched.logs.output import Output
@@ -57,17 +62,24 @@ class Seen:
                 found.append(" ".join((match[1], match[2], *keys)))
         return found
 
+    def shown(self, name: str) -> list[dict[str, str]]:
+        """The labels under which something is shown."""
+        return [s.labels for family in self.metrics.registry.collect() for s in family.samples if s.name == name]
+
     def value(self, name: str, **labels: str) -> float | None:
         return self.metrics.registry.get_sample_value(f"scheduler_{name}", labels)
 
 
 @asynccontextmanager
-async def seen(clock: VirtualClock) -> AsyncIterator[Seen]:
+async def seen(clock: VirtualClock, *plugins: type[Plugin]) -> AsyncIterator[Seen]:
     here = Seen(clock)
     registry = in_tree_registry()
+    for plugin in plugins:
+        registry.add(plugin)
     tree: dict[str, object] = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"plugins": {"multiPoint": {"enabled": [{"name": plugin.name} for plugin in plugins]}}}],
     }
     configuration = load(tree, points=registry.points).config
     scheduler = Scheduler(
@@ -141,3 +153,122 @@ async def test_what_is_told(clock: VirtualClock) -> None:
     assert told["big"]["note"].startswith("0/1 nodes are available: 1 Insufficient cpu.")
     assert (told["big"]["reason"], told["big"]["action"]) == ("FailedScheduling", "Scheduling")
     assert told["big"]["reportingInstance"] == "default-scheduler-host"
+
+
+@virtual_time
+async def test_plugins_are_counted_as_if_asked_about_each_node(clock: VirtualClock) -> None:
+    """Filter counts nodes looked at, Score feasible nodes, PreFilter and PreScore pods; who skips is not counted."""
+    async with seen(clock) as here:
+        for name, cpu in ("n1", "4"), ("n2", "4"), ("n3", "1"):
+            here.api.create(node(name, cpu=cpu))
+        here.api.create(pod("web", cpu="2"))
+        here.api.create(pod("big", cpu="50"))
+        await clock.advance(1)
+
+        def asked(plugin: str, point: str) -> float | None:
+            labels = {"plugin": plugin, "extension_point": point, "profile": "default-scheduler"}
+            return here.value("plugin_evaluation_total", **labels)
+
+        assert asked("NodeResourcesFit", "PreFilter") == 2
+        assert asked("NodeResourcesFit", "Filter") == 6
+        assert asked("NodeName", "Filter") == 6
+        assert asked("NodeResourcesFit", "PreScore") == 1
+        assert asked("NodeResourcesFit", "Score") == 2
+        assert asked("NodePorts", "PreFilter") is None
+        assert asked("NodePorts", "Filter") is None
+        assert asked("InterPodAffinity", "Score") is None
+
+
+@virtual_time
+async def test_a_pod_turned_down_as_a_whole_counts_for_those_asked_until_then(clock: VirtualClock) -> None:
+    """When PreFilter ends an attempt, plugins after the one that did it were not asked, and no Filter was."""
+    async with seen(clock) as here:
+        here.api.create(node("n1"))
+        here.api.create(pod("web", claims=("missing",)))
+        await clock.advance(1)
+        profile = "default-scheduler"
+        shown = here.shown("scheduler_plugin_evaluation_total")
+        counted = {(labels["extension_point"], labels["plugin"]) for labels in shown}
+        assert ("PreFilter", "NodeResourcesFit") in counted
+        assert {point for point, _ in counted} == {"PreFilter"}
+        labels = {"extension_point": "PreFilter", "status": "UnschedulableAndUnresolvable", "profile": profile}
+        assert here.value("framework_extension_point_duration_seconds_count", **labels) == 1
+        labels = {"extension_point": "Filter", "status": "Success", "profile": profile}
+        assert here.value("framework_extension_point_duration_seconds_count", **labels) is None
+
+
+@virtual_time
+async def test_one_cycle_in_ten_times_its_plugins(clock: VirtualClock) -> None:
+    """Of eleven pods, the plugins of two are timed, at every point that they take part in."""
+    async with seen(clock) as here:
+        for name in ("n1", "n2"):
+            here.api.create(node(name, cpu="32"))
+        for number in range(11):
+            here.api.create(pod(f"web-{number}", cpu="1"))
+        await clock.advance(1)
+
+        def timed(plugin: str, point: str, status: str = "Success") -> float | None:
+            labels = {"plugin": plugin, "extension_point": point, "status": status}
+            return here.value("plugin_execution_duration_seconds_count", **labels)
+
+        assert timed("DefaultBinder", "Bind") == 2
+        assert timed("VolumeBinding", "PreFilter", "Skip") == 2
+        assert timed("VolumeBinding", "Reserve") == 2
+        assert timed("VolumeBinding", "PreBindPreFlight") == 2
+
+
+@virtual_time
+async def test_every_point_is_told_of(clock: VirtualClock) -> None:
+    """As upstream, points without plugins and PreBind with nothing to do are told of too."""
+    async with seen(clock) as here:
+        here.api.create(node("n1"))
+        here.api.create(pod("web", cpu="1"))
+        await clock.advance(1)
+        shown = here.shown("scheduler_framework_extension_point_duration_seconds_count")
+    assert {labels["extension_point"]: labels["status"] for labels in shown} == {
+        "PreFilter": "Success",
+        "Filter": "Success",
+        "Reserve": "Success",
+        "Permit": "Success",
+        "PreBindPreFlight": "Skip",
+        "PreBind": "Success",
+        "Bind": "Success",
+        "PostBind": "Success",
+    }
+
+
+@virtual_time
+async def test_a_cluster_without_nodes_repeats_no_numbers(clock: VirtualClock) -> None:
+    """An attempt that no plugin took part in does not count the points of the one before it again."""
+    async with seen(clock) as here:
+        here.api.create(node("n1"))
+        here.api.create(pod("web", cpu="1"))
+        await clock.advance(1)
+        here.api.delete(here.api.objects(api.Node)[0])
+        here.api.create(pod("late", cpu="1"))
+        await clock.advance(1)
+        labels = {"extension_point": "PreFilter", "status": "Success", "profile": "default-scheduler"}
+        assert here.value("framework_extension_point_duration_seconds_count", **labels) == 1
+
+
+class Broken(Plugin):
+    """Raises in Filter."""
+
+    name = "Broken"
+
+    def filter(self, state: CycleState, pod: api.Pod, node: NodeInfo) -> Status | None:
+        raise RuntimeError("no idea")
+
+
+@virtual_time
+async def test_a_point_that_failed_is_told_of(clock: VirtualClock) -> None:
+    """A plugin that raises shows as an error of its extension point, and of the plugin."""
+    async with seen(clock, Broken) as here:
+        here.api.create(node("n1"))
+        here.api.create(pod("web", cpu="1"))
+        await clock.settle()
+        labels = {"extension_point": "Filter", "status": "Error", "profile": "default-scheduler"}
+        assert here.value("framework_extension_point_duration_seconds_count", **labels) == 1
+        labels = {"plugin": "Broken", "extension_point": "Filter", "status": "Error"}
+        assert here.value("plugin_execution_duration_seconds_count", **labels) == 1
+        assert here.value("schedule_attempts_total", result="error", profile="default-scheduler") == 1

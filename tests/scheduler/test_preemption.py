@@ -145,7 +145,8 @@ async def test_a_victim_in_pre_bind_is_called_off(clock: VirtualClock) -> None:
         await here.settle(5)
         assert here.node_of("high") == "n1"
         assert here.api.calls["delete_pod"] == 0
-        assert ("low", "running PreBind plugins: preempted by DefaultPreemption") in here.events.of("FailedScheduling")
+        why = 'running PreBind plugin "SlowPreBind": preempted by DefaultPreemption'
+        assert ("low", why) in here.events.of("FailedScheduling")
 
 
 @virtual_time

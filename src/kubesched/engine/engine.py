@@ -70,6 +70,8 @@ class Engine:
         """With a clock to read, `laps` says how long each extension point of the last decision took."""
         self.laps: list[tuple[str, float]] = []
         self._lap_began = 0.0
+        self.unscored: frozenset[str] | None = None
+        """Plugins whose PreScore skipped Score in the last decision; None if nobody was asked to score."""
         self._kept: OrderedDict[PodClass, Kept] = OrderedDict()
         self._lifted = any(f.lifted for f in framework.filters)
         self._pre_filters = [(p, p.reads.is_kept) for p in framework.pre_filter]
@@ -85,12 +87,17 @@ class Engine:
         try:
             return self._schedule(info, state, record)
         except PluginError as problem:
-            return Decision(info, Outcome.ERROR, state, message=str(problem), plugin=problem.plugin)
+            return self.failed(info, state, problem)
+
+    def failed(self, info: PodInfo, state: CycleState, problem: PluginError) -> Decision:
+        """The record of an attempt that a plugin failed."""
+        self.lap(problem.point)
+        return Decision(info, Outcome.ERROR, state, message=str(problem), plugin=problem.plugin)
 
     def _schedule(self, info: PodInfo, state: CycleState, record: bool) -> Decision:
+        self.start_laps()
         if not self.cluster.nodes.valid_count:
             return Decision(info, Outcome.ERROR, state, message=NO_NODES)
-        self.start_laps()
         found = self.find_feasible(info, state)
         if isinstance(found, Diagnosis):
             decision = self._give_up(info, state, found)
@@ -111,8 +118,13 @@ class Engine:
 
     def start_laps(self) -> None:
         """A decision begins."""
+        self.unscored = None
+        self.laps.clear()
+        self.resume_laps()
+
+    def resume_laps(self) -> None:
+        """The next extension point begins; what was in between is no plugin's."""
         if self.timer is not None:
-            self.laps.clear()
             self._lap_began = self.timer()
 
     def lap(self, point: str) -> None:
@@ -125,7 +137,7 @@ class Engine:
     def decision_for(self, info: PodInfo, state: CycleState, found: Feasible) -> Decision:
         """The record of an attempt that will end on one of the nodes found."""
         decision = Decision(info, Outcome.SCHEDULED, state, feasible=found.size)
-        decision.evaluated = found.size if found.nominated else self.cluster.nodes.valid_count
+        decision.evaluated = int(np.count_nonzero(found.looked_at))
         return decision
 
     def choose(self, decision: Decision, best: Ints) -> None:
@@ -156,7 +168,7 @@ class Engine:
     ) -> Decision:
         """The record of an attempt that found no node, with what PostFilter made of that."""
         decision = Decision(info, Outcome.UNSCHEDULABLE, state, diagnosis=diagnosis)
-        decision.evaluated = diagnosis.nodes
+        decision.evaluated = diagnosis.evaluated
         if post_filter is not None:
             decision.post_filter, decision.post_filter_status = post_filter
             diagnosis.post_filter_message = post_filter[1].message
@@ -363,6 +375,7 @@ class Engine:
         skipped = {
             plugin.name for plugin in self._cluster_pre_scores if not framework.ask_pre_score(plugin, state, pod, nodes)
         }
+        self.unscored = kept.skipped.union(skipped)
         self.lap("PreScore")
         parts: list[Ints] = [] if extra is None else [extra[nodes.rows]]
         for scored in kept.scores:

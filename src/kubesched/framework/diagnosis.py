@@ -35,6 +35,11 @@ class Diagnosis:
         self._others = others
         self._narrowed_by = plugins
 
+    @property
+    def evaluated(self) -> int:
+        """How many nodes were looked at one by one: none if PreFilter has turned down the pod, few if it chose them."""
+        return int(np.count_nonzero(self._looked_at))
+
     def freeze(self) -> None:
         """Stay as it is while the cluster, and the answers kept for the next pod, move on."""
         self._looked_at = self._looked_at.copy()

@@ -103,6 +103,8 @@ class Plugin:
     args_type: ClassVar[type | None] = None
     """The struct that `pluginConfig` is decoded into; None for a plugin without arguments."""
     reads: ClassVar[Reads] = Reads.CLUSTER
+    pre_bind_in_parallel: ClassVar[bool] = False
+    """Whether `pre_bind` may run at the same time as that of other plugins that say so."""
     relies_on: ClassVar[frozenset[str]] = frozenset()
     """Points ("preFilter", "preScore") without which Filter or Score cannot answer; a profile may switch them off."""
     default_weight: ClassVar[int] = 1

@@ -58,7 +58,7 @@ class BindingCycle:
                 return Failure.of_refusal(status)
         # From here on nothing makes the pod unschedulable, so events need no longer be kept for it.
         context.inbox.put(context.queue.done, pod.uid)
-        status = await self._pre_bind(attempt, needed) if needed else None
+        status = await self._pre_bind(attempt, needed)
         if status is None:
             status = await self._bind(attempt)
         if status is not None:
@@ -96,20 +96,15 @@ class BindingCycle:
 
     async def _pre_bind(self, attempt: Attempt, plugins: Sequence[Any]) -> Status | None:
         """Run PreBind in such a way that a preemption can call it off."""
-        uid, points = attempt.assumed.uid, attempt.profile.points
-        pre_binding = self._context.pre_binding[uid] = PreBinding()
+        state, pod, points = attempt.state, attempt.assumed, attempt.profile.points
+        if not plugins:
+            return await points.pre_bind(plugins, state, pod, attempt.node)
+        stage = self._context.pre_binding[pod.uid] = PreBinding()
         try:
-            status = await points.pre_bind(plugins, attempt.state, attempt.assumed, attempt.node)
-            if status is not None or pre_binding.finish():
-                return status
-            return error(pre_binding.message)
-        except asyncio.CancelledError:
-            if not pre_binding.message:
-                raise
-            pre_binding.take_back_cancellation()
-            return error(f"running PreBind plugins: {pre_binding.message}")
+            status = await points.pre_bind(plugins, state, pod, attempt.node, stage)
+            return status if status is not None or stage.finish() else error(stage.message)
         finally:
-            del self._context.pre_binding[uid]
+            del self._context.pre_binding[pod.uid]
 
     async def _bind(self, attempt: Attempt) -> Status | None:
         context, pod = self._context, attempt.assumed

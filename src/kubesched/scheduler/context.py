@@ -15,6 +15,7 @@ from kubesched.engine.engine import Engine
 from kubesched.framework.state import CycleState
 from kubesched.queue.pods import QueuedPodInfo
 from kubesched.queue.scheduling_queue import SchedulingQueue
+from kubesched.scheduler.evaluations import EvaluationCounter
 from kubesched.scheduler.inbox import Inbox
 from kubesched.scheduler.points import Points
 from kubesched.scheduler.ports import Extender, Log, Metrics, Recorder
@@ -67,6 +68,7 @@ class Profile:
     name: str
     engine: Engine
     points: Points
+    evaluations: EvaluationCounter
 
 
 NO_POD = api.Pod()

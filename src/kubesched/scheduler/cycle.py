@@ -16,9 +16,15 @@ from kubesched.scheduler.binding import BindingCycle
 from kubesched.scheduler.context import PODS_TO_ACTIVATE, Attempt, Context, PodsToActivate, Profile, on_node
 from kubesched.scheduler.extending import decide_with_extenders
 from kubesched.scheduler.failure import Failure, FailureHandler
+from kubesched.scheduler.points import PLUGINS_TIMED
 from kubesched.scheduler.ports import ERROR, WARNING
 from kubesched.scheduler.preemption import Preemptor
 from kubesched.scheduler.waiting import WaitingPod
+
+PART_OF = {"NormalizeScore": "Score", "PreFilter AddPod": "Filter", "PreFilter RemovePod": "PostFilter"}
+"""What a plugin does, and the extension point in whose course it does it."""
+TIMED = 10
+"""One cycle in so many has each of its plugins timed, which would be too much in all of them."""
 
 
 class SchedulingCycle:
@@ -37,6 +43,7 @@ class SchedulingCycle:
         self._failures = failures
         self._binding = binding
         self._preemptor = preemptor
+        self._cycles = 0
 
     def run(self, queued: QueuedPodInfo) -> Decision | None:
         """Try a popped pod. None if it was not worth it."""
@@ -81,6 +88,11 @@ class SchedulingCycle:
         to_activate = PodsToActivate()
         state = CycleState(queued.info.pod_class)
         state.write(PODS_TO_ACTIVATE, to_activate)
+        timed = self._cycles % TIMED == 0
+        self._cycles += 1
+        profile.engine.framework.watch = profile.points.watch if timed else None
+        if timed:
+            state.write(PLUGINS_TIMED, True)
         return Attempt(queued, profile, state, context.clock.monotonic(), to_activate)
 
     def _skipped(self, profile: Profile, pod: api.Pod) -> bool:
@@ -98,6 +110,7 @@ class SchedulingCycle:
         context = self._context
         context.metrics.algorithm(context.clock.monotonic() - attempt.started)
         self._report_points(attempt.profile, decision)
+        attempt.profile.evaluations.count(decision)
         if decision.outcome is not Outcome.SCHEDULED:
             self._undecided(attempt, decision)
             return
@@ -113,14 +126,17 @@ class SchedulingCycle:
 
     def _report_points(self, profile: Profile, decision: Decision) -> None:
         """Tell metrics how long each extension point took, and how it ended."""
-        for point, seconds in profile.engine.laps:
+        laps = profile.engine.laps
+        for number, (point, seconds) in enumerate(laps, 1):
             status = "Success"
             if point == "PostFilter" and decision.post_filter_status is not None:
                 status = decision.post_filter_status.code.upstream
                 self._context.metrics.preemption_attempted()
             elif point == "PreFilter" and decision.diagnosis is not None and decision.diagnosis.pre_filter is not None:
                 status = decision.diagnosis.pre_filter.code.upstream
-            self._context.metrics.extension_point(point, status, profile.name, seconds)
+            elif decision.plugin and number == len(laps):
+                status = "Error"
+            self._context.metrics.extension_point(PART_OF.get(point, point), status, profile.name, seconds)
 
     def _undecided(self, attempt: Attempt, decision: Decision) -> None:
         context, framework = self._context, attempt.profile.engine.framework

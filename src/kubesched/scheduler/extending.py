@@ -30,27 +30,32 @@ async def decide_with_extenders(context: Context, attempt: Attempt) -> Decision:
         return attempt.profile.engine.schedule(info, state=state)
     try:
         return await _decide(context, attempt, interested)
-    except (PluginError, ExtenderError) as problem:
-        plugin = problem.plugin if isinstance(problem, PluginError) else ""
-        return Decision(info, Outcome.ERROR, state, message=str(problem), plugin=plugin)
+    except PluginError as problem:
+        return attempt.profile.engine.failed(info, state, problem)
+    except ExtenderError as problem:
+        return Decision(info, Outcome.ERROR, state, message=str(problem))
 
 
 async def _decide(context: Context, attempt: Attempt, extenders: Sequence[Extender]) -> Decision:
     engine, info, state = attempt.profile.engine, attempt.queued.info, attempt.state
+    engine.start_laps()
     if not context.cluster.nodes.valid_count:
         return Decision(info, Outcome.ERROR, state, message=NO_NODES)
-    engine.start_laps()
     found = await _find(context, attempt, extenders)
     if isinstance(found, Diagnosis):
         if not engine.framework.post_filter:
             return engine.unschedulable(info, state, found)
         made = await post_filter(context, attempt, extenders, found)
+        engine.lap("PostFilter")
         return engine.unschedulable(info, state, found, made)
     decision = engine.decision_for(info, state, found)
     if found.size == 1:
         best: Ints = np.flatnonzero(found.mask)
     else:
-        best = engine.prioritize(info, state, found, None, await _scores(context, info.pod, found, extenders))
+        scores = await _scores(context, info.pod, found, extenders)
+        engine.resume_laps()
+        best = engine.prioritize(info, state, found, None, scores)
+        engine.lap("Score")
     engine.choose(decision, best)
     return decision
 
@@ -61,10 +66,12 @@ async def _find(context: Context, attempt: Attempt, extenders: Sequence[Extender
     if isinstance(found, Diagnosis):
         return found
     left = await _filtered(context, attempt, extenders, found)
+    engine.resume_laps()
     if isinstance(left, Diagnosis) and found.nominated:
         # The node the pod was promised will not do, so all others are looked at after all.
         found = engine.find_feasible(info, state, try_nominated=False)
-        return found if isinstance(found, Diagnosis) else await _filtered(context, attempt, extenders, found)
+        left = found if isinstance(found, Diagnosis) else await _filtered(context, attempt, extenders, found)
+        engine.resume_laps()
     return left
 
 
@@ -102,7 +109,9 @@ async def _scores(context: Context, pod: api.Pod, found: Feasible, extenders: Se
     table = context.cluster.nodes
     nodes = _nodes(context, found)
     totals = np.zeros(table.size, dtype=np.int64)
+    context.metrics.goroutines("prioritizing_extender", len(asked))
     answers = await asyncio.gather(*(each.prioritize(pod, nodes) for each in asked), return_exceptions=True)
+    context.metrics.goroutines("prioritizing_extender", -len(asked))
     for extender, answer in zip(asked, answers, strict=True):
         if isinstance(answer, BaseException):
             message = "Failed to run extender's priority function. No score given by this extender."

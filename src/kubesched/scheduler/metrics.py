@@ -2,7 +2,7 @@
 
 All STABLE and BETA metrics are here, and the ALPHA ones that have a meaning in this scheduler. Left out are those of
 things it does in another way: batching (pods of one class share their evaluation always, not by chance), asynchronous
-API calls (gate off upstream), pod groups and DRA's own.
+API calls (gate off upstream), the volume binder's cache (there is none), pod groups and DRA's own.
 
 `Metrics` is what the queue and the loop are told to call. It is rendered when somebody asks.
 """
@@ -28,6 +28,7 @@ from kubesched.scheduler.metric_families import (
     Labels,
     exponential,
 )
+from kubesched.scheduler.ports import Evaluations
 
 QUEUES: Final = ("active", "backoff", "unschedulable", "gated")
 MOST_ATTEMPTS: Final = 15
@@ -56,6 +57,7 @@ class Metrics:
     ) -> None:
         self._families: list[Family] = []
         self._reads: dict[str, tuple[str, Callable[[], float]]] = {}
+        self._told: list[Evaluations] = []
         self._disabled = frozenset(disabled)
         self._allowed = _allowed(allowed_labels or {})
         self.registry = CollectorRegistry()
@@ -199,12 +201,6 @@ class Metrics:
         self._cache_size = self._gauge(
             "cache_size", "Number of nodes, pods, and assumed (bound) pods in the scheduler cache.", ("type",)
         )
-        self._volume_cache = self._counter(
-            "volume_binder_cache_requests_total", "Total number for request volume binding cache", ("operation",)
-        )
-        self._volume_errors = self._counter(
-            "volume_scheduling_stage_error_total", "Volume scheduling stage error count", ("operation",)
-        )
         self._features = self._add(
             Gauge(
                 "kubernetes_feature_enabled",
@@ -258,9 +254,9 @@ class Metrics:
         """One plugin has run; told of one cycle in ten, as upstream does."""
         self._plugin_seconds.observe((plugin, point, status), seconds)
 
-    def plugin_evaluated(self, plugin: str, point: str, profile: str, times: int = 1) -> None:
-        """A plugin was asked: once per pod in PreFilter and PreScore, once per node in Filter and Score."""
-        self._evaluations.add((plugin, point, profile), times)
+    def evaluations(self, evaluations: Evaluations) -> None:
+        """Show these from now on; they go on counting."""
+        self._told.append(evaluations)
 
     def permit_wait(self, result: str, seconds: float) -> None:
         """A pod has waited on Permit."""
@@ -284,20 +280,12 @@ class Metrics:
         self._preemption_runs.add((result,))
 
     def goroutines(self, operation: str, change: int) -> None:
-        """More, or fewer, tasks of a kind ("binding", "prioritizing_extender") are under way."""
+        """More, or fewer, tasks of a kind are under way."""
         self._goroutines.add((operation,), change)
 
     def cache_size(self, kind: str, number: int) -> None:
         """How many "nodes", "pods" or "assumed_pods" the scheduler knows."""
         self._cache_size.set((kind,), number)
-
-    def volume_cache(self, operation: str) -> None:
-        """The volume plugin's plans for a pod were added, updated or removed."""
-        self._volume_cache.add((operation,))
-
-    def volume_error(self, stage: str) -> None:
-        """A stage of volume scheduling ("predicate", "assume", "bind") went wrong."""
-        self._volume_errors.add((stage,))
 
     def feature(self, name: str, stage: str, enabled: bool) -> None:
         """A feature gate; the stage is "ALPHA", "BETA" or empty."""
@@ -333,6 +321,7 @@ class Metrics:
 
     def collect(self) -> Iterator[Metric]:
         """Everything that there is to show."""
+        self._add_up_evaluations()
         for family in self._families:
             if family.name not in self._disabled:
                 metric = family.metric(self._allowed)
@@ -341,6 +330,18 @@ class Metrics:
         for name, (text, read) in self._reads.items():
             if name not in self._disabled:
                 yield CounterMetricFamily(name, f"[{ALPHA}] {text}", value=read())
+
+    def _add_up_evaluations(self) -> None:
+        self._evaluations.values.clear()
+        for told in self._told:
+            for point, plugins, times in (
+                ("PreFilter", told.pre_filter, told.decisions),
+                ("Filter", told.filter, told.nodes),
+                ("PreScore", told.pre_score, told.decisions),
+                ("Score", told.score, told.feasible),
+            ):
+                for plugin in plugins if times else ():
+                    self._evaluations.add((plugin, point, told.profile), times)
 
     def render(self, accept: str = "") -> tuple[bytes, str]:
         """The page for a scraper, in the format that its Accept header asks for, and that format's content type."""

@@ -54,6 +54,22 @@ class Recorder(Protocol):
         ...
 
 
+@dataclass(slots=True)
+class Evaluations:
+    """How many decisions there were in which these plugins had a say, and about how many nodes."""
+
+    profile: str
+    pre_filter: Sequence[str]
+    filter: Sequence[str]
+    pre_score: Sequence[str]
+    score: Sequence[str]
+    decisions: int = 0
+    nodes: int = 0
+    """Nodes looked at, over all decisions."""
+    feasible: int = 0
+    """Nodes found feasible, over all decisions."""
+
+
 class Metrics(QueueMetrics, Protocol):
     """Told of everything that kube-scheduler's metrics count. Durations are seconds by the scheduler's clock."""
 
@@ -77,8 +93,8 @@ class Metrics(QueueMetrics, Protocol):
         """One plugin has run; told of one cycle in ten, as upstream does."""
         ...
 
-    def plugin_evaluated(self, plugin: str, point: str, profile: str, times: int = 1) -> None:
-        """A plugin was asked: once per pod in PreFilter and PreScore, once per node in Filter and Score."""
+    def evaluations(self, evaluations: Evaluations) -> None:
+        """Show these from now on; they go on counting."""
         ...
 
     def permit_wait(self, result: str, seconds: float) -> None:
@@ -196,7 +212,7 @@ class Uncounted(NoMetrics):
     def scheduled(self, attempts: int, sli_seconds: float | None, *, after_flush: bool) -> None: ...
     def extension_point(self, point: str, status: str, profile: str, seconds: float) -> None: ...
     def plugin(self, plugin: str, point: str, status: str, seconds: float) -> None: ...
-    def plugin_evaluated(self, plugin: str, point: str, profile: str, times: int = 1) -> None: ...
+    def evaluations(self, evaluations: Evaluations) -> None: ...
     def permit_wait(self, result: str, seconds: float) -> None: ...
     def event_handled(self, event: str, seconds: float) -> None: ...
     def preemption_attempted(self) -> None: ...

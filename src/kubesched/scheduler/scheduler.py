@@ -24,6 +24,7 @@ from kubesched.scheduler.binding import BindingCycle
 from kubesched.scheduler.context import Context, Profile
 from kubesched.scheduler.cycle import SchedulingCycle
 from kubesched.scheduler.debugger import CacheDebugger
+from kubesched.scheduler.evaluations import EvaluationCounter
 from kubesched.scheduler.failure import FailureHandler
 from kubesched.scheduler.handlers import EventHandlers
 from kubesched.scheduler.inbox import Inbox
@@ -102,7 +103,8 @@ class Scheduler:
         for name, engine in engines.items():
             engine.timer = clock.monotonic
             engine.extended = any(each.is_filter or each.is_prioritizer for each in extenders)
-            self.profiles[name] = Profile(name, engine, Points(engine.framework, clock, self.metrics, self.log))
+            points = Points(engine.framework, clock, self.metrics, self.log)
+            self.profiles[name] = Profile(name, engine, points, EvaluationCounter(engine, self.metrics))
         statuses = StatusWriter(self.context)
         failures = FailureHandler(self.context, statuses)
         self._binding = BindingCycle(self.context, failures, statuses)

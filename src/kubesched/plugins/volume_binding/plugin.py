@@ -60,6 +60,7 @@ class VolumeBinding(Plugin):
     name = "VolumeBinding"
     reads = Reads.ROW
     args_type = VolumeBindingArgs
+    pre_bind_in_parallel = True
 
     def __init__(self, args: VolumeBindingArgs, handle: Handle) -> None:
         super().__init__(args, handle)
