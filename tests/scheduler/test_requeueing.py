@@ -181,3 +181,20 @@ def test_long_messages_are_cut_as_events_can_carry_them(length: int, cut_length:
     note = cut("x" * length)
     assert len(note) == cut_length
     assert note.endswith(" ...") == (length > 1024)
+
+
+@virtual_time
+async def test_no_condition_comes_after_the_binding(clock: VirtualClock) -> None:
+    """A pod is bound only when what was to be said of its last failure has been written."""
+    async with world(clock, node("n1", cpu="1")) as here:
+        here.api.delay("patch_pod_status", 10)
+        here.create(pod("big", cpu="2"))
+        await here.settle(1)
+        here.api.update(node("n1", cpu="2"))
+        await here.settle(5)
+        assert not here.pod("big").node_name
+        await here.settle(10)
+        assert here.pod("big").node_name == "n1"
+        condition = here.condition("big")
+        assert condition is not None
+        assert condition.status == "True"

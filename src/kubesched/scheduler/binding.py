@@ -60,6 +60,7 @@ class BindingCycle:
         context.inbox.put(context.queue.done, pod.uid)
         status = await self._pre_bind(attempt, needed)
         if status is None:
+            await self._statuses.written(pod.uid)
             status = await self._bind(attempt)
         if status is not None:
             return Failure.of_status(status)

@@ -52,6 +52,12 @@ class StatusWriter:
         task.add_done_callback(lambda done: self._forget(pod.uid, done))
         return task
 
+    async def written(self, uid: str) -> None:
+        """Wait until nothing about a pod is under way any more. One that arrives after the pod is bound would say of a
+        pod on its node that it has none."""
+        while (task := self._last.get(uid)) is not None and not task.done():
+            await asyncio.wait((task,))
+
     def patch(self, pod: api.Pod, condition: api.PodCondition | None, nominated: str | None = None) -> JSON | None:
         """The body of such a patch; None if the pod is as it should be. It names the UID: a pod of the same name made
         since must not get it."""
