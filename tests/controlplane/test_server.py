@@ -92,6 +92,17 @@ async def test_stopping_ends_watches() -> None:
         await asyncio.wait_for(stopping, 5)
 
 
+async def test_a_watch_ends_with_its_client(session: aiohttp.ClientSession, server: Server) -> None:
+    """A client that goes away leaves nothing behind that waits for events."""
+    shelf = server.api.store.shelf("/nodes")
+    async with session.get(NODES, params={"watch": "1"}):
+        while not shelf.watchers:
+            await asyncio.sleep(0.01)
+    async with asyncio.timeout(5):
+        while shelf.watchers:
+            await asyncio.sleep(0.01)
+
+
 async def test_a_port_in_use_is_said(server: Server) -> None:
     """Two servers cannot have one port, and the second says so."""
     other = Server(ApiServer(), port=server.port)

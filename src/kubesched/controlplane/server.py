@@ -73,7 +73,8 @@ class Server:
     async def start(self) -> None:
         """Listen; raises `AddressInUseError` if somebody else does already."""
         runner = web.ServerRunner(
-            web.Server(self._handle, request_factory=_make_request, access_log=None),
+            # A watch whose client is gone must end at once, not at its next event.
+            web.Server(self._handle, request_factory=_make_request, handler_cancellation=True, access_log=None),
             handle_signals=False,
             shutdown_timeout=1.0,
         )
@@ -217,7 +218,7 @@ async def _send_stream(raw: web.BaseRequest, response: Response, headers: CIMult
             if chunk:
                 await stream.write(chunk)
         await stream.write_eof()
-    except (ConnectionError, asyncio.CancelledError):
+    except ConnectionError:
         # The client went away, which is how most watches end.
         pass
     finally:

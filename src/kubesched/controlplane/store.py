@@ -186,6 +186,11 @@ class Shelf:
 
     # --- waiting ------------------------------------------------------------------------------------------------------
 
+    @property
+    def watchers(self) -> int:
+        """How many wait for events right now."""
+        return len(self._waiters)
+
     async def wait(self, timeout: float) -> None:
         """Wait for events, at most so long. Bursts are reported together."""
         loop = asyncio.get_running_loop()
