@@ -17,7 +17,7 @@ from kubesched.controlplane import kubelet_status as steps
 from kubesched.controlplane.controllers.access import PODS
 from kubesched.controlplane.controllers.context import Context
 from kubesched.controlplane.controllers.views import Container, Node, Pod
-from kubesched.controlplane.kubelet_nodes import NodeSettings, Nodes
+from kubesched.controlplane.kubelet_nodes import Nodes, NodeSettings
 from kubesched.controlplane.meta import parse_timestamp
 
 RUN_TIME = "kubesched.io/run-time"

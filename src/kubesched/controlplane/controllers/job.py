@@ -10,6 +10,7 @@ from kubesched.controlplane.controllers.loop import Controller
 from kubesched.controlplane.controllers.owning import claimed_pods, create_pod, delete_pod, pod_from, selector_of
 from kubesched.controlplane.controllers.views import Pod
 from kubesched.controlplane.meta import parse_timestamp, random_suffix
+from kubesched.controlplane.store import Change, Event
 
 FIRST_BACKOFF, LAST_BACKOFF = 10.0, 600.0
 INDEX = "batch.kubernetes.io/job-completion-index"
@@ -24,12 +25,21 @@ class JobController(Controller):
         super().__init__(context.loop)
         self._context = context
         self._access = context.access
+        self._failed_at: dict[str, dict[str, float]] = {}
+        self._ended: dict[str, dict[str, Pod]] = {}
+        """The pods of each Job that have ended, by UID: they count even when somebody deletes them."""
         shelf = self._access.store.shelf(JOBS)
-        shelf.observers.append(lambda event: self.enqueue(event.record.key))
+        shelf.observers.append(self._on_job)
         for key in shelf.sorted_keys():
             self.enqueue(key)
         context.pods.watch(self._on_pod)
-        self._failed_at: dict[str, dict[str, float]] = {}
+
+    def _on_job(self, event: Event) -> None:
+        self.enqueue(event.record.key)
+        if event.change is Change.DELETED:
+            uid = event.record.load()["metadata"]["uid"]
+            self._failed_at.pop(uid, None)
+            self._ended.pop(uid, None)
 
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
         for pod in (old, new):
@@ -37,6 +47,8 @@ class JobController(Controller):
             if pod is None or owner is None or owner.kind != "Job":
                 continue
             self.enqueue(f"{pod.metadata.namespace}/{owner.name}")
+            if pod.has_ended:
+                self._ended.setdefault(owner.uid, {})[pod.metadata.uid] = pod
             if pod.status.phase == "Failed":
                 failures = self._failed_at.setdefault(owner.uid, {})
                 failures.setdefault(pod.metadata.uid, self._access.clock.monotonic())
@@ -52,14 +64,19 @@ class JobController(Controller):
         pods = claimed_pods(self._context, job, selector_of(job))
         if "deletionTimestamp" in job["metadata"]:
             return
-        state = _State(job, pods)
+        state = self._state(job, pods)
         outcome = self._outcome(key, job, state)
         if outcome is not None or job["spec"].get("suspend"):
             for pod in state.active:
                 delete_pod(self._context, self.name, pod, reference(job))
         else:
             self._manage(key, job, state)
-        self._write_status(key, job, _State(job, self._context.pods_by_owner.get(uid)), outcome)
+        self._write_status(key, job, self._state(job, self._context.pods_by_owner.get(uid)), outcome)
+
+    def _state(self, job: JSON, pods: list[Pod]) -> _State:
+        known = {pod.metadata.uid for pod in pods}
+        gone = [pod for uid, pod in self._ended.get(job["metadata"]["uid"], {}).items() if uid not in known]
+        return _State(job, [*pods, *gone])
 
     # --- the end ------------------------------------------------------------------------------------------------------
 
@@ -85,6 +102,7 @@ class JobController(Controller):
     def _after_the_end(self, key: str, job: JSON) -> None:
         ttl = job["spec"].get("ttlSecondsAfterFinished")
         self._failed_at.pop(job["metadata"]["uid"], None)
+        self._ended.pop(job["metadata"]["uid"], None)
         if ttl is None:
             return
         ended = max(parse_timestamp(each["lastTransitionTime"]) for each in job["status"]["conditions"])

@@ -106,7 +106,7 @@ class WorkLoop:
 
     def _retry(self, item: Item) -> None:
         failures = self._failures[item] = self._failures.get(item, 0) + 1
-        self.add_after(*item, min(FIRST_RETRY * 2**failures, LAST_RETRY))
+        self.add_after(*item, min(FIRST_RETRY * 2 ** min(failures, 16), LAST_RETRY))
 
 
 class Controller:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable
 
 import msgspec
@@ -95,8 +96,11 @@ def create_pod(context: Context, source: str, owner: JSON, pod: JSON, reference:
     try:
         made = context.access.create(PODS, pod)
     except StatusError as error:
-        context.recorder.event(source, reference, "Warning", "FailedCreate", f"Error creating: {error.message}")
-        raise
+        # The same text every time: with the name that was thought up for this try, each would look like news.
+        base = pod["metadata"].get("generateName", "")
+        message = re.sub(rf'"{re.escape(base)}[a-z0-9]{{5}}"', f'"{base}"', error.message) if base else error.message
+        context.recorder.event(source, reference, "Warning", "FailedCreate", f"Error creating: {message}")
+        raise StatusError(error.code, message, reason=error.reason) from error
     message = f"Created pod: {made['metadata']['name']}"
     context.recorder.event(source, reference, "Normal", "SuccessfulCreate", message)
     return made

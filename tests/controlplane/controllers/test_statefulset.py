@@ -1,0 +1,78 @@
+"""StatefulSets: order, names, claims, updates."""
+
+from __future__ import annotations
+
+from tests.controlplane.controllers.world import World, template, workload, world
+
+from kubesched.client.clock import VirtualClock, virtual_time
+from kubesched.controlplane.controllers.access import CLAIMS, PODS, STATEFUL_SETS, VOLUMES
+
+
+def _is_done(w: World, replicas: int) -> bool:
+    status = w.get(STATEFUL_SETS, "db").get("status") or {}
+    seen = status.get("observedGeneration") == w.get(STATEFUL_SETS, "db")["metadata"]["generation"]
+    counts = [status.get(name, 0) for name in ("replicas", "readyReplicas", "updatedReplicas")]
+    return seen and counts == [replicas] * 3
+
+
+@virtual_time
+async def test_pods_come_one_after_the_other(clock: VirtualClock) -> None:
+    """A pod is made only when the one before it is ready; scaled down, the last goes first."""
+    async with world(clock) as w:
+        w.create(STATEFUL_SETS, "db", workload("db", 3, serviceName="db"))
+        await w.until(lambda: _is_done(w, 3))
+        assert w.names(PODS) == ["db-0", "db-1", "db-2"]
+        pods = [w.get(PODS, name) for name in w.names(PODS)]
+        versions = [int(pod["metadata"]["resourceVersion"]) for pod in pods]
+        assert versions == sorted(versions)
+        assert pods[1]["spec"]["hostname"] == "db-1"
+        w.edit(STATEFUL_SETS, "db", replicas=1)
+        await w.until(lambda: _is_done(w, 1))
+        assert w.names(PODS) == ["db-0"]
+
+
+@virtual_time
+async def test_in_parallel_they_all_come_at_once(clock: VirtualClock) -> None:
+    """With the policy Parallel nobody waits."""
+    async with world(clock) as w:
+        w.create(STATEFUL_SETS, "db", workload("db", 3, podManagementPolicy="Parallel"))
+        await clock.settle()
+        assert w.names(PODS) == ["db-0", "db-1", "db-2"]
+
+
+@virtual_time
+async def test_each_has_its_claim_and_keeps_it(clock: VirtualClock) -> None:
+    """Claims are made from the template, bound to new volumes, and stay when their pod goes and comes back."""
+    async with world(clock) as w:
+        claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+        templates = [{"metadata": {"name": "data"}, "spec": claim}]
+        mounted = [{"name": "main", "image": "pg", "volumeMounts": [{"name": "data", "mountPath": "/data"}]}]
+        pod = template("db", containers=mounted)
+        w.create(STATEFUL_SETS, "db", workload("db", 2, pod=pod, volumeClaimTemplates=templates))
+        await w.until(lambda: _is_done(w, 2))
+        assert w.names(CLAIMS) == ["data-db-0", "data-db-1"]
+        volume = w.get(CLAIMS, "data-db-1")["spec"]["volumeName"]
+        w.delete(PODS, "db-1")
+        await clock.advance(2)
+        await w.until(lambda: _is_done(w, 2))
+        assert w.get(CLAIMS, "data-db-1")["spec"]["volumeName"] == volume
+        assert len(w.names(VOLUMES)) == 2
+
+
+@virtual_time
+async def test_an_update_goes_from_the_last_to_the_partition(clock: VirtualClock) -> None:
+    """Pods below the partition keep their template; lowered, it lets the update go on."""
+    async with world(clock) as w:
+        w.create(STATEFUL_SETS, "db", workload("db", 3))
+        await w.until(lambda: _is_done(w, 3))
+        new = template("db", containers=[{"name": "main", "image": "nginx:2"}])
+        strategy = {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}
+        w.edit(STATEFUL_SETS, "db", template=new, updateStrategy=strategy)
+        await clock.advance(20)
+        images = [w.get(PODS, f"db-{n}")["spec"]["containers"][0]["image"] for n in range(3)]
+        assert images == ["nginx:1.27", "nginx:1.27", "nginx:2"]
+        w.edit(STATEFUL_SETS, "db", updateStrategy={"type": "RollingUpdate", "rollingUpdate": {"partition": 0}})
+        await w.until(lambda: _is_done(w, 3))
+        status = w.get(STATEFUL_SETS, "db")["status"]
+        assert status["currentRevision"] == status["updateRevision"]
+        assert len(w.names("apps/controllerrevisions")) == 2
