@@ -47,7 +47,7 @@ class NodeAffinity(Plugin):
         self._added: PreferredSchedulingTerms | None = preferred_terms(preferred) if preferred else None
 
     def events_to_register(self) -> list[EventHint]:
-        return [on(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL, self._after_node_change)]
+        return [on(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL, self._after_node_change, by_class=True)]
 
     def pre_filter(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Status | frozenset[str] | None:
         required = _required(pod)

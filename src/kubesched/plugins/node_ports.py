@@ -25,7 +25,10 @@ class NodePorts(Plugin):
     relies_on = frozenset(("preFilter",))
 
     def events_to_register(self) -> list[EventHint]:
-        return [on(Resource.POD, Action.DELETE, self._after_pod_deleted), on(Resource.NODE, Action.ADD)]
+        return [
+            on(Resource.POD, Action.DELETE, self._after_pod_deleted, by_class=True),
+            on(Resource.NODE, Action.ADD),
+        ]
 
     def pre_filter(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Status | None:
         return None if self._wanted(state, pod) else SKIP

@@ -82,9 +82,11 @@ class InterPodAffinity(Plugin):
     relies_on = frozenset(("preFilter", "preScore"))
 
     def events_to_register(self) -> list[EventHint]:
-        pods = Action.ADD | Action.UPDATE_POD_LABEL | Action.DELETE
-        nodes = Action.ADD | Action.UPDATE_NODE_LABEL
-        return [on(Resource.POD, pods, self._after_pod_change), on(Resource.NODE, nodes, self._after_node_change)]
+        return [
+            on(Resource.POD, Action.ADD | Action.DELETE, self._after_pod_change, by_class=True),
+            on(Resource.POD, Action.UPDATE_POD_LABEL, self._after_pod_change),
+            on(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL, self._after_node_change, by_class=True),
+        ]
 
     # Filter
 

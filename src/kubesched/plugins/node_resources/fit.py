@@ -53,8 +53,9 @@ class NodeResourcesFit(Plugin):
 
     def events_to_register(self) -> list[EventHint]:
         return [
-            on(Resource.POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN, self._after_pod_change),
-            on(Resource.NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE, self._after_node_change),
+            on(Resource.POD, Action.DELETE, self._after_pod_change, by_class=True),
+            on(Resource.POD, Action.UPDATE_POD_SCALE_DOWN, self._after_pod_change),
+            on(Resource.NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE, self._after_node_change, by_class=True),
         ]
 
     def pre_filter(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> None:
