@@ -1,1 +1,83 @@
-"""A complete Kubernetes scheduler in Python."""
+"""A complete Kubernetes scheduler in Python: kube-scheduler's decisions, plugins in Python, every decision explained.
+
+The names below are what plugins are written with. They are few, and they stay: what is not among them may change with
+any release. `kubesched.testing` is for testing plugins, and stays too.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from kubesched.api.objects import Node as Node
+    from kubesched.api.objects import Pod as Pod
+    from kubesched.cluster.pods import PodInfo as PodInfo
+    from kubesched.cluster.table import Ints as Ints
+    from kubesched.cluster.table import Mask as Mask
+    from kubesched.cluster.view import NodeInfo as NodeInfo
+    from kubesched.cluster.view import Nodes as Nodes
+    from kubesched.framework.diagnosis import Diagnosis as Diagnosis
+    from kubesched.framework.events import Action as Action
+    from kubesched.framework.events import EventHint as EventHint
+    from kubesched.framework.events import Hint as Hint
+    from kubesched.framework.events import Resource as Resource
+    from kubesched.framework.events import on as on
+    from kubesched.framework.functions import filter as filter
+    from kubesched.framework.functions import score as score
+    from kubesched.framework.handle import Handle as Handle
+    from kubesched.framework.handle import WaitingPod as WaitingPod
+    from kubesched.framework.plugin import MAX_NODE_SCORE as MAX_NODE_SCORE
+    from kubesched.framework.plugin import Plugin as Plugin
+    from kubesched.framework.plugin import PostFilterResult as PostFilterResult
+    from kubesched.framework.plugin import Reads as Reads
+    from kubesched.framework.plugin import Verdicts as Verdicts
+    from kubesched.framework.plugin import default_normalize as default_normalize
+    from kubesched.framework.plugin import reject as reject
+    from kubesched.framework.registry import Registry as Registry
+    from kubesched.framework.state import CycleState as CycleState
+    from kubesched.framework.status import SKIP as SKIP
+    from kubesched.framework.status import Code as Code
+    from kubesched.framework.status import Status as Status
+    from kubesched.framework.status import error as error
+    from kubesched.framework.status import unresolvable as unresolvable
+    from kubesched.framework.status import unschedulable as unschedulable
+
+_HOME: Final = {
+    "api.objects": ("Node", "Pod"),
+    "cluster.pods": ("PodInfo",),
+    "cluster.table": ("Ints", "Mask"),
+    "cluster.view": ("NodeInfo", "Nodes"),
+    "framework.diagnosis": ("Diagnosis",),
+    "framework.events": ("Action", "EventHint", "Hint", "Resource", "on"),
+    "framework.functions": ("filter", "score"),
+    "framework.handle": ("Handle", "WaitingPod"),
+    "framework.plugin": (
+        "MAX_NODE_SCORE",
+        "Plugin",
+        "PostFilterResult",
+        "Reads",
+        "Verdicts",
+        "default_normalize",
+        "reject",
+    ),
+    "framework.registry": ("Registry",),
+    "framework.state": ("CycleState",),
+    "framework.status": ("SKIP", "Code", "Status", "error", "unresolvable", "unschedulable"),
+}
+_MODULE_OF: Final = {name: module for module, names in _HOME.items() for name in names}
+
+__all__ = sorted(_MODULE_OF)  # a sorted list of strings; type checkers read the imports above
+
+
+def __getattr__(name: str) -> object:
+    """Loads a name when it is first asked for: `kubesched --help` needs none of them, and NumPy takes its time."""
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULE_OF})

@@ -2,14 +2,16 @@
 
 `Nodes` is a window on the table that a vectorised plugin answers for; `NodeInfo` is one node, for plugins that answer
 one node at a time. A window's columns are NumPy arrays in its own row order; on the whole table they are views, not
-copies. A window may hold rows without a node (see `NodeTable`); answers for them are ignored.
+copies, so a plugin must not write to them. A window may hold rows without a node (see `NodeTable`); answers for them are
+ignored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
+import numpy.typing as npt
 
 from kubesched.api import objects as api
 from kubesched.cluster.pods import PodInfo
@@ -170,6 +172,41 @@ class Nodes:
         """What the pods on each node request of a resource."""
         column = self.table.resource(resource)  # may add a column, so before the columns are read
         return self.table.used[column, self.rows]
+
+    def free(self, resource: str) -> Ints:
+        """What is left of a resource on each node; negative where pods request more than there is."""
+        column = self.table.resource(resource)  # may add a column, so before the columns are read
+        return self.table.allocatable[column, self.rows] - self.table.used[column, self.rows]
+
+    def label_values(self, key: str) -> npt.NDArray[np.object_]:
+        """The label's value per node, None where it is absent."""
+        column = self.table.label(key)
+        return np.array([*column.values, None], dtype=np.object_)[column.ids[self.rows]]
+
+    def by_label(self, key: str, worth: Callable[[str | None], float]) -> npt.NDArray[np.float64]:
+        """A number per node that follows from a label's value, asked for once per distinct value."""
+        column = self.table.label(key)
+        ids = column.ids[self.rows]
+        worths = np.zeros(len(column.values) + 1)
+        for each in np.unique(ids).tolist():
+            worths[each] = worth(column.values[each] if each >= 0 else None)
+        return worths[ids]
+
+    def by_taints(self, worth: Callable[[tuple[api.Taint, ...]], float]) -> npt.NDArray[np.float64]:
+        """A number per node that follows from its taints, asked for once per distinct set of taints."""
+        ids = self.table.taint_set[self.rows]
+        worths = np.zeros(len(self.table.taint_sets))
+        for each in np.unique(ids).tolist():
+            worths[each] = worth(self.table.taint_sets[each])
+        return worths[ids]
+
+    def has_taint(self, key: str, value: str | None = None, effect: str | None = None) -> Mask:
+        """Where there is such a taint; of any value and effect unless they are given."""
+
+        def is_meant(taint: api.Taint) -> bool:
+            return taint.key == key and value in (None, taint.value) and effect in (None, taint.effect)
+
+        return self.by_taints(lambda taints: any(map(is_meant, taints))) > 0
 
     def label(self, key: str) -> Ids:
         """An id of the label's value per node, -1 where it is absent; `label_column(key).values` has the values."""

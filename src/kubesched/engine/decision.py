@@ -9,6 +9,7 @@ from enum import Enum
 from kubesched.api import objects as api
 from kubesched.cluster.pods import PodInfo
 from kubesched.cluster.table import Ints, NodeTable
+from kubesched.engine.explain import explain
 from kubesched.framework.diagnosis import Diagnosis
 from kubesched.framework.plugin import PostFilterResult
 from kubesched.framework.state import CycleState
@@ -57,6 +58,8 @@ class Decision:
     message: str = ""
     plugin: str = ""
     """The plugin that failed, when the outcome is an error."""
+    where: str = ""
+    """File and line in that plugin, for its author."""
     diagnosis: Diagnosis | None = None
     post_filter: PostFilterResult | None = None
     post_filter_status: Status | None = None
@@ -68,3 +71,21 @@ class Decision:
     @property
     def pod(self) -> api.Pod:
         return self.info.pod
+
+    @property
+    def rejections(self) -> dict[str, Status]:
+        """The nodes that were turned down, each with the status of the plugin that did so."""
+        if self.diagnosis is None:
+            return {}
+        names = self.diagnosis.table.names
+        return {names[row]: status for status, rows in self.diagnosis.statuses() for row in rows.tolist()}
+
+    @property
+    def node_scores(self) -> dict[str, dict[str, int]]:
+        """What each plugin gave each node that fits, after weighting. Empty if there was nothing to choose from, or
+        the attempt was not recorded."""
+        return {} if self.scores is None else {node: plugins for node, plugins, _ in self.scores.by_node()}
+
+    def explain(self) -> str:
+        """The decision in words, for people."""
+        return explain(self)

@@ -66,6 +66,8 @@ class Engine:
         self._next_start = 0
         self.extended = False
         """Whether extenders will look at feasible nodes, so that one is not enough."""
+        self.record = False
+        """Whether to keep everything that is said in every decision, for whoever wants to explain them all."""
         self.timer: Callable[[], float] | None = None
         """With a clock to read, `laps` says how long each extension point of the last decision took."""
         self.laps: list[tuple[str, float]] = []
@@ -85,14 +87,14 @@ class Engine:
         if state is None:
             state = CycleState(info.pod_class)
         try:
-            return self._schedule(info, state, record)
+            return self._schedule(info, state, record or self.record)
         except PluginError as problem:
             return self.failed(info, state, problem)
 
     def failed(self, info: PodInfo, state: CycleState, problem: PluginError) -> Decision:
         """The record of an attempt that a plugin failed."""
         self.lap(problem.point)
-        return Decision(info, Outcome.ERROR, state, message=str(problem), plugin=problem.plugin)
+        return Decision(info, Outcome.ERROR, state, message=str(problem), plugin=problem.plugin, where=problem.place)
 
     def _schedule(self, info: PodInfo, state: CycleState, record: bool) -> Decision:
         self.start_laps()

@@ -1,0 +1,36 @@
+"""For testing plugins: objects in one line, a cluster in memory, and a check of everything that a plugin must keep to.
+
+    def test_it(cluster):                                     # a pytest fixture: nothing to import
+        cluster.use(QuietHours, weight=2)
+        cluster.add(node("n1", labels={"resting": "true"}), node("n2"))
+        assert cluster.schedule(pod("web")).node == "n2"
+
+    def test_it_keeps_the_contract():
+        check_plugin(QuietHours, labels={"resting": ["true", "false"]})
+
+These names stay, as those of `kubesched` do.
+"""
+
+from kubesched.engine.decision import Decision as Decision
+from kubesched.engine.decision import Outcome as Outcome
+from kubesched.testing.builders import affinity as affinity
+from kubesched.testing.builders import container as container
+from kubesched.testing.builders import expression as expression
+from kubesched.testing.builders import node as node
+from kubesched.testing.builders import node_term as node_term
+from kubesched.testing.builders import owner as owner
+from kubesched.testing.builders import pod as pod
+from kubesched.testing.builders import pod_term as pod_term
+from kubesched.testing.builders import selector as selector
+from kubesched.testing.builders import spread as spread
+from kubesched.testing.builders import taint as taint
+from kubesched.testing.builders import toleration as toleration
+from kubesched.testing.checks import PluginCheckError as PluginCheckError
+from kubesched.testing.checks import check_plugin as check_plugin
+from kubesched.testing.related import budget as budget
+from kubesched.testing.related import namespace as namespace
+from kubesched.testing.related import replica_set as replica_set
+from kubesched.testing.related import service as service
+from kubesched.testing.related import stateful_set as stateful_set
+from kubesched.testing.virtual_cluster import NotTriedError as NotTriedError
+from kubesched.testing.virtual_cluster import VirtualCluster as VirtualCluster

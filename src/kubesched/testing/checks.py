@@ -1,0 +1,209 @@
+"""Does a plugin keep to what the scheduler relies on? Asked with clusters that its author did not think of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import ParamSpec, TypeVar
+
+from msgspec.structs import replace
+
+from kubesched.api import objects as api
+from kubesched.cluster.view import Nodes
+from kubesched.framework.contract import check_contract
+from kubesched.framework.events import Action, ClusterEvent, EventHint, Hint, Resource
+from kubesched.framework.functions import plugin_class
+from kubesched.framework.places import place_of, place_of_error
+from kubesched.framework.plugin import Plugin, Reads
+from kubesched.framework.registry import PluginSource
+from kubesched.framework.status import Status
+from kubesched.testing.asking import Answers, Asked, OutOfRangeError, cluster_of
+from kubesched.testing.generate import Chance, Example, Labels
+from kubesched.testing.searching import search
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+
+class PluginCheckError(AssertionError):
+    """Something that a plugin must not do, an example of its doing so, and what to change."""
+
+
+def check_plugin(
+    plugin: PluginSource,
+    *,
+    args: object = None,
+    labels: Labels | None = None,
+    nodes: Sequence[api.Node] = (),
+    pods: Sequence[api.Pod] = (),
+    examples: int = 50,
+    seed: int = 0,
+) -> None:
+    """Ask a plugin about many small clusters; raises a `PluginCheckError` for the first thing that it must not do.
+
+    It must give the same answers when asked again; score from 0 to 100 once normalised; say the same of a node alone as
+    among others; change nothing; depend on no more than its `reads` says; and its hints must wake pods that now fit.
+
+    Nodes have made-up labels, among them those given as `labels` (keys, and the values that they may have). Given
+    `nodes` and `pods` are used beside made-up ones: those that make your plugin say yes, and no. `args` are as they
+    stand in a configuration file.
+    """
+    checked = plugin_class(plugin)
+    check_contract(checked)
+
+    def once(chance: Chance) -> None:
+        example = Example(chance, labels or {}, nodes, pods)
+        _Check(checked, example, args).run()
+
+    search(once, examples, seed)
+
+
+class _Check:
+    """One plugin and one example."""
+
+    def __init__(self, plugin: type[Plugin], example: Example, args: object) -> None:
+        self.plugin = plugin
+        self.example = example
+        self.args = args
+
+    def run(self) -> None:
+        asked = self._ask(self.example.pod)
+        before = asked.fingerprint()
+        answers = self._guarded(asked.everything)
+        self._unchanged(before, asked)
+        self._repeatable(answers)
+        self._row_by_row(asked, answers)
+        self._forms_agree(asked, answers)
+        self._reads_no_more(answers)
+        self._hints(asked, answers)
+
+    def _ask(self, pod: api.Pod, *, with_running: bool = True) -> Asked:
+        cluster = cluster_of(self.example, with_running=with_running)
+        return self._guarded(Asked, self.plugin, cluster, pod, self.args)
+
+    def _guarded(self, ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return ask(*args, **kwargs)
+        except OutOfRangeError as error:
+            wanted = "scores must be from 0 to 100; give the plugin a normalize, or @score(normalize=True)"
+            raise self._wrong(f"{error}; {wanted}") from error
+        except Exception as error:
+            raise self._raised(error) from error
+
+    def _raised(self, error: Exception) -> PluginCheckError:
+        written = getattr(self.plugin, "written_as", self.plugin)
+        return self._wrong(f"raised {type(error).__name__}: {error} ({place_of_error(error, written)})")
+
+    def _wrong(self, what: str) -> PluginCheckError:
+        written = getattr(self.plugin, "written_as", self.plugin)
+        message = f"plugin {self.plugin.name} ({place_of(written)}): {what}\nexample: {self.example}"
+        return PluginCheckError(message)
+
+    def _unchanged(self, before: Mapping[str, bytes], asked: Asked) -> None:
+        after = asked.fingerprint()
+        changed = [what for what in before if before[what] != after[what]]
+        if changed:
+            raise self._wrong(f"changed {' and '.join(changed)}; plugins only look, so work on a copy")
+
+    def _repeatable(self, answers: Answers) -> None:
+        again = self._guarded(self._ask(self.example.pod).everything)
+        difference = _difference(answers, again)
+        if difference:
+            advice = "take chance and time from self.handle, and keep no memory of earlier pods"
+            raise self._wrong(f"gave different answers when asked twice: {difference}; {advice}")
+
+    def _row_by_row(self, asked: Asked, answers: Answers) -> None:
+        """A window of one row must get what that row gets among others: preemption and kept answers rely on it."""
+        for row, name in zip(asked.nodes.row_numbers(), asked.nodes.names, strict=True):
+            window = Nodes(asked.cluster.nodes, slice(row, row + 1))
+            if name in answers.filters:
+                alone = self._guarded(asked.filter, window)[name]
+                if alone != answers.filters[name]:
+                    both = (
+                        f"{answers.filters[name] or 'yes'} of {name} among all nodes, but {alone or 'yes'} of it alone"
+                    )
+                    raise self._wrong(f"Filter says {both}; answer for each row from that row")
+            if name in answers.raw:
+                score = self._guarded(asked.score, window)[name]
+                if score != answers.raw[name]:
+                    both = f"{answers.raw[name]} to {name} among others, but {score} alone"
+                    raise self._wrong(f"Score gives {both}; compare nodes in normalize, not in score_all")
+
+    def _forms_agree(self, asked: Asked, answers: Answers) -> None:
+        for node in asked.nodes:
+            if hasattr(self.plugin, "filter") and hasattr(self.plugin, "filter_all") and node.name in answers.filters:
+                one = self._guarded(asked.filter_one, node)
+                if one != answers.filters[node.name]:
+                    both = f"filter_all says {answers.filters[node.name] or 'yes'} and filter says {one or 'yes'}"
+                    raise self._wrong(f"of {node.name}, {both}; only filter_all would be called")
+            if hasattr(self.plugin, "score") and hasattr(self.plugin, "score_all") and node.name in answers.raw:
+                number = self._guarded(asked.score_one, node)
+                if number != answers.raw[node.name]:
+                    both = f"score_all gives {answers.raw[node.name]} and score gives {number}"
+                    raise self._wrong(f"to {node.name}, {both}; only score_all would be called")
+
+    def _reads_no_more(self, answers: Answers) -> None:
+        """Kept answers are given to other pods of the class, and kept while other things change."""
+        if not self.plugin.reads.is_kept:
+            return
+        pod = self.example.pod
+        twin = replace(pod, metadata=replace(pod.metadata, name="twin", uid="twin", annotations={"a": "twin"}))
+        difference = _difference(answers, self._guarded(self._ask(twin).everything))
+        if difference:
+            claim = (
+                f"has reads = Reads.{self.plugin.reads.name}, but its answers depend on the pod's name or annotations"
+            )
+            raise self._wrong(f"{claim}: {difference}; set reads = Reads.ROW")
+        if self.plugin.reads is Reads.NODE:
+            alone = self._guarded(self._ask(pod, with_running=False).everything)
+            difference = _difference(answers, alone)
+            if difference:
+                claim = "has reads = Reads.NODE, but its answers depend on the pods that run there"
+                raise self._wrong(f"{claim}: {difference}; set reads = Reads.PODS")
+
+    def _hints(self, asked: Asked, answers: Answers) -> None:
+        """Whoever rejects a pod must let it be tried again when a node comes that would do."""
+        if type(asked.plugin).events_to_register is Plugin.events_to_register:
+            return  # then it hears of everything
+        registered = self._guarded(asked.plugin.events_to_register) or ()
+        for each in registered:
+            if not isinstance(each, EventHint):
+                wanted = "list on(Resource.NODE, Action.ADD) and the like"
+                raise self._wrong(f"events_to_register has {each!r} in it; {wanted}")
+        turned_down = isinstance(answers.pre_filter, Status) or (answers.filters and all(answers.filters.values()))
+        newcomer = self.example.another_node()
+        heard = self._hears(registered, newcomer)
+        if turned_down and not heard and self._fits(newcomer):
+            advice = "register on(Resource.NODE, Action.ADD), with a hint that says QUEUE for such a node"
+            claim = f"rejects the pod everywhere, would take it on a new node with labels {newcomer.labels}"
+            raise self._wrong(f"{claim}, and does not ask for it to be tried when that comes; {advice}")
+
+    def _hears(self, registered: Sequence[EventHint], newcomer: api.Node) -> bool:
+        event, heard = ClusterEvent(Resource.NODE, Action.ADD), False
+        for each in registered:
+            if each.event.matches(event):
+                given = (self.example.pod, None, newcomer)
+                answer: object = Hint.QUEUE if each.hint is None else self._guarded(each.hint, *given)
+                if not isinstance(answer, Hint):
+                    raise self._wrong(f"a hint answered with {answer!r}; return Hint.QUEUE or Hint.SKIP")
+                heard |= answer is Hint.QUEUE
+        return heard
+
+    def _fits(self, newcomer: api.Node) -> bool:
+        cluster = cluster_of(self.example)
+        cluster.set(newcomer)
+        asked = self._guarded(Asked, self.plugin, cluster, self.example.pod, self.args)
+        answers = self._guarded(asked.everything)
+        return not isinstance(answers.pre_filter, Status) and answers.filters.get(newcomer.name) == ()
+
+
+def _difference(first: Answers, second: Answers) -> str:
+    """What two rounds of answers disagree on, in words; empty if on nothing."""
+    if repr(first.pre_filter) != repr(second.pre_filter):
+        return f"PreFilter said {first.pre_filter!r}, then {second.pre_filter!r}"
+    for name in first.filters:
+        if first.filters[name] != second.filters.get(name):
+            return f"Filter said {first.filters[name] or 'yes'} of {name}, then {second.filters.get(name) or 'yes'}"
+    for name in first.scores:
+        if first.scores[name] != second.scores.get(name):
+            return f"{name} scored {first.scores[name]}, then {second.scores.get(name)}"
+    return ""

@@ -1,0 +1,63 @@
+"""What else plugins look at beside pods and nodes, in one line each, for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kubesched.api import objects as api
+from kubesched.cluster.cluster import Cluster
+from kubesched.testing.builders import Labels, Selects, selected
+
+
+def namespace(name: str = "default", **labels: str) -> api.Namespace:
+    """A namespace with labels."""
+    return api.Namespace(metadata=api.ObjectMeta(name=name, uid=f"namespace.{name}", labels=labels))
+
+
+def service(name: str, selects: Labels, *, namespace: str = "default") -> api.Service:
+    """A service that selects pods."""
+    return api.Service(metadata=_meta(name, namespace), spec=api.ServiceSpec(dict(selects)))
+
+
+def replica_set(name: str, selects: Selects, *, namespace: str = "default") -> api.ReplicaSet:
+    """A replica set that selects pods."""
+    return api.ReplicaSet(metadata=_meta(name, namespace), spec=api.ReplicaSetSpec(selected(selects)))
+
+
+def stateful_set(name: str, selects: Selects, *, namespace: str = "default") -> api.StatefulSet:
+    """A stateful set that selects pods."""
+    return api.StatefulSet(metadata=_meta(name, namespace), spec=api.StatefulSetSpec(selected(selects)))
+
+
+def replication_controller(name: str, selects: Labels, *, namespace: str = "default") -> api.ReplicationController:
+    """A replication controller that selects pods."""
+    spec = api.ReplicationControllerSpec(dict(selects))
+    return api.ReplicationController(metadata=_meta(name, namespace), spec=spec)
+
+
+def budget(
+    name: str,
+    selects: Selects,
+    *,
+    allowed: int = 0,
+    disrupted: Iterable[str] = (),
+    namespace: str = "default",
+) -> api.PodDisruptionBudget:
+    """A disruption budget that lets `allowed` more pods be evicted; those `disrupted` are counted already."""
+    return api.PodDisruptionBudget(
+        metadata=_meta(name, namespace),
+        spec=api.PodDisruptionBudgetSpec(selected(selects)),
+        status=api.PodDisruptionBudgetStatus(allowed, dict.fromkeys(disrupted, "2026-01-01T00:00:00Z")),
+    )
+
+
+def cluster(*objects: api.Object) -> Cluster:
+    """A cluster with these objects, given to it in this order."""
+    made = Cluster()
+    for each in objects:
+        made.set(each)
+    return made
+
+
+def _meta(name: str, namespace: str) -> api.ObjectMeta:
+    return api.ObjectMeta(name=name, namespace=namespace, uid=f"{namespace}.{name}")

@@ -1,0 +1,252 @@
+"""A cluster in memory with the real scheduler in it, on a clock that jumps.
+
+Nothing is mocked but the API server and time: a pod goes through queue, plugins, Reserve, Permit and binding as it
+would in production. An hour of backoff passes in a moment, and the same test gives the same outcome every time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Coroutine, Mapping
+from pathlib import Path
+from random import Random
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from kubesched.api import objects as api
+from kubesched.client.clock import VirtualClock, VirtualLoop
+from kubesched.client.fake import InProcessApi
+from kubesched.config.errors import Problem
+from kubesched.config.load import load
+from kubesched.config.read import read
+from kubesched.config.types import API_VERSION, KIND
+from kubesched.engine.decision import Decision, Outcome
+from kubesched.framework.functions import plugin_class
+from kubesched.framework.registry import PluginSource
+from kubesched.plugins import in_tree_registry
+from kubesched.scheduler.scheduler import Scheduler
+from kubesched.scheduler.statuses import POD_SCHEDULED
+from kubesched.testing.heard import LogLines, RecordedEvents
+
+T = TypeVar("T")
+
+
+class NotTriedError(AssertionError):
+    """A pod that nobody has tried to schedule."""
+
+
+class VirtualCluster:
+    """An in-memory API server, a scheduler, and virtual time.
+
+    Say what to `use` and how to `configure` it first; the scheduler starts with the first pod to `schedule`, or when
+    time is to `advance`. Then both come too late. Close it in the end, or use it in a ``with`` statement.
+    """
+
+    def __init__(self, *, seed: int = 0) -> None:
+        self._runner = asyncio.Runner(loop_factory=VirtualLoop)
+        loop = self._runner.get_loop()
+        assert isinstance(loop, VirtualLoop)
+        self.clock = VirtualClock(loop)
+        self.api = InProcessApi(self.clock, seed=seed)
+        """The API server; it can be made to fail, to be slow, or to hang."""
+        self.events = RecordedEvents()
+        self.log = LogLines()
+        self.decisions: list[Decision] = []
+        """Every attempt that came to a decision, in order, with all that was said."""
+        self._seed = seed
+        self._registry = in_tree_registry()
+        self._tree: dict[str, Any] = {"apiVersion": API_VERSION, "kind": KIND}
+        self._enabled: list[dict[str, Any]] = []
+        self._args: list[dict[str, Any]] = []
+        self._scheduler: Scheduler | None = None
+        self._running: asyncio.Task[None] | None = None
+
+    # --- before it starts ---------------------------------------------------------------------------------------------
+
+    def use(self, plugin: PluginSource, *, weight: int | None = None, args: Mapping[str, object] | None = None) -> None:
+        """Enable a plugin at all its points in every profile, beside the default plugins.
+
+        `args` are as they stand in a configuration file.
+        """
+        self._not_started("use a plugin")
+        name = plugin_class(plugin).name
+        self._registry.add(plugin)
+        self._enabled.append({"name": name} | ({} if weight is None else {"weight": weight}))
+        if args is not None:
+            self._args.append({"name": name, "args": dict(args)})
+
+    def know(self, *plugins: PluginSource) -> None:
+        """Make plugins known that the configuration enables by itself."""
+        self._not_started("make a plugin known")
+        for each in plugins:
+            self._registry.add(each)
+
+    def configure(self, config: Path | str | Mapping[str, object]) -> None:
+        """Take a KubeSchedulerConfiguration: a file, its text, or the tree."""
+        self._not_started("configure it")
+        if isinstance(config, Mapping):
+            self._tree = {**self._tree, **config}
+            return
+        problems: list[Problem] = []
+        tree = read(config.read_bytes() if isinstance(config, Path) else config, problems)
+        if problems or not isinstance(tree, dict):
+            raise ValueError("; ".join(map(str, problems)) or "the configuration is no object")
+        self._tree = tree
+
+    def start(self) -> None:
+        """Start the scheduler, unless it runs already."""
+        if self._scheduler is None:
+            self._run(self._start())
+
+    @property
+    def scheduler(self) -> Scheduler:
+        """The scheduler itself, started if it was not."""
+        self.start()
+        assert self._scheduler is not None
+        return self._scheduler
+
+    # --- the cluster --------------------------------------------------------------------------------------------------
+
+    def add(self, *objects: api.Object) -> None:
+        """Put objects into the cluster, or take their new state where they are there already."""
+        for each in objects:
+            if self.api.get(type(each), each.key) is None:
+                self.api.create(each)
+            else:
+                self.api.update(each)
+        self._settle_if_started()
+
+    def remove(self, *objects: api.Object) -> None:
+        """Take objects out of the cluster."""
+        for each in objects:
+            self.api.delete(each)
+        self._settle_if_started()
+
+    def schedule(self, pod: api.Pod) -> Decision:
+        """Put a pod into the cluster and see what becomes of it, as far as it gets without time passing.
+
+        The decision says what came of the whole attempt: if Reserve, Permit or the binding refused, there is no node in
+        it. A pod that waits on Permit has one, but is not bound yet: see `node_of`.
+        """
+        self.start()
+        before = len(self.decisions)
+        self.add(pod)
+        if not any(each.pod.uid == pod.uid for each in self.decisions[before:]):
+            raise NotTriedError(self._why_not_tried(pod))
+        return self.decision(pod.name, pod.namespace)
+
+    def advance(self, seconds: float) -> None:
+        """Let virtual time pass, and everything happen that is due."""
+        self.start()
+        self._run(self.clock.advance(seconds))
+
+    # --- what has become of pods --------------------------------------------------------------------------------------
+
+    def decision(self, name: str, namespace: str = "default") -> Decision:
+        """The latest decision about a pod."""
+        found = [each for each in self.decisions if (each.pod.name, each.pod.namespace) == (name, namespace)]
+        if not found:
+            raise NotTriedError(f"pod {namespace}/{name} has not been tried")
+        return self._with_outcome(found[-1])
+
+    def attempts(self, name: str, namespace: str = "default") -> int:
+        """How often a pod was tried."""
+        return sum((each.pod.name, each.pod.namespace) == (name, namespace) for each in self.decisions)
+
+    def pod(self, name: str, namespace: str = "default") -> api.Pod:
+        """A pod as the API server has it."""
+        found = self.api.get(api.Pod, f"{namespace}/{name}")
+        if found is None:
+            raise LookupError(f"there is no pod {namespace}/{name}")
+        return found
+
+    def node_of(self, name: str, namespace: str = "default") -> str:
+        """The node that a pod is bound to; empty while it is not."""
+        return self.pod(name, namespace).node_name
+
+    # --- the end ------------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Stop the scheduler and forget everything."""
+        if self._scheduler is not None and self._running is not None:
+            self.api.heal()
+            self._run(self._stop(self._scheduler, self._running))
+            self._scheduler = None
+        self._runner.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    # --- inside -------------------------------------------------------------------------------------------------------
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self._runner.run(work)
+
+    def _settle_if_started(self) -> None:
+        if self._scheduler is not None:
+            self._run(self.clock.settle())
+
+    def _not_started(self, what: str) -> None:
+        if self._scheduler is not None:
+            raise RuntimeError(f"it is too late to {what}: the scheduler runs; do it before the first schedule()")
+
+    async def _start(self) -> None:
+        registry = self._registry
+        loaded = load(self._configuration(), points=registry.points, args_types=registry.args_types)
+        scheduler = Scheduler(
+            loaded.config,
+            registry,
+            self.api,
+            self.clock,
+            Random(self._seed),
+            recorder=self.events,
+            log=self.log,
+        )
+        scheduler.on_decision = self.decisions.append
+        for profile in scheduler.profiles.values():
+            profile.engine.record = True
+        self._running = asyncio.create_task(scheduler.run(), name="scheduler")
+        self._scheduler = scheduler
+        await self.clock.settle()
+
+    async def _stop(self, scheduler: Scheduler, running: asyncio.Task[None]) -> None:
+        await scheduler.stop()
+        await running
+
+    def _configuration(self) -> dict[str, object]:
+        """The configuration with what was asked to be used laid over every profile."""
+        profiles = [dict(each) for each in self._tree.get("profiles") or [{"schedulerName": "default-scheduler"}]]
+        for profile in profiles:
+            plugins = dict(profile.get("plugins") or {})
+            section = dict(plugins.get("multiPoint") or {})
+            plugins["multiPoint"] = section | {"enabled": [*(section.get("enabled") or []), *self._enabled]}
+            profile["plugins"] = plugins
+            profile["pluginConfig"] = [*(profile.get("pluginConfig") or []), *self._args]
+        return {**self._tree, "profiles": profiles}
+
+    def _with_outcome(self, decision: Decision) -> Decision:
+        if not decision.node or decision.pod.uid in self.scheduler.cluster.pods:
+            return decision
+        now = self.api.get(api.Pod, decision.pod.key)
+        conditions = () if now is None else now.status.conditions
+        why = next((each for each in conditions if each.type == POD_SCHEDULED and each.status == "False"), None)
+        if why is None:
+            return decision
+        outcome = Outcome.UNSCHEDULABLE if why.reason == "Unschedulable" else Outcome.ERROR
+        return dataclasses.replace(decision, node="", outcome=outcome, message=why.message)
+
+    def _why_not_tried(self, pod: api.Pod) -> str:
+        profiles = self.scheduler.profiles
+        if pod.scheduler_name not in profiles:
+            return f"no profile is called {pod.scheduler_name!r}; build the pod with scheduler={next(iter(profiles))!r}"
+        if pod.node_name:
+            return f"pod {pod.key} is on node {pod.node_name} already; leave the node out for it to be scheduled"
+        status = profiles[pod.scheduler_name].engine.framework.run_pre_enqueue(pod)
+        if status is not None:
+            return f"pod {pod.key} is held back by PreEnqueue plugin {status.plugin}: {status.message}"
+        errors = "; ".join(self.log.errors()) or "its queue shows " + str(self.scheduler.queue.pod_lists())
+        return f"pod {pod.key} came to no decision: {errors}"
