@@ -13,6 +13,7 @@ COMMANDS = {
     "demo": "Schedule a mixed set of pods on an in-memory cluster and show why each went where.",
     "bench": "Measure decisions per second, and pods per second through the whole loop.",
     "up": "Start a whole local cluster in one process: API server, controllers, simulated kubelets, scheduler.",
+    "simulate": "Run scenarios on a virtual clock: a whole cluster in one process, hours of it in seconds.",
 }
 """Subcommands and what `kubesched --help` says of them; `kubesched.cli.NAME:command` is the code."""
 

@@ -1,0 +1,108 @@
+"""`kubesched simulate`: scenarios on a virtual clock, and what they came to."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from kubesched.simulator.cluster import SimulatedCluster
+from kubesched.simulator.loading import load
+from kubesched.simulator.machine import as_json, as_junit
+from kubesched.simulator.report import Report
+from kubesched.simulator.run import run
+from kubesched.simulator.scenario import Scenario, ScenarioFileError
+from kubesched.simulator.tables import MOST_ROWS, moment, show
+
+FAILED = 1
+LONG_SECONDS = 1.0
+"""A run that takes longer than this says how it gets on."""
+OUTPUTS = ("table", "json", "junit")
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
+@click.option("-o", "--output", type=click.Choice(OUTPUTS), default="table", show_default=True, help="What to print.")
+@click.option("--seed", type=int, help="Take this seed instead of the scenario's own.")
+@click.option(
+    "--rows", type=click.IntRange(1), default=MOST_ROWS, show_default=True, help="Rows at each end of a table."
+)
+@click.option("--check", is_flag=True, help="Only look whether the files are right; run nothing.")
+def command(files: tuple[Path, ...], output: str, seed: int | None, rows: int, check: bool) -> None:
+    """Run scenarios: API, controllers, kubelets and scheduler in one process, on a virtual clock.
+
+    A FILE is YAML (objects, and steps at virtual times) or Python (async def scenario(client)). An hour of cluster time
+    takes a second or two, and the same seed gives the same run. The exit code is 1 if an expectation fails.
+
+    \b
+    kubesched simulate examples/scenarios/node10.yaml
+    kubesched simulate examples/scenarios/*.yaml -o junit > scenarios.xml
+    """
+    progress, out = Console(stderr=True), Console(soft_wrap=False)
+    scenarios = _loaded(files)
+    if check:
+        return
+    reports: list[Report] = []
+    for scenario in scenarios:
+        report = _run(scenario, seed, progress)
+        reports.append(report)
+        if output == "table":
+            show(report, out, rows)
+    if output == "json":
+        click.echo(as_json(reports))
+    elif output == "junit":
+        click.echo(as_junit(reports), nl=False)
+    if not all(report.passed for report in reports):
+        raise SystemExit(FAILED)
+
+
+def _loaded(files: tuple[Path, ...]) -> list[Scenario]:
+    problems: list[str] = []
+    scenarios = []
+    for file in files:
+        try:
+            scenario = load(file)
+            scenario.prepared()
+            scenarios.append(scenario)
+        except ScenarioFileError as error:
+            problems += error.problems
+    if problems:
+        for problem in problems:
+            click.echo(f"Error: {problem}", err=True)
+        raise SystemExit(FAILED)
+    return scenarios
+
+
+def _run(scenario: Scenario, seed: int | None, console: Console) -> Report:
+    with _shown(scenario, console) as started:
+        return run(scenario, seed, started.append)
+
+
+@contextmanager
+def _shown(scenario: Scenario, console: Console) -> Iterator[list[SimulatedCluster]]:
+    """Show how far a run has got, from a thread of rich's own: a timer in the run would be part of the run."""
+    clusters: list[SimulatedCluster] = []
+    began = time.monotonic()
+
+    def state() -> Table | Text:
+        if not clusters or time.monotonic() - began < LONG_SECONDS:
+            return Text("")
+        timeline = clusters[0].timeline
+        line = Table.grid(padding=(0, 1))
+        bar = ProgressBar(scenario.duration, timeline.seconds, width=30) if scenario.duration else ""
+        line.add_row(scenario.name, bar, f"{moment(int(timeline.seconds))}, {timeline.bound:,} pods bound")
+        return line
+
+    if not console.is_terminal:
+        yield clusters
+        return
+    with Live(get_renderable=state, console=console, refresh_per_second=5, transient=True):
+        yield clusters

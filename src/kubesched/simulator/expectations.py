@@ -1,0 +1,201 @@
+"""What a scenario expects, and what was found instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from kubesched.client.protocol import JSON
+from kubesched.config.errors import Problem, join
+from kubesched.controlplane.store import Record, Store
+
+MISSING = "nothing"
+ENDED = ("Succeeded", "Failed")
+
+
+class Expectation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """About one object, or with `labels` or `count` about several of a kind: all that is given has to hold."""
+
+    pod: str = ""
+    """Short for ``kind: Pod`` and a name."""
+    node: str = ""
+    kind: str = ""
+    name: str = ""
+    namespace: str = "default"
+    labels: dict[str, str] = {}
+    on_node: object = None
+    """The node that a pod is on, or several of which it may be on one."""
+    pending: bool | None = None
+    """Whether a pod waits for a node."""
+    because: str = ""
+    """Part of the reason why a pod is pending."""
+    phase: str = ""
+    exists: bool | None = None
+    count: int | None = None
+    """How many objects there are of which all else holds."""
+    fields: dict[str, object] = {}
+    """Values by their place in the object: ``spec.replicas: 3``."""
+
+    @property
+    def resource(self) -> str:
+        """The kind that is meant."""
+        return self.kind or ("Node" if self.node else "Pod")
+
+    @property
+    def name_of(self) -> str:
+        """The name that is meant; empty when it is about several objects."""
+        return self.pod or self.node or self.name
+
+    @property
+    def nodes(self) -> Sequence[str]:
+        """The nodes that are fine."""
+        if isinstance(self.on_node, str):
+            return (self.on_node,)
+        return tuple(self.on_node) if isinstance(self.on_node, list | tuple | set) else ()
+
+    def problems(self, path: str) -> Iterator[Problem]:
+        """What makes no sense about it."""
+        if sum(map(bool, (self.pod, self.node, self.name))) > 1:
+            yield Problem(path, "names more than one object", hint="use one of pod, node, or kind and name")
+        if not self.name_of and not self.labels and self.count is None and not self.kind:
+            yield Problem(path, "names no object", hint="add pod: NAME, node: NAME, or kind with name, labels or count")
+        if self.on_node is not None and not isinstance(self.on_node, str | list | tuple | set):
+            yield Problem(join(path, "onNode"), "expected a node's name or a list of names", self.on_node)
+        if self.count is not None and self.count < 0:
+            yield Problem(join(path, "count"), "must not be negative", self.count)
+
+    def __str__(self) -> str:
+        subject = f"{self.resource} {self.name_of}".strip()
+        if not self.name_of:
+            subject = " ".join([f"{self.resource}s", *(f"{key}={value}" for key, value in self.labels.items())])
+        return f"{subject}: {', '.join(self._wishes()) or 'there'}"
+
+    def _wishes(self) -> Iterator[str]:
+        if self.count is not None:
+            yield f"{self.count} of them"
+        if self.exists is not None:
+            yield "exists" if self.exists else "does not exist"
+        if self.nodes:
+            yield f"on {' or '.join(self.nodes)}"
+        if self.pending is not None:
+            yield "pending" if self.pending else "not pending"
+        if self.because:
+            yield f'because "{self.because}"'
+        if self.phase:
+            yield self.phase
+        yield from (f"{field} = {_shown(value)}" for field, value in self.fields.items())
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One wish that was not fulfilled: what it was, and what was found."""
+
+    about: str
+    expected: str
+    found: str
+
+    def __str__(self) -> str:
+        return f"{self.about}: expected {self.expected}, found {self.found}"
+
+
+class Checked(msgspec.Struct, frozen=True):
+    """An expectation after it was looked at."""
+
+    time: float
+    expected: str
+    findings: Sequence[Finding] = ()
+
+    @property
+    def holds(self) -> bool:
+        return not self.findings
+
+    @property
+    def message(self) -> str:
+        """What was found instead."""
+        return f"{self.expected}; " + "; ".join(map(str, self.findings)) if self.findings else self.expected
+
+
+def check(expectation: Expectation, store: Store, storage: str, key: str) -> Sequence[Finding]:
+    """What does not hold."""
+    if key:
+        return tuple(_check_one(expectation, key, store.get(storage, key)))
+    where = "" if storage == "/nodes" else expectation.namespace
+    records = [each for each in store.records(storage, where) if expectation.labels.items() <= each.labels.items()]
+    if expectation.count is None:
+        if not records:
+            return (Finding(str(expectation), "at least one", "none"),)
+        return tuple(finding for each in records for finding in _check_one(expectation, each.key, each))
+    good = sum(not any(_check_one(expectation, each.key, each)) for each in records)
+    if good == expectation.count:
+        return ()
+    return (Finding(expectation.resource + "s", str(expectation.count), f"{good} (of {len(records)})"),)
+
+
+def _check_one(expectation: Expectation, key: str, record: Record | None) -> Iterator[Finding]:
+    if record is None:
+        if expectation.exists is not False:
+            yield Finding(key, "an object", "none of that name")
+        return
+    if expectation.exists is False:
+        yield Finding(key, "no object", "one")
+        return
+    obj = record.load()
+    if expectation.nodes and node_of(obj) not in expectation.nodes:
+        yield Finding(key, f"on {' or '.join(expectation.nodes)}", whereabouts(obj))
+    if expectation.pending is not None and is_pending(obj) != expectation.pending:
+        yield Finding(key, "pending" if expectation.pending else "not pending", whereabouts(obj))
+    if expectation.because and expectation.because not in why_pending(obj):
+        yield Finding(key, f'the reason "{expectation.because}"', why_pending(obj) or whereabouts(obj))
+    if expectation.phase and phase_of(obj) != expectation.phase:
+        yield Finding(key, f"phase {expectation.phase}", f"phase {phase_of(obj)}; {whereabouts(obj)}")
+    for field, wanted in expectation.fields.items():
+        if (found := _at(obj, field)) != wanted:
+            yield Finding(f"{key} {field}", _shown(wanted), _shown(found))
+
+
+def node_of(pod: JSON) -> str:
+    return str((pod.get("spec") or {}).get("nodeName") or "")
+
+
+def phase_of(pod: JSON) -> str:
+    return str((pod.get("status") or {}).get("phase") or "")
+
+
+def is_pending(pod: JSON) -> bool:
+    """Whether a pod waits for a node."""
+    return not node_of(pod) and phase_of(pod) not in ENDED
+
+
+def why_pending(pod: JSON) -> str:
+    """What the scheduler last said about a pod without a node."""
+    for condition in (pod.get("status") or {}).get("conditions") or []:
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return str(condition.get("message") or condition.get("reason") or "")
+    return ""
+
+
+def whereabouts(pod: JSON) -> str:
+    """Where a pod is, or why it is nowhere."""
+    if node := node_of(pod):
+        return f"on {node}"
+    if not is_pending(pod):
+        return phase_of(pod)
+    why = why_pending(pod)
+    return f"pending: {why}" if why else "pending, not tried yet"
+
+
+def _at(obj: JSON, field: str) -> object:
+    value: Any = obj
+    for part in field.split("."):
+        if isinstance(value, list) and part.isdecimal() and int(part) < len(value):
+            value = value[int(part)]
+        elif isinstance(value, Mapping) and part in value:
+            value = value[part]
+        else:
+            return None
+    return value
+
+
+def _shown(value: object) -> str:
+    return MISSING if value is None else msgspec.json.encode(value).decode()

@@ -1,0 +1,61 @@
+"""A report for programs: JSON with everything in it, JUnit for what CI systems show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from xml.etree import ElementTree
+
+import msgspec
+
+from kubesched.simulator.report import Report
+
+
+def as_json(reports: Sequence[Report]) -> str:
+    """The reports as JSON: one object, or a list if there are several. The same run gives the same text."""
+    bodies = [_body(report) for report in reports]
+    text = msgspec.json.encode(bodies[0] if len(bodies) == 1 else bodies, order="deterministic")
+    return msgspec.json.format(text, indent=2).decode()
+
+
+def _body(report: Report) -> dict[str, Any]:
+    body: dict[str, Any] = msgspec.to_builtins(report)
+    body["timeline"] = [_without_empty(entry._asdict()) for entry in report.timeline]
+    body["expectations"] = [
+        {**msgspec.to_builtins(each), "holds": each.holds, "message": each.message} for each in report.expectations
+    ]
+    return body
+
+
+def _without_empty(entry: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in entry.items() if value != ""}
+
+
+def as_junit(reports: Sequence[Report]) -> str:
+    """The reports as JUnit XML: a suite for each scenario, a case for each expectation and one for its end."""
+    root = ElementTree.Element("testsuites")
+    for report in reports:
+        failures = sum(not each.holds for each in report.expectations)
+        suite = ElementTree.SubElement(
+            root,
+            "testsuite",
+            name=report.scenario,
+            tests=str(len(report.expectations) + 1),
+            failures=str(failures),
+            errors=str(int(bool(report.error))),
+            time=f"{report.virtual_seconds:.3f}",
+        )
+        for number, each in enumerate(report.expectations, 1):
+            case = _case(suite, report, f"{number}. {each.expected}", each.time)
+            if not each.holds:
+                failure = ElementTree.SubElement(case, "failure", message=each.message)
+                failure.text = "\n".join(map(str, each.findings))
+        end = _case(suite, report, "runs to its end", report.virtual_seconds)
+        if report.error:
+            ElementTree.SubElement(end, "error", message=report.error)
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, "unicode", xml_declaration=True) + "\n"
+
+
+def _case(suite: ElementTree.Element, report: Report, name: str, time: float) -> ElementTree.Element:
+    return ElementTree.SubElement(suite, "testcase", classname=report.scenario, name=name, time=f"{time:.3f}")

@@ -1,0 +1,91 @@
+"""A scenario as it is run, whatever it was written in."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kubesched.config.errors import ConfigError
+from kubesched.config.load import load as load_config
+from kubesched.config.types import API_VERSION, KIND, KubeSchedulerConfiguration
+from kubesched.framework.loading import add_all
+from kubesched.framework.registry import PluginSource, Registry
+from kubesched.plugins import in_tree_registry
+from kubesched.simulator.cluster import MakeScheduler
+from kubesched.simulator.scenario_client import ScenarioClient
+from kubesched.simulator.settings import ClusterOptions
+
+Act = Callable[[ScenarioClient], Awaitable[object]]
+
+
+class ScenarioFileError(Exception):
+    """A scenario file that cannot be run, with everything that is wrong with it."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+@dataclass(slots=True)
+class Scenario:
+    """What happens, and in what cluster."""
+
+    name: str
+    source: str
+    act: Act
+    seed: int = 1
+    config: Mapping[str, Any] | str | None = None
+    """A KubeSchedulerConfiguration, or a file that has one; None for the default one with all `plugins` enabled."""
+    plugins: Sequence[str | PluginSource] = ()
+    cluster: ClusterOptions = field(default_factory=ClusterOptions)
+    duration: float = 0.0
+    """How long it goes on at least, and what a progress bar counts to."""
+    scheduler: MakeScheduler | None = None
+    description: str = ""
+
+    def prepared(self) -> tuple[KubeSchedulerConfiguration, Registry]:
+        """The scheduler's configuration and all plugins. Raises `ScenarioFileError` with all that is wrong."""
+        problems: list[str] = []
+        registry = in_tree_registry()
+        named = [self._located(each) for each in self.plugins if isinstance(each, str)]
+        given = [each for each in self.plugins if not isinstance(each, str)]
+        found: list[str] = []
+        asked = add_all(registry, found, named=named, given=given)
+        problems += [f"{self.source}: plugins: {problem.removeprefix('--plugin: ')}" for problem in found]
+        try:
+            config = self._configuration(registry, asked)
+        except (ConfigError, OSError) as error:
+            problems += str(error).splitlines()
+        else:
+            if config.extenders:
+                problems.append(
+                    f"{self.source}: config.extenders: a simulation has no network, and virtual time cannot wait for "
+                    "one; write the extender as a plugin, or use kubesched up"
+                )
+        if problems:
+            raise ScenarioFileError(problems)
+        return config, registry
+
+    def _located(self, place: str) -> str:
+        """A plugin's place; that of a file is relative to the scenario's own."""
+        file, _, name = place.partition(".py")
+        if not _ and not name:
+            return place
+        return str(Path(self.source).parent / f"{file}.py") + name
+
+    def _configuration(self, registry: Registry, asked: Sequence[str]) -> KubeSchedulerConfiguration:
+        tree: Mapping[str, Any] | bytes
+        source = f"{self.source}: config"
+        if self.config is None:
+            enabled = [{"name": name} for name in asked]
+            profiles = [{"plugins": {"multiPoint": {"enabled": enabled}}}] if asked else []
+            tree = {"apiVersion": API_VERSION, "kind": KIND, "profiles": profiles}
+        elif isinstance(self.config, str):
+            path = Path(self.source).parent / self.config
+            source, tree = str(path), path.read_bytes()
+        else:
+            tree = {"apiVersion": API_VERSION, "kind": KIND, **self.config}
+        given = dict(tree) if isinstance(tree, Mapping) else tree
+        return load_config(given, source, points=registry.points, args_types=registry.args_types).config

@@ -1,0 +1,206 @@
+"""The client that a scenario is written on: every kind by its name, objects as the API server has them, time that
+passes only when the scenario waits, and expectations that say what was found instead."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import yaml
+
+from kubesched.api import objects as api
+from kubesched.client.protocol import JSON, ApiError
+from kubesched.config.duration import Duration
+from kubesched.config.errors import suggest
+from kubesched.controlplane.local import LocalClient
+from kubesched.controlplane.patch import MERGE_PATCH
+from kubesched.controlplane.resources import Resource
+from kubesched.controlplane.status import StatusError
+from kubesched.simulator.cluster import SimulatedCluster
+from kubesched.simulator.embedded_client import as_api_error
+from kubesched.simulator.expectations import Checked, Expectation, Finding, check
+
+DEFAULT_NAMESPACE = "default"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+Object = Mapping[str, Any] | api.Object | str
+"""An object as JSON, as a Struct, or as YAML text."""
+Seconds = float | str
+"""A number of seconds, or a duration such as ``1m30s``."""
+
+
+class ScenarioError(Exception):
+    """A scenario that asks for something that cannot be; says what to do."""
+
+
+class ScenarioClient:
+    """What a scenario function is given. Refusals of the API server come as `ApiError`."""
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._cluster = cluster
+        self._local = LocalClient(cluster.api)
+        self.checked: list[Checked] = []
+
+    # --- objects ------------------------------------------------------------------------------------------------------
+
+    async def create(self, obj: Object) -> JSON:
+        """Create an object; answers with what was stored."""
+        body = as_json(obj)
+        resource = self._resource(str(body.get("kind", "")), str(body.get("apiVersion", "")))
+        metadata = body.get("metadata") or {}
+        path = _path(resource, metadata.get("namespace") or DEFAULT_NAMESPACE)
+        return await self._call("POST", path, body)
+
+    async def get(self, kind: str, name: str, namespace: str = DEFAULT_NAMESPACE) -> JSON:
+        """One object; `ApiError` with the code 404 if there is none."""
+        return await self._call("GET", _path(self._resource(kind), namespace, name))
+
+    async def find(self, kind: str, name: str, namespace: str = DEFAULT_NAMESPACE) -> JSON | None:
+        """One object, or None."""
+        resource = self._resource(kind)
+        record = self._cluster.api.store.get(resource.storage, resource.key(namespace, name))
+        return None if record is None else record.load()
+
+    async def list(
+        self, kind: str, namespace: str | None = DEFAULT_NAMESPACE, labels: Mapping[str, str] | None = None
+    ) -> Sequence[JSON]:
+        """All objects of a kind, those with certain labels, or with None as the namespace those of all namespaces."""
+        resource = self._resource(kind)
+        where = (namespace or "") if resource.namespaced else ""
+        wanted = dict(labels or {}).items()
+        records = self._cluster.api.store.records(resource.storage, where)
+        return [record.load() for record in records if wanted <= record.labels.items()]
+
+    async def patch(
+        self, kind: str, name: str, patch: Mapping[str, Any], namespace: str = DEFAULT_NAMESPACE, subresource: str = ""
+    ) -> JSON:
+        """Change fields of an object as ``kubectl patch`` does; with a `subresource` such as ``status``, of that."""
+        resource = self._resource(kind)
+        form = MERGE_PATCH if resource.custom else STRATEGIC_PATCH
+        path = _path(resource, namespace, name, subresource)
+        return await self._call("PATCH", path, dict(patch), content_type=form)
+
+    async def delete(self, kind: str, name: str, namespace: str = DEFAULT_NAMESPACE, grace: int | None = None) -> None:
+        """Delete an object. A pod on a node is gone once its kubelet has stopped it."""
+        options: JSON | None = None if grace is None else {"gracePeriodSeconds": grace}
+        await self._call("DELETE", _path(self._resource(kind), namespace, name), options)
+
+    async def _call(self, method: str, path: str, body: Any = None, **options: Any) -> JSON:
+        try:
+            return await self._local.call(method, path, body, **options)
+        except StatusError as refusal:
+            raise as_api_error(refusal) from None
+
+    def _resource(self, kind: str, version: str = "") -> Resource:
+        wanted = kind.lower()
+        served = [each for each in self._cluster.api.registry if each.is_stored]
+        found = [each for each in served if wanted in _names(each)]
+        exact = [each for each in found if each.group_version == version]
+        if exact or found:
+            return (exact or found)[0]
+        if not kind:
+            raise ScenarioError("an object has no kind; give it one, and an apiVersion")
+        hint = suggest(kind, [each.kind for each in served])
+        raise ScenarioError(f"the API has no kind {kind!r}" + (f"; {hint}" if hint else ""))
+
+    # --- time ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def now(self) -> float:
+        """Virtual seconds since the scenario began."""
+        return self._cluster.timeline.seconds
+
+    async def sleep(self, duration: Seconds) -> None:
+        """Let time pass, and everything happen that falls due meanwhile."""
+        await self._cluster.clock.advance(seconds_of(duration))
+        self._cluster.check()
+
+    async def settle(self) -> None:
+        """Let everything happen that can happen without time passing."""
+        await self._cluster.clock.settle()
+        self._cluster.check()
+
+    async def sleep_until(self, moment: Seconds) -> None:
+        """Let time pass until so long after the scenario began."""
+        await self.sleep(max(0.0, seconds_of(moment) - self.now))
+
+    # --- saying and checking ------------------------------------------------------------------------------------------
+
+    def log(self, text: str) -> None:
+        """Put a line into the timeline."""
+        self._cluster.timeline.note("note", text)
+
+    async def expect(self, **what: Any) -> bool:
+        """Check something now: ``expect(pod="pod1", on_node="node10")``. The fields are those of `Expectation`.
+
+        One that fails is reported and fails the run at its end, but the scenario goes on; the answer says whether it
+        held.
+        """
+        await self.settle()
+        return self.report(Expectation(**what))
+
+    async def wait_for(self, *, timeout: Seconds = 60.0, **what: Any) -> bool:
+        """Let time pass until something holds; that it does not within `timeout` is a failed expectation."""
+        return await self.wait(Expectation(**what), timeout)
+
+    async def wait(self, expectation: Expectation, timeout: Seconds) -> bool:
+        """`wait_for` with an expectation made already."""
+        limit = seconds_of(timeout)
+        try:
+            await self._cluster.clock.run_until(lambda: not self._findings(expectation), limit)
+        except TimeoutError:
+            self._cluster.check()
+            return self.report(expectation, f" within {Duration(round(limit * 1e9))}")
+        return self.report(expectation)
+
+    def report(self, expectation: Expectation, suffix: str = "") -> bool:
+        """Check an expectation at this moment and keep the outcome."""
+        findings = self._findings(expectation)
+        checked = Checked(self.now, str(expectation) + suffix, findings)
+        self.checked.append(checked)
+        what = "expected" if checked.holds else "FAILED"
+        self._cluster.timeline.note(what, checked.expected if checked.holds else checked.message)
+        return checked.holds
+
+    def _findings(self, expectation: Expectation) -> Sequence[Finding]:
+        resource = self._resource(expectation.resource)
+        if resource.namespaced and expectation.name_of:
+            key = f"{expectation.namespace}/{expectation.name_of}"
+        else:
+            key = expectation.name_of
+        return check(expectation, self._cluster.api.store, resource.storage, key)
+
+
+def as_json(obj: Object) -> JSON:
+    """An object as the API server takes it."""
+    if isinstance(obj, str):
+        obj = yaml.safe_load(obj)
+    if isinstance(obj, api.Object):
+        body: JSON = msgspec.to_builtins(obj)
+        return {"apiVersion": obj.api_version, "kind": obj.kind, **body}
+    if not isinstance(obj, Mapping):
+        raise ScenarioError(f"expected an object with apiVersion, kind and metadata, got {obj!r}")
+    return dict(obj)
+
+
+def seconds_of(duration: Seconds) -> float:
+    """Seconds, of a number or of a duration in words."""
+    if isinstance(duration, int | float):
+        return float(duration)
+    try:
+        return Duration.parse(duration).seconds
+    except ValueError as error:
+        raise ScenarioError(f'{error}; write a number of seconds or a duration such as "1m30s"') from None
+
+
+def _names(resource: Resource) -> tuple[str, ...]:
+    return (resource.kind.lower(), resource.plural, resource.singular, *resource.short_names)
+
+
+def _path(resource: Resource, namespace: str, name: str = "", subresource: str = "") -> str:
+    root = "apis" if resource.group else "api"
+    scope = ("namespaces", namespace) if resource.namespaced else ()
+    return "/" + "/".join(p for p in (root, resource.group_version, *scope, resource.plural, name, subresource) if p)
+
+
+__all__ = ["ApiError", "ScenarioClient", "ScenarioError", "as_json", "seconds_of"]

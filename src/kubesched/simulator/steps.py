@@ -1,0 +1,196 @@
+"""What can stand in a scenario file, and how it is checked before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+import msgspec
+
+from kubesched.config.decode import decode
+from kubesched.config.duration import Duration
+from kubesched.config.errors import Problem, join
+from kubesched.simulator.expectations import Expectation
+from kubesched.simulator.settings import ClusterOptions
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+ACTIONS = ("create", "patch", "delete", "expect", "waitFor", "log")
+MINUTE = Duration.of(60)
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """An object by its name."""
+
+    pod: str = ""
+    node: str = ""
+    kind: str = ""
+    name: str = ""
+    namespace: str = "default"
+    grace: int | None = None
+    patch: dict[str, object] = {}
+    subresource: str = ""
+
+    @property
+    def resource(self) -> str:
+        return self.kind or ("Node" if self.node else "Pod")
+
+    @property
+    def name_of(self) -> str:
+        return self.pod or self.node or self.name
+
+    def problems(self, path: str) -> Iterator[Problem]:
+        """What makes no sense about it."""
+        if not self.name_of:
+            yield Problem(path, "names no object", hint="add pod: NAME, node: NAME, or kind: KIND and name: NAME")
+
+
+class WaitFor(Expectation, frozen=True, rename="camel", kw_only=True):
+    """An expectation, and how long it may take until it holds."""
+
+    timeout: Duration = MINUTE
+
+
+class Step(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """One thing that a scenario does: at a time, or so long after the step before."""
+
+    at: Duration | None = None
+    after: Duration | None = None
+    count: int = 1
+    """How often to create: ``{i}`` in the object's strings counts from 0, or from `first`."""
+    first: int = 0
+    create: object = None
+    patch: object = None
+    delete: object = None
+    expect: object = None
+    wait_for: object = None
+    log: str = ""
+
+
+class Metadata(msgspec.Struct, frozen=True):
+    name: str = ""
+
+
+class ScenarioFile(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """A scenario file."""
+
+    api_version: str = ""
+    kind: str = ""
+    metadata: Metadata = Metadata()
+    description: str = ""
+    seed: int = 1
+    config: object = None
+    plugins: tuple[str, ...] = ()
+    cluster: ClusterOptions = ClusterOptions()
+    duration: Duration = Duration.of(0)
+    manifests: tuple[str, ...] = ()
+    objects: tuple[dict[str, object], ...] = ()
+    steps: tuple[Step, ...] = ()
+
+
+class Action(msgspec.Struct, frozen=True):
+    """A step that has been checked: what it does, with what, and where it stands in the file."""
+
+    name: str
+    what: Any
+    path: str
+
+
+class Planned(msgspec.Struct, frozen=True):
+    """A step's time, absolute or after the one before, and its actions."""
+
+    at: float | None
+    after: float
+    actions: tuple[Action, ...]
+
+
+def planned(steps: tuple[Step, ...], problems: list[Problem]) -> list[Planned]:
+    """All steps checked; what is wrong is added to `problems`."""
+    plan: list[Planned] = []
+    latest, latest_path = 0.0, ""
+    for index, step in enumerate(steps):
+        path = f"steps[{index}]"
+        problems += _timing_problems(step, path)
+        actions = tuple(_actions(step, path, problems))
+        if not actions and not problems:
+            hint = f"give it one of {', '.join(ACTIONS)}"
+            problems.append(Problem(path, "does nothing", hint=hint))
+        at = None if step.at is None else step.at.seconds
+        if at is not None:
+            if at < latest:
+                hint = f"put it before {latest_path}, or use after"
+                problems.append(Problem(f"{path}.at", f"{step.at} is before an earlier step's {latest:g}s", hint=hint))
+            latest, latest_path = max(at, latest), path
+        plan.append(Planned(at, 0.0 if step.after is None else step.after.seconds, actions))
+    return plan
+
+
+def _timing_problems(step: Step, path: str) -> Iterator[Problem]:
+    if step.at is not None and step.after is not None:
+        yield Problem(path, "has both at and after", hint="keep one of them")
+    for name, given in (("at", step.at), ("after", step.after)):
+        if given is not None and given < 0:
+            yield Problem(join(path, name), "must not be negative", str(given))
+    if step.count < 0:
+        yield Problem(join(path, "count"), "must not be negative", step.count)
+
+
+def _actions(step: Step, path: str, problems: list[Problem]) -> Iterator[Action]:
+    if step.log:
+        yield Action("log", step.log, f"{path}.log")
+    if step.create is not None:
+        for where, obj in _each(step.create, f"{path}.create"):
+            problems += object_problems(obj, where)
+            for number in range(step.first, step.first + step.count):
+                yield Action("create", numbered(obj, number), where)
+    for name, given, form in (
+        ("patch", step.patch, Target),
+        ("delete", step.delete, Target),
+        ("expect", step.expect, Expectation),
+        ("waitFor", step.wait_for, WaitFor),
+    ):
+        if given is not None:
+            for where, value in _each(given, f"{path}.{name}"):
+                yield from _decoded(name, form, value, where, problems)
+
+
+def _decoded(name: str, form: type[Any], value: object, path: str, problems: list[Problem]) -> Iterator[Action]:
+    decoded = decode(form, value, path, problems)
+    if decoded is None:
+        return
+    problems += decoded.problems(path)
+    if name == "patch" and not decoded.patch:
+        problems.append(Problem(path, "changes nothing", hint="add patch: with the fields to change"))
+    yield Action(name, decoded, path)
+
+
+def _each(value: object, path: str) -> Iterator[tuple[str, object]]:
+    """One or several."""
+    if isinstance(value, list):
+        yield from ((f"{path}[{index}]", each) for index, each in enumerate(value))
+    else:
+        yield path, value
+
+
+def object_problems(obj: object, path: str) -> Iterator[Problem]:
+    """What the API server could not even look at."""
+    if not isinstance(obj, dict):
+        yield Problem(path, "expected an object", obj)
+        return
+    for field in ("apiVersion", "kind"):
+        if not isinstance(obj.get(field), str):
+            yield Problem(join(path, field), "required, must be given", hint="for a pod: apiVersion: v1, kind: Pod")
+    metadata = obj.get("metadata")
+    if not isinstance(metadata, dict) or not (metadata.get("name") or metadata.get("generateName")):
+        yield Problem(join(path, "metadata.name"), "required, must be given")
+
+
+def numbered(value: Any, number: int) -> Any:
+    """A copy with ``{i}`` in its strings replaced by a number."""
+    if isinstance(value, str):
+        return value.replace("{i}", str(number))
+    if isinstance(value, dict):
+        return {numbered(key, number): numbered(each, number) for key, each in value.items()}
+    if isinstance(value, list):
+        return [numbered(each, number) for each in value]
+    return value

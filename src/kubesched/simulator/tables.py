@@ -1,0 +1,165 @@
+"""A report for people: what happened, what went where, what waits and why, how full the nodes are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import TypeVar
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from kubesched.config.duration import Duration
+from kubesched.simulator.report import Part, Pending, Placement, Report, Utilisation
+from kubesched.simulator.timeline import Entry
+
+T = TypeVar("T")
+
+MOST_ROWS = 20
+STYLES = {
+    "bound": "green",
+    "expected": "green",
+    "pending": "yellow",
+    "FAILED": "bold red",
+    "failed": "red",
+    "note": "bold",
+    "deleted": "dim",
+}
+
+
+def show(report: Report, out: Console, rows: int = MOST_ROWS) -> None:
+    """Print a report; of a long table the first and last `rows`."""
+    out.print(_timeline(report.timeline, rows))
+    if report.placements:
+        out.print(_placements(report.placements, rows))
+    if report.pending:
+        out.print(_pending(report.pending, rows))
+    if report.utilisation:
+        out.print(_utilisation(report.utilisation, rows))
+    for each in report.expectations:
+        if not each.holds:
+            out.print(f"[bold red]✗[/] at {moment(each.time)} expected {escape(each.expected)}")
+            for finding in each.findings:
+                out.print(f"    found: {escape(finding.about)}: {escape(finding.found)}")
+    if report.error:
+        out.print(f"[bold red]✗[/] {escape(report.error)}")
+    out.print(_verdict(report))
+
+
+def _verdict(report: Report) -> str:
+    held = sum(each.holds for each in report.expectations)
+    word = "[bold green]passed[/]" if report.passed else "[bold red]failed[/]"
+    return (
+        f"{escape(report.scenario)}: {word}: {held} of {_counted(len(report.expectations), 'expectation')} held, "
+        f"{_counted(report.bindings, 'pod')} bound, {len(report.pending)} pending "
+        f"after {moment(report.virtual_seconds)} of cluster time (seed {report.seed}, run {report.digest[:12]})"
+    )
+
+
+def moment(seconds: float) -> str:
+    """A time on the cluster's clock, as short as it can be said."""
+    return str(Duration(round(seconds * 1000) * 1_000_000))
+
+
+# --- the four tables --------------------------------------------------------------------------------------------------
+
+
+def _table(title: str, *columns: str, right: Sequence[str] = ()) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    for column in columns:
+        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    return table
+
+
+def _timeline(entries: Sequence[Entry], rows: int) -> Table:
+    table = _table("Timeline", "time", "what", "", right=("time",))
+    lines = list(_grouped(entries))
+    for line in _ends(lines, 2 * rows):
+        if line is None:
+            table.add_row("", "…", _left_out(len(lines) - 4 * rows, "line"), style="dim")
+        else:
+            time, what, text = line
+            table.add_row(moment(time), f"[{STYLES.get(what, 'none')}]{what}[/]", escape(text))
+    return table
+
+
+def _grouped(entries: Sequence[Entry]) -> Iterator[tuple[float, str, str]]:
+    """Things of one sort that happen at one moment are told in one line."""
+    for (time, what, kind, text), same in groupby(entries, lambda e: (e.time, e.what, e.kind, e.text)):
+        names = [each.name.removeprefix("default/") for each in same]
+        if not kind:
+            yield time, what, text
+            continue
+        who = names[0] if len(names) == 1 else f"{names[0]} … {names[-1]} ({len(names)})"
+        arrow = " → " if what == "bound" else ": " if what == "pending" else " on "
+        yield time, what, f"{kind.lower()} {who}" + (f"{arrow}{text}" if text else "")
+
+
+def _placements(placements: Sequence[Placement], rows: int) -> Table:
+    table = _table("Placements", "pod", "node", "phase", "bound after", "attempts", right=("bound after", "attempts"))
+    for each in _ends(placements, rows):
+        if each is None:
+            table.add_row(_left_out(len(placements) - 2 * rows, "pod"), style="dim")
+        else:
+            pod = each.pod.removeprefix("default/")
+            table.add_row(pod, each.node, each.phase, moment(each.bound_after), str(each.attempts))
+    return table
+
+
+def _pending(pending: Sequence[Pending], rows: int) -> Table:
+    table = _table("Pending", "pod", "for", "attempts", "why", right=("for", "attempts"))
+    for each in _ends(pending, rows):
+        if each is None:
+            table.add_row(_left_out(len(pending) - 2 * rows, "pod"), style="dim")
+        else:
+            pod = each.pod.removeprefix("default/")
+            table.add_row(pod, moment(each.waiting), str(each.attempts), escape(each.reason))
+    return table
+
+
+def _utilisation(nodes: Sequence[Utilisation], rows: int) -> Table:
+    heads = ("pods", "CPU", "mean", "peak", "memory", "mean ", "peak ")
+    table = _table("Requested of each node: at the end, in the mean, at most", "node", *heads, right=heads)
+    for each in _ends(nodes, rows):
+        if each is None:
+            table.add_row(_left_out(len(nodes) - 2 * rows, "node"), style="dim")
+        else:
+            table.add_row(each.node, str(each.pods), *_parts(each.cpu), *_parts(each.memory))
+    if len(nodes) > 1:
+        table.add_section()
+        whole = [each.cpu for each in nodes], [each.memory for each in nodes]
+        means = (share for parts in whole for share in _parts(_mean(parts)))
+        table.add_row("all, on average", str(sum(each.pods for each in nodes)), *means)
+    return table
+
+
+def _mean(parts: Sequence[Part]) -> Part:
+    number = len(parts)
+    return Part(
+        sum(each.end for each in parts) / number,
+        sum(each.peak for each in parts) / number,
+        sum(each.mean for each in parts) / number,
+    )
+
+
+def _parts(part: Part) -> tuple[str, str, str]:
+    return f"{part.end:.0%}", f"{part.mean:.0%}", f"{part.peak:.0%}"
+
+
+def _ends(items: Sequence[T], rows: int) -> Iterator[T | None]:
+    """All of a short list; of a long one both ends, with None between."""
+    if len(items) <= 2 * rows + 1:
+        yield from items
+    else:
+        yield from items[:rows]
+        yield None
+        yield from items[-rows:]
+
+
+def _left_out(number: int, noun: str) -> str:
+    return f"… {number:,} more {noun}s: -o json has them, --rows shows more"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,99 @@
+"""How full nodes are over time: what pods have requested, integrated, so that the mean of a day is exact."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kubesched.api import objects as api
+from kubesched.api.decoding import InvalidObject, decode_as
+from kubesched.api.resources import allocatable, node_requests
+from kubesched.controlplane.controllers.access import NODES, PODS
+from kubesched.controlplane.store import Change, Event, Record, Store
+
+ENDED = ("Succeeded", "Failed")
+
+
+@dataclass(slots=True)
+class Load:
+    """An amount that changes with time."""
+
+    now: float = 0.0
+    peak: float = 0.0
+    _sum: float = 0.0
+    _since: float = 0.0
+
+    def change(self, amount: float, time: float) -> None:
+        self._sum += self.now * (time - self._since)
+        self._since = time
+        self.now += amount
+        self.peak = max(self.peak, self.now)
+
+    def mean(self, begin: float, end: float) -> float:
+        """The mean from `begin`, before which it was 0, to `end`."""
+        total = self._sum + self.now * (end - self._since)
+        return total / (end - begin) if end > begin else self.now
+
+
+class NodeUsage:
+    """One node: what it has, and what was requested of it."""
+
+    def __init__(self, began: float) -> None:
+        self.began = began
+        self.milli_cpu = 0
+        self.memory = 0
+        self.max_pods = 0
+        self.cpu_load = Load(_since=began)
+        self.memory_load = Load(_since=began)
+        self.pods_load = Load(_since=began)
+
+
+class Usage:
+    """Follows all nodes and the pods on them."""
+
+    def __init__(self, now: Callable[[], float], store: Store) -> None:
+        self._now = now
+        self.nodes: dict[str, NodeUsage] = {}
+        self._placed: dict[str, tuple[NodeUsage, int, int]] = {}
+        """By a pod's key, as long as it holds something."""
+        store.shelf(NODES).observers.append(self._on_node)
+        store.shelf(PODS).observers.append(self._on_pod)
+
+    def _on_node(self, event: Event) -> None:
+        name = event.record.key
+        if event.change is Change.DELETED:
+            self.nodes.pop(name, None)
+            return
+        usage = self.nodes.get(name)
+        if usage is None:
+            usage = self.nodes[name] = NodeUsage(self._now())
+        resources = allocatable(decode_as(api.Node, event.record.data))
+        usage.milli_cpu, usage.memory, usage.max_pods = resources.milli_cpu, resources.memory, resources.pods
+
+    def _on_pod(self, event: Event) -> None:
+        record = event.record
+        holds = event.change is not Change.DELETED and record.fields.get("status.phase") not in ENDED
+        name = record.fields.get("spec.nodeName", "") if holds else ""
+        if (record.key in self._placed) == bool(name):
+            return
+        if name:
+            self._place(name, record)
+        else:
+            self._change(*self._placed.pop(record.key), -1)
+
+    def _place(self, name: str, record: Record) -> None:
+        usage = self.nodes.get(name)
+        if usage is None:
+            return
+        try:
+            requests = node_requests(decode_as(api.Pod, record.data))
+        except InvalidObject:
+            return
+        self._placed[record.key] = (usage, requests.milli_cpu, requests.memory)
+        self._change(usage, requests.milli_cpu, requests.memory, 1)
+
+    def _change(self, usage: NodeUsage, cpu: int, memory: int, sign: int) -> None:
+        now = self._now()
+        usage.cpu_load.change(sign * cpu, now)
+        usage.memory_load.change(sign * memory, now)
+        usage.pods_load.change(sign, now)

@@ -1,0 +1,149 @@
+"""A scenario in a YAML file: read, checked as a whole, and turned into the same calls that a Python one makes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from kubesched.client.protocol import ApiError
+from kubesched.config.decode import decode
+from kubesched.config.errors import Problem
+from kubesched.config.read import read
+from kubesched.simulator.expectations import Expectation
+from kubesched.simulator.scenario import Act, Scenario, ScenarioFileError
+from kubesched.simulator.scenario_client import ScenarioClient, ScenarioError
+from kubesched.simulator.steps import Action, Planned, ScenarioFile, Target, WaitFor, object_problems, planned
+
+API_VERSION = "kubesched.io/v1alpha1"
+KIND = "Scenario"
+_STEP = re.compile(r'\.?([^.\[\]"]+)|\[(\d+)\]|\["([^"]*)"\]')
+
+
+def load_yaml(path: Path) -> Scenario:
+    """The scenario in a file. Raises `ScenarioFileError` with everything that is wrong, each with its line."""
+    text = path.read_bytes()
+    problems: list[Problem] = []
+    tree = read(text, problems)
+    lines = Lines(text, str(path))
+    if problems:
+        raise ScenarioFileError([lines.located(problem) for problem in problems])
+    if not isinstance(tree, dict):
+        raise ScenarioFileError([f"{path}: expected a scenario with objects and steps, got {tree!r}"])
+    file = decode(ScenarioFile, tree, "", problems) or ScenarioFile()
+    problems += _head_problems(file)
+    for index, obj in enumerate(file.objects):
+        problems += object_problems(obj, f"objects[{index}]")
+    objects = [Action("create", obj, f"objects[{index}]") for index, obj in enumerate(file.objects)]
+    for index, name in enumerate(file.manifests):
+        objects += _manifest(path.parent / name, f"manifests[{index}]", problems)
+    plan = planned(file.steps, problems)
+    if problems:
+        raise ScenarioFileError([lines.located(problem) for problem in problems])
+    return Scenario(
+        name=file.metadata.name or path.stem,
+        source=str(path),
+        act=_act(objects, plan, lines),
+        seed=file.seed,
+        config=file.config if isinstance(file.config, dict | str) else None,
+        plugins=file.plugins,
+        cluster=file.cluster,
+        duration=max([file.duration.seconds, *(step.at or 0.0 for step in plan)]),
+        description=file.description,
+    )
+
+
+def _head_problems(file: ScenarioFile) -> Iterator[Problem]:
+    if file.api_version not in ("", API_VERSION):
+        yield Problem("apiVersion", f"expected {API_VERSION}", file.api_version)
+    if file.kind not in ("", KIND):
+        hint = "to run plain manifests, list the file under manifests: of a scenario"
+        yield Problem("kind", f"expected {KIND}", file.kind, hint)
+    if file.config is not None and not isinstance(file.config, dict | str):
+        yield Problem("config", "expected a KubeSchedulerConfiguration or the name of a file", file.config)
+
+
+def _manifest(path: Path, where: str, problems: list[Problem]) -> list[Action]:
+    try:
+        documents = [each for each in yaml.safe_load_all(path.read_bytes()) if each is not None]
+    except OSError as error:
+        problems.append(Problem(where, f"{path}: {error.strerror}"))
+        return []
+    except yaml.YAMLError as error:
+        problems.append(Problem(where, f"{path}: not valid YAML: {' '.join(str(error).split())}"))
+        return []
+    for document in documents:
+        problems += object_problems(document, where)
+    return [Action("create", document, where) for document in documents]
+
+
+def _act(objects: Sequence[Action], plan: Sequence[Planned], lines: Lines) -> Act:
+    async def act(client: ScenarioClient) -> None:
+        for action in objects:
+            await _perform(client, action, lines)
+        for step in plan:
+            if step.at is not None:
+                await client.sleep_until(step.at)
+            elif step.after:
+                await client.sleep(step.after)
+            for action in step.actions:
+                await _perform(client, action, lines)
+
+    return act
+
+
+async def _perform(client: ScenarioClient, action: Action, lines: Lines) -> None:
+    try:
+        await _do(client, action.what, action.name)
+    except (ApiError, ScenarioError) as error:
+        raise ScenarioError(f"line {lines.of(action.path)}: {action.path}: {error}") from None
+
+
+async def _do(client: ScenarioClient, what: Any, name: str) -> None:
+    match what:
+        case WaitFor():
+            await client.wait(what, what.timeout.seconds)
+        case Expectation():
+            await client.settle()
+            client.report(what)
+        case Target() if name == "patch":
+            await client.patch(what.resource, what.name_of, what.patch, what.namespace, what.subresource)
+        case Target():
+            await client.delete(what.resource, what.name_of, what.namespace, what.grace)
+        case str():
+            client.log(what)
+        case _:
+            await client.create(what)
+
+
+class Lines:
+    """Where in a file each field stands."""
+
+    def __init__(self, text: bytes, source: str) -> None:
+        self._source = source
+        try:
+            self._root: yaml.Node | None = yaml.compose(text, Loader=yaml.SafeLoader)
+        except yaml.YAMLError:
+            self._root = None
+
+    def of(self, path: str) -> int:
+        """The line of a field, or of the nearest thing around it that is there."""
+        node, line = self._root, 1
+        for match in _STEP.finditer(path):
+            name, index = match[1] or match[3], match[2]
+            if isinstance(node, yaml.MappingNode) and name is not None:
+                found = next((pair for pair in node.value if pair[0].value == name), None)
+                if found is None:
+                    break
+                line, node = found[0].start_mark.line + 1, found[1]
+            elif isinstance(node, yaml.SequenceNode) and index is not None and int(index) < len(node.value):
+                node = node.value[int(index)]
+                line = node.start_mark.line + 1
+        return line
+
+    def located(self, problem: Problem) -> str:
+        """A problem with its file and line."""
+        return f"{self._source}:{self.of(problem.path)}: {problem}" if problem.path else f"{self._source}: {problem}"
