@@ -9,6 +9,7 @@ from tests.scheduler.world import World, world
 
 from kubesched.api import objects as api
 from kubesched.client.clock import VirtualClock, virtual_time
+from kubesched.scheduler.plugin_client import PluginClient
 
 CLASS = {"metadata": {"name": "local"}, "provisioner": "kubernetes.io/no-provisioner"}
 CLAIM = {
@@ -75,6 +76,27 @@ async def test_a_claim_is_bound_before_its_pod(clock: VirtualClock) -> None:
         await here.settle(10)
         assert here.node_of("web") == "n2"
         await work
+
+
+@virtual_time
+async def test_what_was_written_is_known_from_the_answer(clock: VirtualClock) -> None:
+    """A volume and a claim are known as they were stored before any watch tells of them."""
+    async with world(clock, node("n1")) as here:
+        storage(here)
+        client = PluginClient(here.api, here.scheduler.context)
+        volume = here.api.get(api.PersistentVolume, "disk")
+        claim = here.api.get(api.PersistentVolumeClaim, "default/data")
+        assert volume is not None
+        assert claim is not None
+        reference = api.ObjectReference(namespace="default", name="data", uid=claim.uid)
+        began = clock.monotonic()
+        bound = await client.bind_volume("disk", reference, {"a": "b"}, volume.metadata.resource_version)
+        noted = await client.annotate_claim("default", "data", {"c": "d"}, claim.metadata.resource_version)
+        assert clock.monotonic() == began
+        assert bound == here.api.get(api.PersistentVolume, "disk")
+        assert bound.spec.claim_ref == reference
+        assert noted == here.api.get(api.PersistentVolumeClaim, "default/data")
+        assert noted.annotations["c"] == "d"
 
 
 @virtual_time

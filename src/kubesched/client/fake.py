@@ -260,12 +260,12 @@ class InProcessApi:
     async def patch_event(self, namespace: str, name: str, patch: JSON) -> JSON:
         return await self._answer("patch_event", self.store.patch_event, namespace, name, patch)
 
-    async def patch_claim(self, namespace: str, name: str, patch: JSON) -> None:
+    async def patch_claim(self, namespace: str, name: str, patch: JSON) -> api.PersistentVolumeClaim:
         key = f"{namespace}/{name}"
-        await self._answer("patch_claim", self.store.patch, api.PersistentVolumeClaim, key, patch)
+        return await self._answer("patch_claim", self.store.patch, api.PersistentVolumeClaim, key, patch)
 
-    async def patch_volume(self, name: str, patch: JSON) -> None:
-        await self._answer("patch_volume", self.store.patch, api.PersistentVolume, name, patch)
+    async def patch_volume(self, name: str, patch: JSON) -> api.PersistentVolume:
+        return await self._answer("patch_volume", self.store.patch, api.PersistentVolume, name, patch)
 
     async def get_lease(self, namespace: str, name: str) -> JSON:
         return await self._answer("get_lease", self.store.get_lease, namespace, name)

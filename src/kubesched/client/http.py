@@ -119,10 +119,7 @@ class HttpClient:
 
     async def read(self, kind: type[O], name: str, namespace: str = "") -> O:
         """One object."""
-        found = decode_object(kind, await self.request("GET", resource_of(kind).path(namespace, name)))
-        if isinstance(found, Malformed):
-            raise ApiError(200, "InvalidAnswer", found.problem)
-        return found
+        return _object(kind, await self.request("GET", resource_of(kind).path(namespace, name)))
 
     def _url(self, path: str, query: Query | None) -> URL:
         text = f"{self._server}{path}"
@@ -191,13 +188,14 @@ class HttpClient:
     async def patch_event(self, namespace: str, name: str, patch: JSON) -> JSON:
         return await self.patch(EVENTS.path(namespace, name), patch, STRATEGIC_MERGE_PATCH)
 
-    async def patch_claim(self, namespace: str, name: str, patch: JSON) -> None:
+    async def patch_claim(self, namespace: str, name: str, patch: JSON) -> api.PersistentVolumeClaim:
         path = resource_of(api.PersistentVolumeClaim).path(namespace, name)
-        await self.request("PATCH", path, patch, content_type=MERGE_PATCH)
+        answer = await self.request("PATCH", path, patch, content_type=MERGE_PATCH)
+        return _object(api.PersistentVolumeClaim, answer)
 
-    async def patch_volume(self, name: str, patch: JSON) -> None:
+    async def patch_volume(self, name: str, patch: JSON) -> api.PersistentVolume:
         path = resource_of(api.PersistentVolume).path(name=name)
-        await self.request("PATCH", path, patch, content_type=MERGE_PATCH)
+        return _object(api.PersistentVolume, await self.request("PATCH", path, patch, content_type=MERGE_PATCH))
 
     async def get_lease(self, namespace: str, name: str) -> JSON:
         return await self.get(LEASES.path(namespace, name))
@@ -211,6 +209,13 @@ class HttpClient:
 
 def _selector(kind: type[api.Object]) -> dict[str, str]:
     return {"fieldSelector": FIELD_SELECTORS[kind]} if kind in FIELD_SELECTORS else {}
+
+
+def _object(kind: type[O], body: bytes) -> O:
+    found = decode_object(kind, body)
+    if isinstance(found, Malformed):
+        raise ApiError(200, "InvalidAnswer", found.problem)
+    return found
 
 
 def _json(body: bytes) -> JSON:

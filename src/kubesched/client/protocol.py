@@ -107,12 +107,12 @@ class Client(Protocol):
         """Apply a strategic merge patch to an Event."""
         ...
 
-    async def patch_claim(self, namespace: str, name: str, patch: JSON) -> None:
-        """Apply a merge patch to a PersistentVolumeClaim."""
+    async def patch_claim(self, namespace: str, name: str, patch: JSON) -> api.PersistentVolumeClaim:
+        """Apply a merge patch to a PersistentVolumeClaim; answers with what was stored."""
         ...
 
-    async def patch_volume(self, name: str, patch: JSON) -> None:
-        """Apply a merge patch to a PersistentVolume."""
+    async def patch_volume(self, name: str, patch: JSON) -> api.PersistentVolume:
+        """Apply a merge patch to a PersistentVolume; answers with what was stored."""
         ...
 
     async def get_lease(self, namespace: str, name: str) -> JSON:

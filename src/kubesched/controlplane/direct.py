@@ -93,11 +93,15 @@ class DirectClient:
     async def patch_event(self, namespace: str, name: str, patch: JSON) -> JSON:
         return await self._call("PATCH", EVENTS.path(namespace, name), patch, STRATEGIC)
 
-    async def patch_claim(self, namespace: str, name: str, patch: JSON) -> None:
-        await self._call("PATCH", resource_of(api.PersistentVolumeClaim).path(namespace, name), patch, MERGE_PATCH)
+    async def patch_claim(self, namespace: str, name: str, patch: JSON) -> api.PersistentVolumeClaim:
+        kind = api.PersistentVolumeClaim
+        return api.decode_as(
+            kind, await self._call("PATCH", resource_of(kind).path(namespace, name), patch, MERGE_PATCH)
+        )
 
-    async def patch_volume(self, name: str, patch: JSON) -> None:
-        await self._call("PATCH", resource_of(api.PersistentVolume).path(name=name), patch, MERGE_PATCH)
+    async def patch_volume(self, name: str, patch: JSON) -> api.PersistentVolume:
+        kind = api.PersistentVolume
+        return api.decode_as(kind, await self._call("PATCH", resource_of(kind).path(name=name), patch, MERGE_PATCH))
 
     async def get_lease(self, namespace: str, name: str) -> JSON:
         return await self._call("GET", LEASES.path(namespace, name))

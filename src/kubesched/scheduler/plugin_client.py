@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
 from kubesched.api import objects as api
 from kubesched.client.protocol import JSON, ApiError, Client
 from kubesched.scheduler.context import Context
-
-V = TypeVar("V", api.PersistentVolume, api.PersistentVolumeClaim)
-
-SECONDS_BETWEEN_LOOKS = 0.05
-LOOKS = 200
 
 
 class PluginClient:
@@ -43,24 +38,13 @@ class PluginClient:
         """Set a volume's claimRef and annotations; answers with the volume as it is after."""
         patch = _patch(annotations, resource_version)
         patch["spec"] = {"claimRef": msgspec.to_builtins(claim_ref)}
-        await self._client.patch_volume(name, patch)
-        return await self._come_back(api.PersistentVolume, name, resource_version)
+        return await self._client.patch_volume(name, patch)
 
     async def annotate_claim(
         self, namespace: str, name: str, annotations: Mapping[str, str], resource_version: str
     ) -> api.PersistentVolumeClaim:
         """Set a claim's annotations; answers with the claim as it is after."""
-        await self._client.patch_claim(namespace, name, _patch(annotations, resource_version))
-        return await self._come_back(api.PersistentVolumeClaim, f"{namespace}/{name}", resource_version)
-
-    async def _come_back(self, kind: type[V], key: str, resource_version: str) -> V:
-        """Wait until the watch has told of a change: what a plugin does next, it does on the state that has it."""
-        for _ in range(LOOKS):
-            found = self._context.cluster.get(kind, key)
-            if found is not None and found.metadata.resource_version != resource_version:
-                return found
-            await self._context.clock.sleep(SECONDS_BETWEEN_LOOKS)
-        raise TimeoutError(f"the change of {kind.kind} {key} was not heard of in time")
+        return await self._client.patch_claim(namespace, name, _patch(annotations, resource_version))
 
 
 def _patch(annotations: Mapping[str, str], resource_version: str) -> JSON:

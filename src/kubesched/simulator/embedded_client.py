@@ -98,11 +98,13 @@ class EmbeddedClient:
     async def patch_event(self, namespace: str, name: str, patch: JSON) -> JSON:
         return self._patch(EVENTS, namespace, name, patch)
 
-    async def patch_claim(self, namespace: str, name: str, patch: JSON) -> None:
-        self._patch(resource_of(api.PersistentVolumeClaim), namespace, name, patch)
+    async def patch_claim(self, namespace: str, name: str, patch: JSON) -> api.PersistentVolumeClaim:
+        kind = api.PersistentVolumeClaim
+        return api.decode_as(kind, self._patch(resource_of(kind), namespace, name, patch))
 
-    async def patch_volume(self, name: str, patch: JSON) -> None:
-        self._patch(resource_of(api.PersistentVolume), "", name, patch)
+    async def patch_volume(self, name: str, patch: JSON) -> api.PersistentVolume:
+        kind = api.PersistentVolume
+        return api.decode_as(kind, self._patch(resource_of(kind), "", name, patch))
 
     # --- leases -------------------------------------------------------------------------------------------------------
 
