@@ -156,12 +156,21 @@ def _where(error: Exception) -> str:
 def _add(registry: Registry, source: PluginSource, origin: Origin | None, place: str, problems: list[str]) -> list[str]:
     try:
         plugin = plugin_class(source)
-        if registry.get(getattr(plugin, "name", "")) is not plugin:
+        known = registry.get(getattr(plugin, "name", ""))
+        if known is not None and known is not plugin and _written_at(known) == _written_at(plugin):
+            registry.replace(source, origin)  # an installed package, say, whose author works on it
+        elif known is not plugin:
             registry.add(source, origin)
         return [plugin.name]
     except (TypeError, ValueError) as error:
         problems.extend(f"{place}: {line}" if place else line for line in str(error).splitlines())
         return []
+
+
+def _written_at(plugin: type[Plugin]) -> tuple[str, str]:
+    """What stays the same when a file is loaded twice."""
+    module = sys.modules.get(plugin.__module__)
+    return os.path.realpath(getattr(module, "__file__", None) or plugin.__module__), plugin.__qualname__
 
 
 def _split(place: str) -> tuple[str, str]:

@@ -73,6 +73,17 @@ class Registry(Mapping[str, type[Plugin]]):
         self._plugins[plugin.name] = plugin
         self._origins[plugin.name] = origin or Origin(PROGRAM, plugin.__module__)
 
+    def replace(self, source: PluginSource, origin: Origin | None = None) -> None:
+        """Put a newer state of a plugin into the place of the one of its name, if there is one."""
+        plugin = plugin_class(source)
+        old = self._plugins.pop(plugin.name, None)
+        try:
+            self.add(source, origin)
+        except ValueError:
+            if old is not None:
+                self._plugins[plugin.name] = old
+            raise
+
     def origin(self, name: str) -> Origin:
         """Where a plugin comes from."""
         return self._origins[self[name].name]

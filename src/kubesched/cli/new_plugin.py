@@ -1,0 +1,70 @@
+"""`kubesched new-plugin`: a small project to start from, whose tests pass as they are."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from importlib import resources
+from pathlib import Path
+
+import click
+
+TEMPLATE = "new_plugin_template"
+FILES = {
+    "pyproject.toml.in": "pyproject.toml",
+    "README.md.in": "README.md",
+    "scheduler.yaml.in": "scheduler.yaml",
+    "package.py.in": "src/{{package}}/__init__.py",
+    "plugin.py.in": "src/{{package}}/plugin.py",
+    "test_plugin.py.in": "tests/test_{{package}}.py",
+}
+"""Template → where it goes."""
+
+
+@click.command()
+@click.argument("name")
+@click.option(
+    "--path", type=click.Path(path_type=Path), help="Folder to make; by default one of the plugin's name here."
+)
+def command(name: str, path: Path | None) -> None:
+    """Write a small installable project with a plugin, its tests, a configuration and a README.
+
+    NAME is the plugin's, in any spelling: QuietHours, quiet-hours and quiet_hours are the same. The tests pass as they
+    are written, so you can change one thing at a time.
+    """
+    words = _words(name)
+    names = {
+        "class": "".join(word[:1].upper() + word[1:] for word in words),
+        "package": "_".join(words).lower(),
+        "distribution": "-".join(words).lower(),
+    }
+    if keyword.iskeyword(names["package"]) or names["package"] == "kubesched":
+        raise click.UsageError(f"{name!r} cannot be the name of a package; choose another")
+    folder = path or Path(names["distribution"])
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise click.ClickException(f"{folder} is there already; remove it, or choose another with --path")
+    _write(folder, names)
+    click.echo(f"Wrote {names['class']} to {folder}{'/' if not str(folder).endswith('/') else ''}:")
+    for target in FILES.values():
+        click.echo(f"  {_filled(target, names)}")
+    click.echo(f"\nNext: cd {folder} && pytest", err=True)
+
+
+def _words(name: str) -> list[str]:
+    """The words of a name, however they are put together."""
+    words = [word for word in re.split(r"[-_.\s]+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", name) if word]
+    if not words or not all(re.fullmatch(r"[A-Za-z][A-Za-z0-9]*|[0-9]+", word) for word in words) or words[0].isdigit():
+        raise click.UsageError(f"{name!r} is no name for a plugin; use letters and digits, as in QuietHours")
+    return words
+
+
+def _write(folder: Path, names: dict[str, str]) -> None:
+    templates = resources.files("kubesched.cli").joinpath(TEMPLATE)
+    for template, target in FILES.items():
+        file = folder / _filled(target, names)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(_filled(templates.joinpath(template).read_text("utf-8"), names), "utf-8")
+
+
+def _filled(text: str, names: dict[str, str]) -> str:
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: names[found[1]], text)
