@@ -71,7 +71,9 @@ class Nodes(Controller):
 
     def create(self, name: str, labels: dict[str, str] | None = None) -> None:
         """Register a node as a kubelet does; one that is there already is left alone."""
-        body: JSON = {"metadata": {"name": name, "labels": dict(labels or {})}, "spec": {}}
+        body: JSON = {"metadata": {"name": name, "labels": dict(labels or {})}, "spec": {}, "status": {}}
+        self._complete(body, self._number(name))
+        self._status(body)
         try:
             self._access.create(NODES, body)
         except StatusError as error:
@@ -119,7 +121,8 @@ class Nodes(Controller):
         self._images[name] = {
             each: None for image in (node.get("status") or {}).get("images") or [] for each in image.get("names") or []
         }
-        self._access.edit(NODES, name, lambda obj: self._complete(obj, number))
+        if not _is_complete(node):
+            self._access.edit(NODES, name, lambda obj: self._complete(obj, number))
         self._write_status(name)
 
     def _number(self, name: str) -> int:
@@ -280,6 +283,10 @@ def _subnet(number: int) -> str:
     """The first three parts of a node's pod addresses: from 10.244.0 on, and after 10.255.255 from 10.128.0 on."""
     place = (116 * 256 + number) % (128 * 256)
     return f"10.{128 + place // 256}.{place % 256}"
+
+
+def _is_complete(node: JSON) -> bool:
+    return "podCIDR" in (node.get("spec") or {}) and "kubernetes.io/hostname" in (node["metadata"].get("labels") or {})
 
 
 def _digest_name(image: str) -> str:

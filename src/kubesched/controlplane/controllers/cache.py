@@ -6,14 +6,17 @@ three pods sees three pods. Upstream needs expectations because its informers la
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
-from kubesched.api.decoding import decode_as
+from kubesched.api.decoding import InvalidObject, decode_as
 from kubesched.controlplane.controllers.views import View
 from kubesched.controlplane.store import Change, Event, Record, Shelf
 
 V = TypeVar("V", bound=View)
+
+_log = logging.getLogger(__name__)
 
 Handler = Callable[[V | None, V | None], None]
 """Told of an object before and after a change; None stands for its not being there."""
@@ -57,7 +60,8 @@ class Cache(Generic[V]):
         self._view = view
         self._handlers: list[Handler[V]] = []
         self._indexes: list[Index[V]] = []
-        self.objects: dict[str, V] = {key: self._decode(shelf.records[key]) for key in shelf.sorted_keys()}
+        found = ((key, self._decode(shelf.records[key])) for key in shelf.sorted_keys())
+        self.objects: dict[str, V] = {key: obj for key, obj in found if obj is not None}
         shelf.observers.append(self._on_event)
 
     def get(self, key: str) -> V | None:
@@ -77,17 +81,22 @@ class Cache(Generic[V]):
         for obj in list(self.objects.values()):
             handler(None, obj)
 
-    def _decode(self, record: Record) -> V:
-        return decode_as(self._view, record.data)
+    def _decode(self, record: Record) -> V | None:
+        """An object that cannot be read is as good as none: the write that brought it must not fail for it."""
+        try:
+            return decode_as(self._view, record.data)
+        except InvalidObject as error:
+            _log.error("an object is passed over by all controllers: %s", error)
+            return None
 
     def _on_event(self, event: Event) -> None:
         key = event.record.key
         old = self.objects.get(key)
-        if event.change is Change.DELETED:
-            new = None
+        new = None if event.change is Change.DELETED else self._decode(event.record)
+        if new is None:
             self.objects.pop(key, None)
         else:
-            new = self.objects[key] = self._decode(event.record)
+            self.objects[key] = new
         for index in self._indexes:
             index.change(old, new)
         for handler in self._handlers:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
-
-import msgspec
 
 from kubesched.client.protocol import JSON
 from kubesched.controlplane.controllers.access import CLAIMS, VOLUMES
@@ -92,9 +89,9 @@ class EphemeralController(Controller):
             return
         for volume in pod.spec.volumes:
             if volume.ephemeral is not None:
-                self._ensure(pod, f"{pod.metadata.name}-{volume.name}", msgspec.json.decode(volume.ephemeral))
+                self._ensure(pod, f"{pod.metadata.name}-{volume.name}", volume.ephemeral)
 
-    def _ensure(self, pod: Pod, name: str, source: Any) -> None:
+    def _ensure(self, pod: Pod, name: str, source: JSON) -> None:
         access, meta = self._context.access, pod.metadata
         if access.store.get(CLAIMS, f"{meta.namespace}/{name}") is not None:
             return

@@ -6,6 +6,8 @@ once per change and shared; whoever writes loads the whole object, so that nothi
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from kubesched.api import objects as api
@@ -77,7 +79,7 @@ class ClaimSource(Part, frozen=True):
 class Volume(Part, frozen=True):
     name: str = ""
     persistent_volume_claim: ClaimSource | None = None
-    ephemeral: msgspec.Raw | None = None
+    ephemeral: dict[str, Any] | None = None
 
 
 class Port(Part, frozen=True):
