@@ -1,0 +1,126 @@
+"""`kubesched up` in a process of its own, and a real kubectl beside it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.controlplane.kubectl import find_kubectl
+
+CACHED = Path(__file__).parents[2] / ".cache" / "e2e"
+ROOT = Path(__file__).parents[2]
+KUBESCHED = [sys.executable, "-c", "from kubesched.cli.main import main; main()"]
+
+
+def kubectl_path() -> tuple[str, str]:
+    """The path of a kubectl, or the reason why there is none."""
+    path, why = find_kubectl()
+    if path:
+        return path, ""
+    cached = shutil.which("kubectl", path=os.pathsep.join(map(str, (CACHED, CACHED / "bin"))))
+    return (cached, "") if cached else ("", why)
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def eventually(condition: Callable[[], object], seconds: float = 20.0, what: str = "") -> None:
+    """Wait until something holds."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"after {seconds:g} s still not: {what or condition}"
+        time.sleep(0.05)
+
+
+class Local:
+    """A running local cluster."""
+
+    def __init__(self, folder: Path, *flags: str) -> None:
+        self.folder = folder
+        self.kubeconfig = folder / "kubeconfig"
+        self.secure_port = free_port()
+        self._log = folder / "log"
+        self._cache = folder / "cache"
+        command = [*KUBESCHED, "up", "--port=0", f"--secure-port={self.secure_port}"]
+        command += [f"--write-kubeconfig={self.kubeconfig}", "--pod-start-delay=100ms", "--pod-stop-delay=50ms", *flags]
+        with self._log.open("wb") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=ROOT)
+        eventually(lambda: "Ctrl-C ends it." in self.log or self.process.poll() is not None, 60, "started")
+        assert self.process.poll() is None, self.log
+
+    @property
+    def log(self) -> str:
+        """Everything it has printed."""
+        return self._log.read_text("utf-8")
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What kubectl needs to find the cluster."""
+        place = os.path.dirname(kubectl_path()[0])
+        path = os.pathsep.join((place, os.environ.get("PATH", "")))
+        return {**os.environ, "PATH": path, "KUBECONFIG": str(self.kubeconfig), "HOME": str(self.folder)}
+
+    def run(self, *words: str, stdin: str = "", timeout: float = 60) -> subprocess.CompletedProcess[str]:
+        """Run kubectl, whatever its end."""
+        command = [kubectl_path()[0], f"--cache-dir={self._cache}", *words]
+        return subprocess.run(
+            command, input=stdin, capture_output=True, text=True, timeout=timeout, env=self.environment, check=False
+        )
+
+    def __call__(self, line: str, stdin: str = "") -> str:
+        """Run a kubectl command that must succeed; answers with what it printed."""
+        done = self.run(*line.split(), stdin=stdin)
+        assert done.returncode == 0, f"kubectl {line}: {done.stderr or done.stdout}"
+        return done.stdout
+
+    def shell(self, script: str) -> str:
+        """Run what a document says to type, in a shell; it must succeed."""
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", script],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env=self.environment,
+            cwd=self.folder,
+            check=False,
+        )
+        assert done.returncode == 0, f"{script}\n{done.stderr or done.stdout}"
+        return done.stdout
+
+    def messages(self, pattern: str) -> list[str]:
+        """The messages of log lines that match, in order."""
+        lines = [line for line in self.log.splitlines() if re.search(pattern, line)]
+        return [found[1] for line in lines if (found := re.search(r'\] "([^"]*)"', line))]
+
+    def stop(self) -> int:
+        """End it as Ctrl-C does; answers with the exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+        return self.process.wait(20)
+
+
+@contextmanager
+def local(folder: Path, *flags: str) -> Iterator[Local]:
+    """A local cluster for a while."""
+    cluster = Local(folder, *flags)
+    try:
+        yield cluster
+    finally:
+        try:
+            cluster.stop()
+        finally:
+            cluster.process.kill()
+            cluster.process.wait()
