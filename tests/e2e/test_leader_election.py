@@ -1,0 +1,96 @@
+"""Two replicas: one schedules, and when it is gone the other does."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+from tests.e2e.api import node_of
+from tests.e2e.control_plane import ControlPlane
+from tests.e2e.objects import node, pod
+from tests.e2e.schedulers import KUBE_SCHEDULER, KUBESCHED, Running, start
+from tests.e2e.waiting import until
+
+LEASE, RENEW, RETRY = 4, 3, 1
+FLAGS = (
+    f"--leader-elect-lease-duration={LEASE}s",
+    f"--leader-elect-renew-deadline={RENEW}s",
+    f"--leader-elect-retry-period={RETRY}s",
+)
+TAKES_OVER = LEASE + RETRY * 2.2 + 1.5
+"""A candidate looks every 1 to 2.2 retry periods; then it takes a moment to begin."""
+
+
+def replica(plane: ControlPlane, name: str, program: str = KUBESCHED) -> Running:
+    """A candidate. Whether it is ready depends on nobody else."""
+    return start(program, plane, *FLAGS, name=name, elect=True)
+
+
+def holder(plane: ControlPlane) -> str:
+    """Who holds the lease."""
+    code, text = plane.admin.ask("GET", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler")
+    return text.partition('"holderIdentity":"')[2].partition('"')[0] if code == 200 else ""
+
+
+def bind(plane: ControlPlane, name: str, seconds: float = 30) -> None:
+    """Create a pod and wait until somebody has bound it."""
+    plane.admin.create(pod(name, cpu="100m"))
+    until(lambda: node_of(plane.admin.pod(name)), f"{name} is bound", seconds=seconds)
+
+
+def two_replicas(plane: ControlPlane) -> tuple[Running, Running, str]:
+    """The leader, the one that stands by, and the leader's name in the lease."""
+    plane.admin.create(node("only"))
+    leader = replica(plane, "leader")
+    first = until(lambda: holder(plane), "somebody leads")
+    other = replica(plane, "other")
+    bind(plane, "before")
+    assert holder(plane) == first
+    return leader, other, first
+
+
+def test_killed_leader(plane: ControlPlane) -> None:
+    """When the leader is killed, the other takes over within the lease time and schedules."""
+    leader, other, first = two_replicas(plane)
+    leader.child.kill()
+    killed = time.monotonic()
+    until(lambda: holder(plane), "the other leads", seconds=TAKES_OVER, enough=lambda seen: seen not in ("", first))
+    assert time.monotonic() - killed < TAKES_OVER
+    bind(plane, "after", seconds=5)
+    assert set(plane.bound_times().values()) == {1}
+    assert other.child.running()
+
+
+def test_terminated_leader_gives_the_lease_back(plane: ControlPlane) -> None:
+    """A leader that is asked to end gives the lease back, so that nobody waits for it to expire."""
+    leader, _, first = two_replicas(plane)
+    assert leader.child.terminate() == 0
+    seconds = RETRY * 2.2 + 1.5
+    until(lambda: holder(plane), "the other leads", seconds=seconds, enough=lambda seen: seen not in ("", first))
+    bind(plane, "after", seconds=5)
+
+
+def test_leader_that_slept_ends(plane: ControlPlane) -> None:
+    """A leader that was frozen for longer than its lease does not schedule when it wakes up: it ends with 1."""
+    leader, other, first = two_replicas(plane)
+    leader.child.signal(signal.SIGSTOP)
+    until(lambda: holder(plane), "the other leads", seconds=TAKES_OVER, enough=lambda seen: seen not in ("", first))
+    plane.admin.create(*(pod(f"meanwhile-{number}", cpu="10m") for number in range(20)))
+    leader.child.signal(signal.SIGCONT)
+    assert leader.child.wait() == 1
+    until(lambda: [node_of(each) for each in plane.admin.pods()], "all are bound", enough=all)
+    assert set(plane.bound_times().values()) == {1}
+    assert other.child.running()
+
+
+def test_shares_a_lease_with_kube_scheduler(plane: ControlPlane) -> None:
+    """kubesched stands by while the real kube-scheduler leads, and takes over from it; so can it be replaced live."""
+    plane.admin.create(node("only"))
+    leader = replica(plane, "leader", KUBE_SCHEDULER)
+    first = until(lambda: holder(plane), "somebody leads")
+    replica(plane, "other")
+    bind(plane, "before")
+    leader.child.kill()
+    until(lambda: holder(plane), "the other leads", seconds=TAKES_OVER, enough=lambda seen: seen not in ("", first))
+    bind(plane, "after", seconds=5)
+    assert set(plane.bound_times().values()) == {1}
