@@ -97,9 +97,7 @@ def make_report(name: str, seed: int, cluster: SimulatedCluster, checked: Sequen
         timeline=[entry._replace(time=_round(entry.time)) for entry in timeline.entries],
         placements=placements,
         pending=pending,
-        utilisation=[
-            _utilisation(node, each, end) for node, each in sorted(timeline.usage.nodes.items(), key=_natural)
-        ],
+        utilisation=[_utilisation(node, each, end) for node, each in nodes],
         bindings=timeline.bound,
     )
 
