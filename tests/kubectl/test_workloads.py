@@ -238,7 +238,7 @@ def test_a_bad_manifest_names_the_field(kubectl: Local) -> None:
     """A misspelt field, a wrong type and a broken rule are refused, each by its path."""
     for manifest, problem in (
         ("{name: a, imagee: x}", 'unknown field "spec.containers[0].imagee"'),
-        ("{name: a, image: x, ports: [{containerPort: many}]}", "spec.containers[0].ports[0].containerPort"),
+        ("{name: a, image: x, ports: [{containerPort: many}]}", "spec.containers.ports.containerPort"),
         ("{name: A_b, image: x}", "spec.containers[0].name: Invalid value"),
     ):
         text = f"---\n{{apiVersion: v1, kind: Pod, metadata: {{name: bad}}, spec: {{containers: [{manifest}]}}}}"
