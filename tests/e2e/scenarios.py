@@ -5,7 +5,9 @@ Between them they have a pod for every default plugin. Each is a function that p
 
 from __future__ import annotations
 
-from tests.e2e.api import CORE, JSON, pod_path
+from collections.abc import Callable
+
+from tests.e2e.api import JSON, pod_path
 from tests.e2e.objects import (
     claim,
     csi_node,
@@ -18,6 +20,7 @@ from tests.e2e.objects import (
     storage_class,
 )
 from tests.e2e.stage import Stage
+from tests.e2e.volume_controller import bind_claim, claim_named, complete_when_given
 from tests.e2e.waiting import until
 
 ZONE = "topology.kubernetes.io/zone"
@@ -219,14 +222,17 @@ def volumes(stage: Stage) -> None:
     )
     stage.put(pod("first", claims=["small"], nodeSelector={HOST: "two"}), pod("second", claims=["large"]))
     for name, volume in (("small", "on-two"), ("large", "on-one")):
-        _play_controller(stage, name, volume)
+        complete_when_given(stage, name, volume)
     stage.becomes_bound("first", "second")
     provisioned = pod("provisioned", claims=["made"], nodeSelector={HOST: "two"})
     stage.put(provisioned)
     annotation = "volume.kubernetes.io/selected-node"
-    until(lambda: annotation in _claim(stage, "made")["metadata"].get("annotations", {}), "made has its node selected")
+    until(
+        lambda: annotation in claim_named(stage, "made")["metadata"].get("annotations", {}),
+        "made has its node selected",
+    )
     stage.put(csi_volume("made", "made", "example.com"))
-    _bind(stage, "made", "made")
+    bind_claim(stage, "made", "made")
     stage.becomes_bound("provisioned")
     stage.refused(
         pod("too-much", claims=["huge"]),
@@ -238,51 +244,17 @@ def volumes(stage: Stage) -> None:
         once: JSON = {"mode": "ReadWriteOncePod"}
         stage.put(csi_volume(f"zonal-{number}", "now", "other.example.com", labels={ZONE: zone}, **once))
         stage.put(claim(f"zonal-{number}", "now", **once))
-        _bind(stage, f"zonal-{number}", f"zonal-{number}")
+        bind_claim(stage, f"zonal-{number}", f"zonal-{number}")
     stage.bound(pod("in-a", claims=["zonal-0"]), pod("in-b", claims=["zonal-1"]))
     stage.refused(pod("not-twice", claims=["zonal-0"]), pod("wrong-zone", claims=["zonal-1"], nodeSelector={ZONE: "a"}))
     for number in range(3):
         stage.put(csi_volume(f"counted-{number}", "now", "example.com"), claim(f"counted-{number}", "now"))
-        _bind(stage, f"counted-{number}", f"counted-{number}")
+        bind_claim(stage, f"counted-{number}", f"counted-{number}")
     on_one: JSON = {"nodeSelector": {HOST: "one"}}
     stage.bound(pod("counted-0", claims=["counted-0"], **on_one))
     stage.refused(pod("counted-1", claims=["counted-1"], **on_one))
     stage.put(claim("missing", "local", "9Gi"))
     stage.becomes_refused("no-claim", "didn't find available persistent volumes to bind")
-
-
-def _claim(stage: Stage, name: str) -> JSON:
-    return stage.api.get(f"{CORE}/namespaces/default/persistentvolumeclaims/{name}")
-
-
-def _play_controller(stage: Stage, name: str, volume: str) -> None:
-    """When the scheduler has given a volume to a claim, do what the controller does: complete the pair."""
-    path = f"{CORE}/persistentvolumes/{volume}"
-    until(lambda: stage.api.get(path)["spec"].get("claimRef", {}).get("name") == name, f"{volume} is given to {name}")
-    _complete(stage, name, volume)
-
-
-def _bind(stage: Stage, name: str, volume: str) -> None:
-    """Bind a claim to a volume as the volume controller does."""
-    meta = _claim(stage, name)["metadata"]
-    reference = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "name": name,
-        "namespace": "default",
-        "uid": meta["uid"],
-    }
-    stage.api.patch(f"{CORE}/persistentvolumes/{volume}", {"spec": {"claimRef": reference}})
-    _complete(stage, name, volume)
-
-
-def _complete(stage: Stage, name: str, volume: str) -> None:
-    stage.api.patch(f"{CORE}/persistentvolumes/{volume}/status", {"status": {"phase": "Bound"}})
-    path = f"{CORE}/namespaces/default/persistentvolumeclaims/{name}"
-    done = {"pv.kubernetes.io/bind-completed": "yes"}
-    stage.api.patch(path, {"metadata": {"annotations": done}, "spec": {"volumeName": volume}})
-    capacity = stage.api.get(f"{CORE}/persistentvolumes/{volume}")["spec"]["capacity"]
-    stage.api.patch(f"{path}/status", {"status": {"phase": "Bound", "capacity": capacity}})
 
 
 def empty_cluster(stage: Stage) -> None:
@@ -297,4 +269,73 @@ def empty_cluster(stage: Stage) -> None:
     stage.api.get(pod_path("named"))
 
 
-SCENARIOS = (node_properties, topology, preemption, after_preemption, volumes, empty_cluster)
+def profiles(stage: Stage) -> None:
+    """Several profiles in one scheduler: they differ in how they score, in what they reject and in what they prefer."""
+    taint = {"key": "dedicated", "effect": "NoSchedule"}
+    stage.put(
+        node("full", cpu="4", labels={"pool": "size"}),
+        node("roomy", cpu="8", labels={"pool": "size"}),
+        node("tainted", taints=[taint], labels={"pool": "taint"}),
+        node("new", labels={"pool": "age", "age": "new"}),
+        node("old", labels={"pool": "age", "age": "old"}),
+    )
+    stage.bound(pod("there-already", nodeSelector={HOST: "full"}, cpu="2", memory="2Gi"))
+    sized: JSON = {"nodeSelector": {"pool": "size"}, "cpu": "500m", "memory": "500Mi"}
+    stage.bound(
+        pod("spread", **sized),
+        pod("packed", schedulerName="packer", **sized),
+        pod("bold", schedulerName="bold", nodeSelector={"pool": "taint"}),
+        pod("aged", schedulerName="ager", nodeSelector={"pool": "age"}),
+    )
+    stage.refused(
+        pod("timid", nodeSelector={"pool": "taint"}),
+        pod("no-preemption", schedulerName="bold", cpu="100"),
+        pod("aged-wrongly", schedulerName="ager", nodeSelector={"age": "new"}),
+    )
+    # Nobody's pod: it is left alone.
+    stage.put(pod("somebody-elses", schedulerName="somebody"))
+
+
+PROFILES: JSON = {
+    "profiles": [
+        {"schedulerName": "default-scheduler"},
+        {
+            "schedulerName": "packer",
+            "pluginConfig": [
+                {
+                    "name": "NodeResourcesFit",
+                    "args": {
+                        "scoringStrategy": {
+                            "type": "MostAllocated",
+                            "resources": [{"name": "cpu", "weight": 5}, {"name": "memory", "weight": 1}],
+                        }
+                    },
+                }
+            ],
+        },
+        {
+            "schedulerName": "bold",
+            "plugins": {
+                "filter": {"disabled": [{"name": "TaintToleration"}]},
+                "postFilter": {"disabled": [{"name": "*"}]},
+            },
+        },
+        {
+            "schedulerName": "ager",
+            "pluginConfig": [
+                {
+                    "name": "NodeAffinity",
+                    "args": {
+                        "addedAffinity": {
+                            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [_in("age", "old")]}
+                        }
+                    },
+                }
+            ],
+        },
+    ]
+}
+CONFIGURATIONS: dict[Callable[[Stage], None], JSON] = {profiles: PROFILES}
+"""Scenarios for which schedulers have a configuration file."""
+
+SCENARIOS = (node_properties, topology, preemption, after_preemption, volumes, empty_cluster, profiles)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.e2e.control_plane import ControlPlane
 from tests.e2e.left import differences, left_in
-from tests.e2e.scenarios import SCENARIOS
+from tests.e2e.scenarios import CONFIGURATIONS, SCENARIOS
 from tests.e2e.schedulers import KUBE_SCHEDULER, KUBESCHED, start
 from tests.e2e.stage import Stage
 
@@ -21,7 +21,7 @@ def played(scenario: Callable[[Stage], None], program: str, folder: Path) -> dic
     plane = ControlPlane(folder)
     try:
         plane.start()
-        start(program, plane)
+        start(program, plane, config=CONFIGURATIONS.get(scenario))
         scenario(Stage(plane.admin))
         return left_in(plane.admin)
     finally:

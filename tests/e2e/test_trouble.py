@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-
-from tests.e2e.api import node_of
+from tests.e2e.api import condition, node_of
 from tests.e2e.control_plane import SCHEDULER, ControlPlane
 from tests.e2e.objects import node, pod
 from tests.e2e.relay import Relay
@@ -48,6 +47,7 @@ def every_pod_is_bound_once(plane: ControlPlane, *, audited: bool = True) -> Non
     for each in plane.admin.pods():
         held[node_of(each)] = held.get(node_of(each), 0) + 1
     assert held == {f"node-{number}": PLACES for number in range(NODES)}
+    assert {condition(each)["status"] for each in plane.admin.pods()} == {"True"}
     times = plane.bound_times()
     assert not [name for name, count in times.items() if count != 1]
     assert len(times) == PODS or not audited
