@@ -9,7 +9,7 @@ PIP  := $(BIN)/python -m pip --quiet --disable-pip-version-check
 .PHONY: help demo test e2e lint bench clean
 
 help:
-	@echo 'make demo    schedule pods on an in-memory cluster and see why each went where'
+	@echo 'make demo    start a cluster in memory, run pods on it and see why each went where'
 	@echo 'make test    run all tests, the conformance corpus included'
 	@echo 'make e2e     run it beside the real kube-scheduler on a real API server; builds those once, with Go'
 	@echo 'make lint    ruff, mypy strict, import-linter'

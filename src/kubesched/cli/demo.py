@@ -1,17 +1,15 @@
 """`kubesched demo`: a small cluster, a mixed set of pods, and why each of them went where it went.
 
-The engine decides, with its default configuration. This module reads `demo.yaml` and prints what the decisions say.
+The cluster is that of `kubesched up`: API server, controllers, simulated kubelets and the scheduler, in this process,
+on a virtual clock. This module applies `demo.yaml` to it and prints what the decisions say.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from importlib import resources
-from random import Random
 from typing import Any
 
 import click
-import msgspec
 import yaml
 from rich import box
 from rich.console import Console
@@ -19,15 +17,12 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Column, Table
 
-from kubesched.api import objects as api
-from kubesched.cluster.cluster import Cluster
-from kubesched.config.load import default
+from kubesched.cli.local.rehearsal import Attempts, Rehearsal
+from kubesched.client.clock import VirtualClock, run_virtual
 from kubesched.engine.decision import Decision, Outcome
 from kubesched.engine.engine import Engine
-from kubesched.engine.profiles import build_engines
 from kubesched.framework.diagnosis import Diagnosis
 from kubesched.framework.status import Code
-from kubesched.plugins import in_tree_registry
 
 IN_FULL = "api-2"
 """The pod whose scores are shown plugin by plugin, for the best three nodes."""
@@ -37,72 +32,48 @@ NARROW = 80
 
 @click.command()
 def command() -> None:
-    """Schedule a mixed set of pods on an in-memory cluster and show why each went where.
+    """Start a cluster in this process, run a mixed set of pods on it and show why each went where.
 
-    First every placement: the node, its score, the runner-up and the plugins that made the difference. Then one
-    decision in full, node by node and plugin by plugin. Then a pod that fits nowhere, with kube-scheduler's message and
-    what is behind each part of it. Last a pod for which another has to go.
+    API server, controllers, simulated kubelets and scheduler are those of `kubesched up`, on a clock of their own, so
+    it takes a second or two. First every placement: the node, its score, the runner-up and the plugins that made the
+    difference. Then one decision in full, node by node and plugin by plugin. Then a pod that fits nowhere, with
+    kube-scheduler's message and what is behind each part of it. Last a pod for which another has to go.
 
-    The cluster is made up, the decisions are not: they come from the engine with the default configuration. It prints
-    the same every time.
+    It prints the same every time.
     """
     manifests = yaml.safe_load(resources.files("kubesched.cli").joinpath("demo.yaml").read_text("utf-8"))["items"]
-    engine = _engine(manifest for manifest in manifests if manifest["kind"] != "Deployment")
-    deployments = [manifest for manifest in manifests if manifest["kind"] == "Deployment"]
     out = Console(highlight=False)
-    table = engine.cluster.nodes
-    zones = len(table.label("topology.kubernetes.io/zone").values)
-    out.print(f"{table.valid_count} nodes in {zones} zones, kube-scheduler's default plugins and configuration.\n")
-    if out.width >= NARROW:
-        _print_line(out, "pod", "node", "score", "runner-up", "", "what made the difference")
-    decisions: dict[str, Decision] = {}
-    for deployment in deployments:
-        attempts = {pod.name: _schedule(engine, pod) for pod in _pods(deployment)}
-        decisions |= attempts
-        meta = deployment["metadata"]
-        out.print(f"\n[bold]{meta['name']}[/]: {escape(meta['annotations']['demo'])}")
-        for decision in attempts.values():
-            _print_line(out, *_placement(decision))
-    _show_scores(out, engine, decisions[IN_FULL])
-    for decision in decisions.values():
-        if decision.outcome is not Outcome.SCHEDULED:
-            _show_failure(out, engine, decision)
+    run_virtual(lambda clock: _show(out, clock, manifests))
 
 
-# --- deciding ---------------------------------------------------------------------------------------------------------
-
-
-def _engine(manifests: Iterator[dict[str, Any]]) -> Engine:
-    cluster = Cluster()
-    for manifest in manifests:
-        cluster.set(api.decode(manifest))
-    return build_engines(default(), in_tree_registry(), cluster, Random(0))["default-scheduler"]
-
-
-def _pods(deployment: dict[str, Any]) -> Iterator[api.Pod]:
-    """The pods that a Deployment comes to."""
-    name, template = deployment["metadata"]["name"], deployment["spec"]["template"]
-    for number in range(1, deployment["spec"]["replicas"] + 1):
-        own = {"name": f"{name}-{number}", "namespace": "default", "uid": f"{name}-{number}"}
-        yield api.decode_as(api.Pod, template | {"metadata": template["metadata"] | own})
-
-
-def _schedule(engine: Engine, pod: api.Pod) -> Decision:
-    decision = engine.schedule(engine.cluster.classes.info(pod), record=True)
-    if decision.outcome is Outcome.SCHEDULED:
-        engine.cluster.assume(decision.info, decision.node)
-    return decision
-
-
-def _schedule_again(engine: Engine, decision: Decision) -> Decision:
-    """What happens once the victims are gone: the pod is tried again, first of all on the node it was promised."""
-    assert decision.post_filter is not None
-    for victim in decision.post_filter.victims:
-        engine.cluster.remove_pod(victim.pod.uid)
-    promised = msgspec.structs.replace(
-        decision.pod.status, nominated_node_name=decision.post_filter.nominated_node_name
-    )
-    return _schedule(engine, msgspec.structs.replace(decision.pod, status=promised))
+async def _show(out: Console, clock: VirtualClock, manifests: list[dict[str, Any]]) -> None:
+    rehearsal = Rehearsal(clock)
+    await rehearsal.start()
+    try:
+        for manifest in manifests:
+            if manifest["kind"] != "Deployment":
+                await rehearsal.apply(manifest)
+        await rehearsal.nodes_ready()
+        table = rehearsal.engine.cluster.nodes
+        zones = len(table.label("topology.kubernetes.io/zone").values)
+        out.print(f"{table.valid_count} nodes in {zones} zones, kube-scheduler's default plugins and configuration.\n")
+        if out.width >= NARROW:
+            _print_line(out, "pod", "node", "score", "runner-up", "", "what made the difference")
+        pods: dict[str, Attempts] = {}
+        for deployment in (each for each in manifests if each["kind"] == "Deployment"):
+            attempts = await rehearsal.deploy(deployment)
+            meta = deployment["metadata"]
+            out.print(f"\n[bold]{meta['name']}[/]: {escape(meta['annotations']['demo'])}")
+            for each in attempts:
+                pods[each.name] = each
+                _print_line(out, *_placement(each.name, each.decisions[0]))
+        _show_scores(out, rehearsal.engine, IN_FULL, pods[IN_FULL].decisions[0])
+        for each in pods.values():
+            if each.decisions[0].outcome is not Outcome.SCHEDULED:
+                _show_failure(out, rehearsal, each)
+        _show_end(out, rehearsal)
+    finally:
+        await rehearsal.stop()
 
 
 # --- showing ----------------------------------------------------------------------------------------------------------
@@ -121,9 +92,8 @@ def _print_line(out: Console, *cells: str) -> None:
     out.print(line)
 
 
-def _placement(decision: Decision) -> tuple[str, ...]:
+def _placement(name: str, decision: Decision) -> tuple[str, ...]:
     """Pod, node, score, runner-up, how far behind that is, and the plugins that made the difference."""
-    name = decision.pod.name
     if decision.outcome is not Outcome.SCHEDULED:
         return name, "[red]none[/]", "", "", "", "fits nowhere: see below"
     node = f"[green]{decision.node}[/]"
@@ -142,7 +112,7 @@ def _placement(decision: Decision) -> tuple[str, ...]:
     return name, node, str(total), runner_up, str(second - total), why
 
 
-def _show_scores(out: Console, engine: Engine, decision: Decision) -> None:
+def _show_scores(out: Console, engine: Engine, name: str, decision: Decision) -> None:
     """Every plugin's score for every feasible node, and why the others were not feasible."""
     assert decision.scores is not None
     assert decision.diagnosis is not None
@@ -156,28 +126,36 @@ def _show_scores(out: Console, engine: Engine, decision: Decision) -> None:
     for plugin in decision.scores.plugins:
         weight = str(engine.framework.weights[plugin])
         table.add_row(plugin, weight, *(str(plugins[plugin]) for _, plugins, _ in best))
-    _heading(out, f"{decision.pod.name} in full")
+    _heading(out, f"{name} in full")
     out.print(f"{decision.feasible} of {decision.evaluated} nodes fit. Scores of the best three, weights included:")
     out.print(table)
     out.print(f"{decision.evaluated - decision.feasible} do not:")
     out.print(_reasons(decision.diagnosis))
 
 
-def _show_failure(out: Console, engine: Engine, decision: Decision) -> None:
-    """The message that kube-scheduler would send, what each plugin said, and what preemption makes of it."""
+def _show_failure(out: Console, rehearsal: Rehearsal, attempts: Attempts) -> None:
+    """The message that kube-scheduler would send, what each plugin said, and what came of preemption."""
+    decision, *later = attempts.decisions
     assert decision.diagnosis is not None
-    _heading(out, f"{decision.pod.name} fits nowhere")
+    _heading(out, f"{attempts.name} fits nowhere")
     out.print(decision.message, style="yellow", markup=False, soft_wrap=True)
     out.print("\nThat is kube-scheduler's message, word for word. What is behind it:")
     out.print(_reasons(decision.diagnosis))
     if decision.post_filter is None or not decision.post_filter.victims:
         out.print("Preemption: removing other pods would not make room.")
         return
-    victims = ", ".join(victim.pod.name for victim in decision.post_filter.victims)
+    victims = ", ".join(rehearsal.name_of(victim.pod.name) for victim in decision.post_filter.victims)
     node = decision.post_filter.nominated_node_name
-    again = _schedule_again(engine, decision)
     out.print(f"Preemption: {node} has the victims that matter least. [red]{victims}[/] has to go.")
-    out.print(f"Second attempt: {again.pod.name} goes to [green]{again.node}[/].")
+    if again := next((each for each in later if each.outcome is Outcome.SCHEDULED), None):
+        out.print(f"Second attempt: {attempts.name} goes to [green]{again.node}[/].")
+
+
+def _show_end(out: Console, rehearsal: Rehearsal) -> None:
+    """What runs and what waits when it is over."""
+    phases = rehearsal.phases()
+    waiting = [name for name, phase in phases.items() if phase != "Running"]
+    out.print(f"\nIn the end {len(phases) - len(waiting)} pods run. Without a node: {', '.join(sorted(waiting))}.")
 
 
 def _heading(out: Console, text: str) -> None:

@@ -10,7 +10,7 @@ import click
 COMMANDS = {
     "run": "Schedule a real cluster: kube-scheduler's flags, configuration file and endpoints.",
     "conformance": "Replay recorded kube-scheduler decisions and report any difference.",
-    "demo": "Schedule a mixed set of pods on an in-memory cluster and show why each went where.",
+    "demo": "Start a cluster in memory, run a mixed set of pods on it and show why each went where.",
     "plugins": "List all plugins: where each comes from, its extension points, and how it answers.",
     "new-plugin": "Write a small installable project with a plugin, its tests, a configuration and a README.",
     "bench": "Measure decisions per second, and pods per second through the whole loop.",
