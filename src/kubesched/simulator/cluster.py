@@ -66,7 +66,7 @@ class SimulatedCluster:
         self._own: OwnScheduler | None = None
         self._recorder: EventRecorder | None = None
         if own_scheduler is not None:
-            self._own = own_scheduler(self._client, clock, chance, lambda text: self.timeline.note("note", text))
+            self._own = own_scheduler(self._client, clock, chance, lambda text: self.timeline.note("scheduler", text))
             return
         if options.events:
             self._recorder = EventRecorder(
