@@ -65,6 +65,8 @@ class Nodes(Controller):
         self._up: set[str] = set()
         self.on_change: Callable[[Node], None] = _ignore
         """Told of a node whose kubelet has just begun or stopped."""
+        for node in context.nodes.objects.values():
+            self._restore_number(node)
         context.nodes.watch(self._on_node)
 
     # --- the nodes there are ------------------------------------------------------------------------------------------
@@ -131,6 +133,13 @@ class Nodes(Controller):
             self._next_number += 1
         return self._numbers[name]
 
+    def _restore_number(self, node: Node) -> None:
+        """A node that was there before this process has its number in its addresses."""
+        number = _number_of(node.spec.pod_cidr)
+        if number is not None:
+            self._numbers[node.metadata.name] = number
+            self._next_number = max(self._next_number, number + 1)
+
     def _complete(self, node: JSON, number: int) -> None:
         labels = node["metadata"].get("labels") or {}
         own = {
@@ -195,10 +204,20 @@ class Nodes(Controller):
             return self.address(name)
         if pod.status.pod_ip:
             return pod.status.pod_ip
-        hosts = self._hosts.setdefault(name, {})
+        hosts = self._hosts_of(name)
         host = next((each for each in range(2, 255) if each not in hosts), 254)
         hosts[host] = pod.metadata.uid
-        return f"{_subnet(self._number(name))}.{host}"
+        node = self._context.nodes.get(name)
+        subnet = node.spec.pod_cidr.rpartition(".")[0] if node is not None and node.spec.pod_cidr else ""
+        return f"{subnet or _subnet(self._number(name))}.{host}"
+
+    def _hosts_of(self, name: str) -> dict[int, str]:
+        """The addresses taken on a node; those of pods that were there before this process, too."""
+        if name not in self._hosts:
+            pods = self._context.pods_by_node.get(name)
+            taken = [pod for pod in pods if pod.status.pod_ip and not pod.spec.host_network]
+            self._hosts[name] = {int(pod.status.pod_ip.rpartition(".")[2]): pod.metadata.uid for pod in taken}
+        return self._hosts[name]
 
     def free_address(self, pod: Pod) -> None:
         """A pod is gone and needs its address no more."""
@@ -283,6 +302,14 @@ def _subnet(number: int) -> str:
     """The first three parts of a node's pod addresses: from 10.244.0 on, and after 10.255.255 from 10.128.0 on."""
     place = (116 * 256 + number) % (128 * 256)
     return f"10.{128 + place // 256}.{place % 256}"
+
+
+def _number_of(subnet: str) -> int | None:
+    """The number of the node that has this subnet, if it is one of ours."""
+    first, *parts = subnet.partition("/")[0].split(".")
+    if first != "10" or len(parts) != 3 or not all(part.isdecimal() for part in parts):
+        return None
+    return ((int(parts[0]) - 128) * 256 + int(parts[1]) - 116 * 256) % (128 * 256)
 
 
 def _is_complete(node: JSON) -> bool:

@@ -1,0 +1,216 @@
+"""`kubesched up` as a process: how it starts, what it says, how it refuses, and what is left of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kubesched.cli.flags import parse
+from kubesched.cli.local.flags import UpOptions
+
+KUBESCHED = [sys.executable, "-c", "from kubesched.cli.main import main; main()"]
+PATIENCE = 60.0
+
+
+class Up:
+    """A running `kubesched up`."""
+
+    def __init__(self, folder: Path, *flags: str) -> None:
+        self.kubeconfig = folder / "kubeconfig"
+        self._out, self._err = folder / "out", folder / "err"
+        command = [*KUBESCHED, "up", "--port=0", "--secure-port=0", f"--write-kubeconfig={self.kubeconfig}"]
+        command += ["--pod-start-delay=50ms", *flags]
+        with self._out.open("wb") as out, self._err.open("wb") as err:
+            self.process = subprocess.Popen(command, stdout=out, stderr=err, cwd=folder)
+        eventually(lambda: "Ctrl-C ends it." in self.out or self.process.poll() is not None)
+        assert self.process.poll() is None, self.err
+        config = yaml.safe_load(self.kubeconfig.read_text("utf-8"))
+        self.url = config["clusters"][0]["cluster"]["server"]
+        self._token = config["users"][0]["user"]["token"]
+
+    @property
+    def out(self) -> str:
+        return self._out.read_text("utf-8")
+
+    @property
+    def err(self) -> str:
+        return self._err.read_text("utf-8")
+
+    def call(self, method: str, path: str, body: Any = None) -> Any:
+        """A request as the administrator."""
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"{self.url}{path}", data, headers, method=method)
+        with urllib.request.urlopen(request, timeout=20, context=context) as answer:
+            return json.load(answer)
+
+    def run_pod(self, name: str) -> None:
+        """Create a pod and wait until it runs."""
+        spec = {"containers": [{"name": "main", "image": "nginx"}]}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+        self.call("POST", "/api/v1/namespaces/default/pods", pod)
+        eventually(lambda: self.phase(name) == "Running")
+
+    def phase(self, name: str) -> str:
+        return str(self.call("GET", f"/api/v1/namespaces/default/pods/{name}")["status"]["phase"])
+
+    def names(self, plural: str) -> list[str]:
+        return [each["metadata"]["name"] for each in self.call("GET", f"/api/v1/{plural}")["items"]]
+
+    def stop(self, number: int = signal.SIGINT) -> int:
+        self.process.send_signal(number)
+        return self.process.wait(PATIENCE)
+
+
+def eventually(condition: Callable[[], object]) -> None:
+    """Wait until something holds."""
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def up(tmp_path: Path) -> Iterator[Callable[..., Up]]:
+    """Starts clusters, and sees that none is left."""
+    started: list[Up] = []
+
+    def start(*flags: str) -> Up:
+        started.append(Up(tmp_path, *flags))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.process.kill()
+        each.process.wait()
+
+
+def refused(*flags: str) -> str:
+    """What it says when it cannot start."""
+    done = subprocess.run([*KUBESCHED, "up", *flags], capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "up --help'." in done.stderr
+    return done.stderr
+
+
+def test_it_starts_runs_pods_and_stops(up: Callable[..., Up]) -> None:
+    """It says where it is and what to type; a pod runs on one of the nodes; Ctrl-C ends it without an error."""
+    cluster = up("--nodes=2", "--node-cpu=3", "--node-memory=5Gi")
+    assert f"export KUBECONFIG={cluster.kubeconfig}" in cluster.out
+    assert "kubectl get nodes" in cluster.out
+    assert f"API server on {cluster.url}" in cluster.err
+    assert cluster.kubeconfig.stat().st_mode & 0o077 == 0
+    assert cluster.names("nodes") == ["node-1", "node-2"]
+    capacity = cluster.call("GET", "/api/v1/nodes/node-1")["status"]["capacity"]
+    assert (capacity["cpu"], capacity["memory"]) == ("3", "5Gi")
+    cluster.run_pod("one")
+    assert cluster.stop() == 0
+    assert "Traceback" not in cluster.err
+
+
+def test_with_a_data_directory_the_next_start_finds_everything(up: Callable[..., Up], tmp_path: Path) -> None:
+    """Killed without warning and started again: the same nodes, the same pod, running, and a working cluster."""
+    folder = f"--data-dir={tmp_path / 'data'}"
+    first = up("--nodes=2", "--node-name-format=worker{:02}.home.local", folder)
+    first.run_pod("one")
+    before = first.call("GET", "/api/v1/namespaces/default/pods/one")
+    assert first.stop(signal.SIGKILL) != 0
+    second = up(folder)
+    assert second.names("nodes") == ["worker01.home.local", "worker02.home.local"]
+    after = second.call("GET", "/api/v1/namespaces/default/pods/one")
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
+    assert after["status"]["podIP"] == before["status"]["podIP"]
+    second.run_pod("two")
+    two = second.call("GET", "/api/v1/namespaces/default/pods/two")
+    assert two["status"]["podIP"] != after["status"]["podIP"]
+
+
+def test_a_port_in_use(tmp_path: Path) -> None:
+    """It says which port and what to do."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        said = refused(f"--port={port}", "--secure-port=0", f"--write-kubeconfig={tmp_path / 'c'}")
+    assert f"cannot listen on 127.0.0.1:{port}: it is in use; choose another --port, or --port=0" in said
+
+
+def test_a_data_directory_of_another_version(tmp_path: Path) -> None:
+    """A folder that this version cannot read is named, and left alone."""
+    (tmp_path / "cluster.db").write_bytes(b"not a database, but for all we know somebody's work")
+    said = refused("--port=0", f"--data-dir={tmp_path}")
+    assert f"--data-dir: {tmp_path}" in said
+    assert (tmp_path / "cluster.db").read_bytes().startswith(b"not a database")
+
+
+def test_a_configuration_that_cannot_be_read(tmp_path: Path) -> None:
+    """A missing file and a file with a mistake are errors that name the file and the field."""
+    common = ("--port=0", "--secure-port=0", f"--write-kubeconfig={tmp_path / 'c'}")
+    assert "no-such.yaml: No such file or directory" in refused("--config=no-such.yaml", *common)
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nparallelism: -1\n", "utf-8"
+    )
+    assert "parallelism" in refused(f"--config={config}", *common)
+
+
+def test_a_kubeconfig_that_cannot_be_written(tmp_path: Path) -> None:
+    """The place is named."""
+    (tmp_path / "file").write_text("", "utf-8")
+    said = refused("--port=0", "--secure-port=0", f"--write-kubeconfig={tmp_path / 'file' / 'config'}")
+    assert "--write-kubeconfig:" in said
+
+
+def test_a_configuration_names_a_kubeconfig_that_is_not_there(up: Callable[..., Up], tmp_path: Path) -> None:
+    """The embedded cluster is the one to schedule, whatever clientConnection says: configurations can be tried."""
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        "clientConnection: {kubeconfig: /etc/kubernetes/scheduler.conf}\n",
+        "utf-8",
+    )
+    cluster = up(f"--config={config}")
+    cluster.run_pod("one")
+
+
+@pytest.mark.parametrize(
+    ("flags", "problem"),
+    [
+        (["--port=70000"], "--port 70000 must be between 0 and 65535"),
+        (["--nodes=-1"], "--nodes -1 must be between 0 and 100000"),
+        (["--node-cpu=many"], '--node-cpu "many" is no quantity'),
+        (["--node-name-format=node"], "has no {} for the number"),
+        (["--node-name-format=Node-{}"], '"Node-1" cannot be the name of a node'),
+        (["--node-name-format={nodes}"], "is no format"),
+        (["--node-cpus=3"], "unknown flag: --node-cpus; did you mean --node-cpu"),
+        (["--pod-start-delay=soon"], "--pod-start-delay"),
+    ],
+)
+def test_wrong_flags(flags: list[str], problem: str) -> None:
+    """Each mistake is told in a sentence that says what to write instead."""
+    assert any(problem in each for each in parse(flags, UpOptions()).problems)
+
+
+def test_the_help_lists_all_flags() -> None:
+    """Those of the cluster first, then all of the daemon's."""
+    done = subprocess.run([*KUBESCHED, "up", "--help"], capture_output=True, text=True, timeout=PATIENCE, check=True)
+    assert done.stdout.index("--node-memory") < done.stdout.index("--leader-elect")
+    assert re.search(r"--data-dir string +Folder to keep the cluster in", done.stdout)
+    assert os.linesep in done.stdout
