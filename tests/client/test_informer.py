@@ -460,3 +460,18 @@ async def _replay(page: bytes) -> None:
     found: list[api.Object] = []
     await _decode_in_slices(api.Node, decode_page(page).items or (), found, [])
     assert len(found) == 500
+
+
+@virtual_time
+async def test_a_mistake_in_the_client_does_not_end_it(clock: VirtualClock, caplog: pytest.LogCaptureFixture) -> None:
+    """An error that nobody foresaw is logged, and the kind is listed and followed again."""
+    cluster = InProcessApi(clock)
+    cluster.create(node("a"))
+    async with following(cluster, clock) as (informer, log):
+        await clock.settle()
+        cluster.cut_watches(error=RuntimeError("a mistake"))
+        cluster.create(node("b"))
+        await clock.advance(30)
+        assert set(log.copy) == {"a", "b"}
+        assert informer.synced.is_set()
+    assert "a mistake" in caplog.text

@@ -12,6 +12,7 @@ from tests.scheduler.world import world
 from kubesched.api import objects as api
 from kubesched.client.clock import VirtualClock, virtual_time
 from kubesched.client.protocol import ApiError
+from kubesched.cluster.pods import PodInfo
 from kubesched.framework.events import Action, EventHint, Resource, on
 from kubesched.framework.plugin import Plugin
 from kubesched.framework.state import CycleState
@@ -201,6 +202,46 @@ async def test_many_bindings_run_at_once(clock: VirtualClock) -> None:
         here.create(*(pod(f"p{number}") for number in range(100)))
         await here.settle(1.1)
         assert len(here.api.bindings) == 100
+
+
+@virtual_time
+async def test_a_pod_that_never_came_to_wait_is_not_waited_for(clock: VirtualClock) -> None:
+    """A pod that is to wait on Permit, but fails before that, is no longer among the waiting pods."""
+
+    class Undecided(Recording):
+        def permit(self, state: CycleState, pod: api.Pod, node_name: str) -> Permit:
+            return Status(Code.WAIT), 600.0
+
+        def pre_bind_needed(self, state: CycleState, pod: api.Pod, node_name: str) -> bool:
+            raise RuntimeError("no idea")
+
+    async with world(clock, node("n1"), plugins=[Undecided]) as here:
+        here.create(pod("web"))
+        await here.settle()
+        assert not len(here.scheduler.context.waiting)
+        assert here.message("web") == 'running PreBindPreFlight "Recording": RuntimeError: no idea'
+
+
+@virtual_time
+async def test_a_pod_survives_what_nobody_foresaw_after_a_failed_bind(clock: VirtualClock) -> None:
+    """If even taking the pod back fails, it is tried again all the same."""
+    async with world(clock, node("n1")) as here:
+        cluster = here.scheduler.cluster
+        info, broken = cluster.classes.info, iter((RuntimeError("no memory"),))
+
+        def fails_once(pod: api.Pod) -> PodInfo:
+            if cluster.assumed or pod.name != "web" or not here.api.calls["bind"]:
+                return info(pod)
+            for problem in broken:
+                raise problem
+            return info(pod)
+
+        cluster.classes.info = fails_once  # type: ignore[method-assign]  # a fault injected
+        here.api.fail("bind")
+        here.create(pod("web"))
+        await here.settle(30)
+        assert any("no memory" in error for error in here.log.errors())
+        assert here.node_of("web") == "n1"
 
 
 # --- permit -----------------------------------------------------------------------------------------------------------

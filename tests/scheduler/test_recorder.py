@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -290,6 +291,21 @@ async def test_twelve_tries(clock: VirtualClock) -> None:
     assert cluster.calls["create_event"] == 13
     assert [event["regarding"]["name"] for event in cluster.events] == ["api"]
     assert log[-1] == (-1, "Unable to write event (retry limit exceeded!)")
+
+
+@virtual_time
+async def test_an_outage_does_not_fill_the_memory(clock: VirtualClock) -> None:
+    """No more events wait for another try than would have found room in the queue; the others are given up."""
+    cluster = InProcessApi(clock)
+    cluster.fail("create_event", OSError("down"), times=math.inf)
+    async with recording_to(cluster, clock, queue_size=10) as recorder:
+        for number in range(30):
+            failed(recorder, versioned(f"p{number}", 1))
+            await clock.settle()
+        assert (recorder.abandoned, recorder.pending) == (20, 0)
+        cluster.heal()
+        await clock.advance(60)
+    assert len(cluster.events) == 10
 
 
 @virtual_time

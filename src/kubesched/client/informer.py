@@ -112,6 +112,10 @@ class Informer(Generic[O]):
                     continue
             except OSError as error:
                 self._report_trouble(str(error) or type(error).__name__)
+            except Exception:
+                # A mistake here or in the client must not leave everybody deaf for good.
+                logger.exception("cannot follow %s; listing again", self.resource)
+                self._version = None
             await self._backoff.wait()
 
     # --- listing ------------------------------------------------------------------------------------------------------

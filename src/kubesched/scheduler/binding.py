@@ -43,6 +43,7 @@ class BindingCycle:
         finally:
             context.metrics.goroutines("binding", -1)
             context.unsure.discard(attempt.assumed.uid)
+            context.waiting.remove(attempt.assumed.uid)
         if failure is not None:
             context.inbox.put(self._failed, attempt, failure)
 
@@ -81,10 +82,8 @@ class BindingCycle:
             return None
         context.log(4, "Pod waiting on permit", pod=pod)
         started = context.clock.monotonic()
-        try:
-            status = await waiting.verdict()
-        finally:
-            context.waiting.remove(pod.uid)
+        status = await waiting.verdict()
+        context.waiting.remove(pod.uid)
         code = Code.SUCCESS if status is None else status.code
         context.metrics.permit_wait(code.upstream, context.clock.monotonic() - started)
         if status is None:
@@ -175,6 +174,14 @@ class BindingCycle:
             context.inbox.put(context.queue.activate, list(attempt.to_activate.values()))
 
     def _failed(self, attempt: Attempt, failure: Failure) -> None:
+        try:
+            self._give_back(attempt, failure)
+        except Exception as problem:
+            # What can fail has been seen to; this is for what cannot. The pod must not be lost for it.
+            self._context.log(ERROR, "Unexpected error after a binding failed", pod=attempt.assumed, err=problem)
+            self._context.queue.add_unschedulable_if_not_present(attempt.queued)
+
+    def _give_back(self, attempt: Attempt, failure: Failure) -> None:
         """Give everything back that the pod held, and the pod to the queue."""
         context, pod = self._context, attempt.assumed
         attempt.profile.points.unreserve(attempt.state, pod, attempt.node)

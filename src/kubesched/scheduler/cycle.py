@@ -169,6 +169,7 @@ class SchedulingCycle:
     def _leave_place(self, attempt: Attempt) -> None:
         attempt.profile.points.unreserve(attempt.state, attempt.assumed, attempt.node)
         self._context.cluster.forget(attempt.assumed.uid)
+        self._context.waiting.remove(attempt.assumed.uid)
 
     def _give_back(self, attempt: Attempt, problem: Exception) -> None:
         """Something went wrong that nobody foresaw: the pod is tried again, the loop goes on."""

@@ -137,7 +137,8 @@ class EventRecorder:
         self.suppressed = 0
         """Events lost to the spam filter."""
         self.abandoned = 0
-        """Events that the API server refused, or that could not be written in twelve tries."""
+        """Events that the API server refused, that could not be written in twelve tries, or that were one too many to
+        be tried again."""
 
     # --- recording ----------------------------------------------------------------------------------------------------
 
@@ -250,7 +251,7 @@ class EventRecorder:
 
     def _try_later(self, entry: _Entry) -> None:
         entry.tries += 1
-        if entry.tries >= MAX_TRIES:
+        if entry.tries >= MAX_TRIES or len(self._retries) >= self._queue_size:
             self.abandoned += 1
             entry.tries = 0
             self._log(ERROR, "Unable to write event (retry limit exceeded!)", event=self._document(entry))

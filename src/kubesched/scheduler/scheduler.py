@@ -183,17 +183,23 @@ class Scheduler:
         self._wake.set()
         await self._stopped.wait()
 
-    async def _unless_stopped(self, work: object) -> bool:
-        """Wait for something, but not when asked to stop; whether it came."""
-        waiting = asyncio.ensure_future(work)  # type: ignore[call-overload]  # any awaitable
-        while not self._stopping and not waiting.done():
-            wake = asyncio.create_task(self._wake.wait())
-            await asyncio.wait((waiting, wake), return_when=asyncio.FIRST_COMPLETED)
-            wake.cancel()
+    async def _unless_stopped(self, work: Awaitable[object]) -> bool:
+        """Wait for something, but not when asked to stop; whether it came. If it failed instead, that is raised."""
+        waiting = asyncio.ensure_future(work)
+        try:
+            while not self._stopping and not waiting.done():
+                wake = asyncio.create_task(self._wake.wait())
+                try:
+                    await asyncio.wait((waiting, wake), return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    wake.cancel()
+                if not self._stopping:
+                    self._wake.clear()
             if not self._stopping:
-                self._wake.clear()
-        waiting.cancel()
-        return not self._stopping
+                waiting.result()
+            return not self._stopping
+        finally:
+            waiting.cancel()
 
     async def _loop(self) -> None:
         clock = self.context.clock
@@ -221,13 +227,21 @@ class Scheduler:
                     decision = await self._cycle.run_with_extenders(queued)
             else:
                 decision = self._cycle.run(queued)
-            if decision is not None and self.on_decision is not None:
-                self.on_decision(decision)
+            self._report(decision)
         except Exception as problem:
             # What can fail has been seen to; this is for what cannot. The pod must not be lost for it.
             self.log(ERROR, "Unexpected error in the scheduling loop", pod=queued.pod, err=problem)
             self.queue.add_unschedulable_if_not_present(queued)
         return True
+
+    def _report(self, decision: Decision | None) -> None:
+        """Show a decision to whoever wants to see it; the pod is on its way whatever they make of it."""
+        if decision is None or self.on_decision is None:
+            return
+        try:
+            self.on_decision(decision)
+        except Exception as problem:
+            self.log(ERROR, "Unexpected error while a decision was reported", pod=decision.pod, err=problem)
 
     async def _housekeeping(self) -> None:
         """What has to be done from time to time, at the beginning of a second as upstream does."""

@@ -89,8 +89,10 @@ class WaitingPods:
         self._pods[waiting.pod.uid] = waiting
 
     def remove(self, uid: str) -> None:
-        """A pod waits no longer."""
-        self._pods.pop(uid, None)
+        """A pod waits no longer, whether it was decided or not."""
+        waiting = self._pods.pop(uid, None)
+        if waiting is not None:
+            waiting.reject("", "given up")
 
     def reject(self, uid: str) -> bool:
         """Send back a pod that is about to be deleted anyway; False if it does not wait."""
