@@ -75,7 +75,7 @@ class Kubelets:
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             self._forget(old.metadata.uid)
-            self.nodes.free_address(old)
+            self.nodes.addresses.free(old)
         if new is not None and new.spec.node_name:
             self._consider(new)
 
@@ -142,20 +142,20 @@ class Kubelets:
         if not self._settings.every_step:
             self._after(delay, uid, self._run_at_once, pod)
             return
-        self._write(pod, steps.starting(self.nodes.address(pod.spec.node_name), self._access.now()))
+        self._write(pod, steps.starting(self.nodes.addresses.node(pod.spec.node_name), self._access.now()))
         for container in (*pod.spec.init_containers, *pod.spec.containers):
             if self._must_pull(pod, container):
                 self._tell(pod, "Normal", "Pulling", f'Pulling image "{container.image}"', container)
         self._after(delay / 2, uid, self._connect, pod)
 
     def _connect(self, pod: Pod) -> None:
-        self._write(pod, steps.networked(self.nodes.pod_address(pod), self._access.now()))
+        self._write(pod, steps.networked(self.nodes.addresses.pod(pod), self._access.now()))
         self._after(self._settings.start_delay / 2, pod.metadata.uid, self._run, pod)
 
     def _run_at_once(self, pod: Pod) -> None:
         now = self._access.now()
-        begin = steps.starting(self.nodes.address(pod.spec.node_name), now)
-        connect = steps.networked(self.nodes.pod_address(pod), now)
+        begin = steps.starting(self.nodes.addresses.node(pod.spec.node_name), now)
+        connect = steps.networked(self.nodes.addresses.pod(pod), now)
         run = steps.running(now, self._container_id)
 
         def edit(obj: JSON) -> None:

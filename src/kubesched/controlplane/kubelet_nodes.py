@@ -16,6 +16,7 @@ from kubesched.controlplane.controllers.loop import Controller
 from kubesched.controlplane.controllers.node_lifecycle import STOPPED
 from kubesched.controlplane.controllers.owning import set_condition
 from kubesched.controlplane.controllers.views import Node, Pod
+from kubesched.controlplane.kubelet_addresses import Addresses
 from kubesched.controlplane.kubelet_status import full_image, image_digest, image_size
 from kubesched.controlplane.meta import new_uid
 from kubesched.controlplane.status import StatusError
@@ -56,17 +57,13 @@ class Nodes(Controller):
         self._context = context
         self._access = context.access
         self._settings = settings
-        self._numbers: dict[str, int] = {}
-        self._next_number = 0
+        self.addresses = Addresses(context)
         self._images: dict[str, dict[str, None]] = {}
-        self._hosts: dict[str, dict[int, str]] = {}
         self._leases: dict[str, JSON] = {}
         self._status_at: dict[str, float] = {}
         self._up: set[str] = set()
         self.on_change: Callable[[Node], None] = _ignore
         """Told of a node whose kubelet has just begun or stopped."""
-        for node in context.nodes.objects.values():
-            self._restore_number(node)
         context.nodes.watch(self._on_node)
 
     # --- the nodes there are ------------------------------------------------------------------------------------------
@@ -74,7 +71,7 @@ class Nodes(Controller):
     def create(self, name: str, labels: dict[str, str] | None = None) -> None:
         """Register a node as a kubelet does; one that is there already is left alone."""
         body: JSON = {"metadata": {"name": name, "labels": dict(labels or {})}, "spec": {}, "status": {}}
-        self._complete(body, self._number(name))
+        self._complete(body)
         self._status(body)
         try:
             self._access.create(NODES, body)
@@ -99,7 +96,8 @@ class Nodes(Controller):
 
     def _drop(self, name: str) -> None:
         self._up.discard(name)
-        for known in (self._images, self._hosts, self._leases, self._status_at):
+        self.addresses.forget(name)
+        for known in (self._images, self._leases, self._status_at):
             known.pop(name, None)
 
     def sync(self, key: str) -> None:
@@ -117,30 +115,16 @@ class Nodes(Controller):
         self.on_change(self._context.nodes.objects[key])
 
     def _register(self, name: str) -> None:
-        number = self._number(name)
         node = self._access.get(NODES, name)
         assert node is not None
         self._images[name] = {
             each: None for image in (node.get("status") or {}).get("images") or [] for each in image.get("names") or []
         }
         if not _is_complete(node):
-            self._access.edit(NODES, name, lambda obj: self._complete(obj, number))
+            self._access.edit(NODES, name, self._complete)
         self._write_status(name)
 
-    def _number(self, name: str) -> int:
-        if name not in self._numbers:
-            self._numbers[name] = self._next_number
-            self._next_number += 1
-        return self._numbers[name]
-
-    def _restore_number(self, node: Node) -> None:
-        """A node that was there before this process has its number in its addresses."""
-        number = _number_of(node.spec.pod_cidr)
-        if number is not None:
-            self._numbers[node.metadata.name] = number
-            self._next_number = max(self._next_number, number + 1)
-
-    def _complete(self, node: JSON, number: int) -> None:
+    def _complete(self, node: JSON) -> None:
         labels = node["metadata"].get("labels") or {}
         own = {
             "beta.kubernetes.io/arch": "amd64",
@@ -152,7 +136,7 @@ class Nodes(Controller):
         node["metadata"]["labels"] = {**own, **labels}
         spec = node.setdefault("spec", {})
         if not spec.get("podCIDR"):
-            spec["podCIDR"] = f"{_subnet(number)}.0/24"
+            spec["podCIDR"] = self.addresses.subnet(node["metadata"]["name"])
             spec["podCIDRs"] = [spec["podCIDR"]]
 
     def _write_status(self, name: str) -> None:
@@ -178,7 +162,7 @@ class Nodes(Controller):
         status["conditions"] = conditions
         status.setdefault(
             "addresses",
-            [{"type": "InternalIP", "address": self.address(name)}, {"type": "Hostname", "address": name}],
+            [{"type": "InternalIP", "address": self.addresses.node(name)}, {"type": "Hostname", "address": name}],
         )
         status.setdefault("daemonEndpoints", {"kubeletEndpoint": {"Port": 10250}})
         status.setdefault("nodeInfo", _node_info(name))
@@ -189,43 +173,6 @@ class Nodes(Controller):
         if node is not None:
             about = {**reference(node), "uid": name}
             self._context.recorder.event("kubelet", about, "Normal", "Starting", "Starting kubelet.", host=name)
-
-    # --- addresses ----------------------------------------------------------------------------------------------------
-
-    def address(self, name: str) -> str:
-        """The node's own address."""
-        number = self._number(name) + 10
-        return f"192.{168 + number // 65536}.{number // 256 % 256}.{number % 256}"
-
-    def pod_address(self, pod: Pod) -> str:
-        """An address in the node's subnet that no other pod has; the pod's own if it has one."""
-        name = pod.spec.node_name
-        if pod.spec.host_network:
-            return self.address(name)
-        if pod.status.pod_ip:
-            return pod.status.pod_ip
-        hosts = self._hosts_of(name)
-        host = next((each for each in range(2, 255) if each not in hosts), 254)
-        hosts[host] = pod.metadata.uid
-        node = self._context.nodes.get(name)
-        subnet = node.spec.pod_cidr.rpartition(".")[0] if node is not None and node.spec.pod_cidr else ""
-        return f"{subnet or _subnet(self._number(name))}.{host}"
-
-    def _hosts_of(self, name: str) -> dict[int, str]:
-        """The addresses taken on a node; those of pods that were there before this process, too."""
-        if name not in self._hosts:
-            pods = self._context.pods_by_node.get(name)
-            taken = [pod for pod in pods if pod.status.pod_ip and not pod.spec.host_network]
-            self._hosts[name] = {int(pod.status.pod_ip.rpartition(".")[2]): pod.metadata.uid for pod in taken}
-        return self._hosts[name]
-
-    def free_address(self, pod: Pod) -> None:
-        """A pod is gone and needs its address no more."""
-        hosts = self._hosts.get(pod.spec.node_name)
-        if hosts and pod.status.pod_ip and not pod.spec.host_network:
-            host = int(pod.status.pod_ip.rpartition(".")[2])
-            if hosts.get(host) == pod.metadata.uid:
-                del hosts[host]
 
     # --- images -------------------------------------------------------------------------------------------------------
 
@@ -265,7 +212,7 @@ class Nodes(Controller):
         while True:
             await self._access.clock.sleep(1.0)
             if not waiting:
-                waiting = sorted(self._up, key=self._number, reverse=True)
+                waiting = sorted(self._up, key=self.addresses.number, reverse=True)
             for _ in range(min(len(waiting), math.ceil(len(self._up) / max(self.heartbeat, 1.0)))):
                 if (name := waiting.pop()) in self._up:
                     self._beat(name)
@@ -296,20 +243,6 @@ class Nodes(Controller):
         meta["ownerReferences"] = [owner]
         spec = {"holderIdentity": node.metadata.name, "leaseDurationSeconds": 40}
         return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": meta, "spec": spec}
-
-
-def _subnet(number: int) -> str:
-    """The first three parts of a node's pod addresses: from 10.244.0 on, and after 10.255.255 from 10.128.0 on."""
-    place = (116 * 256 + number) % (128 * 256)
-    return f"10.{128 + place // 256}.{place % 256}"
-
-
-def _number_of(subnet: str) -> int | None:
-    """The number of the node that has this subnet, if it is one of ours."""
-    first, *parts = subnet.partition("/")[0].split(".")
-    if first != "10" or len(parts) != 3 or not all(part.isdecimal() for part in parts):
-        return None
-    return ((int(parts[0]) - 128) * 256 + int(parts[1]) - 116 * 256) % (128 * 256)
 
 
 def _is_complete(node: JSON) -> bool:
