@@ -21,14 +21,15 @@ from kubesched.framework.events import (
     Resource,
     on,
 )
-from kubesched.framework.plugin import Plugin
+from kubesched.framework.plugin import Plugin, points_of
 from kubesched.framework.runtime import Framework
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import Status
 from kubesched.plugins import in_tree_registry
 from kubesched.queue.build import build_queue
 from kubesched.queue.hooks import Place
-from kubesched.queue.registrations import EVERYTHING, EventMap, event_map
+from kubesched.queue.registrations import EVERYTHING, REJECTING_POINTS, EventMap, event_map
+from kubesched.scheduler.handlers import RESOURCES
 
 TAINT = ClusterEvent(Resource.NODE, Action.UPDATE_NODE_TAINT)
 
@@ -123,7 +124,6 @@ def test_who_waits_for_nodes_hears_of_taints_too() -> None:
     events = event_map([framework(NewNodes)])
     assert listeners(events, TAINT) == {"NewNodes"}
     assert listeners(events, ClusterEvent(Resource.NODE, Action.UPDATE_NODE_LABEL)) == set()
-    assert events.wanted() == {Resource.NODE: Action.ADD | Action.UPDATE_NODE_TAINT}
 
 
 def test_extenders_hear_of_everything() -> None:
@@ -132,10 +132,19 @@ def test_extenders_hear_of_everything() -> None:
     assert "Extender" not in listeners(event_map([framework(NewNodes)]), ASSIGNED_POD_ADD)
 
 
-def test_a_wildcard_registration_wants_every_kind() -> None:
-    """What the scheduler has to watch is spelt out."""
-    events = EventMap({PROFILE: {"All": [on(Resource.WILDCARD, Action.ADD)]}})
-    assert events.wanted() == {hint.event.resource: Action.ADD for hint in EVERYTHING}
+def test_every_kind_that_our_plugins_wait_for_is_watched() -> None:
+    """There is an event handler for whatever an in-tree plugin registers for."""
+    engines = build_engines(default(), in_tree_registry(), Cluster(), Random(0))
+    plugins = {p.name: p for points in engines[PROFILE].framework.points.values() for p in points}
+    asked = {hint.event.resource for plugin in plugins.values() for hint in plugin.events_to_register()}
+    assert asked - {Resource.POD, Resource.NODE} <= set(RESOURCES.values())
+
+
+def test_no_plugin_of_ours_is_silent() -> None:
+    """Each says what it waits for; one that did not would have its pods tried whenever anything happens."""
+    silent = Plugin.events_to_register
+    plugins = [plugin for plugin in in_tree_registry().values() if points_of(plugin) & REJECTING_POINTS]
+    assert [plugin.name for plugin in plugins if plugin.events_to_register is silent] == []
 
 
 def test_profiles_are_apart() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from kubesched.api import objects as api
 from kubesched.cluster.view import Nodes
 from kubesched.framework.diagnosis import Diagnosis
+from kubesched.framework.events import EventHint
 from kubesched.framework.plugin import Plugin, PostFilterResult
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import SKIP, Status, error, unresolvable, unschedulable
@@ -20,6 +21,10 @@ class DynamicResources(Plugin):
     """PreFilter that keeps pods with resource claims waiting; PostFilter that has none to give back."""
 
     name = "DynamicResources"
+
+    def events_to_register(self) -> list[EventHint]:
+        """None: nothing that happens in a cluster would help."""
+        return []
 
     def pre_filter(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Status | None:
         state.write(self, True)

@@ -14,8 +14,6 @@ from kubesched.queue.hooks import Clock
 from kubesched.queue.ordering import Order
 from kubesched.queue.pods import QueuedPodInfo
 
-WINDOW = 1.0
-"""Seconds within which backoffs count as ending together."""
 _NEVER_BEGAN = -inf
 _MOST_DOUBLINGS = 62
 
@@ -72,11 +70,6 @@ class BackoffQueue:
                 heap.pop()
                 completed.append(queued)
         return completed
-
-    def next_completion(self) -> float | None:
-        """When `pop_completed` will next have something to give."""
-        heads = [queued for heap in (self._rejected, self._failed) if (queued := heap.first()) is not None]
-        return min((self.expiration(queued) + WINDOW for queued in heads), default=None)
 
     def is_backing_off(self, queued: QueuedPodInfo) -> bool:
         """Whether a pod has yet to wait; until the end of the second its backoff ends in, it has."""

@@ -61,15 +61,6 @@ class EventMap:
             )
         return known
 
-    def wanted(self) -> dict[Resource, Action]:
-        """The kinds that anybody wants to hear of, and what of them: what the scheduler has to watch."""
-        wanted: dict[Resource, Action] = {}
-        for event in self._events():
-            everything = event.resource is Resource.WILDCARD
-            for resource in [e.event.resource for e in EVERYTHING] if everything else [event.resource]:
-                wanted[resource] = wanted.get(resource, Action(0)) | event.action
-        return wanted
-
     def _find(self, profile: str, event: ClusterEvent) -> Hints:
         found: dict[str, Sequence[EventHint]] = {}
         for plugin, registered in self._registrations.get(profile, {}).items():
@@ -77,11 +68,6 @@ class EventMap:
             if hints:
                 found[plugin] = hints
         return found
-
-    def _events(self) -> Iterable[ClusterEvent]:
-        for plugins in self._registrations.values():
-            for registered in plugins.values():
-                yield from (r.event for r in registered)
 
 
 def event_map(frameworks: Iterable[Framework], *, extenders: bool = False) -> EventMap:

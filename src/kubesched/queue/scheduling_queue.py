@@ -286,10 +286,6 @@ class SchedulingQueue:
         if overdue:
             self._move(overdue, Inquiry(self._hints, Happened(UNSCHEDULABLE_TIMEOUT, None, None)))
 
-    def next_backoff_flush(self) -> float | None:
-        """The time, by the queue's clock, at which `flush_backoff` will have something to do."""
-        return self._places.backoff.next_completion()
-
     def _move(self, waiting: Iterable[QueuedPodInfo], inquiry: Inquiry) -> None:
         label = inquiry.happened.event.label
         ready = False

@@ -54,10 +54,6 @@ class UnschedulablePods:
     def __iter__(self) -> Iterator[QueuedPodInfo]:
         return iter(self._pods)
 
-    @property
-    def gated_count(self) -> int:
-        return len(self._gated)
-
     def get(self, uid: str) -> QueuedPodInfo | None:
         return self._pods.get(uid)
 

@@ -32,10 +32,6 @@ class WaitingPod:
     def pending_plugins(self) -> Collection[str]:
         return list(self._timers)
 
-    @property
-    def is_decided(self) -> bool:
-        return self._verdict.done()
-
     def allow(self, plugin: str) -> None:
         """Say yes for a plugin; the last yes lets the pod go on."""
         timer = self._timers.pop(plugin, None)
