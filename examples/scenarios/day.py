@@ -7,6 +7,7 @@ from math import pi, sin
 from random import Random
 
 from kubesched.simulator import ScenarioClient, node, pod
+from kubesched.simulator.objects import PAUSE
 
 NODES = 5_000
 PODS = 50_000
@@ -24,7 +25,7 @@ ZONES = ("a", "b", "c")
 async def scenario(client: ScenarioClient) -> None:
     for number in range(NODES):
         labels = {"topology.kubernetes.io/zone": ZONES[number % len(ZONES)]}
-        await client.create(node(f"node-{number:04}", cpu=32, memory="128Gi", pods=110, labels=labels))
+        await client.create(node(f"node-{number:04}", cpu=32, memory="128Gi", pods=110, labels=labels, images=[PAUSE]))
     client.log(f"{NODES:,} nodes are there")
 
     chance = Random(seed)

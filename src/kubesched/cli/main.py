@@ -16,6 +16,7 @@ COMMANDS = {
     "bench": "Measure decisions per second, and pods per second through the whole loop.",
     "up": "Start a whole local cluster in one process: API server, controllers, simulated kubelets, scheduler.",
     "simulate": "Run scenarios on a virtual clock: a whole cluster in one process, hours of it in seconds.",
+    "learn": "Learn how a scheduler works, in seven runnable steps.",
 }
 """Subcommands and what `kubesched --help` says of them; `kubesched.cli.NAME:command` is the code."""
 

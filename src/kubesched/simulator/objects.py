@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kubesched.client.protocol import JSON
@@ -18,9 +18,13 @@ def node(
     memory: str = "",
     pods: int = 0,
     labels: Mapping[str, str] | None = None,
+    images: Sequence[str] = (),
     **spec: Any,
 ) -> JSON:
-    """A node; what is not given is up to its simulated kubelet. Further arguments are fields of its spec."""
+    """A node; what is not given is up to its simulated kubelet. Further arguments are fields of its spec.
+
+    `images` it has from the start: a kubelet need not pull them, which would be a change to the node.
+    """
     given = {"cpu": str(cpu), "memory": memory, "pods": str(pods or "")}
     capacity = {resource: amount for resource, amount in given.items() if amount}
     body: JSON = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": spec}
@@ -28,6 +32,8 @@ def node(
         body["metadata"]["labels"] = dict(labels)
     if capacity:
         body["status"] = {"capacity": capacity, "allocatable": dict(capacity)}
+    if images:
+        body.setdefault("status", {})["images"] = [{"names": [image], "sizeBytes": 1_000_000} for image in images]
     return body
 
 

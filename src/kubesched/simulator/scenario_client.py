@@ -40,6 +40,8 @@ class ScenarioClient:
         self._cluster = cluster
         self._local = LocalClient(cluster.api)
         self.checked: list[Checked] = []
+        self._resources: dict[tuple[str, str], tuple[int, Resource]] = {}
+        """What a kind was found to be, and in which state of the API: custom kinds come and go."""
 
     # --- objects ------------------------------------------------------------------------------------------------------
 
@@ -92,6 +94,13 @@ class ScenarioClient:
             raise as_api_error(refusal) from None
 
     def _resource(self, kind: str, version: str = "") -> Resource:
+        known = self._resources.get((kind, version))
+        if known is None or known[0] != self._cluster.api.registry.generation:
+            known = (self._cluster.api.registry.generation, self._search(kind, version))
+            self._resources[kind, version] = known
+        return known[1]
+
+    def _search(self, kind: str, version: str) -> Resource:
         wanted = kind.lower()
         served = [each for each in self._cluster.api.registry if each.is_stored]
         found = [each for each in served if wanted in _names(each)]

@@ -1,0 +1,70 @@
+"""The steps as a list: where each is, what it is about, and how to run it."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+from kubesched.simulator.python_file import of_module
+from kubesched.simulator.scenario import Scenario
+
+NAMES = (
+    "step1_random",
+    "step2_filter",
+    "step3_score",
+    "step4_prescore",
+    "step5_permit",
+    "step6_queue",
+    "step7_events",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One of the seven."""
+
+    number: int
+    name: str
+
+    @property
+    def path(self) -> Path:
+        return Path(__file__).parent / f"{self.name}.py"
+
+    @property
+    def code(self) -> str:
+        return self.path.read_text("utf-8")
+
+    @property
+    def module(self) -> ModuleType:
+        return importlib.import_module(f"kubesched.learn.{self.name}")
+
+    @property
+    def title(self) -> str:
+        """What it adds, in one line."""
+        first = (self.module.__doc__ or "").splitlines()[0]
+        return first.partition(": ")[2].rstrip(".")
+
+    @property
+    def text(self) -> str:
+        """What it is about."""
+        return "\n".join((self.module.__doc__ or "").splitlines()[1:]).strip()
+
+    @property
+    def expected(self) -> str:
+        """What its scenario comes to."""
+        return str(self.module.expected)
+
+    def scenario(self) -> Scenario:
+        return of_module(self.module, str(self.path), self.name)
+
+    def diff(self) -> list[str]:
+        """What changed from the step before, line by line; for the first step, all of it."""
+        before = STEPS[self.number - 2].code.splitlines() if self.number > 1 else []
+        names = (STEPS[self.number - 2].name if self.number > 1 else "nothing", self.name)
+        return list(difflib.unified_diff(before, self.code.splitlines(), *names, lineterm=""))
+
+
+STEPS = tuple(Step(number, name) for number, name in enumerate(NAMES, 1))
