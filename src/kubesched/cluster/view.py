@@ -2,8 +2,8 @@
 
 `Nodes` is a window on the table that a vectorised plugin answers for; `NodeInfo` is one node, for plugins that answer
 one node at a time. A window's columns are NumPy arrays in its own row order; on the whole table they are views, not
-copies, so a plugin must not write to them. A window may hold rows without a node (see `NodeTable`); answers for them are
-ignored.
+copies, so a plugin must not write to them. A window may hold rows without a node (see `NodeTable`); answers for them
+are ignored.
 """
 
 from __future__ import annotations
