@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import io
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from random import Random
 
+from msgspec.structs import replace
 from tests.builders import node, pod
+from tests.scheduler.test_extending import Fake
 
 from kubesched.api import objects as api
 from kubesched.client.clock import VirtualClock, virtual_time
@@ -24,6 +26,7 @@ from kubesched.logs.formats import TextFormat
 from kubesched.logs.output import Output
 from kubesched.plugins import in_tree_registry
 from kubesched.scheduler.metrics import Metrics
+from kubesched.scheduler.ports import Extender
 from kubesched.scheduler.recorder import EventRecorder
 from kubesched.scheduler.scheduler import Scheduler
 
@@ -71,7 +74,7 @@ class Seen:
 
 
 @asynccontextmanager
-async def seen(clock: VirtualClock, *plugins: type[Plugin]) -> AsyncIterator[Seen]:
+async def seen(clock: VirtualClock, *plugins: type[Plugin], extenders: Sequence[Extender] = ()) -> AsyncIterator[Seen]:
     here = Seen(clock)
     registry = in_tree_registry()
     for plugin in plugins:
@@ -91,6 +94,7 @@ async def seen(clock: VirtualClock, *plugins: type[Plugin]) -> AsyncIterator[See
         recorder=here.recorder,
         log=here.log,
         metrics=here.metrics,
+        extenders=extenders,
     )
     running = [asyncio.create_task(scheduler.run()), asyncio.create_task(here.recorder.run())]
     try:
@@ -272,3 +276,42 @@ async def test_a_point_that_failed_is_told_of(clock: VirtualClock) -> None:
         labels = {"plugin": "Broken", "extension_point": "Filter", "status": "Error"}
         assert here.value("plugin_execution_duration_seconds_count", **labels) == 1
         assert here.value("schedule_attempts_total", result="error", profile="default-scheduler") == 1
+
+
+@virtual_time
+async def test_what_extenders_take_is_no_plugins_time(clock: VirtualClock) -> None:
+    """With extenders the same points are told of, and the seconds that an extender takes are in none of them."""
+    extender = Fake(passes=["n1", "n2"], scores={"n1": 10}, seconds=2)
+    async with seen(clock, extenders=[extender]) as here:
+        for name in ("n1", "n2"):
+            here.api.create(node(name, cpu="2"))
+        here.api.create(pod("web", cpu="1"))
+        here.api.create(pod("big", cpu="50"))
+        await clock.advance(3)
+        assert here.value("goroutines", operation="prioritizing_extender") == 1
+        await clock.advance(30)
+        assert here.value("goroutines", operation="prioritizing_extender") == 0
+        for point, status in ("Filter", "Success"), ("PreScore", "Success"), ("Score", "Success"):
+            labels = {"extension_point": point, "status": status, "profile": "default-scheduler"}
+            assert here.value("framework_extension_point_duration_seconds_sum", **labels) == 0
+        labels = {"extension_point": "PostFilter", "status": "Unschedulable", "profile": "default-scheduler"}
+        assert here.value("framework_extension_point_duration_seconds_count", **labels) == 1
+        labels = {"plugin": "NodeResourcesFit", "extension_point": "Score", "profile": "default-scheduler"}
+        assert here.value("plugin_evaluation_total", **labels) == 2
+
+
+@virtual_time
+async def test_an_update_is_counted_as_what_it_is(clock: VirtualClock) -> None:
+    """The handling of an update is told under its precise kind too."""
+    async with seen(clock) as here:
+        here.api.create(node("n1", cpu="1"))
+        here.api.create(pod("web", cpu="1"))
+        here.api.create(pod("big", cpu="5"))
+        await clock.advance(1)
+        for name in ("web", "big"):
+            old = here.api.get(api.Pod, f"default/{name}")
+            assert old is not None
+            here.api.update(replace(old, metadata=replace(old.metadata, labels={"a": "b"})))
+        await clock.advance(1)
+        for event in "AssignedPodUpdate", "AssignedPodUpdatePodLabel", "UnschedulablePodUpdatePodLabel":
+            assert here.value("event_handling_duration_seconds_count", event=event) == 1

@@ -262,10 +262,12 @@ class SchedulingQueue:
         """A pod has been bound, or a bound pod has appeared."""
         self.move_all(ASSIGNED_POD_ADD, None, pod)
 
-    def assigned_pod_updated(self, old: api.Pod, new: api.Pod) -> None:
-        """A bound pod has changed."""
-        for event in pod_changes(old, new):
+    def assigned_pod_updated(self, old: api.Pod, new: api.Pod) -> list[ClusterEvent]:
+        """A bound pod has changed; answers with what that comes to."""
+        events = pod_changes(old, new)
+        for event in events:
             self.move_all(event, old, new)
+        return events
 
     def assigned_pod_deleted(self, pod: api.Pod) -> None:
         """A bound pod is gone, or an assumed one was given up."""

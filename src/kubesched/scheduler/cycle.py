@@ -142,6 +142,12 @@ class SchedulingCycle:
         context, framework = self._context, attempt.profile.engine.framework
         if decision.outcome is Outcome.ERROR and decision.message != NO_NODES:
             context.log(ERROR, "Error selecting node for pod", pod=attempt.pod, err=decision.message)
+        rejected = decision.diagnosis.pre_filter if decision.diagnosis is not None else None
+        if rejected is not None:
+            message = "Status after running PreFilter plugins for pod"
+            context.log(5, message, pod=attempt.pod, status=rejected.message)
+        if decision.outcome is Outcome.UNSCHEDULABLE and not framework.post_filter:
+            context.log(3, "No PostFilter plugins are registered, so no preemption will be performed")
         if decision.post_filter_status is not None:
             level = ERROR if decision.post_filter_status.code.upstream == "Error" else 5
             message = "Status after running PostFilter plugins for pod"

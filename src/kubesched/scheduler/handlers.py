@@ -19,7 +19,7 @@ from kubesched.framework.events import (
     ClusterEvent,
     Resource,
 )
-from kubesched.queue.changes import node_changes
+from kubesched.queue.changes import node_changes, pod_changes
 from kubesched.scheduler.context import Context, on_node
 from kubesched.scheduler.ports import ERROR
 
@@ -132,8 +132,7 @@ class EventHandlers:
         if self._log.verbosity >= 4:
             self._log(4, "Update event for scheduled pod", pod=old)
         self._cluster.update_pod(new)
-        self._queue.assigned_pod_updated(old, new)
-        self._handled(ASSIGNED_POD_UPDATE.label, started)
+        self._all_handled(ASSIGNED_POD_UPDATE, self._queue.assigned_pod_updated(old, new), started)
 
     def _pending_updated(self, old: api.Pod, new: api.Pod) -> None:
         if old.metadata.resource_version == new.metadata.resource_version:
@@ -143,13 +142,14 @@ class EventHandlers:
             # It has a place already, so the queue must not learn of it. All that matters is that it will not come.
             if new.is_terminating and not old.is_terminating:
                 self._assumed_gone(new)
+            self._all_handled(UNSCHEDULED_POD_UPDATE, pod_changes(old, new), started)
             return
         self._log(4, "Update event for unscheduled pod", pod=new)
         self._queue.update(old, new)
         nominated = old.nominated_node_name
         if nominated and nominated != new.nominated_node_name:
             self._promise_freed(old)
-        self._handled(UNSCHEDULED_POD_UPDATE.label, started)
+        self._all_handled(UNSCHEDULED_POD_UPDATE, pod_changes(old, new), started)
 
     def _unqueue(self, pod: api.Pod) -> None:
         started = self._context.clock.monotonic()
@@ -214,6 +214,11 @@ class EventHandlers:
         event = ClusterEvent(resource, action)
         self._queue.move_all(event, old, new)
         self._handled(event.label, started)
+
+    def _all_handled(self, update: ClusterEvent, precisely: list[ClusterEvent], started: float) -> None:
+        """An update counts as such, and once more as each precise kind of update that it is."""
+        for label in {update.label, *(event.label for event in precisely)}:
+            self._handled(label, started)
 
     def _handled(self, label: str, started: float) -> None:
         self._context.metrics.event_handled(label, self._context.clock.monotonic() - started)

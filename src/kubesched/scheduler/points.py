@@ -25,6 +25,9 @@ NO_BINDER = Status(Code.SKIP, "no Bind plugin took the pod")
 NOTHING_TO_DO = Status(Code.SKIP)
 PLUGINS_TIMED = "kubesched/plugins-timed"
 """Under this key of the CycleState is something if each plugin of this cycle is to be timed."""
+REJECTED = {"PreBind": "Pod rejected by PreBind plugin", "Bind": "Pod rejected by Bind plugin"}
+FAILED = {"Bind": "Plugin Failed"}
+"""Upstream's words where they differ from those at other points."""
 NAMES = {
     "NormalizeScore": "ScoreExtensionNormalize",
     "PreFilter AddPod": "PreFilterExtensionAddPod",
@@ -204,12 +207,13 @@ class Points:
         if status.is_skip:
             return status
         if status.is_rejected:
-            self._log(4, "Pod rejected by plugin", pod=pod, plugin=plugin.name, status=status.message)
+            message = REJECTED.get(point, "Pod rejected by plugin")
+            self._log(4, message, pod=pod, plugin=plugin.name, status=status.message)
             return status.by(plugin.name)
         return self._failed(plugin, point, pod, status.message)
 
     def _failed(self, plugin: Any, point: str, pod: api.Pod, why: str) -> Status:
-        self._log(ERROR, "Plugin failed", plugin=plugin.name, pod=pod, err=why)
+        self._log(ERROR, FAILED.get(point, "Plugin failed"), plugin=plugin.name, pod=pod, err=why)
         return Status(Code.ERROR, f'running {point} plugin "{plugin.name}": {why}', plugin=plugin.name)
 
     def _observed(self, point: str, started: float, status: Status | None) -> Status | None:

@@ -30,7 +30,14 @@ class Preemptor:
 
     def start(self, profile: Profile, pod: api.Pod, result: PostFilterResult) -> None:
         """Begin to remove the victims; until that is done, PreEnqueue keeps the pod back."""
-        victims = [info.pod for info in result.victims if not info.terminating]
+        victims = []
+        for info in result.victims:
+            if info.terminating:
+                message = "Victim Pod is already being deleted, skipping the API call for it"
+                who = {"preemptor": pod, "node": result.nominated_node_name, "victim": info.pod}
+                self._context.log(2, message, **who)
+            else:
+                victims.append(info.pod)
         if not victims:
             return
         plugin = _who_preempts(profile)
