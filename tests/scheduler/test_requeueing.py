@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from msgspec.structs import replace
 from tests.builders import node, pod
 from tests.scheduler.world import world
@@ -13,7 +12,6 @@ from kubesched.framework.plugin import Plugin
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import Status, error, unschedulable
 from kubesched.scheduler.context import PODS_TO_ACTIVATE, PodsToActivate
-from kubesched.scheduler.failure import cut
 from kubesched.scheduler.statuses import StatusWriter
 
 
@@ -173,14 +171,6 @@ async def test_an_update_of_a_waiting_pod_may_free_it(clock: VirtualClock) -> No
         here.api.update(replace(old, spec=tolerating))
         await here.settle()
         assert here.node_of("web") == "n1"
-
-
-@pytest.mark.parametrize(("length", "cut_length"), [(1024, 1024), (1025, 1024), (5000, 1024)])
-def test_long_messages_are_cut_as_events_can_carry_them(length: int, cut_length: int) -> None:
-    """A note has 1,024 bytes at most; one that is cut ends in dots."""
-    note = cut("x" * length)
-    assert len(note) == cut_length
-    assert note.endswith(" ...") == (length > 1024)
 
 
 @virtual_time

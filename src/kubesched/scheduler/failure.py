@@ -17,8 +17,6 @@ from kubesched.scheduler.statuses import POD_SCHEDULED, StatusWriter
 
 UNSCHEDULABLE = "Unschedulable"
 SCHEDULER_ERROR = "SchedulerError"
-LONGEST_NOTE = 1024
-"""Bytes that the API server takes as an event's note."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +32,8 @@ class Failure:
     pending: Set[str] = field(default_factory=frozenset)
     nominate: str | None = ""
     """The node it is promised from now on, an empty name for none, None to leave that as it is."""
+    maybe_bound: bool = False
+    """Whether a call to bind it was made. It may have taken effect, now or earlier, without our having heard of it."""
 
     @classmethod
     def of_decision(cls, decision: Decision, *, can_make_room: bool) -> Failure:
@@ -110,15 +110,14 @@ class FailureHandler:
         return None
 
     def _tell(self, profile: str, pod: api.Pod, failure: Failure) -> None:
-        note = cut(failure.message)
-        self._context.recorder.event(profile, pod, WARNING, "FailedScheduling", "Scheduling", note)
+        self._context.recorder.event(profile, pod, WARNING, "FailedScheduling", "Scheduling", failure.message)
         condition = api.PodCondition(
             type=POD_SCHEDULED,
             status="False",
             reason=UNSCHEDULABLE if failure.rejected else SCHEDULER_ERROR,
             message=failure.message,
         )
-        self._statuses.update(pod, condition, failure.nominate)
+        self._statuses.update(pod, condition, failure.nominate, only_if_unchanged=failure.maybe_bound)
 
     def _log(self, pod: api.Pod, failure: Failure) -> None:
         log = self._context.log
@@ -128,11 +127,3 @@ class FailureHandler:
             log(2, "Unable to schedule pod; no nodes are registered to the cluster; waiting", pod=pod)
         else:
             log(ERROR, "Error scheduling pod; retrying", pod=pod, err=failure.message)
-
-
-def cut(message: str) -> str:
-    """A message as an event can carry it."""
-    encoded = message.encode()
-    if len(encoded) <= LONGEST_NOTE:
-        return message
-    return encoded[: LONGEST_NOTE - 4].decode(errors="ignore") + " ..."
