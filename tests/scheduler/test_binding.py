@@ -399,6 +399,26 @@ def test_a_failed_bind_is_tried_again(problem: Exception, answer_lost: bool) -> 
 
 
 @virtual_time
+async def test_a_bound_pod_is_not_called_unscheduled(clock: VirtualClock) -> None:
+    """When a binding took effect but neither answer nor watch says so in time, the pod's condition stays true."""
+    async with world(clock, node("n1", cpu="1")) as here:
+        here.api.delay("bind", 1)
+        here.api.fail("bind", TimeoutError("no answer"), answer_lost=True)
+        here.create(pod("web", cpu="1"))
+        await here.settle(0.5)
+        here.api.pause("watch")
+        here.api.cut_watches(api.Pod)
+        await here.settle(20)
+        assert here.api.calls["patch_pod_status"]
+        here.api.resume("watch")
+        await here.settle(60)
+        assert here.node_of("web") == "n1"
+        condition = here.condition("web")
+        assert condition is not None
+        assert condition.status == "True"
+
+
+@virtual_time
 async def test_a_failed_bind_lets_another_have_the_place(clock: VirtualClock) -> None:
     """While one pod backs off after a failed bind, one that waited for the room gets it."""
     async with world(clock, node("n1", cpu="1")) as here:

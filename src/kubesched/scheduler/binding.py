@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from kubesched.framework.events import ASSIGNED_POD_DELETE
@@ -60,11 +61,12 @@ class BindingCycle:
         # From here on nothing makes the pod unschedulable, so events need no longer be kept for it.
         context.inbox.put(context.queue.done, pod.uid)
         status = await self._pre_bind(attempt, needed)
-        if status is None:
-            await self._statuses.written(pod.uid)
-            status = await self._bind(attempt)
         if status is not None:
             return Failure.of_status(status)
+        await self._statuses.written(pod.uid)
+        status = await self._bind(attempt)
+        if status is not None:
+            return replace(Failure.of_status(status), maybe_bound=True)
         await self._succeeded(attempt)
         return None
 

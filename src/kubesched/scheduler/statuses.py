@@ -10,7 +10,7 @@ import asyncio
 from datetime import UTC, datetime
 
 from kubesched.api import objects as api
-from kubesched.client.protocol import JSON
+from kubesched.client.protocol import JSON, ApiError
 from kubesched.scheduler.context import Context
 from kubesched.scheduler.ports import ERROR
 
@@ -32,8 +32,10 @@ class StatusWriter:
         nominated: str | None = None,
         *,
         on_error: str = "Error updating pod",
+        only_if_unchanged: bool = False,
     ) -> asyncio.Task[None] | None:
-        """Set a condition and, unless it is None, the nominated node; the empty name clears it.
+        """Set a condition and, unless it is None, the nominated node; the empty name clears it. With
+        `only_if_unchanged`, a pod that is no longer as we know it is left as it is.
 
         Answers with the task that does so, or None if there is nothing to do.
         """
@@ -47,6 +49,8 @@ class StatusWriter:
         patch = self.patch(pod, condition, nominated)
         if patch is None:
             return None
+        if only_if_unchanged:
+            patch["metadata"]["resourceVersion"] = pod.metadata.resource_version
         work = self._send(self._last.get(pod.uid), pod, patch, on_error)
         task = self._last[pod.uid] = self._context.tasks.spawn(work)
         task.add_done_callback(lambda done: self._forget(pod.uid, done))
@@ -88,7 +92,8 @@ class StatusWriter:
         try:
             await self._context.client.patch_pod_status(pod, patch)
         except Exception as problem:
-            self._context.log(ERROR, on_error, pod=pod, err=problem)
+            outdated = isinstance(problem, ApiError) and problem.code == 409 and "resourceVersion" in patch["metadata"]
+            self._context.log(4 if outdated else ERROR, on_error, pod=pod, err=problem)
 
     def _forget(self, uid: str, done: asyncio.Task[None]) -> None:
         if self._last.get(uid) is done:
