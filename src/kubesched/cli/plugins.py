@@ -19,6 +19,7 @@ from kubesched.framework.plugin import POINTS, Plugin, points_of
 from kubesched.framework.registry import BUILT_IN, Registry
 from kubesched.plugins import in_tree_registry
 
+
 @click.command()
 @click.option("--plugin", multiple=True, metavar="MODULE:NAME", help="Another plugin, or file.py with some.")
 @click.option("--plugin-dir", multiple=True, metavar="FOLDER", help="A folder with more plugins.")
