@@ -1,0 +1,81 @@
+"""`kubesched simulate` and `kubesched learn` as they are typed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from click.testing import CliRunner
+
+from kubesched.cli.main import main
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "scenarios" / "node10.yaml"
+FAILS = "objects: [{apiVersion: v1, kind: Node, metadata: {name: a}}]\nsteps: [{expect: {pod: p, onNode: a}}]\n"
+
+
+def test_tables_tell_what_happened() -> None:
+    """Timeline, placement and verdict are printed."""
+    result = CliRunner().invoke(main, ["simulate", str(EXAMPLE)])
+    assert result.exit_code == 0, result.output
+    for part in ("Timeline", "Placements", "Requested of each node", "passed", "pod1 → node10"):
+        assert part in result.output
+
+
+def test_a_failed_expectation_is_exit_code_1_in_every_form(tmp_path: Path) -> None:
+    """Tables, JSON and JUnit all say what was found."""
+    file = tmp_path / "fails.yaml"
+    file.write_text(FAILS, "utf-8")
+    for output in ("table", "json", "junit"):
+        result = CliRunner().invoke(main, ["simulate", str(file), "-o", output])
+        assert result.exit_code == 1
+        assert "none of that name" in result.output
+    root = ElementTree.fromstring(CliRunner().invoke(main, ["simulate", str(file), "-o", "junit"]).output)
+    assert root.find("testsuite/testcase/failure") is not None
+
+
+def test_two_processes_give_the_same_json() -> None:
+    """The same seed is the same run, whatever the order of sets in the process."""
+    outputs = []
+    for hash_seed in ("1", "2"):
+        code = "from kubesched.cli.main import main; import sys; main(sys.argv[1:])"
+        command = [sys.executable, "-c", code, "simulate", str(EXAMPLE), "-o", "json"]
+        done = subprocess.run(command, env={**os.environ, "PYTHONHASHSEED": hash_seed}, capture_output=True, check=True)
+        outputs.append(done.stdout)
+    assert outputs[0] == outputs[1]
+    assert json.loads(outputs[0])["passed"]
+
+
+def test_a_wrong_file_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    """All mistakes of all files are told."""
+    file = tmp_path / "wrong.yaml"
+    file.write_text("sed: 1\nstep: []\n", "utf-8")
+    result = CliRunner().invoke(main, ["simulate", str(file)])
+    assert result.exit_code == 1
+    assert "did you mean seed?" in result.output
+    assert "did you mean steps?" in result.output
+
+
+def test_learn_lists_runs_and_compares() -> None:
+    """Without a number all steps, with one its story, with --diff what is new."""
+    runner = CliRunner()
+    assert "throws dice" in runner.invoke(main, ["learn"]).output
+    story = runner.invoke(main, ["learn", "7"])
+    assert story.exit_code == 0
+    assert "NodeAdd node10: pod1 may fit now" in story.output
+    assert "+++ step3_score" in runner.invoke(main, ["learn", "3", "--diff"]).output
+    assert runner.invoke(main, ["learn", "8"]).exit_code == 2
+    assert runner.invoke(main, ["learn", "--diff"]).exit_code == 2
+
+
+def test_learn_gives_a_copy_to_play_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The copy runs as a scenario, and is not written over."""
+    monkeypatch.chdir(tmp_path)
+    runner = CliRunner()
+    assert runner.invoke(main, ["learn", "2", "--edit"]).exit_code == 0
+    assert runner.invoke(main, ["simulate", "step2_filter.py"]).exit_code == 0
+    assert "is here already" in runner.invoke(main, ["learn", "2", "--edit"]).output

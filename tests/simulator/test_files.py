@@ -1,0 +1,74 @@
+"""Scenario files that are wrong: every mistake with file, line, field, value and what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kubesched.simulator.loading import load
+from kubesched.simulator.run import run
+from kubesched.simulator.scenario import ScenarioFileError
+
+
+def problems(path: Path, text: str) -> str:
+    path.write_text(text, "utf-8")
+    with pytest.raises(ScenarioFileError) as caught:
+        load(path).prepared()
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("steps:\n- expct: {pod: a}\n", ":2: steps[0].expct: unknown field; did you mean expect?"),
+        ("steps:\n- at: soon\n  log: x\n", ':2: steps[0].at: "soon" is not a duration'),
+        ("seed: abc\n", ':1: seed: expected an integer, got "abc"'),
+        ("steps:\n- expect: {onNode: n}\n", ":2: steps[0].expect: names no object; add pod: NAME"),
+        ("steps:\n- {at: 5s, log: a}\n- {at: 3s, log: b}\n", ":3: steps[1].at: 3s is before an earlier step's 5s"),
+        ("objects:\n- metadata: {name: a}\n", ":2: objects[0].kind: required"),
+        ("seed: 1\nseed: 2\n", "seed: given twice, on lines 1 and 2"),
+        ("steps:\n- after: 1s\n", ":2: steps[0]: does nothing; give it one of create"),
+        ("plugins: [nowhere:Nothing]\n", "plugins: nowhere:Nothing"),
+        ("config: {profiles: [{schedulerNam: x}]}\n", "did you mean schedulerName?"),
+    ],
+)
+def test_a_mistake_in_yaml_is_located(tmp_path: Path, text: str, said: str) -> None:
+    """Line and field are in the message, and so is what to do."""
+    assert said in problems(tmp_path / "scenario.yaml", text)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("x = 1\n", "has no function scenario; write async def scenario(client): ..."),
+        ("def scenario(client): ...\n", ":1: scenario must be async"),
+        ("def scenario(:\n", ":1: invalid syntax"),
+        ("\nimport no_such_module\n", ":2: ModuleNotFoundError"),
+        ("cluster = {'heartbeet': '1s'}\nasync def scenario(client): ...\n", "did you mean heartbeat?"),
+    ],
+)
+def test_a_mistake_in_python_is_located(tmp_path: Path, text: str, said: str) -> None:
+    """A file that cannot be run says why and where."""
+    assert said in problems(tmp_path / "scenario.py", text)
+
+
+def test_a_missing_file_and_another_kind_of_file_are_refused(tmp_path: Path) -> None:
+    """The message names the file and what is expected."""
+    for name, said in (("no.yaml", "there is no such file"), ("no.py", "no such file"), ("a.txt", "ends in .py or")):
+        with pytest.raises(ScenarioFileError, match=said):
+            load(tmp_path / name)
+
+
+def test_an_assertion_in_a_scenario_names_its_line(tmp_path: Path) -> None:
+    """A plain assert fails the run with file and line."""
+    path = tmp_path / "scenario.py"
+    path.write_text("async def scenario(client):\n    assert 1 == 2, 'not so'\n", "utf-8")
+    assert run(load(path)).error == f"{path}:2: not so"
+
+
+def test_what_the_api_refuses_names_the_step(tmp_path: Path) -> None:
+    """A refused object is reported with the line and the server's own words."""
+    path = tmp_path / "scenario.yaml"
+    path.write_text("steps:\n- delete: {pod: nobody}\n", "utf-8")
+    assert 'line 2: steps[0].delete: pods "nobody" not found' in run(load(path)).error

@@ -1,0 +1,141 @@
+"""Whole runs: the shipped scenarios, what fails and how it says so, hours in seconds, and twice the same."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from kubesched.simulator import ScenarioClient, node, pod
+from kubesched.simulator.loading import load
+from kubesched.simulator.machine import as_json
+from kubesched.simulator.report import Report
+from kubesched.simulator.run import run
+from kubesched.simulator.scenario import Act, Scenario
+from kubesched.simulator.settings import ClusterOptions
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "scenarios"
+
+
+def simulate(act: Act, **options: object) -> Report:
+    return run(Scenario("test", "test.py", act, **options))  # type: ignore[arg-type]  # fields of a dataclass
+
+
+@pytest.mark.parametrize("name", ["node10.yaml", "node10.py"])
+def test_the_seeds_scenario_passes_in_both_forms(name: str) -> None:
+    """The pod waits while nine nodes are cordoned and goes to the tenth when it comes."""
+    report = run(load(EXAMPLES / name))
+    assert report.passed
+    assert [(each.pod, each.node) for each in report.placements] == [("default/pod1", "node10")]
+
+
+def test_the_same_seed_gives_the_same_run() -> None:
+    """Two runs agree in every version of every object, in the order of all that happened."""
+    first, second = (as_json([run(load(EXAMPLES / "node10.yaml"))]) for _ in range(2))
+    assert first == second
+
+
+def test_another_seed_gives_another_run() -> None:
+    """The digest tells runs apart."""
+    scenario = load(EXAMPLES / "node10.yaml")
+    assert run(scenario, 1).digest != run(scenario, 2).digest
+
+
+def test_an_hour_of_backoffs_takes_seconds() -> None:
+    """A pod that fits nowhere is tried again and again for an hour."""
+
+    async def act(client: ScenarioClient) -> None:
+        await client.create(node("small", cpu=1))
+        await client.create(pod("big", cpu=2))
+        for number in range(60):
+            await client.sleep("1m")
+            await client.patch("Node", "small", {"status": {"allocatable": {"cpu": f"{900 + number}m"}}}, "", "status")
+        await client.expect(pod="big", pending=True, because="Insufficient cpu")
+
+    began = time.process_time()
+    report = simulate(act)
+    assert report.passed
+    assert report.virtual_seconds == 3600
+    assert report.pending[0].attempts > 5
+    assert time.process_time() - began < 10
+
+
+def test_a_failed_expectation_says_what_was_found() -> None:
+    """The report has the reason why the pod is nowhere."""
+
+    async def act(client: ScenarioClient) -> None:
+        await client.create(node("small", cpu=1))
+        await client.create(pod("big", cpu=2))
+        await client.sleep(1)
+        await client.expect(pod="big", on_node="small")
+
+    report = simulate(act)
+    assert not report.passed
+    assert "pending: 0/1 nodes are available: 1 Insufficient cpu" in report.expectations[0].message
+
+
+def test_waiting_in_vain_fails_after_its_timeout() -> None:
+    """A wait that is not fulfilled ends, says so and lets the scenario go on."""
+
+    async def act(client: ScenarioClient) -> None:
+        assert not await client.wait_for(pod="nobody", phase="Running", timeout="2m")
+
+    report = simulate(act)
+    assert report.virtual_seconds == 120
+    assert "none of that name" in report.expectations[0].message
+
+
+def test_controllers_and_kubelets_take_part() -> None:
+    """A Deployment becomes running pods, and a pod with a run time ends."""
+    deployment = """
+    apiVersion: apps/v1
+    kind: Deployment
+    metadata: {name: web}
+    spec:
+      replicas: 3
+      selector: {matchLabels: {app: web}}
+      template:
+        metadata: {labels: {app: web}}
+        spec: {containers: [{name: web, image: nginx}]}
+    """
+
+    async def act(client: ScenarioClient) -> None:
+        await client.create(node("one"))
+        await client.create(deployment)
+        await client.create(pod("job", run_time="90s"))
+        await client.wait_for(kind="Pod", labels={"app": "web"}, phase="Running", count=3)
+        await client.sleep_until("2m")
+        await client.expect(pod="job", phase="Succeeded")
+        await client.delete("Deployment", "web")
+
+    report = simulate(act)
+    assert report.passed, report
+
+
+def test_what_a_scenario_raises_is_in_the_report() -> None:
+    """An assertion, a refusal and a kind that is none end the run with their message."""
+
+    async def refused(client: ScenarioClient) -> None:
+        await client.get("Pod", "nobody")
+
+    async def unknown(client: ScenarioClient) -> None:
+        await client.list("Pood")
+
+    assert 'pods "nobody" not found' in simulate(refused).error
+    assert "did you mean Pod" in simulate(unknown).error
+
+
+def test_utilisation_is_integrated_over_time() -> None:
+    """Half a node for half of the time is a quarter in the mean."""
+
+    async def act(client: ScenarioClient) -> None:
+        await client.create(node("one", cpu=2))
+        await client.create(pod("half", cpu=1))
+        await client.sleep(50)
+        await client.delete("Pod", "half", grace=0)
+        await client.sleep_until(100)
+
+    (usage,) = simulate(act, cluster=ClusterOptions(events=False)).utilisation
+    assert usage.cpu.mean == pytest.approx(0.25, abs=0.01)
+    assert (usage.cpu.peak, usage.cpu.end) == (0.5, 0.0)
