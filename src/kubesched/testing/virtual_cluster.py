@@ -14,9 +14,12 @@ from random import Random
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from msgspec.structs import replace
+
 from kubesched.api import objects as api
 from kubesched.client.clock import VirtualClock, VirtualLoop
 from kubesched.client.fake import InProcessApi
+from kubesched.cluster.pods import PodInfo
 from kubesched.config.errors import Problem
 from kubesched.config.load import load
 from kubesched.config.read import read
@@ -25,6 +28,7 @@ from kubesched.engine.decision import Decision, Outcome
 from kubesched.framework.functions import plugin_class
 from kubesched.framework.registry import PluginSource
 from kubesched.plugins import in_tree_registry
+from kubesched.scheduler.extender import HTTPExtender, make_extenders, with_ignored_resources
 from kubesched.scheduler.scheduler import Scheduler
 from kubesched.scheduler.statuses import POD_SCHEDULED
 from kubesched.testing.heard import LogLines, RecordedEvents
@@ -61,6 +65,7 @@ class VirtualCluster:
         self._args: list[dict[str, Any]] = []
         self._scheduler: Scheduler | None = None
         self._running: asyncio.Task[None] | None = None
+        self._extenders: list[HTTPExtender] = []
 
     # --- before it starts ---------------------------------------------------------------------------------------------
 
@@ -97,7 +102,7 @@ class VirtualCluster:
     def start(self) -> None:
         """Start the scheduler, unless it runs already."""
         if self._scheduler is None:
-            self._run(self._start())
+            self.run(self._start())
 
     @property
     def scheduler(self) -> Scheduler:
@@ -139,7 +144,11 @@ class VirtualCluster:
     def advance(self, seconds: float) -> None:
         """Let virtual time pass, and everything happen that is due."""
         self.start()
-        self._run(self.clock.advance(seconds))
+        self.run(self.clock.advance(seconds))
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run something in the cluster's event loop, on its time: to start the server of an extender, say."""
+        return self._runner.run(work)
 
     # --- what has become of pods --------------------------------------------------------------------------------------
 
@@ -171,7 +180,7 @@ class VirtualCluster:
         """Stop the scheduler and forget everything."""
         if self._scheduler is not None and self._running is not None:
             self.api.heal()
-            self._run(self._stop(self._scheduler, self._running))
+            self.run(self._stop(self._scheduler, self._running))
             self._scheduler = None
         self._runner.close()
 
@@ -183,12 +192,9 @@ class VirtualCluster:
 
     # --- inside -------------------------------------------------------------------------------------------------------
 
-    def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        return self._runner.run(work)
-
     def _settle_if_started(self) -> None:
         if self._scheduler is not None:
-            self._run(self.clock.settle())
+            self.run(self.clock.settle())
 
     def _not_started(self, what: str) -> None:
         if self._scheduler is not None:
@@ -197,14 +203,17 @@ class VirtualCluster:
     async def _start(self) -> None:
         registry = self._registry
         loaded = load(self._configuration(), points=registry.points, args_types=registry.args_types)
+        config = loaded.config
+        self._extenders = make_extenders(config.extenders, pods_on=self._pods_on, clock=self.clock)
         scheduler = Scheduler(
-            loaded.config,
+            replace(config, profiles=with_ignored_resources(config.profiles, config.extenders)),
             registry,
             self.api,
             self.clock,
             Random(self._seed),
             recorder=self.events,
             log=self.log,
+            extenders=self._extenders,
         )
         scheduler.on_decision = self.decisions.append
         for profile in scheduler.profiles.values():
@@ -216,6 +225,13 @@ class VirtualCluster:
     async def _stop(self, scheduler: Scheduler, running: asyncio.Task[None]) -> None:
         await scheduler.stop()
         await running
+        for extender in self._extenders:
+            await extender.close()
+
+    def _pods_on(self, node: str) -> list[PodInfo] | None:
+        table = self.scheduler.cluster.nodes
+        row = table.row_of.get(node)
+        return None if row is None else list(table.pods[row].values())
 
     def _configuration(self) -> dict[str, object]:
         """The configuration with what was asked to be used laid over every profile."""

@@ -1,0 +1,142 @@
+"""Coscheduling: the pods of a group start together or not at all.
+
+Pods say with two labels which group they belong to and how many of it there must be. Each is scheduled as ever, and
+then waits on Permit, its place held, until enough of the group have one. Who waits too long gives up its place, and all
+the others of the group with it: half a job must not keep resources from one that fits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+
+from kubesched import (
+    Action,
+    Code,
+    CycleState,
+    EventHint,
+    Handle,
+    Hint,
+    Nodes,
+    Plugin,
+    Pod,
+    Resource,
+    Status,
+    WaitingPod,
+    on,
+    unresolvable,
+)
+
+GROUP = "scheduling.x-k8s.io/pod-group"
+MIN_AVAILABLE = "scheduling.x-k8s.io/min-available"
+
+Group = tuple[str, str]
+"""Namespace and name."""
+
+
+class CoschedulingArgs(msgspec.Struct, frozen=True, rename="camel"):
+    """What `pluginConfig` may say; the name is upstream's."""
+
+    permit_waiting_time_seconds: int = 60
+    backoff_seconds: int = 20
+    """How long a group that gave up leaves its room to others before it is tried again."""
+
+
+def group_of(pod: Pod) -> Group | None:
+    """The group of a pod, if it has one."""
+    name = pod.metadata.labels.get(GROUP)
+    return (pod.metadata.namespace, name) if name else None
+
+
+def needed(pod: Pod) -> int | None:
+    """How many of its group there must be; None if the label says nothing that can be used."""
+    text = pod.metadata.labels.get(MIN_AVAILABLE, "")
+    return int(text) if text.isascii() and text.isdigit() and int(text) > 0 else None
+
+
+def _same_group(waiting: Pod, before: object, after: object) -> Hint:
+    """A hint: only news of the pod's own group help it."""
+    alike = isinstance(after, Pod) and group_of(after) == group_of(waiting)
+    return Hint.QUEUE if alike else Hint.SKIP
+
+
+class Coscheduling(Plugin):
+    """Lets the pods of a group go together."""
+
+    name = "Coscheduling"
+    args_type = CoschedulingArgs
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._sent_back: dict[Group, dict[str, Pod]] = {}
+        """Members that had a place and gave it up, by UID: to be tried again as soon as one of them has one."""
+        self._resting: dict[Group, asyncio.TimerHandle] = {}
+        """Groups that gave up a moment ago. Otherwise the first to give up makes room for the next of the same group,
+        and they hold it for ever in turns."""
+
+    def events_to_register(self) -> list[EventHint]:
+        """Another member, or more room: what a member lacked that never came to wait."""
+        return [
+            on(Resource.POD, Action.ADD | Action.UPDATE_POD_LABEL, _same_group),
+            on(Resource.ASSIGNED_POD, Action.DELETE),
+            on(Resource.NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE),
+        ]
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
+        """A group that does not say how large it is would never start: say so at once. One that rests waits."""
+        group = group_of(pod)
+        if group is None:
+            return None
+        if needed(pod) is None:
+            return unresolvable(f"label {MIN_AVAILABLE} of the pod must be a positive number")
+        if group in self._resting:
+            self._sent_back.setdefault(group, {})[pod.metadata.uid] = pod
+            return unresolvable(f"group {group[1]} has just given up its places")
+        return None
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """Nothing to reserve; it is here because `unreserve` belongs to it."""
+        return None
+
+    def permit(self, state: CycleState, pod: Pod, node_name: str) -> Status | tuple[Status, float] | None:
+        """Wait for the others, or be the last one and let all go."""
+        group, wanted = group_of(pod), needed(pod)
+        if group is None or wanted is None:
+            return None
+        back = self._sent_back.get(group, {})
+        back.pop(pod.metadata.uid, None)
+        waiting = self._waiting(group)
+        if self._placed(group, pod) < wanted:
+            self.handle.activate(list(back.values()))
+            return Status(Code.WAIT), float(self.args.permit_waiting_time_seconds)
+        for each in waiting:
+            each.allow(self.name)
+        self._sent_back.pop(group, None)
+        return None
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        """One gave up its place, for whatever reason: those that still wait for it give up theirs."""
+        group = group_of(pod)
+        if group is None:
+            return
+        self._sent_back.setdefault(group, {})[pod.metadata.uid] = pod
+        if group not in self._resting:
+            later = asyncio.get_running_loop().call_later
+            self._resting[group] = later(self.args.backoff_seconds, self._try_again, group)
+        for each in self._waiting(group):
+            each.reject(self.name, f"pod {pod.name} of group {group[1]} gave up its place")
+
+    def _try_again(self, group: Group) -> None:
+        del self._resting[group]
+        self.handle.activate(list(self._sent_back.pop(group, {}).values()))
+
+    def _waiting(self, group: Group) -> list[WaitingPod]:
+        return [each for each in self.handle.waiting_pods if group_of(each.pod) == group]
+
+    def _placed(self, group: Group, pod: Pod) -> int:
+        """How many of the group have a place: bound, waiting, and the pod itself, which has just been given one."""
+        infos = self.handle.cluster.pods.values()
+        there = {each.pod.uid for each in infos if group_of(each.pod) == group and not each.pod.is_terminating}
+        return len(there | {pod.metadata.uid})

@@ -1,0 +1,89 @@
+"""Groups that start together, or not at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from coscheduling import GROUP, MIN_AVAILABLE, Coscheduling
+
+from kubesched import Pod
+from kubesched.testing import VirtualCluster, check_plugin, node, pod
+
+NAMES = ["job-0", "job-1", "job-2"]
+
+
+def member(name: str, of: str = "3", group: str = "job") -> Pod:
+    """A pod that fills a node, of a group of three."""
+    return pod(name, cpu="3", scheduler="gang-scheduler", labels={GROUP: group, MIN_AVAILABLE: of})
+
+
+@pytest.fixture
+def two(cluster: VirtualCluster) -> VirtualCluster:
+    """Room for two members."""
+    cluster.know(Coscheduling)
+    cluster.configure(Path(__file__).parent / "scheduler.yaml")
+    cluster.add(node("n1"), node("n2"))
+    return cluster
+
+
+def placed(cluster: VirtualCluster) -> list[bool]:
+    """Which members are bound."""
+    return [bool(cluster.node_of(name)) for name in NAMES]
+
+
+def test_all_go_when_the_last_has_a_place(two: VirtualCluster) -> None:
+    """Two members hold their places and wait; the third comes, and all three are bound."""
+    two.add(node("n3"))
+    for name in NAMES[:2]:
+        assert two.schedule(member(name)).node
+        assert two.node_of(name) == ""
+    two.schedule(member("job-2"))
+    assert placed(two) == [True] * 3
+
+
+def test_they_give_up_together(two: VirtualCluster) -> None:
+    """With room for two of three, nobody is bound, and after ten seconds the room is free for others."""
+    for name in NAMES:
+        two.add(member(name))
+    two.advance(5)
+    assert placed(two) == [False] * 3
+    two.advance(5.1)
+    assert len(two.scheduler.cluster.assumed) == 0
+    notes = [*two.events.of("job-0", "FailedScheduling"), *two.events.of("job-1", "FailedScheduling")]
+    assert any("rejected due to timeout after waiting 10s at plugin Coscheduling" in note for note in notes)
+    assert two.schedule(pod("other", cpu="3", scheduler="gang-scheduler")).node
+
+
+def test_they_are_tried_again_together(two: VirtualCluster) -> None:
+    """Long after all gave up a node comes with room for the third, and the group starts."""
+    for name in NAMES:
+        two.add(member(name))
+    two.advance(120)
+    assert placed(two) == [False] * 3
+    two.add(node("n3"))
+    two.advance(40)
+    assert placed(two) == [True] * 3
+
+
+def test_a_member_that_comes_back_finds_the_others(two: VirtualCluster) -> None:
+    """Members that run already count: a replacement does not wait for a whole new group."""
+    running = [member(name) for name in NAMES[:2]]
+    two.add(
+        node("n3"), *(pod(each.name, node=f"n{n}", labels=each.metadata.labels) for n, each in enumerate(running, 1))
+    )
+    two.schedule(member("job-2"))
+    assert two.node_of("job-2") == "n3"
+
+
+def test_a_group_without_a_size_is_told_so(two: VirtualCluster) -> None:
+    """A label that is no number keeps the pod pending, with the reason; pods without a group do not care."""
+    decision = two.schedule(member("job-0", of="three"))
+    assert "must be a positive number" in decision.message
+    two.schedule(pod("alone", scheduler="gang-scheduler"))
+    assert two.node_of("alone")
+
+
+def test_it_keeps_the_contract() -> None:
+    """Deterministic, nothing changed."""
+    check_plugin(Coscheduling)

@@ -1,0 +1,41 @@
+"""Cheap nodes first, priced by label or by table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cost_aware import CostAware
+
+from kubesched.testing import VirtualCluster, check_plugin, node, pod
+
+PRICE, TYPE = "example.com/price-per-hour", "node.kubernetes.io/instance-type"
+
+
+def test_the_cheapest_core_wins(cluster: VirtualCluster) -> None:
+    """Label before table, price per core, nothing for an unknown price; and its weight of 10 decides."""
+    cluster.know(CostAware)
+    cluster.configure(Path(__file__).parent / "scheduler.yaml")
+    cluster.add(
+        node("spot", cpu="4", labels={PRICE: "0.04", TYPE: "c5.xlarge"}),  # 0.01 per core
+        node("large", cpu="2", labels={TYPE: "m5.large"}),  # 0.048
+        node("xlarge", cpu="4", labels={TYPE: "c5.xlarge"}),  # 0.0425
+        node("unknown", cpu="4", labels={PRICE: "cheap"}),
+    )
+    decision = cluster.schedule(pod("web", cpu="1", scheduler="cost-aware"))
+    assert decision.node == "spot", decision.explain()
+    points = {name: scores["CostAware"] for name, scores in decision.node_scores.items()}
+    assert points == {"spot": 1000, "large": 0, "xlarge": 140, "unknown": 0}
+
+
+def test_without_any_price_nothing_is_preferred(cluster: VirtualCluster) -> None:
+    """Nodes that nobody has priced all get the same."""
+    cluster.use(CostAware)
+    cluster.add(node("n1"), node("n2"))
+    scores = cluster.schedule(pod("web")).node_scores
+    assert {each["CostAware"] for each in scores.values()} == {0}
+
+
+def test_it_keeps_the_contract() -> None:
+    """In range, and kept answers are right: no more is read than the node."""
+    prices = {PRICE: ["0.1", "0.25", "free", "-1", "inf"], TYPE: ["m5.large", "c5.xlarge"]}
+    check_plugin(CostAware, labels=prices, args={"prices": {"m5.large": 0.096}})
