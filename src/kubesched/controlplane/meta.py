@@ -10,6 +10,7 @@ import os
 import random
 import uuid
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from kubesched.client.protocol import JSON
 from kubesched.controlplane.resources import Resource
@@ -29,7 +30,13 @@ def seed(value: int) -> None:
 
 def timestamp(seconds: float) -> str:
     """A date as metadata has it, in whole seconds."""
-    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _timestamp(int(seconds))
+
+
+@lru_cache(maxsize=64)
+def _timestamp(seconds: int) -> str:
+    """Remembered, because hundreds of objects are written within one second and formatting costs more than encoding."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def parse_timestamp(text: str) -> float:

@@ -36,9 +36,9 @@ class Index(Generic[V]):
         found = self._found.get(value)
         return list(found.values()) if found else []
 
-    def values(self) -> list[str]:
-        """The values that objects are under."""
-        return list(self._found)
+    def size(self, value: str) -> int:
+        """How many objects there are under a value."""
+        return len(self._found.get(value, ()))
 
     def change(self, old: V | None, new: V | None) -> None:
         before = () if old is None else tuple(self._keys_of(old))

@@ -51,7 +51,8 @@ class DaemonSetController(Controller):
         for pod in (old, new):
             owner = pod.metadata.controller if pod is not None else None
             if pod is not None and owner is not None and owner.kind == "DaemonSet":
-                self.enqueue(f"{pod.metadata.namespace}/{owner.name}")
+                size = len(self._context.nodes.objects)
+                self.enqueue_one_of(f"{pod.metadata.namespace}/{owner.name}", size)
 
     def _on_node(self, old: Node | None, new: Node | None) -> None:
         if old is not None and new is not None:
@@ -59,7 +60,7 @@ class DaemonSetController(Controller):
             if same_labels and old.spec == new.spec and old.readiness == new.readiness:
                 return
         for key in tuple(self._access.store.shelf(DAEMON_SETS).sorted_keys()):
-            self.enqueue(key)
+            self.enqueue_one_of(key, len(self._context.nodes.objects))
 
     def sync(self, key: str) -> None:
         owner = self._access.get(DAEMON_SETS, key)

@@ -63,7 +63,7 @@ class DisruptionController(Controller):
                 continue
             for key, selector in self._selectors.get(pod.metadata.namespace, {}).items():
                 if selector is not None and selector.matches(pod.metadata.labels):
-                    self.enqueue(key)
+                    self.enqueue_one_of(key, self._context.pods_by_namespace.size(pod.metadata.namespace))
 
     def sync(self, key: str) -> None:
         budget = self._access.get(BUDGETS, key)

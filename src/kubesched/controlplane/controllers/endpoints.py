@@ -55,7 +55,7 @@ class EndpointsController(Controller):
             if pod is not None:
                 for key, selector in self._selectors.get(pod.metadata.namespace, {}).items():
                     if _selects(selector, pod):
-                        self.enqueue(key)
+                        self.enqueue_one_of(key, self._context.pods_by_namespace.size(pod.metadata.namespace))
 
     def sync(self, key: str) -> None:
         service = self._access.get(SERVICES, key)

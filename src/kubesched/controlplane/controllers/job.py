@@ -46,7 +46,8 @@ class JobController(Controller):
             owner = pod.metadata.controller if pod is not None else None
             if pod is None or owner is None or owner.kind != "Job":
                 continue
-            self.enqueue(f"{pod.metadata.namespace}/{owner.name}")
+            size = self._context.pods_by_owner.size(owner.uid)
+            self.enqueue_one_of(f"{pod.metadata.namespace}/{owner.name}", size)
             if pod.has_ended:
                 self._ended.setdefault(owner.uid, {})[pod.metadata.uid] = pod
             if pod.status.phase == "Failed":

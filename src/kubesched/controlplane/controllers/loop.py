@@ -18,6 +18,7 @@ _log = logging.getLogger(__name__)
 
 SLICE = 64
 """Keys taken before others get their turn. A number, not a time, so that a run can be repeated."""
+FEW, LOOKED_AT_PER_SECOND = 200, 25_000
 FIRST_RETRY, LAST_RETRY = 0.005, 60.0
 
 
@@ -123,6 +124,14 @@ class Controller:
             self._loop.add_after(self, key, after)
         else:
             self._loop.add(self, key)
+
+    def enqueue_one_of(self, key: str, size: int) -> None:
+        """Look at a key because one of the `size` objects behind it has changed.
+
+        Looking takes a time that grows with their number. Where they are many, changes are gathered, or ten thousand
+        pods that start would each have all of them counted.
+        """
+        self.enqueue(key, 0.0 if size < FEW else size / LOOKED_AT_PER_SECOND)
 
     def sync(self, key: str) -> None:
         raise NotImplementedError

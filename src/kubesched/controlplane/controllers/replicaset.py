@@ -48,7 +48,8 @@ class ReplicaSetController(Controller):
                 continue
             owner = pod.metadata.controller
             if owner is not None and owner.kind == self._kind:
-                self.enqueue(f"{pod.metadata.namespace}/{owner.name}")
+                size = self._context.pods_by_owner.size(owner.uid)
+                self.enqueue_one_of(f"{pod.metadata.namespace}/{owner.name}", size)
         if new is not None and new.metadata.controller is None and (old is None or old.metadata != new.metadata):
             for key in tuple(self._context.access.store.shelf(self._storage).sorted_keys(new.metadata.namespace)):
                 self.enqueue(key)

@@ -47,7 +47,10 @@ class Meta(Part, frozen=True):
     @property
     def controller(self) -> Owner | None:
         """The owner that manages the object."""
-        return next((owner for owner in self.owner_references if owner.controller), None)
+        for owner in self.owner_references:
+            if owner.controller:
+                return owner
+        return None
 
     @property
     def going(self) -> bool:
