@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import inspect
 import os
+from collections.abc import Hashable
+from functools import lru_cache
 from types import TracebackType
 
 
 def place_of(thing: object) -> str:
     """File and line of a class or function, as editors and terminals open them; its dotted name if there is none."""
     thing = getattr(thing, "function", thing)
-    try:
-        file = inspect.getsourcefile(thing)  # type: ignore[arg-type]  # what has no source raises TypeError
-        line = inspect.getsourcelines(thing)[1]  # type: ignore[arg-type]  # as above
-    except (OSError, TypeError):
-        file, line = None, 0
+    file, line = _source(thing) if isinstance(thing, Hashable) else (None, 0)
     if not file:
         return f"{getattr(thing, '__module__', '?')}.{getattr(thing, '__qualname__', thing)}"
     return f"{short_path(file)}:{line}"
+
+
+@lru_cache(maxsize=128)  # a search for mistakes asks a thousand times, and inspect parses the whole file each time
+def _source(thing: object) -> tuple[str | None, int]:
+    try:
+        file = inspect.getsourcefile(thing)  # type: ignore[arg-type]  # what has no source raises TypeError
+        return file, inspect.getsourcelines(thing)[1]  # type: ignore[arg-type]  # as above
+    except (OSError, TypeError):
+        return None, 0
 
 
 def place_of_error(error: BaseException, thing: object) -> str:

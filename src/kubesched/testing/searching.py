@@ -23,7 +23,11 @@ def search(once: Callable[[Chance], None], examples: int, seed: int) -> None:
 
     @hypothesis.seed(seed)
     @hypothesis.settings(
-        max_examples=examples, database=None, deadline=None, suppress_health_check=list(hypothesis.HealthCheck)
+        max_examples=examples,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(hypothesis.HealthCheck),
+        phases=(hypothesis.Phase.generate, hypothesis.Phase.shrink),
     )
     @hypothesis.given(strategies.data())
     def each(data: strategies.DataObject) -> None:

@@ -1,0 +1,175 @@
+"""`check_plugin` finds what a plugin must not do, says what to change, and leaves good plugins alone."""
+
+from __future__ import annotations
+
+import builtins
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kubesched
+from kubesched import CycleState, EventHint, Hint, NodeInfo, Nodes, Plugin, Pod, Reads, reject, unschedulable
+from kubesched.plugins import IN_TREE
+from kubesched.testing import PluginCheckError, check_plugin, node, pod
+
+RESTING = {"resting": ["true", "false"]}
+NO = unschedulable("no")
+
+
+def resting(nodes: Nodes) -> Any:
+    return reject(nodes.label_in("resting", "true"), NO)
+
+
+class Good(Plugin):
+    """Does everything right."""
+
+    name = "Good"
+    reads = Reads.PODS
+
+    def filter_all(self, state: CycleState, pod: Pod, nodes: Nodes) -> Any:
+        return resting(nodes)
+
+    def score_all(self, state: CycleState, pod: Pod, nodes: Nodes) -> Any:
+        return np.maximum(0, 100 - nodes.pod_count)
+
+
+def variant(**members: Any) -> type[Plugin]:
+    """`Good` with something changed."""
+    return type("Bad", (Good,), {"name": "Bad", **members})
+
+
+def skips(pod: object, old: object, new: object) -> Hint:
+    return Hint.SKIP
+
+
+counter = itertools.count()
+
+
+def mutate(self: Any, state: CycleState, pod: Pod, nodes: Nodes) -> Any:
+    nodes.allocatable("cpu")[:] += 1
+
+
+def relabel(self: Any, state: CycleState, pod: Pod, node: NodeInfo) -> Any:
+    node.node.metadata.labels["seen"] = str(next(counter))
+
+
+def only(*registered: object) -> Any:
+    return lambda self: list(registered)
+
+
+ADDED = kubesched.on(kubesched.Resource.NODE, kubesched.Action.ADD, skips)
+DELETED = kubesched.on(kubesched.Resource.NODE, kubesched.Action.DELETE)
+WORDY = EventHint(ADDED.event, lambda pod, old, new: "yes")  # type: ignore[arg-type, return-value]
+
+BAD = {
+    "a score out of range": (variant(score_all=lambda *_: 200), "gets 200; scores must be from 0 to 100"),
+    "different answers": (variant(score_all=lambda *_: next(counter) % 100), "different answers when asked twice"),
+    "the window mutated": (variant(filter_all=mutate), "changed the column of allocatable amounts; plugins only look"),
+    "a node mutated": (variant(filter_all=None, filter=relabel), "changed a node"),
+    "scores relative to the window": (
+        variant(reads=Reads.CLUSTER, score_all=lambda s, t, p, nodes: np.arange(len(nodes))),
+        "compare nodes in normalize, not in score_all",
+    ),
+    "verdicts relative to the window": (
+        variant(filter_all=lambda s, t, p, nodes: reject(np.arange(len(nodes)) > 0, NO)),
+        "answer for each row from that row",
+    ),
+    "two forms of Filter": (variant(filter=lambda *_: None), "only filter_all would be called"),
+    "two forms of Score": (variant(score=lambda *_: 5), "only score_all would be called"),
+    "reads too narrow for names": (
+        variant(reads=Reads.PODS, score_all=lambda s, t, pod, n: len(pod.name)),
+        "set reads = Reads.ROW",
+    ),
+    "reads too narrow for pods": (variant(reads=Reads.NODE), "depend on the pods that run there"),
+    "an exception": (variant(filter_all=lambda *_: 1 // 0), "raised ZeroDivisionError"),
+    "a wrong answer": (variant(filter_all=lambda *_: True), "return None, reject(mask, status) or Verdicts"),
+    "deaf to new nodes": (variant(events_to_register=only(DELETED)), "does not ask for it to be tried when that comes"),
+    "a hint that always skips": (variant(events_to_register=only(ADDED)), "does not ask for it to be tried"),
+    "a hint of another kind": (variant(events_to_register=only(WORDY)), "return Hint.QUEUE or Hint.SKIP"),
+    "an event of another kind": (variant(events_to_register=only("Node/Add")), "list on(Resource.NODE, Action.ADD)"),
+}
+
+
+def bad(plugin: type[Plugin]) -> type[Plugin]:
+    """The variant, without the whole-table Filter where that was taken away."""
+    if plugin.__dict__.get("filter_all", True) is None:
+        return type("Bad", (Plugin,), {key: value for key, value in vars(plugin).items() if key != "filter_all"})
+    return plugin
+
+
+@pytest.mark.parametrize("mistake", BAD)
+def test_a_mistake_is_found(mistake: str) -> None:
+    """With the plugin's name, what to change, and an example."""
+    plugin, said = BAD[mistake]
+    with pytest.raises(PluginCheckError) as caught:
+        check_plugin(bad(plugin), labels=RESTING, examples=200)
+    assert said in str(caught.value)
+    assert "plugin Bad (" in str(caught.value)
+    assert "\nexample: pod " in str(caught.value)
+
+
+def test_a_good_plugin_passes() -> None:
+    """In every form."""
+    check_plugin(Good, labels=RESTING)
+
+    @kubesched.filter
+    def is_awake(pod: Pod, node: NodeInfo) -> bool:
+        return node.labels.get("resting") != "true"
+
+    @kubesched.score(normalize="lowest")
+    def few_pods(pod: Pod, node: NodeInfo) -> float:
+        return len(node.pods) / 3
+
+    check_plugin(is_awake, labels=RESTING)
+    check_plugin(few_pods)
+
+
+@pytest.mark.parametrize("plugin", IN_TREE, ids=lambda each: each.name)
+def test_the_built_in_plugins_pass(plugin: type[Plugin]) -> None:
+    """What we ask of others holds for ours."""
+    check_plugin(plugin, examples=25)
+
+
+@pytest.mark.parametrize("mistake", ["a score out of range", "two forms of Score", "deaf to new nodes"])
+def test_hypothesis_is_not_needed(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it, a generator of our own finds the same mistakes."""
+    real = builtins.__import__
+
+    def refuse(name: str, *args: Any, **kwargs: Any) -> Any:
+        if name.partition(".")[0] == "hypothesis":
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    plugin, said = BAD[mistake]
+    with pytest.raises(PluginCheckError) as caught:
+        check_plugin(plugin, labels=RESTING, examples=200)
+    assert said in str(caught.value)
+    check_plugin(Good, labels=RESTING)
+
+
+def test_given_nodes_and_pods_are_used() -> None:
+    """A plugin that only errs on what its author has in mind is caught with it."""
+
+    @kubesched.filter
+    def fragile(pod: Pod, node: NodeInfo) -> bool:
+        if pod.annotations.get("team") == "x" and node.labels.get("rack") == "7":
+            raise RuntimeError("never thought of that")
+        return True
+
+    check_plugin(fragile)
+    with pytest.raises(PluginCheckError, match="never thought of that"):
+        check_plugin(
+            fragile, nodes=[node("n", labels={"rack": "7"})], pods=[pod("p", annotations={"team": "x"})], examples=200
+        )
+
+
+def test_arguments_are_as_in_a_file() -> None:
+    """And bad ones are told as there."""
+    from kubesched.plugins.node_resources import NodeResourcesBalancedAllocation
+
+    check_plugin(NodeResourcesBalancedAllocation, args={"resources": [{"name": "memory"}]}, examples=5)
+    with pytest.raises(PluginCheckError, match=r"args.resurces: unknown field; did you mean resources\?"):
+        check_plugin(NodeResourcesBalancedAllocation, args={"resurces": []}, examples=5)
