@@ -27,8 +27,8 @@ e2e: $(VENV)/.ready-dev
 	$(BIN)/pytest tests/e2e -rs
 
 lint: $(VENV)/.ready-dev
-	$(BIN)/ruff check src tests
-	$(BIN)/ruff format --check src tests
+	$(BIN)/ruff check src tests examples
+	$(BIN)/ruff format --check src tests examples
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 

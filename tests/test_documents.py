@@ -13,7 +13,7 @@ from kubesched.conformance.replay import Scenario
 from kubesched.plugins import IN_TREE
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
 
 
 def name(path: Path) -> str:

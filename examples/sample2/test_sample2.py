@@ -35,12 +35,20 @@ def test_pending_until_a_node_has_the_label(two: VirtualCluster) -> None:
     assert scheduled == "Successfully assigned default/web to gpu02-poweredge-t420"
 
 
-def test_pre_score_sees_the_nodes_that_are_left(two: VirtualCluster) -> None:
-    """Of three nodes, the two with the label are in the log, and no score depends on the plugins switched off."""
+def test_two_nodes_with_the_label_are_one_too_many(two: VirtualCluster) -> None:
+    """To choose, nodes are scored; that fails, since the configuration disables the PreScore that TaintToleration
+    needs, as it does in kube-scheduler."""
     two.add(*(node(f"n{number}", labels={"cpu": "true"}) for number in (1, 2)))
     decision = two.schedule(pod("web", scheduler="sample-scheduler"))
-    assert decision.node in ("n1", "n2"), decision.explain()
-    (line,) = (each for each in two.log if each.message == "collect info for scheduling pod")
+    assert (decision.node, decision.plugin) == ("", "TaintToleration")
+
+
+def test_pre_score_sees_the_nodes_that_are_left(cluster: VirtualCluster) -> None:
+    """Beside the default plugins it works with any number of nodes, and lists those with the label."""
+    cluster.use(Sample2)
+    cluster.add(node("n0"), *(node(f"n{number}", labels={"cpu": "true"}) for number in (1, 2)))
+    assert cluster.schedule(pod("web")).node in ("n1", "n2")
+    (line,) = (each for each in cluster.log if each.message == "collect info for scheduling pod")
     assert line.fields["nodes"] == ["n1", "n2"]
 
 
