@@ -1,0 +1,102 @@
+"""`kubesched new-plugin`: what it writes passes its own tests, and is what type checkers and linters like."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kubesched.cli.main import main
+from kubesched.cli.new_plugin import FILES
+
+WRITTEN = [
+    "README.md",
+    "pyproject.toml",
+    "scheduler.yaml",
+    "src/quiet_hours/__init__.py",
+    "src/quiet_hours/plugin.py",
+    "tests/test_quiet_hours.py",
+]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, which is the current one."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(project: Path, *words: str) -> str:
+    """A tool of this Python's environment, in the project; its output."""
+    done = subprocess.run([sys.executable, "-m", *words], cwd=project, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", ["QuietHours", "quiet-hours", "quiet_hours", "quietHours", "quiet hours"])
+def test_names_in_any_spelling(here: Path, name: str) -> None:
+    """They make the same project: a folder, a package and a class."""
+    result = CliRunner().invoke(main, ["new-plugin", name])
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("Wrote QuietHours to quiet-hours/:\n")
+    files = sorted(str(file.relative_to(here / "quiet-hours")) for file in here.rglob("*") if file.is_file())
+    assert files == WRITTEN
+    assert len(FILES) == len(WRITTEN)
+    project = tomllib.loads((here / "quiet-hours/pyproject.toml").read_text())["project"]
+    assert project["name"] == "quiet-hours"
+    assert project["entry-points"]["kubesched.plugins"] == {"QuietHours": "quiet_hours.plugin:QuietHours"}
+    assert not [file for file in files if "{{" in (here / "quiet-hours" / file).read_text()]
+
+
+def test_its_tests_pass_as_generated(here: Path) -> None:
+    """In a fresh process, with the fixture that pytest finds by itself."""
+    CliRunner().invoke(main, ["new-plugin", "QuietHours"])
+    output = run(here / "quiet-hours", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:asyncio")
+    assert "4 passed" in output
+
+
+def test_it_is_as_clean_as_our_own_code(here: Path) -> None:
+    """mypy strict and ruff have nothing to say."""
+    CliRunner().invoke(main, ["new-plugin", "QuietHours"])
+    run(here / "quiet-hours", "mypy", "--strict", "--cache-dir", str(here / "cache"), "src", "tests")
+    run(here / "quiet-hours", "ruff", "check", "--no-cache", "--select", "E,F,W,I,UP,B", "--line-length", "120", ".")
+    run(here / "quiet-hours", "ruff", "format", "--no-cache", "--check", "--line-length", "120", ".")
+
+
+def test_a_folder_of_ones_choice(here: Path) -> None:
+    """--path says where; an empty folder will do."""
+    (here / "mine").mkdir()
+    assert CliRunner().invoke(main, ["new-plugin", "QuietHours", "--path", "mine"]).exit_code == 0
+    assert (here / "mine/src/quiet_hours/plugin.py").is_file()
+
+
+def test_nothing_is_overwritten(here: Path) -> None:
+    """A folder with something in it is left alone."""
+    (here / "quiet-hours").mkdir()
+    (here / "quiet-hours/notes.txt").write_text("mine")
+    result = CliRunner().invoke(main, ["new-plugin", "QuietHours"])
+    assert result.exit_code == 1
+    assert "quiet-hours is there already; remove it, or choose another with --path" in result.stderr
+    assert [file.name for file in (here / "quiet-hours").iterdir()] == ["notes.txt"]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("5stars", "is no name"),
+        ("a/b", "is no name"),
+        ("", "is no name"),
+        ("class", "cannot be"),
+        ("kubesched", "cannot be"),
+    ],
+)
+def test_what_is_no_name(here: Path, name: str, said: str) -> None:
+    """Refused before anything is written."""
+    result = CliRunner().invoke(main, ["new-plugin", name])
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert list(here.iterdir()) == []
