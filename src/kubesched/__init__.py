@@ -70,13 +70,15 @@ _MODULE_OF: Final = {name: module for module, names in _HOME.items() for name in
 __all__ = sorted(_MODULE_OF)  # a sorted list of strings; type checkers read the imports above
 
 
-def __getattr__(name: str) -> object:
-    """Loads a name when it is first asked for: `kubesched --help` needs none of them, and NumPy takes its time."""
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # a type checker that saw this would take every name for one of ours
+
+    def __getattr__(name: str) -> object:
+        """Loads a name when it is first asked for: `kubesched --help` needs none of them, and NumPy takes its time."""
+        if name not in _MODULE_OF:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -1,0 +1,116 @@
+"""The public names: all there, loaded when asked for, and of the types that plugins' authors rely on.
+
+mypy reads this file with the rest of the tests. What it must refuse is marked with a `type: ignore`, and mypy refuses
+such a mark where there is nothing to ignore.
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+from typing import assert_type
+
+import msgspec
+import numpy as np
+import pytest
+
+import kubesched
+from kubesched import Code, CycleState, Ints, Mask, NodeInfo, Nodes, Plugin, Pod, Reads, Status, Verdicts, reject
+from kubesched.testing import Decision, VirtualCluster, node, pod
+
+
+class Args(msgspec.Struct):
+    key: str = "k"
+
+
+@kubesched.filter
+def plain(pod: Pod, node: NodeInfo) -> bool:
+    return True
+
+
+@kubesched.filter(name="Reasoned")
+def reasoned(pod: Pod, node: NodeInfo, args: Args) -> str | Status | None:
+    return args.key or None
+
+
+@kubesched.score(weight=2, normalize="lowest")
+def fraction(pod: Pod, node: NodeInfo) -> float:
+    return 0.5
+
+
+class Vectorised(Plugin):
+    """The types of the view."""
+
+    name = "Vectorised"
+    reads = Reads.NODE
+
+    def filter_all(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts | None:
+        assert_type(nodes.names, list[str])
+        assert_type(nodes.label_in("a", "b"), Mask)
+        assert_type(nodes.has_taint("a"), Mask)
+        return reject(nodes.has_label("a") & ~nodes.unschedulable, Status(Code.UNSCHEDULABLE, "no"))
+
+    def score_all(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints:
+        assert_type(nodes.free("cpu"), Ints)
+        return np.clip(nodes.free("cpu") // 100, 0, 100)
+
+
+def test_a_function_keeps_its_types() -> None:
+    """What it returns is known to a type checker, and what it is called with is checked."""
+    with VirtualCluster() as cluster:
+        cluster.add(node("n1"))
+        found = NodeInfo(cluster.scheduler.cluster.nodes, 0)
+    assert_type(plain(pod(), found), bool)
+    assert_type(reasoned(pod(), found, Args()), str | Status | None)
+    assert_type(fraction(pod(), found), float)
+    with pytest.raises(TypeError):
+        plain(pod())  # type: ignore[call-arg]  # no node
+
+
+def test_what_a_type_checker_refuses() -> None:
+    """Answers that are none, and options that are none, are seen before anything runs."""
+
+    @kubesched.score  # type: ignore[type-var]  # a text is no score
+    def text(pod: Pod, node: NodeInfo) -> str:
+        return "high"
+
+    @kubesched.filter  # type: ignore[type-var]  # a list is no answer
+    def listing(pod: Pod, node: NodeInfo) -> list[str]:
+        return []
+
+    kubesched.score(weight="2")  # type: ignore[call-overload]  # a weight is a number
+    kubesched.score(normalize="best")  # type: ignore[call-overload]  # there is no such way
+
+
+def test_the_cluster_has_types_too() -> None:
+    """A decision and its parts."""
+    with VirtualCluster() as cluster:
+        cluster.use(plain)
+        cluster.use(Vectorised)
+        cluster.add(node("n1"), node("n2", labels={"a": "b"}))
+        decision = assert_type(cluster.schedule(pod()), Decision)
+        assert assert_type(decision.node, str) == "n1"
+        assert assert_type(decision.rejections, dict[str, Status])["n2"].message == "no"
+        assert_type(decision.node_scores, dict[str, dict[str, int]])
+        assert_type(decision.explain(), str)
+
+
+def test_every_name_is_there() -> None:
+    """What type checkers see and what Python finds are the same names."""
+    tree = ast.parse(Path(kubesched.__file__).read_text("utf-8"))
+    checking = next(each for each in tree.body if isinstance(each, ast.If))
+    seen = {each.names[0].name: each.module for each in checking.body if isinstance(each, ast.ImportFrom)}
+    assert sorted(seen) == kubesched.__all__
+    for name, module in seen.items():
+        assert getattr(kubesched, name) is getattr(sys.modules[module or ""], name)
+    assert set(kubesched.__all__) <= set(dir(kubesched))
+    with pytest.raises(AttributeError, match="module 'kubesched' has no attribute 'filtr'"):
+        kubesched.filtr  # type: ignore[attr-defined]  # noqa: B018  # it is asked for to see it refused
+
+
+def test_nothing_is_loaded_before_it_is_asked_for() -> None:
+    """`import kubesched` is quick: NumPy waits until a plugin is written."""
+    check = "import sys, kubesched; assert 'numpy' not in sys.modules; kubesched.Plugin; assert 'numpy' in sys.modules"
+    subprocess.run([sys.executable, "-c", check], check=True)
