@@ -119,3 +119,61 @@ def test_amounts_by_name() -> None:
     assert info.allocatable.ephemeral_storage == 1024
     assert info.allocatable.memory == 16 * 2**30
     assert len(state.nodes.resource_columns) == columns
+
+
+def test_what_is_left() -> None:
+    """Free is offered less requested, below zero where pods ask for more than there is."""
+    state = three()
+    state.set(pod("late", node="a", cpu="5"))
+    assert Nodes(state.nodes).free("cpu").tolist() == [-3000, 3000, 8000]
+    assert Nodes(state.nodes, np.array([2, 1])).free("cpu").tolist() == [8000, 3000]
+    assert Nodes(state.nodes).free("example.com/unknown").tolist() == [0, 0, 0]
+
+
+def test_label_values() -> None:
+    """The values themselves, None where there are none, also of a label that nobody has."""
+    nodes = Nodes(three().nodes)
+    assert nodes.label_values(ZONE).tolist() == ["x", "y", None]
+    assert nodes.label_values("nobody-has-it").tolist() == [None, None, None]
+
+
+def test_numbers_by_label_are_asked_for_once_per_value() -> None:
+    """Each distinct value in the window is asked about once, and so is its absence."""
+    state = cluster(*(node(f"n{i}", zone=("x", "y", None)[i % 3]) for i in range(9)))
+    asked: list[str | None] = []
+
+    def worth(value: str | None) -> float:
+        asked.append(value)
+        return {"x": 1.5, "y": 2.0, None: -1.0}[value]
+
+    assert Nodes(state.nodes).by_label(ZONE, worth).tolist() == [1.5, 2.0, -1.0] * 3
+    assert sorted(asked, key=str) == [None, "x", "y"]
+    asked.clear()
+    assert Nodes(state.nodes, np.array([0, 3])).by_label(ZONE, worth).tolist() == [1.5, 1.5]
+    assert asked == ["x"]
+
+
+def test_numbers_by_taints_are_asked_for_once_per_set() -> None:
+    """Nodes with the same taints are asked about together."""
+    state = cluster(*(node(f"n{i}", taints=["k:NoSchedule"] * (i % 2)) for i in range(6)))
+    asked: list[int] = []
+
+    def worth(taints: tuple[object, ...]) -> float:
+        asked.append(len(taints))
+        return len(taints) / 2
+
+    assert Nodes(state.nodes).by_taints(worth).tolist() == [0.0, 0.5] * 3
+    assert sorted(asked) == [0, 1]
+
+
+def test_taints_by_name() -> None:
+    """A taint is found by its key, and more narrowly by value and effect."""
+    state = cluster(
+        node("a", taints=["k=v:NoSchedule"]), node("b", taints=["k=w:NoExecute", "l:NoSchedule"]), node("c")
+    )
+    nodes = Nodes(state.nodes)
+    assert nodes.has_taint("k").tolist() == [True, True, False]
+    assert nodes.has_taint("k", "v").tolist() == [True, False, False]
+    assert nodes.has_taint("k", effect="NoExecute").tolist() == [False, True, False]
+    assert nodes.has_taint("l", "").tolist() == [False, True, False]
+    assert nodes.has_taint("k", "v", "NoExecute").tolist() == [False, False, False]
