@@ -24,6 +24,13 @@ Handler = Callable[[V | None, V | None], None]
 KeysOf = Callable[[V], Iterable[str]]
 
 
+def is_news(event: Event) -> bool:
+    """Whether more than an object's status has changed: whoever writes statuses need not look at them again."""
+    if event.previous is None or event.change is Change.DELETED:
+        return True
+    return decode_as(View, event.previous.data).metadata != decode_as(View, event.record.data).metadata
+
+
 class Index(Generic[V]):
     """Objects by something else than their name. Sets are kept as dicts, which remember the order: runs can repeat."""
 

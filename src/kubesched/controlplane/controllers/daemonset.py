@@ -8,6 +8,7 @@ from kubesched.api.selectors import RequiredNodeAffinity, SelectorError, require
 from kubesched.api.taints import untolerated
 from kubesched.client.protocol import JSON
 from kubesched.controlplane.controllers.access import DAEMON_SETS
+from kubesched.controlplane.controllers.cache import is_news
 from kubesched.controlplane.controllers.context import Context
 from kubesched.controlplane.controllers.events import reference
 from kubesched.controlplane.controllers.loop import Controller
@@ -41,7 +42,7 @@ class DaemonSetController(Controller):
         self._access = context.access
         self._revisions = Revisions(context.access)
         shelf = self._access.store.shelf(DAEMON_SETS)
-        shelf.observers.append(lambda event: self.enqueue(event.record.key))
+        shelf.observers.append(lambda event: self.enqueue(event.record.key) if is_news(event) else None)
         for key in shelf.sorted_keys():
             self.enqueue(key)
         context.pods.watch(self._on_pod)

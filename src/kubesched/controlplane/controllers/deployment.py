@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from kubesched.client.protocol import JSON
 from kubesched.controlplane.controllers.access import DEPLOYMENTS, REPLICA_SETS
-from kubesched.controlplane.controllers.cache import Cache
+from kubesched.controlplane.controllers.cache import Cache, is_news
 from kubesched.controlplane.controllers.context import Context
 from kubesched.controlplane.controllers.deployment_status import DeploymentStatus
 from kubesched.controlplane.controllers.events import reference
@@ -27,6 +27,7 @@ from kubesched.controlplane.controllers.rollout import (
     without_hash,
 )
 from kubesched.controlplane.controllers.views import View
+from kubesched.controlplane.store import Event
 
 # What concerns the Deployment alone, or what this controller sets itself.
 _NOT_COPIED = frozenset(
@@ -56,9 +57,13 @@ class DeploymentController(Controller):
         self._owned = self._sets.index(lambda each: [owner.uid for owner in (each.metadata.controller,) if owner])
         self._free = self._sets.index(lambda each: () if each.metadata.controller else (each.metadata.namespace,))
         self._sets.watch(self._on_replica_set)
-        store.shelf(DEPLOYMENTS).observers.append(lambda event: self.enqueue(event.record.key))
+        store.shelf(DEPLOYMENTS).observers.append(self._on_deployment)
         for key in store.shelf(DEPLOYMENTS).sorted_keys():
             self.enqueue(key)
+
+    def _on_deployment(self, event: Event) -> None:
+        if is_news(event):
+            self.enqueue(event.record.key)
 
     def _on_replica_set(self, old: View | None, new: View | None) -> None:
         for each in (old, new):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kubesched.client.protocol import JSON
 from kubesched.controlplane.controllers.access import JOBS
+from kubesched.controlplane.controllers.cache import is_news
 from kubesched.controlplane.controllers.context import Context
 from kubesched.controlplane.controllers.events import reference
 from kubesched.controlplane.controllers.loop import Controller
@@ -35,7 +36,9 @@ class JobController(Controller):
         context.pods.watch(self._on_pod)
 
     def _on_job(self, event: Event) -> None:
-        self.enqueue(event.record.key)
+        if is_news(event) or b'"completionTime"' in event.record.data or b'"Failed"' in event.record.data:
+            # The end is in the status, and there may be something to do some time after it.
+            self.enqueue(event.record.key)
         if event.change is Change.DELETED:
             uid = event.record.load()["metadata"]["uid"]
             self._failed_at.pop(uid, None)

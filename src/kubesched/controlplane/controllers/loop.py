@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 SLICE = 64
 """Keys taken before others get their turn. A number, not a time, so that a run can be repeated."""
-FEW, LOOKED_AT_PER_SECOND = 200, 25_000
+FEW, LOOKED_AT_PER_SECOND = 200, 10_000
 FIRST_RETRY, LAST_RETRY = 0.005, 60.0
 
 

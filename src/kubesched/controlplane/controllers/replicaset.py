@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kubesched.client.protocol import JSON
 from kubesched.controlplane.controllers.access import CONTROLLERS, REPLICA_SETS
+from kubesched.controlplane.controllers.cache import is_news
 from kubesched.controlplane.controllers.context import Context
 from kubesched.controlplane.controllers.events import reference
 from kubesched.controlplane.controllers.loop import Controller
@@ -34,13 +35,17 @@ class ReplicaSetController(Controller):
         self._kind = "ReplicaSet" if storage == REPLICA_SETS else "ReplicationController"
         self.name = "replicaset-controller" if storage == REPLICA_SETS else "replication-controller"
         shelf = context.access.store.shelf(storage)
+        self._relabelled = set(shelf.sorted_keys())
+        """Owners for which it has to be looked whom they select: seldom, since that is a look at every pod."""
         shelf.observers.append(self._on_owner)
         for key in shelf.sorted_keys():
             self.enqueue(key)
         context.pods.watch(self._on_pod)
 
     def _on_owner(self, event: Event) -> None:
-        self.enqueue(event.record.key)
+        if is_news(event):
+            self._relabelled.add(event.record.key)
+            self.enqueue(event.record.key)
 
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
         for pod in (old, new):
@@ -48,26 +53,32 @@ class ReplicaSetController(Controller):
                 continue
             owner = pod.metadata.controller
             if owner is not None and owner.kind == self._kind:
+                if old is not None and new is not None and old.metadata.labels != new.metadata.labels:
+                    self._relabelled.add(f"{pod.metadata.namespace}/{owner.name}")
                 size = self._context.pods_by_owner.size(owner.uid)
                 self.enqueue_one_of(f"{pod.metadata.namespace}/{owner.name}", size)
         if new is not None and new.metadata.controller is None and (old is None or old.metadata != new.metadata):
             for key in tuple(self._context.access.store.shelf(self._storage).sorted_keys(new.metadata.namespace)):
+                self._relabelled.add(key)
                 self.enqueue(key)
 
     def sync(self, key: str) -> None:
         owner = self._context.access.get(self._storage, key)
         if owner is None:
+            self._relabelled.discard(key)
             return
-        pods = claimed_pods(self._context, owner, selector_of(owner))
-        active = [pod for pod in pods if pod.is_active]
+        if key in self._relabelled:
+            claimed_pods(self._context, owner, selector_of(owner))
+            self._relabelled.discard(key)
+        active = [pod for pod in self._context.pods_by_owner.get(owner["metadata"]["uid"]) if pod.is_active]
         failure: StatusError | None = None
         if "deletionTimestamp" not in owner["metadata"]:
             try:
                 self._manage(key, owner, active)
             except StatusError as error:
                 failure = error
-        current = [pod for pod in self._context.pods_by_owner.get(owner["metadata"]["uid"]) if pod.is_active]
-        self._write_status(key, owner, current, failure)
+            active = [pod for pod in self._context.pods_by_owner.get(owner["metadata"]["uid"]) if pod.is_active]
+        self._write_status(key, owner, active, failure)
         if failure is not None:
             raise failure
 
@@ -116,7 +127,7 @@ class ReplicaSetController(Controller):
         available = [pod for pod, seconds in wait if seconds <= 0]
         if waiting := [seconds for _, seconds in wait if seconds > 0]:
             self.enqueue(key, min(waiting))
-        full = [pod for pod in pods if all(pod.metadata.labels.get(k) == v for k, v in labels.items())]
+        full = [pod for pod in pods if labels.items() <= pod.metadata.labels.items()]
         now = self._context.access.now()
 
         def edit(obj: JSON) -> None:
