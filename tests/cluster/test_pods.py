@@ -254,3 +254,27 @@ def test_claims_are_tagged_by_namespace() -> None:
 def test_disks(volume: api.Volume, expected: list[tuple[object, ...]]) -> None:
     """Disks that two pods on a node cannot share freely, with what decides about sharing."""
     assert list(disks(volume)) == expected
+
+
+def test_the_volume_of_a_service_account_token_does_not_set_pods_apart() -> None:
+    """Its name differs from pod to pod, and scheduling reads nothing else of it."""
+    classes = PodClasses()
+    infos = [
+        classes.info(
+            api.decode_as(
+                api.Pod,
+                {
+                    "metadata": {"name": name, "namespace": "default", "uid": name},
+                    "spec": {
+                        "volumes": [
+                            {"name": f"kube-api-access-{name}", "projected": {"sources": []}},
+                            {"name": "data", "persistentVolumeClaim": {"claimName": "shared"}},
+                        ]
+                    },
+                },
+            )
+        )
+        for name in ("a", "b")
+    ]
+    assert infos[0].pod_class is infos[1].pod_class
+    assert [volume.name for volume in infos[0].pod_class.spec.volumes] == ["data"]

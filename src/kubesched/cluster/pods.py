@@ -108,6 +108,8 @@ class PodClasses:
         meta, spec = pod.metadata, pod.spec
         if spec.node_name:
             spec = msgspec.structs.replace(spec, node_name="")
+        if spec.volumes:
+            spec = _without_mere_names(spec)
         key = self._encode((meta.namespace, meta.labels, spec))
         resized = _has_resize_status(pod)
         pod_class = self._by_key.get(key) or self._add(key, _without_status(pod) if resized else pod, spec)
@@ -135,6 +137,15 @@ class PodClasses:
             return plain
         key += repr(actual).encode()
         return self._by_key.get(key) or self._add(key, pod, spec)
+
+
+def _without_mere_names(spec: api.PodSpec) -> api.PodSpec:
+    """The spec without volumes that scheduling reads nothing of.
+
+    Every pod has one for its service account's token, under a name of its own, and would be a class of its own by it.
+    """
+    volumes = tuple(volume for volume in spec.volumes if volume != api.Volume(name=volume.name))
+    return spec if len(volumes) == len(spec.volumes) else msgspec.structs.replace(spec, volumes=volumes)
 
 
 def _has_resize_status(pod: api.Pod) -> bool:
