@@ -19,7 +19,7 @@ from kubesched.logs.levels import WARNING
 from kubesched.logs.standard import install
 
 if TYPE_CHECKING:
-    from kubesched.framework.plugin import Plugin
+    from kubesched.framework.registry import PluginSource
 
 DONE, FAILED, INTERRUPTED = 0, 1, 130
 
@@ -47,7 +47,7 @@ def help_text(program: str) -> str:
     return usage(program, introduction=INTRODUCTION, options=UpOptions())
 
 
-def start(argv: Sequence[str], *, plugins: Iterable[type[Plugin]] = (), program: str = "kubesched up") -> int:
+def start(argv: Sequence[str], *, plugins: Iterable[PluginSource] = (), program: str = "kubesched up") -> int:
     """Run a local cluster as a command line asks for, to the end. Answers with the exit code."""
     began = time.perf_counter()
     options = UpOptions()
@@ -70,7 +70,8 @@ def start(argv: Sequence[str], *, plugins: Iterable[type[Plugin]] = (), program:
         bridge.close()
 
 
-async def _run(options: UpOptions, log: Logger, plugins: Iterable[type[Plugin]], began: float) -> int:
+async def _run(options: UpOptions, log: Logger, plugins: Iterable[PluginSource], began: float) -> int:
+    from kubesched.cli.daemon.process import AGAIN
     from kubesched.cli.local.cluster import LocalCluster  # after the flags are known to be right: it loads everything
 
     for warning in options.warnings():
@@ -86,7 +87,9 @@ async def _run(options: UpOptions, log: Logger, plugins: Iterable[type[Plugin]],
         port = options.serving.secure_port
         _progress(f"scheduler{f', serving on https://127.0.0.1:{port}' if port else ''}")
         _say_what_next(path, time.perf_counter() - began)
-        return await process.run()
+        while (code := await process.run()) == AGAIN:
+            process = cluster.scheduler(plugins)
+        return code
     finally:
         _progress("stopping")
         await cluster.stop()

@@ -22,7 +22,7 @@ from kubesched.controlplane.kubelet import KubeletSettings
 from kubesched.controlplane.kubelet_nodes import NodeSettings
 from kubesched.controlplane.launch import ServerOptions, build_server
 from kubesched.controlplane.server import AddressInUseError
-from kubesched.framework.plugin import Plugin
+from kubesched.framework.registry import PluginSource
 from kubesched.logs import Logger
 
 SCHEDULER = "system:kube-scheduler"
@@ -91,7 +91,7 @@ class LocalCluster:
             raise SetupError([f"--write-kubeconfig: {path} cannot be written: {error.strerror or error}"]) from None
         return path
 
-    def scheduler(self, plugins: Iterable[type[Plugin]] = ()) -> Process:
+    def scheduler(self, plugins: Iterable[PluginSource] = ()) -> Process:
         """The daemon of `kubesched run`, on this cluster. Raises `SetupError` with all that is wrong."""
         options = self._options
         if "leader-elect" not in options.changed:
@@ -99,7 +99,7 @@ class LocalCluster:
             options.leader_election.leader_elect = False
             options.changed.add("leader-elect")
         setup = prepare(options, self._log, plugins, connection=self._connection())
-        return Process(_unlimited(setup))
+        return Process(_unlimited(setup), plugins)
 
     def _connection(self) -> Connection:
         pair = self.server.identity.authority.client_pair(SCHEDULER)
