@@ -1,6 +1,7 @@
-"""The scheduler's client protocol straight on the API server in this process: no socket, no second copy of the bytes.
+"""The scheduler's client protocol straight on the API server in this process: its store and its checks without a socket
+and without bytes in between.
 
-It is what a simulation runs the scheduler on: on a virtual clock, with the whole of admission and validation, and cheap
+It is what a simulation runs the scheduler on: no thread or kernel can change the order of things, and it is cheap
 enough for a day of a large cluster in a minute.
 """
 
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from kubesched.api import objects as api
 from kubesched.client.protocol import JSON, ApiError, Change, Listing, Malformed, WatchEvent
@@ -16,17 +17,18 @@ from kubesched.client.resources import EVENTS, LEASES, Resource, resource_of
 from kubesched.client.wire import decode_object
 from kubesched.controlplane.apiserver import ApiServer
 from kubesched.controlplane.deletion import DeleteOptions
-from kubesched.controlplane.local import LocalClient
-from kubesched.controlplane.patch import MERGE_PATCH, STRATEGIC
+from kubesched.controlplane.patch import merge_patch, strategic_merge
+from kubesched.controlplane.resources import Resource as Served
+from kubesched.controlplane.schema import type_of
 from kubesched.controlplane.status import StatusError
 from kubesched.controlplane.store import Change as Stored
 from kubesched.controlplane.store import Event, Record, Shelf
-from kubesched.controlplane.writing import Preconditions
+from kubesched.controlplane.writing import Preconditions, replacement
 
 T = TypeVar("T")
 
-BATCH = 256
-WAIT_SECONDS = 600.0
+BATCH = 500
+QUIET_SECONDS = 3600.0
 _ENDED = ("Succeeded", "Failed")
 
 
@@ -36,16 +38,12 @@ class DirectClient:
     def __init__(self, server: ApiServer) -> None:
         self._server = server
         self._store = server.store
-        self._local = LocalClient(server)
+        self._served: dict[Resource, Served] = {}
 
     # --- lists and watches --------------------------------------------------------------------------------------------
 
-    def _shelf(self, resource: Resource) -> Shelf:
-        found = _answer(lambda: self._server.registry.find(resource.group, _version(resource), resource.plural))
-        return self._store.shelf(found.storage)
-
     async def list(self, kind: type[api.Object]) -> Listing:
-        shelf = self._shelf(resource_of(kind))
+        shelf = self._shelf(kind)
         items: list[api.Object] = []
         malformed: list[Malformed] = []
         for key in shelf.sorted_keys():
@@ -59,80 +57,114 @@ class DirectClient:
         return Listing(items, str(self._store.version), malformed)
 
     async def watch(self, kind: type[api.Object], resource_version: str) -> AsyncGenerator[WatchEvent, None]:
-        shelf = self._shelf(resource_of(kind))
-        position = _answer(lambda: shelf.position_after(int(resource_version)))
+        shelf = self._shelf(kind)
+        version = int(resource_version) if resource_version else self._store.version
+        position = _answer(lambda: shelf.position_after(version))
         while True:
             events = _answer(partial(shelf.events_from, position, BATCH))
             if not events:
-                await shelf.wait(WAIT_SECONDS)
+                await shelf.wait(QUIET_SECONDS)
                 continue
             position += len(events)
             for event in events:
                 if (told := _told(kind, event)) is not None:
                     yield told
 
-    # --- writes -------------------------------------------------------------------------------------------------------
+    def _shelf(self, kind: type[api.Object]) -> Shelf:
+        return self._store.shelf(self._resource(resource_of(kind)).storage)
+
+    def _resource(self, resource: Resource) -> Served:
+        found = self._served.get(resource)
+        if found is None:
+            group, _, version = resource.group_version.rpartition("/")
+            found = _answer(lambda: self._server.registry.find(group, version, resource.plural))
+            self._served[resource] = found
+        return found
+
+    # --- pods ---------------------------------------------------------------------------------------------------------
 
     async def bind(self, pod: api.Pod, node_name: str) -> None:
-        binding = {"metadata": {"name": pod.name, "uid": pod.uid}, "target": {"kind": "Node", "name": node_name}}
+        binding: JSON = {"metadata": {"uid": pod.uid}, "target": {"kind": "Node", "name": node_name}}
         _answer(lambda: self._server.pods.bind(pod.namespace, pod.name, binding))
         await self._store.durable()
 
+    async def patch_pod_status(self, pod: api.Pod, patch: JSON) -> None:
+        await self._strategic(resource_of(api.Pod), pod.namespace, pod.name, patch, "status")
+
     async def delete_pod(self, pod: api.Pod) -> None:
-        resource = self._server.registry.find("", "v1", "pods")
         options = DeleteOptions(preconditions=Preconditions(pod.uid))
-        _answer(lambda: self._server.deleter.delete(resource, pod.namespace, pod.name, options))
+        served = self._resource(resource_of(api.Pod))
+        _answer(lambda: self._server.deleter.delete(served, pod.namespace, pod.name, options))
         await self._store.durable()
 
-    async def patch_pod_status(self, pod: api.Pod, patch: JSON) -> None:
-        await self._call("PATCH", resource_of(api.Pod).path(pod.namespace, pod.name, "status"), patch, STRATEGIC)
+    # --- events, claims, volumes --------------------------------------------------------------------------------------
 
     async def create_event(self, namespace: str, event: JSON) -> JSON:
-        return await self._call("POST", EVENTS.path(namespace), event)
+        return await self._create(EVENTS, namespace, event)
 
     async def patch_event(self, namespace: str, name: str, patch: JSON) -> JSON:
-        return await self._call("PATCH", EVENTS.path(namespace, name), patch, STRATEGIC)
+        return await self._strategic(EVENTS, namespace, name, patch)
 
     async def patch_claim(self, namespace: str, name: str, patch: JSON) -> api.PersistentVolumeClaim:
         kind = api.PersistentVolumeClaim
-        return api.decode_as(
-            kind, await self._call("PATCH", resource_of(kind).path(namespace, name), patch, MERGE_PATCH)
-        )
+        return api.decode_as(kind, await self._merge(resource_of(kind), namespace, name, patch))
 
     async def patch_volume(self, name: str, patch: JSON) -> api.PersistentVolume:
         kind = api.PersistentVolume
-        return api.decode_as(kind, await self._call("PATCH", resource_of(kind).path(name=name), patch, MERGE_PATCH))
+        return api.decode_as(kind, await self._merge(resource_of(kind), "", name, patch))
+
+    # --- leases -------------------------------------------------------------------------------------------------------
 
     async def get_lease(self, namespace: str, name: str) -> JSON:
-        return await self._call("GET", LEASES.path(namespace, name))
+        served = self._resource(LEASES)
+        return _answer(lambda: self._server.writer.find(served, namespace, name)).load()
 
     async def create_lease(self, namespace: str, lease: JSON) -> JSON:
-        return await self._call("POST", LEASES.path(namespace), lease)
+        return await self._create(LEASES, namespace, lease)
 
     async def update_lease(self, namespace: str, name: str, lease: JSON) -> JSON:
-        return await self._call("PUT", LEASES.path(namespace, name), lease)
+        return await self._update(LEASES, namespace, name, replacement(lease, self._resource(LEASES)))
 
-    async def _call(self, method: str, path: str, body: JSON | None = None, content_type: str = "") -> JSON:
-        options: dict[str, Any] = {"content_type": content_type} if content_type else {}
-        try:
-            return await self._local.call(method, path, body, **options)
-        except StatusError as error:
-            raise _as_api_error(error) from None
+    # --- writes -------------------------------------------------------------------------------------------------------
 
+    async def _create(self, resource: Resource, namespace: str, body: JSON) -> JSON:
+        served = self._resource(resource)
+        whole = {"apiVersion": served.group_version, "kind": served.kind, **body, "metadata": {**body["metadata"]}}
+        record = _answer(lambda: self._server.writer.create(served, namespace, whole))
+        await self._store.durable()
+        return record.load()
 
-def _version(resource: Resource) -> str:
-    return resource.group_version.rpartition("/")[2]
+    async def _strategic(
+        self, resource: Resource, namespace: str, name: str, patch: JSON, subresource: str = ""
+    ) -> JSON:
+        form = type_of(self._resource(resource).schema)
+        return await self._update(
+            resource, namespace, name, lambda old: strategic_merge(old, patch, form), subresource=subresource
+        )
+
+    async def _merge(self, resource: Resource, namespace: str, name: str, patch: JSON) -> JSON:
+        return await self._update(resource, namespace, name, lambda old: dict(merge_patch(old, patch)))
+
+    async def _update(
+        self, resource: Resource, namespace: str, name: str, change: Callable[[JSON], JSON], *, subresource: str = ""
+    ) -> JSON:
+        served = self._resource(resource)
+        record = _answer(lambda: self._server.writer.update(served, namespace, name, change, subresource=subresource))
+        await self._store.durable()
+        return record.load()
 
 
 def _answer(act: Callable[[], T]) -> T:
+    """What the server answers, its refusals as the errors that a client promises."""
     try:
         return act()
-    except StatusError as error:
-        raise _as_api_error(error) from None
+    except StatusError as refusal:
+        raise as_api_error(refusal) from None
 
 
-def _as_api_error(error: StatusError) -> ApiError:
-    return ApiError(error.code, error.reason, error.message, error.retry_after or None)
+def as_api_error(refusal: StatusError) -> ApiError:
+    """A refusal inside the server as clients know it."""
+    return ApiError(refusal.code, refusal.reason, refusal.message, refusal.retry_after or None)
 
 
 def _is_wanted(kind: type[api.Object], record: Record) -> bool:

@@ -17,11 +17,11 @@ from kubesched.client.protocol import Client, Clock
 from kubesched.config.types import KubeSchedulerConfiguration
 from kubesched.controlplane import meta
 from kubesched.controlplane.apiserver import ApiServer
+from kubesched.controlplane.direct import DirectClient
 from kubesched.controlplane.embedded import EmbeddedCluster
 from kubesched.framework.registry import Registry
 from kubesched.scheduler.recorder import EventRecorder
 from kubesched.scheduler.scheduler import Scheduler
-from kubesched.simulator.embedded_client import EmbeddedClient
 from kubesched.simulator.settings import ClusterOptions
 from kubesched.simulator.timeline import Timeline
 
@@ -60,7 +60,7 @@ class SimulatedCluster:
         self.embedded = EmbeddedCluster(self.api, options.for_cluster(seed))
         self.timeline = Timeline(clock.monotonic)
         self.scheduler: Scheduler | None = None
-        self._client = EmbeddedClient(self.api)
+        self._client = DirectClient(self.api)
         self._tasks: list[asyncio.Task[None]] = []
         chance = Random(seed)
         self._own: OwnScheduler | None = None

@@ -13,12 +13,12 @@ from kubesched.api import objects as api
 from kubesched.client.protocol import JSON, ApiError
 from kubesched.config.duration import Duration
 from kubesched.config.errors import suggest
+from kubesched.controlplane.direct import as_api_error
 from kubesched.controlplane.local import LocalClient
 from kubesched.controlplane.patch import MERGE_PATCH
 from kubesched.controlplane.resources import Resource
 from kubesched.controlplane.status import StatusError
 from kubesched.simulator.cluster import SimulatedCluster
-from kubesched.simulator.embedded_client import as_api_error
 from kubesched.simulator.expectations import Checked, Expectation, Finding, check
 
 DEFAULT_NAMESPACE = "default"
