@@ -6,7 +6,7 @@ VENV := .venv
 BIN  := $(VENV)/bin
 PIP  := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: help demo test e2e lint bench clean
+.PHONY: help demo test parts e2e lint bench clean
 
 help:
 	@echo 'make demo    start a cluster in memory, run pods on it and see why each went where'
@@ -22,8 +22,11 @@ demo: $(VENV)/.ready
 test: $(VENV)/.ready-dev
 	$(BIN)/pytest
 
-e2e: $(VENV)/.ready-dev
+# A real kubectl and control plane, which tests use where they find them.
+parts: $(VENV)/.ready-dev
 	@$(BIN)/python -m tests.e2e.build_parts
+
+e2e: parts
 	$(BIN)/pytest tests/e2e -rs
 
 lint: $(VENV)/.ready-dev

@@ -11,16 +11,17 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from tests.e2e.parts import find
+
 VARIABLE = "KUBESCHED_KUBECTL"
 
 
 @cache
 def find_kubectl() -> tuple[str, str]:
     """The path of a kubectl, or the reason why there is none."""
-    bin_dir = os.environ.get("KUBESCHED_E2E_BIN", "")
-    path = os.environ.get(VARIABLE) or shutil.which("kubectl", path=bin_dir or None) or shutil.which("kubectl")
+    path = str(os.environ.get(VARIABLE) or find("kubectl") or shutil.which("kubectl") or "")
     if not path:
-        return "", f"no kubectl on the PATH; install one or set {VARIABLE}"
+        return "", f"no kubectl on the PATH; install one, let make parts build one, or set {VARIABLE}"
     try:
         answer = subprocess.run(
             [path, "version", "--client", "-o", "json"], capture_output=True, timeout=30, check=True

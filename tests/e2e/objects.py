@@ -39,6 +39,11 @@ def _extended(requests: JSON) -> JSON:
     return {key: value for key, value in requests.items() if "/" in key}
 
 
+def service(name: str, labels: JSON) -> JSON:
+    """A service whose pods have these labels."""
+    return _object("v1", "Service", name, "default", spec={"selector": labels, "ports": [{"port": 80}]})
+
+
 def priority_class(name: str, value: int, *, preempts: bool = True) -> JSON:
     """A priority that pods can have by its name."""
     policy = "PreemptLowerPriority" if preempts else "Never"

@@ -17,6 +17,7 @@ from tests.e2e.objects import (
     node,
     pod,
     priority_class,
+    service,
     storage_class,
 )
 from tests.e2e.stage import Stage
@@ -144,6 +145,21 @@ def topology(stage: Stage) -> None:
     )
     stage.gone("db-2")
     stage.becomes_bound("db-4")
+
+
+def default_spreading(stage: Stage) -> None:
+    """Pods without constraints of their own: those of a service are kept apart, others go where there is most room."""
+    stage.put(
+        service("web", {"app": "web"}),
+        node("roomy", labels={ZONE: "a"}, cpu="16", memory="32Gi"),
+        node("tight", labels={ZONE: "b"}, cpu="4", memory="8Gi"),
+    )
+    small: JSON = {"cpu": "200m", "memory": "400Mi"}
+    stage.bound(
+        *(pod(f"web-{number}", labels={"app": "web"}, nodeSelector={HOST: "roomy"}, **small) for number in range(2)),
+        pod("web-2", labels={"app": "web"}, **small),
+        pod("alone", labels={"app": "alone"}, **small),
+    )
 
 
 def preemption(stage: Stage) -> None:
@@ -338,4 +354,13 @@ PROFILES: JSON = {
 CONFIGURATIONS: dict[Callable[[Stage], None], JSON] = {profiles: PROFILES}
 """Scenarios for which schedulers have a configuration file."""
 
-SCENARIOS = (node_properties, topology, preemption, after_preemption, volumes, empty_cluster, profiles)
+SCENARIOS = (
+    node_properties,
+    topology,
+    default_spreading,
+    preemption,
+    after_preemption,
+    volumes,
+    empty_cluster,
+    profiles,
+)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests.kubectl.local import Local, kubectl_path, local
+from tests.controlplane.kubectl import find_kubectl
+from tests.kubectl.local import Local, local
 
-PATH, REASON = kubectl_path()
+PATH, REASON = find_kubectl()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -16,18 +15,8 @@ from pathlib import Path
 
 from tests.controlplane.kubectl import find_kubectl
 
-CACHED = Path(__file__).parents[2] / ".cache" / "e2e"
 ROOT = Path(__file__).parents[2]
 KUBESCHED = [sys.executable, "-c", "from kubesched.cli.main import main; main()"]
-
-
-def kubectl_path() -> tuple[str, str]:
-    """The path of a kubectl, or the reason why there is none."""
-    path, why = find_kubectl()
-    if path:
-        return path, ""
-    cached = shutil.which("kubectl", path=os.pathsep.join(map(str, (CACHED, CACHED / "bin"))))
-    return (cached, "") if cached else ("", why)
 
 
 def free_port() -> int:
@@ -69,13 +58,13 @@ class Local:
     @property
     def environment(self) -> dict[str, str]:
         """What kubectl needs to find the cluster."""
-        place = os.path.dirname(kubectl_path()[0])
+        place = os.path.dirname(find_kubectl()[0])
         path = os.pathsep.join((place, os.environ.get("PATH", "")))
         return {**os.environ, "PATH": path, "KUBECONFIG": str(self.kubeconfig), "HOME": str(self.folder)}
 
     def run(self, *words: str, stdin: str = "", timeout: float = 60) -> subprocess.CompletedProcess[str]:
         """Run kubectl, whatever its end."""
-        command = [kubectl_path()[0], f"--cache-dir={self._cache}", *words]
+        command = [find_kubectl()[0], f"--cache-dir={self._cache}", *words]
         return subprocess.run(
             command, input=stdin, capture_output=True, text=True, timeout=timeout, env=self.environment, check=False
         )
