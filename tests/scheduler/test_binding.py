@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import Any, ClassVar
 
 import pytest
@@ -400,15 +401,16 @@ def test_a_failed_bind_is_tried_again(problem: Exception, answer_lost: bool) -> 
 
 @virtual_time
 async def test_a_bound_pod_is_not_called_unscheduled(clock: VirtualClock) -> None:
-    """When a binding took effect but neither answer nor watch says so in time, the pod's condition stays true."""
+    """When a binding took effect but neither answer, watch nor API server says so, the pod's condition stays true."""
     async with world(clock, node("n1", cpu="1")) as here:
         here.api.delay("bind", 1)
+        here.api.fail("read", OSError("out of reach"), times=math.inf)
         here.api.fail("bind", TimeoutError("no answer"), answer_lost=True)
         here.create(pod("web", cpu="1"))
         await here.settle(0.5)
         here.api.pause("watch")
         here.api.cut_watches(api.Pod)
-        await here.settle(20)
+        await here.settle(40)
         assert here.api.calls["patch_pod_status"]
         here.api.resume("watch")
         await here.settle(60)
@@ -416,6 +418,56 @@ async def test_a_bound_pod_is_not_called_unscheduled(clock: VirtualClock) -> Non
         condition = here.condition("web")
         assert condition is not None
         assert condition.status == "True"
+
+
+@virtual_time
+async def test_the_api_server_is_asked_about_an_unclear_bind(clock: VirtualClock) -> None:
+    """While the watch is silent and the API server is away for a while, a pod whose bind call took effect keeps its
+    place; once the API server can be asked, the pod counts as bound."""
+    async with world(clock, node("n1", cpu="1")) as here:
+        here.api.delay("bind", 1)
+        here.api.fail("bind", TimeoutError("no answer"), answer_lost=True)
+        here.api.fail("read", OSError("out of reach"), times=4)
+        here.create(pod("web", cpu="1"), pod("other", cpu="1"))
+        await here.settle(0.5)
+        here.api.pause("watch")
+        here.api.cut_watches(api.Pod)
+        await here.settle(1.5)
+        assert here.events.of("Scheduled") == []
+        await here.settle(10)
+        assert here.events.of("Scheduled") == [("web", "Successfully assigned default/web to n1")]
+        assert here.api.calls["read"] == 5
+        assert here.api.calls["bind"] == 1
+        here.api.resume("watch")
+        await here.settle(60)
+
+
+@virtual_time
+async def test_a_bind_that_did_not_happen_is_tried_again_at_once(clock: VirtualClock) -> None:
+    """When the API server says that the pod has no node, nobody waits for the watch to say otherwise."""
+    async with world(clock, node("n1", cpu="1")) as here:
+        here.api.fail("bind", TimeoutError("no answer"))
+        here.create(pod("web", cpu="1"))
+        await here.settle()
+        assert [name for name, _ in here.events.of("FailedScheduling")] == ["web"]
+
+
+@virtual_time
+async def test_a_pod_made_anew_is_not_taken_for_a_bound_one(clock: VirtualClock) -> None:
+    """After an unclear bind, a pod of the same name with another UID says nothing about the first one."""
+    async with world(clock, node("n1", cpu="1")) as here:
+        here.api.delay("bind", 1)
+        here.api.fail("bind", TimeoutError("no answer"))
+        here.create(pod("web", cpu="1"))
+        await here.settle(0.5)
+        here.api.pause("watch")
+        here.api.cut_watches(api.Pod)
+        here.api.delete(here.pod("web"))
+        here.create(pod("web", cpu="1", node="n1", uid="another"))
+        await here.settle(2)
+        assert here.events.of("Scheduled") == []
+        here.api.resume("watch")
+        await here.settle(60)
 
 
 @virtual_time

@@ -188,3 +188,44 @@ async def test_no_condition_comes_after_the_binding(clock: VirtualClock) -> None
         condition = here.condition("big")
         assert condition is not None
         assert condition.status == "True"
+
+
+@virtual_time
+async def test_conditions_follow_each_other(clock: VirtualClock) -> None:
+    """A condition is compared with what is being written, not only with what the watch has told: neither is the same
+    one written twice, nor is one left out that an earlier one is about to replace."""
+    async with world(clock, node("n1", cpu="1")) as here:
+        here.create(pod("big", cpu="2"))
+        await here.settle()
+        before = here.message("big")
+        assert here.api.calls["patch_pod_status"] == 1
+        here.api.delay("patch_pod_status", 1)
+        here.api.update(node("n1", cpu="1", taints=[api.Taint("a", "", "NoSchedule")]))
+        here.scheduler.queue.activate([here.pod("big")])
+        await here.settle(0.1)
+        here.scheduler.queue.activate([here.pod("big")])
+        await here.settle(0.1)
+        here.api.update(node("n1", cpu="1"))
+        here.scheduler.queue.activate([here.pod("big")])
+        await here.settle(10)
+        assert here.attempts("big") == 4
+        assert here.api.calls["patch_pod_status"] == 3
+        assert here.message("big") == before
+
+
+@virtual_time
+async def test_a_patch_starts_from_what_the_last_one_left(clock: VirtualClock) -> None:
+    """A watch that lags behind does not make the same condition be written again."""
+    async with world(clock, node("n1", cpu="1")) as here:
+        here.create(pod("big", cpu="2"))
+        await here.settle(0)
+        here.api.pause("watch")
+        here.api.cut_watches(api.Pod)
+        here.api.update(node("n1", cpu="1", taints=[api.Taint("a", "", "NoSchedule")]))
+        for _ in range(3):
+            here.scheduler.queue.activate([here.pod("big")])
+            await here.settle(1)
+        assert here.attempts("big") == 4
+        assert here.api.calls["patch_pod_status"] == 2
+        here.api.resume("watch")
+        await here.settle(60)

@@ -31,6 +31,7 @@ CALLS = frozenset(
         ANY,
         "list",
         "watch",
+        "read",
         "bind",
         "patch_pod_status",
         "delete_pod",
@@ -245,11 +246,14 @@ class InProcessApi:
             async for event in events:
                 yield event
 
+    async def read(self, kind: type[O], name: str, namespace: str = "") -> O:
+        return await self._answer("read", self.store.read, kind, f"{namespace}/{name}" if namespace else name)
+
     async def bind(self, pod: api.Pod, node_name: str) -> None:
         await self._answer("bind", self.store.bind, pod, node_name)
 
-    async def patch_pod_status(self, pod: api.Pod, patch: JSON) -> None:
-        await self._answer("patch_pod_status", self._patch_status, pod, patch)
+    async def patch_pod_status(self, pod: api.Pod, patch: JSON) -> api.Pod:
+        return await self._answer("patch_pod_status", self._patch_status, pod, patch)
 
     async def delete_pod(self, pod: api.Pod) -> None:
         await self._answer("delete_pod", self._delete_pod, pod)
@@ -285,10 +289,10 @@ class InProcessApi:
         await self.disturbances.after(call)
         return result
 
-    def _patch_status(self, pod: api.Pod, patch: JSON) -> None:
+    def _patch_status(self, pod: api.Pod, patch: JSON) -> api.Pod:
         """A sub-resource takes only its own part of the patch, and the identity that the patch claims."""
         body: JSON = {part: patch[part] for part in ("metadata", "status") if part in patch}
-        self.store.patch(api.Pod, pod.key, body, strategic=True)
+        return self.store.patch(api.Pod, pod.key, body, strategic=True)
 
     def _delete_pod(self, pod: api.Pod) -> None:
         found = self.store.get(api.Pod, pod.key)

@@ -117,10 +117,6 @@ class HttpClient:
         """Delete what is at a path; `body` are the options."""
         return _json(await self.request("DELETE", path, body, query=query))
 
-    async def read(self, kind: type[O], name: str, namespace: str = "") -> O:
-        """One object."""
-        return _object(kind, await self.request("GET", resource_of(kind).path(namespace, name)))
-
     def _url(self, path: str, query: Query | None) -> URL:
         text = f"{self._server}{path}"
         return URL(f"{text}?{urlencode(query)}" if query else text, encoded=True)
@@ -165,6 +161,9 @@ class HttpClient:
             async for line in _lines(response.content):
                 yield decode_line(kind, line)
 
+    async def read(self, kind: type[O], name: str, namespace: str = "") -> O:
+        return _object(kind, await self.request("GET", resource_of(kind).path(namespace, name)))
+
     async def bind(self, pod: api.Pod, node_name: str) -> None:
         body = {
             "apiVersion": "v1",
@@ -174,9 +173,9 @@ class HttpClient:
         }
         await self.request("POST", resource_of(api.Pod).path(pod.namespace, pod.name, "binding"), body)
 
-    async def patch_pod_status(self, pod: api.Pod, patch: JSON) -> None:
+    async def patch_pod_status(self, pod: api.Pod, patch: JSON) -> api.Pod:
         path = resource_of(api.Pod).path(pod.namespace, pod.name, "status")
-        await self.request("PATCH", path, patch, content_type=STRATEGIC_MERGE_PATCH)
+        return _object(api.Pod, await self.request("PATCH", path, patch, content_type=STRATEGIC_MERGE_PATCH))
 
     async def delete_pod(self, pod: api.Pod) -> None:
         options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": pod.uid}}

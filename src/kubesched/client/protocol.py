@@ -87,12 +87,17 @@ class Client(Protocol):
         """
         ...
 
+    async def read(self, kind: type[O], name: str, namespace: str = "") -> O:
+        """One object as it is now, which may be newer than what a watch has told."""
+        ...
+
     async def bind(self, pod: api.Pod, node_name: str) -> None:
         """Create the pod's Binding."""
         ...
 
-    async def patch_pod_status(self, pod: api.Pod, patch: JSON) -> None:
-        """Apply a strategic merge patch to a pod's status sub-resource; `patch` is the whole body."""
+    async def patch_pod_status(self, pod: api.Pod, patch: JSON) -> api.Pod:
+        """Apply a strategic merge patch to a pod's status sub-resource; `patch` is the whole body. Answers with what
+        was stored."""
         ...
 
     async def delete_pod(self, pod: api.Pod) -> None:

@@ -141,6 +141,13 @@ class ObjectStore:
         assert found is None or isinstance(found, kind)
         return found
 
+    def read(self, kind: type[O], key: str) -> O:
+        """The object with this ``namespace/name``; 404 if there is none."""
+        found = self.get(kind, key)
+        if found is None:
+            raise not_found(resource_of(kind), key.rpartition("/")[2])
+        return found
+
     def objects(self, kind: type[O]) -> tuple[O, ...]:
         """All objects of a kind in the order they were made, ended pods included."""
         return tuple(self.shelf(kind).objects.values())  # type: ignore[arg-type]  # a shelf holds one kind
@@ -183,7 +190,7 @@ class ObjectStore:
         raw = _copied(obj) if isinstance(obj, dict) else None
         new = api.decode(raw) if raw is not None else obj
         assert isinstance(new, api.Object)
-        old = self._existing(type(new), new.key)
+        old = self.read(type(new), new.key)
         if new.metadata.resource_version not in ("", old.metadata.resource_version):
             raise conflict(resource_of(type(new)), new.name, MODIFIED_MEANWHILE)
         metadata = replace(new.metadata, uid=old.uid, creation_timestamp=old.metadata.creation_timestamp)
@@ -191,7 +198,7 @@ class ObjectStore:
 
     def patch(self, kind: type[O], key: str, patch: JSON, strategic: bool = False) -> O:
         """Apply a merge patch, or a strategic merge patch."""
-        old, shelf = self._existing(kind, key), self.shelf(kind)
+        old, shelf = self.read(kind, key), self.shelf(kind)
         merge = strategic_merge if strategic else merge_patch
         raw = merge(shelf.raw.get(key) or _raw_of(old), patch)
         new = api.decode_as(kind, raw)
@@ -205,7 +212,7 @@ class ObjectStore:
 
     def delete(self, obj: api.Object) -> None:
         """Remove the object with this one's key; 409 if it has become another with the same name."""
-        old = self._existing(type(obj), obj.key)
+        old = self.read(type(obj), obj.key)
         _check_identity(obj, old)
         shelf = self.shelf(type(obj))
         del shelf.objects[old.key]
@@ -216,7 +223,7 @@ class ObjectStore:
 
     def mark_for_deletion(self, pod: api.Pod) -> api.Pod:
         """Give a pod its deletionTimestamp: it is asked to end but still there."""
-        old = self._existing(api.Pod, pod.key)
+        old = self.read(api.Pod, pod.key)
         _check_identity(pod, old)
         if old.is_terminating:
             return old
@@ -307,12 +314,6 @@ class ObjectStore:
         yield from self._shelves.values() if kind is None else (self.shelf(kind),)
 
     # --- the inside ---------------------------------------------------------------------------------------------------
-
-    def _existing(self, kind: type[O], key: str) -> O:
-        found = self.get(kind, key)
-        if found is None:
-            raise not_found(resource_of(kind), key.rpartition("/")[2])
-        return found
 
     def _put(self, old: O | None, new: O, raw: JSON | None) -> O:
         self.version += 1

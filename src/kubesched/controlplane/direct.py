@@ -26,6 +26,7 @@ from kubesched.controlplane.store import Event, Record, Shelf
 from kubesched.controlplane.writing import Preconditions, replacement
 
 T = TypeVar("T")
+O = TypeVar("O", bound=api.Object)  # noqa: E741 - the one-letter name for "some kind of object", as in the protocol
 
 BATCH = 500
 QUIET_SECONDS = 3600.0
@@ -70,6 +71,10 @@ class DirectClient:
                 if (told := _told(kind, event)) is not None:
                     yield told
 
+    async def read(self, kind: type[O], name: str, namespace: str = "") -> O:
+        served = self._resource(resource_of(kind))
+        return api.decode_as(kind, _answer(lambda: self._server.writer.find(served, namespace, name)).load())
+
     def _shelf(self, kind: type[api.Object]) -> Shelf:
         return self._store.shelf(self._resource(resource_of(kind)).storage)
 
@@ -88,8 +93,9 @@ class DirectClient:
         _answer(lambda: self._server.pods.bind(pod.namespace, pod.name, binding))
         await self._store.durable()
 
-    async def patch_pod_status(self, pod: api.Pod, patch: JSON) -> None:
-        await self._strategic(resource_of(api.Pod), pod.namespace, pod.name, patch, "status")
+    async def patch_pod_status(self, pod: api.Pod, patch: JSON) -> api.Pod:
+        stored = await self._strategic(resource_of(api.Pod), pod.namespace, pod.name, patch, "status")
+        return api.decode_as(api.Pod, stored)
 
     async def delete_pod(self, pod: api.Pod) -> None:
         options = DeleteOptions(preconditions=Preconditions(pod.uid))

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from kubesched.api import objects as api
+from kubesched.client.protocol import ApiError
 from kubesched.framework.events import ASSIGNED_POD_DELETE
 from kubesched.framework.status import Code, Status, error
 from kubesched.scheduler.context import Attempt, Context
@@ -15,8 +17,8 @@ from kubesched.scheduler.ports import ERROR, NORMAL, ExtenderError
 from kubesched.scheduler.statuses import StatusWriter
 from kubesched.scheduler.waiting import PreBinding
 
-LOOKS_AFTER_LOST_ANSWER = 10
-SECONDS_BETWEEN_LOOKS = 0.1
+PAUSES_AFTER_LOST_ANSWER = (0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0, 5.0, 5.0)
+"""Seconds before each look at what became of a binding. An API server that is being restarted is back by then."""
 
 
 class BindingCycle:
@@ -144,16 +146,25 @@ class BindingCycle:
         return NOBODY
 
     async def _turns_out_bound(self, attempt: Attempt) -> bool:
-        """When a bind call may have taken effect although it failed, the watch will tell in a moment.
+        """When a bind call may have taken effect although it failed, ask the API server what became of the pod, until
+        it answers or the watch does.
 
         Meanwhile the pod stays assumed: giving its place to another would overfill the node.
         """
         context, pod = self._context, attempt.assumed
-        for _ in range(LOOKS_AFTER_LOST_ANSWER):
+        for seconds in PAUSES_AFTER_LOST_ANSWER:
+            if seconds:
+                await context.clock.sleep(seconds)
             known = context.has(pod)
             if known is None or known.node_name:
                 return known is not None and known.node_name == attempt.node
-            await context.clock.sleep(SECONDS_BETWEEN_LOOKS)
+            try:
+                found = await context.client.read(api.Pod, pod.name, pod.namespace)
+            except (ApiError, OSError) as problem:
+                if isinstance(problem, ApiError) and problem.code == 404:
+                    return False
+                continue
+            return found.uid == pod.uid and found.node_name == attempt.node
         return False
 
     async def _succeeded(self, attempt: Attempt) -> None:

@@ -129,7 +129,7 @@ class Preemptor:
             message=f"{pod.scheduler_name}: preempting to accommodate a higher priority pod",
         )
         client = self._context.client
-        patch = self._statuses.patch(self._context.has(victim) or victim, condition)
+        patch = self._statuses.patch(self._statuses.newest(victim), condition)
         try:
             if patch is not None:
                 await client.patch_pod_status(victim, patch)

@@ -1,12 +1,14 @@
 """Writing to pods' status: conditions and nominated nodes.
 
-Patches of one pod are sent one after the other, because an old one that overtakes a new one would stay. Nobody waits
-for them: upstream holds up the next scheduling cycle for each.
+Patches of one pod are sent one after the other, because an old one that overtakes a new one would stay. Each is made
+from the pod as the one before it left it, of which the watch may not have told yet. Nobody waits for them: upstream
+holds up the next scheduling cycle for each.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from kubesched.api import objects as api
@@ -16,6 +18,8 @@ from kubesched.scheduler.ports import ERROR
 
 POD_SCHEDULED = "PodScheduled"
 DISRUPTION_TARGET = "DisruptionTarget"
+MOST_ANSWERS = 1000
+"""Pods remembered as a patch left them, before those are looked for that the watch has told of since."""
 
 
 class StatusWriter:
@@ -24,6 +28,7 @@ class StatusWriter:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._last: dict[str, asyncio.Task[None]] = {}
+        self._answers: dict[str, api.Pod] = {}
 
     def update(
         self,
@@ -46,15 +51,26 @@ class StatusWriter:
         if nominated is not None:
             fields |= {"nominatedNodeName": nominated, "nominatingMode": 1}
         self._context.log(3, "Updating pod condition and nominated node name", **fields)
-        patch = self.patch(pod, condition, nominated)
-        if patch is None:
+
+        def due() -> JSON | None:
+            newest = self.newest(pod)
+            patch = self.patch(newest, condition, nominated)
+            if patch is not None and only_if_unchanged:
+                patch["metadata"]["resourceVersion"] = newest.metadata.resource_version
+            return patch
+
+        previous = self._last.get(pod.uid)
+        if previous is None and due() is None:
             return None
-        if only_if_unchanged:
-            patch["metadata"]["resourceVersion"] = pod.metadata.resource_version
-        work = self._send(self._last.get(pod.uid), pod, patch, on_error)
-        task = self._last[pod.uid] = self._context.tasks.spawn(work)
+        task = self._last[pod.uid] = self._context.tasks.spawn(self._send(previous, pod, due, on_error))
         task.add_done_callback(lambda done: self._forget(pod.uid, done))
         return task
+
+    def newest(self, pod: api.Pod) -> api.Pod:
+        """A pod as last heard of, from the watch or in the answer to a patch."""
+        known = self._context.has(pod) or pod
+        answered = self._answers.get(pod.uid)
+        return answered if answered is not None and _version(answered) > _version(known) else known
 
     async def written(self, uid: str) -> None:
         """Wait until nothing about a pod is under way any more. One that arrives after the pod is bound would say of a
@@ -86,14 +102,29 @@ class StatusWriter:
             body["observedGeneration"] = pod.metadata.generation
         return body
 
-    async def _send(self, previous: asyncio.Task[None] | None, pod: api.Pod, patch: JSON, on_error: str) -> None:
+    async def _send(
+        self, previous: asyncio.Task[None] | None, pod: api.Pod, due: Callable[[], JSON | None], on_error: str
+    ) -> None:
         if previous is not None:
             await asyncio.wait((previous,))
+        patch = due()
+        if patch is None:
+            return
         try:
-            await self._context.client.patch_pod_status(pod, patch)
+            self._remember(await self._context.client.patch_pod_status(pod, patch))
         except Exception as problem:
             outdated = isinstance(problem, ApiError) and problem.code == 409 and "resourceVersion" in patch["metadata"]
             self._context.log(4 if outdated else ERROR, on_error, pod=pod, err=problem)
+
+    def _remember(self, answer: api.Pod) -> None:
+        self._answers[answer.uid] = answer
+        if len(self._answers) > MOST_ANSWERS:
+            self._answers = {uid: each for uid, each in self._answers.items() if not self._has_been_told(each)}
+
+    def _has_been_told(self, answer: api.Pod) -> bool:
+        """Whether the watch is at least as far, or has told that the pod is gone."""
+        known = self._context.has(answer)
+        return known is None or _version(known) >= _version(answer)
 
     def _forget(self, uid: str, done: asyncio.Task[None]) -> None:
         if self._last.get(uid) is done:
@@ -102,3 +133,9 @@ class StatusWriter:
     def _now(self) -> str:
         moment = datetime.fromtimestamp(int(self._context.clock.now()), UTC)
         return moment.isoformat().replace("+00:00", "Z")
+
+
+def _version(pod: api.Pod) -> int:
+    """Versions of one kind can be compared, as numbers; a pod that was never stored has none."""
+    version = pod.metadata.resource_version
+    return int(version) if version.isdecimal() else 0
