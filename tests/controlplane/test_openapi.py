@@ -84,10 +84,14 @@ async def test_references_lead_somewhere(client: LocalClient) -> None:
     assert _references(document) <= set(document["definitions"])
 
 
-async def test_openapi_v2_is_json_only(client: LocalClient) -> None:
-    """A client that insists on protobuf is told where else to look."""
+async def test_openapi_v2_as_protobuf(client: LocalClient) -> None:
+    """kubectl takes it in no other form; it begins with the version of Swagger, and knows what JSON knows."""
     headers = {"accept": "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"}
-    assert (await refusal(client.get("/openapi/v2", headers=headers))).code == 406
+    response = await client.send("GET", "/openapi/v2", headers=headers)
+    assert response.content_type == "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+    assert response.body.startswith(b"\x0a\x032.0")
+    for name in (await client.get("/openapi/v2"))["definitions"]:
+        assert name.encode() in response.body
 
 
 async def test_health_and_version(client: LocalClient) -> None:

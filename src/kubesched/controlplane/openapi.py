@@ -9,11 +9,12 @@ import hashlib
 from collections.abc import Iterator
 
 from kubesched.client.protocol import JSON
+from kubesched.controlplane import openapi_protobuf
 from kubesched.controlplane.crd import CustomResources
 from kubesched.controlplane.request import Request, Response
 from kubesched.controlplane.resources import Registry, Resource
 from kubesched.controlplane.schema import Field, ObjectType, Shape, schemas
-from kubesched.controlplane.status import StatusError, no_such_path
+from kubesched.controlplane.status import no_such_path
 from kubesched.controlplane.store import encode
 
 _INFO = {"title": "Kubernetes", "version": "v1.36.0"}
@@ -28,10 +29,19 @@ _SCALARS: dict[str, JSON] = {
     "double": {"type": "number", "format": "double"},
     "time": {"type": "string", "format": "date-time"},
     "microtime": {"type": "string", "format": "date-time"},
-    "quantity": {"type": "string"},
-    "intorstring": {"type": "string", "format": "int-or-string"},
     "any": {"type": "object"},
 }
+_NAMED_SCALARS: dict[str, tuple[str, JSON]] = {
+    "quantity": (
+        "io.k8s.apimachinery.pkg.api.resource.Quantity",
+        {"description": "An amount, as 2, 500m, 1.5 or 4Gi."},
+    ),
+    "intorstring": (
+        "io.k8s.apimachinery.pkg.util.intstr.IntOrString",
+        {"description": "A number, or text such as 25% or the name of a port.", "format": "int-or-string"},
+    ),
+}
+"""Scalars that have a definition of their own: explain shows its name."""
 _QUERY = ("pretty", "dryRun", "fieldManager", "fieldValidation")
 
 
@@ -56,7 +66,8 @@ class OpenAPI:
             self._documents.clear()
             self._made_at = self._registry.generation
         if parts[1:] == ["v2"]:
-            _check_v2_accept(request.headers.get("accept", ""))
+            if openapi_protobuf.ACCEPTED in request.headers.get("accept", ""):
+                return Response(body=self._document("v2.protobuf"), content_type=openapi_protobuf.CONTENT_TYPE)
             return Response(body=self._document("v2"))
         if parts[1:2] != ["v3"]:
             raise no_such_path()
@@ -81,15 +92,18 @@ class OpenAPI:
     def _document(self, path: str) -> bytes:
         known = self._documents.get(path)
         if known is None:
-            if path == "v2":
-                body = self._v2()
-            else:
-                group_version = self._group_versions().get(path)
-                if group_version is None:
-                    raise no_such_path()
-                body = self._v3(*group_version)
-            known = self._documents[path] = encode(body)
+            known = self._documents[path] = self._make(path)
         return known
+
+    def _make(self, path: str) -> bytes:
+        if path == "v2":
+            return encode(self._v2())
+        if path == "v2.protobuf":
+            return openapi_protobuf.document(self._v2())
+        group_version = self._group_versions().get(path)
+        if group_version is None:
+            raise no_such_path()
+        return encode(self._v3(*group_version))
 
     # --- documents ----------------------------------------------------------------------------------------------------
 
@@ -113,12 +127,6 @@ class OpenAPI:
             definitions.add_resource(resource, self._custom.schema(resource))
             paths |= dict(_paths(resource, v3=False))
         return {"swagger": "2.0", "info": _INFO, "paths": paths, "definitions": definitions.found}
-
-
-def _check_v2_accept(accept: str) -> None:
-    clauses = [clause.partition(";")[0].strip() for clause in accept.split(",") if clause.strip()]
-    if clauses and not any(clause in ("application/json", "*/*", "application/*") for clause in clauses):
-        raise StatusError(406, "OpenAPI v2 is served as application/json only; newer clients use /openapi/v3")
 
 
 # --- paths ------------------------------------------------------------------------------------------------------------
@@ -250,9 +258,14 @@ class Definitions:
             return {"type": "object", "additionalProperties": self._shape(shape.item)}
         if shape.object is not None:
             return self._reference(shape.object)
-        if self._v3 and shape.kind == "quantity":
-            return {"oneOf": [{"type": "string"}, {"type": "number"}], "type": "string"}
+        if shape.kind in _NAMED_SCALARS:
+            return self._named_scalar(*_NAMED_SCALARS[shape.kind])
         return dict(_SCALARS[shape.kind])
+
+    def _named_scalar(self, name: str, body: JSON) -> JSON:
+        type_ = {"oneOf": [{"type": "string"}, {"type": "number"}]} if self._v3 else {"type": "string"}
+        self.found[name] = {**body, **type_}
+        return {"$ref": f"{self._prefix}{name}"}
 
     def _reference(self, type_: ObjectType) -> JSON:
         self._add(type_)
