@@ -1,7 +1,7 @@
 """OpenAPI v2 as protobuf: the only form in which kubectl takes it.
 
-kubectl asks for it when /openapi/v3 does not know a kind: for a `kind: List`, whose items it then checks itself, and for a
-kind that is not served. The tables name, for each message of OpenAPI's own proto file, the fields that our documents have.
+kubectl asks for it when /openapi/v3 does not know a kind: for a `kind: List`, whose items it checks itself, and for
+a kind that is not served. The tables name, for each message of OpenAPI's own proto file, the fields that we fill.
 """
 
 from __future__ import annotations
