@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import sys
@@ -14,10 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import msgspec
 import pytest
 from aiohttp import web
 from tests.builders import node, pod
 from tests.client.server import ApiServer, serving, status
+from tests.scheduler.extender_server import serving as extending
 from tests.server.support import insecure
 
 from kubesched.api import objects as api
@@ -213,6 +216,33 @@ async def test_who_stands_by_watches_and_is_ready(tmp_path: Path) -> None:
         assert cluster.leases[LEASE]["spec"]["holderIdentity"] == "another"
 
 
+async def test_extenders_get_whole_objects(tmp_path: Path) -> None:
+    """What scheduling does not read of pods and nodes reaches an extender all the same, as upstream passes it on."""
+    whole_node = {"apiVersion": "v1", "kind": "Node", **msgspec.to_builtins(node("n1", cpu=4))}
+    whole_node["status"]["nodeInfo"] = {"kubeletVersion": "v1.36.0"}
+    whole_pod = {"apiVersion": "v1", "kind": "Pod", **msgspec.to_builtins(pod("a", cpu=1))}
+    whole_pod["spec"]["dnsPolicy"] = "ClusterFirst"
+    async with serving(Cluster()) as cluster, extending() as extender:
+        assert isinstance(cluster, Cluster)
+        cluster.store.create(whole_node)
+        cluster.store.create(whole_pod)
+        extender.answers["/filter"] = lambda arguments: {"Nodes": arguments["Nodes"]}
+        config = {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "clientConnection": {"kubeconfig": kubeconfig(tmp_path, cluster.url)},
+            "extenders": [{"urlPrefix": extender.url, "filterVerb": "filter"}],
+        }
+        (tmp_path / "config.json").write_text(json.dumps(config))
+        async with daemon(tmp_path, cluster, "--config=config.json", "--leader-elect=false") as scheduler:
+            await scheduler.until(lambda: node_of(cluster, "a") == "n1")
+            assert await scheduler.end() == 0
+    (_, arguments), *_ = extender.asked
+    assert arguments["Pod"]["spec"]["dnsPolicy"] == "ClusterFirst"
+    assert arguments["Nodes"]["items"][0]["status"]["nodeInfo"] == {"kubeletVersion": "v1.36.0"}
+    assert "kind" not in arguments["Pod"]
+
+
 def lease(holder: str) -> JSON:
     spec = {"holderIdentity": holder, "leaseDurationSeconds": 60, "renewTime": "2026-01-01T00:00:00.000000Z"}
     return {"metadata": {"name": "kube-scheduler", "namespace": "kube-system"}, "spec": spec}
@@ -287,6 +317,18 @@ async def test_refusals_exit_with_one(flags: list[str], message: str) -> None:
     code, errors = await refused(*flags)
     assert code == 1
     assert message in errors
+
+
+async def test_an_extender_that_cannot_be_asked(tmp_path: Path) -> None:
+    """An authority of an extender's that is not there is an error like any other, not a traceback."""
+    tls = {"caFile": "/nonexistent.crt"}
+    extender = {"urlPrefix": "https://127.0.0.1:1", "filterVerb": "f", "enableHTTPS": True, "tlsConfig": tls}
+    head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    (tmp_path / "config.json").write_text(json.dumps({**head, "extenders": [extender]}))
+    code, errors = await refused(f"--config={tmp_path / 'config.json'}", "--master=http://x", "--secure-port=0")
+    assert code == 1
+    assert "Error: /nonexistent.crt cannot be read: No such file or directory" in errors
+    assert "Traceback" not in errors
 
 
 async def test_a_port_that_is_taken() -> None:

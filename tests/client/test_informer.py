@@ -21,6 +21,7 @@ from kubesched.client.fake import InProcessApi
 from kubesched.client.http import HttpClient, _decode_in_slices
 from kubesched.client.informer import Informer
 from kubesched.client.protocol import ApiError, Change, Client, Listing, Malformed, WatchEvent
+from kubesched.client.whole import WholeObjects
 from kubesched.client.wire import decode_page
 
 
@@ -458,7 +459,7 @@ async def test_a_long_list_over_http_never_holds_up_the_loop_for_long() -> None:
 
 async def _replay(page: bytes) -> None:
     found: list[api.Object] = []
-    await _decode_in_slices(api.Node, decode_page(page).items or (), found, [])
+    await _decode_in_slices(api.Node, decode_page(page).items or (), found, [], WholeObjects({}))
     assert len(found) == 500
 
 

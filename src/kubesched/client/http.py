@@ -19,11 +19,12 @@ from yarl import URL
 from kubesched.api import objects as api
 from kubesched.client.clock import SystemClock
 from kubesched.client.connection import Connection
-from kubesched.client.protocol import JSON, ApiError, Clock, Listing, Malformed, WatchEvent
+from kubesched.client.protocol import JSON, ApiError, Change, Clock, Listing, Malformed, WatchEvent
 from kubesched.client.ratelimit import TokenBucket
 from kubesched.client.resources import EVENTS, FIELD_SELECTORS, LEASES, resource_of
 from kubesched.client.transport import APPLICATION_JSON, Observer, Request, Transport
-from kubesched.client.wire import decode_line, decode_object, decode_page
+from kubesched.client.whole import WholeObjects
+from kubesched.client.wire import decode_line, decode_object, decode_page, raw_object
 
 O = TypeVar("O", bound=api.Object)  # noqa: E741 - the one-letter name for "some kind of object", as in the protocol
 
@@ -62,11 +63,13 @@ class HttpClient:
         clock: Clock | None = None,
         chance: random.Random | None = None,
         observe: Observer | None = None,
+        whole: WholeObjects | None = None,
     ) -> None:
         own_clock = clock or SystemClock()
         self._server = connection.server
         self._timeout = timeout
         self._chance = chance or random.Random()
+        self._whole = whole or WholeObjects({})
         self._transport = Transport(connection, TokenBucket(qps, burst, own_clock), own_clock, agent, observe)
 
     async def __aenter__(self) -> Self:
@@ -140,8 +143,10 @@ class HttpClient:
         malformed: list[Malformed] = []
         while True:
             page = decode_page(await self.request("GET", path, query=query))
-            await _decode_in_slices(kind, page.items or (), found, malformed)
+            await _decode_in_slices(kind, page.items or (), found, malformed, self._whole)
             if not page.metadata.continue_:
+                if kind in self._whole:
+                    self._whole.keep_only(kind, {item.key for item in found})
                 return Listing(found, page.metadata.resource_version, malformed)
             query["continue"] = page.metadata.continue_
 
@@ -159,7 +164,16 @@ class HttpClient:
         request = Request("GET", self._url(resource_of(kind).path(), query), timeout)
         async with self._transport.answer(request) as response:
             async for line in _lines(response.content):
-                yield decode_line(kind, line)
+                event = decode_line(kind, line)
+                if kind in self._whole and event.object is not None:
+                    self._keep_whole(event.change, event.object, line)
+                yield event
+
+    def _keep_whole(self, change: Change, obj: api.Object, line: bytes) -> None:
+        if change is Change.DELETED:
+            self._whole.drop(type(obj), obj.key)
+        else:
+            self._whole.put(obj, raw_object(line))
 
     async def read(self, kind: type[O], name: str, namespace: str = "") -> O:
         return _object(kind, await self.request("GET", resource_of(kind).path(namespace, name)))
@@ -235,7 +249,11 @@ async def _lines(content: aiohttp.StreamReader) -> AsyncGenerator[bytes, None]:
 
 
 async def _decode_in_slices(
-    kind: type[api.Object], items: Iterable[msgspec.Raw], found: list[api.Object], malformed: list[Malformed]
+    kind: type[api.Object],
+    items: Iterable[msgspec.Raw],
+    found: list[api.Object],
+    malformed: list[Malformed],
+    whole: WholeObjects,
 ) -> None:
     """Decode, letting others have their turn after so many bytes. Bytes, not time: a run can then be repeated."""
     size = 0
@@ -245,6 +263,8 @@ async def _decode_in_slices(
             malformed.append(item)
         else:
             found.append(item)
+            if kind in whole:
+                whole.put(item, raw)
         size += len(memoryview(raw))
         if size >= SLICE_BYTES:
             size = 0

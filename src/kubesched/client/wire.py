@@ -96,6 +96,11 @@ def decode_line(kind: type[api.Object], line: bytes) -> WatchEvent:
     return WatchEvent(event.type, event.object, event.object.metadata.resource_version)
 
 
+def raw_object(line: bytes) -> msgspec.Raw:
+    """The object in a line of a watch that could be decoded, as it came."""
+    return _raw_line_decoder.decode(line).object
+
+
 def _decode_line_slowly(kind: type[api.Object], line: bytes) -> WatchEvent:
     """What the ordinary way does not take: errors, bookmarks with nulls in them, malformed objects."""
     try:

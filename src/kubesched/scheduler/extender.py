@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from ipaddress import ip_address
 
@@ -22,6 +22,7 @@ from kubesched.client.clock import SystemClock
 from kubesched.client.connection import Tls
 from kubesched.client.protocol import Clock
 from kubesched.client.tls import TlsContexts
+from kubesched.client.whole import Wanted
 from kubesched.cluster.pods import PodInfo
 from kubesched.config import types as config
 from kubesched.config.args import NodeResourcesFitArgs
@@ -223,6 +224,24 @@ def make_extenders(
     """The configured extenders in the order they are asked: those that may be ignored come last."""
     made = [HTTPExtender(each, pods_on=pods_on, raw=raw, clock=clock) for each in settings]
     return sorted(made, key=lambda extender: extender.ignorable)
+
+
+def passed_on_whole(settings: Sequence[config.Extender], ours: Container[str]) -> dict[type[api.Object], Wanted]:
+    """Which objects extenders are to get whole, as upstream passes them on; `ours` are the schedulers' names."""
+    asked = [each for each in settings if each.filter_verb or each.prioritize_verb]
+    preempting = [each for each in settings if each.preempt_verb]
+    with_victims = any(not each.node_cache_capable for each in preempting)
+
+    def pod_wanted(pod: api.Object) -> bool:
+        assert isinstance(pod, api.Pod)
+        return with_victims if pod.node_name else pod.scheduler_name in ours
+
+    wanted: dict[type[api.Object], Wanted] = {}
+    if asked or preempting:
+        wanted[api.Pod] = pod_wanted
+    if any(not each.node_cache_capable for each in asked):
+        wanted[api.Node] = lambda _: True
+    return wanted
 
 
 def with_ignored_resources(

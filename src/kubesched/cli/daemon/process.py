@@ -27,10 +27,11 @@ from kubesched.client.clock import SystemClock
 from kubesched.client.connection import Connection
 from kubesched.client.http import HttpClient
 from kubesched.client.leader import Ended, LeaderElector
+from kubesched.client.whole import WholeObjects
 from kubesched.cluster.pods import PodInfo
 from kubesched.config import dump
 from kubesched.framework.registry import PluginSource
-from kubesched.scheduler.extender import make_extenders, with_ignored_resources
+from kubesched.scheduler.extender import make_extenders, passed_on_whole, with_ignored_resources
 from kubesched.scheduler.ports import ERROR
 from kubesched.scheduler.recorder import EventRecorder
 from kubesched.scheduler.resource_metrics import resource_metrics
@@ -66,7 +67,11 @@ class Process:
         """Run to the end; answers with the exit code. Raises `SetupError` for what only shows now."""
         async with AsyncExitStack() as stack:
             self._stack = stack
-            self._build()
+            try:
+                self._build()
+            except (OSError, ValueError) as problem:
+                # An extender's certificates that cannot be read, say.
+                raise SetupError([str(problem)]) from None
             self._listen_for_signals()
             self._log(0, "Starting Kubernetes Scheduler", version=short_version())
             try:
@@ -93,12 +98,13 @@ class Process:
         self._metrics = ProcessMetrics(setup.metrics, self._is_leader)
         for name, gate in known_gates().items():
             setup.metrics.feature(name, gate.stage.upper().replace("GA", ""), setup.options.gates.enabled(name))
-        client = self._client(setup.connection, "scheduler")
+        whole = WholeObjects(passed_on_whole(config.extenders, {each.scheduler_name for each in config.profiles}))
+        client = self._client(setup.connection, "scheduler", whole)
         events = self._client(setup.connection)
         self._recorder = EventRecorder(
             events, self._clock, log=self._log, binds_waiting=lambda: self._scheduler.binds_waiting
         )
-        extenders = make_extenders(config.extenders, pods_on=self._pods_on, clock=self._clock)
+        extenders = make_extenders(config.extenders, pods_on=self._pods_on, raw=whole, clock=self._clock)
         for extender in extenders:
             self._stack.push_async_callback(extender.close)
         profiles = with_ignored_resources(config.profiles, config.extenders)
@@ -126,7 +132,7 @@ class Process:
                 clock=self._clock,
             )
 
-    def _client(self, connection: Connection, agent: str = "") -> HttpClient:
+    def _client(self, connection: Connection, agent: str = "", whole: WholeObjects | None = None) -> HttpClient:
         limits = self._setup.config.client_connection
         client = HttpClient(
             connection,
@@ -135,6 +141,7 @@ class Process:
             agent=agent,
             clock=self._clock,
             observe=self._metrics.request,
+            whole=whole,
         )
         self._stack.push_async_callback(client.close)
         return client

@@ -1,0 +1,64 @@
+"""Some objects as the API server sent them, for whoever must pass them on: our structs hold only what scheduling reads.
+
+A whole object takes many times the memory of its struct, so only what somebody asked for is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from kubesched.api import objects as api
+
+Wanted = Callable[[api.Object], bool]
+
+_decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+class WholeObjects:
+    """The newest JSON of the objects of some kinds; `wanted` says per kind which of them to keep.
+
+    It is in the form in which a Go program passes a typed object on: without kind and apiVersion, pods without
+    managedFields.
+    """
+
+    def __init__(self, wanted: Mapping[type[api.Object], Wanted]) -> None:
+        self._wanted = wanted
+        self._kept: dict[type[api.Object], dict[str, tuple[str, bytes]]] = {kind: {} for kind in wanted}
+
+    def __contains__(self, kind: type[api.Object]) -> bool:
+        """Whether any objects of a kind are kept."""
+        return kind in self._kept
+
+    def __call__(self, obj: api.Object) -> bytes | None:
+        """The whole of an object, if it is kept; perhaps a little newer than `obj`."""
+        uid, data = self._kept.get(type(obj), {}).get(obj.key, ("", b""))
+        return data if data and uid == obj.uid else None
+
+    def put(self, obj: api.Object, data: bytes | msgspec.Raw) -> None:
+        """An object is as `data` says."""
+        kept = self._kept[type(obj)]
+        if self._wanted[type(obj)](obj):
+            kept[obj.key] = (obj.uid, _trimmed(obj, data))
+        else:
+            kept.pop(obj.key, None)
+
+    def drop(self, kind: type[api.Object], key: str) -> None:
+        """An object is gone."""
+        self._kept[kind].pop(key, None)
+
+    def keep_only(self, kind: type[api.Object], keys: set[str]) -> None:
+        """All objects of a kind are known; those that are kept and not among them are gone."""
+        self._kept[kind] = {key: kept for key, kept in self._kept[kind].items() if key in keys}
+
+
+def _trimmed(obj: api.Object, data: bytes | msgspec.Raw) -> bytes:
+    fields = _decoder.decode(data)
+    fields.pop("kind", None)
+    fields.pop("apiVersion", None)
+    if isinstance(obj, api.Pod):
+        metadata = _decoder.decode(fields["metadata"])
+        if metadata.pop("managedFields", None) is not None:
+            fields["metadata"] = msgspec.Raw(msgspec.json.encode(metadata))
+    return msgspec.json.encode(fields)

@@ -1,0 +1,96 @@
+"""Objects kept as the API server sent them, beside the structs that scheduling reads."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests.client.server import ApiServer, serving, watch_line
+
+from kubesched.api import objects as api
+from kubesched.client.http import HttpClient
+from kubesched.client.whole import WholeObjects
+
+POD: dict[str, Any] = {
+    "metadata": {
+        "name": "web",
+        "namespace": "default",
+        "uid": "web",
+        "creationTimestamp": "2026-01-02T03:04:05Z",
+        "labels": {"a": "b"},
+        "managedFields": [{"manager": "kubectl"}],
+    },
+    "spec": {"containers": [{"name": "c", "image": "i", "command": ["sleep"], "resources": {}}], "dnsPolicy": "None"},
+    "status": {"phase": "Pending", "qosClass": "BestEffort"},
+}
+TYPE = {"kind": "Pod", "apiVersion": "v1"}
+
+
+def changed(**fields: Any) -> dict[str, Any]:
+    """The pod with some fields of its metadata changed."""
+    return {**POD, "metadata": {**POD["metadata"], **fields}}
+
+
+def found(whole: WholeObjects, pod: api.Object) -> Any:
+    data = whole(pod)
+    return None if data is None else json.loads(data)
+
+
+async def test_an_object_is_kept_whole() -> None:
+    """A listed pod is there with fields that no struct has, in the order of the wire, without what Go leaves out."""
+    whole = WholeObjects({api.Pod: lambda _: True})
+    async with serving() as server, HttpClient(server.connection, whole=whole) as client:
+        server.store.create({**TYPE, **POD})
+        (pod,) = (await client.list(api.Pod)).items
+        kept = found(whole, pod)
+    assert kept["spec"] == POD["spec"]
+    assert kept["status"] == POD["status"]
+    assert list(kept) == ["metadata", "spec", "status"]
+    assert kept["metadata"].keys() == POD["metadata"].keys() - {"managedFields"} | {"resourceVersion"}
+
+
+async def test_nodes_keep_their_managed_fields() -> None:
+    """Upstream's informer drops them from pods only."""
+    whole = WholeObjects({api.Node: lambda _: True})
+    data = {"metadata": {"name": "n", "managedFields": [{"manager": "kubelet"}]}, "status": {"nodeInfo": {"x": "y"}}}
+    node = api.Node(metadata=api.ObjectMeta(name="n"))
+    whole.put(node, json.dumps(data).encode())
+    assert found(whole, node) == data
+
+
+async def test_the_newest_version_counts() -> None:
+    """A watch replaces what is kept, and a deletion ends it, also one found out by listing again."""
+    whole = WholeObjects({api.Pod: lambda _: True})
+    lines = [("ADDED", changed(resourceVersion="5")), ("MODIFIED", changed(resourceVersion="6", labels={"new": "yes"}))]
+    lines += [("DELETED", changed(resourceVersion="7"))]
+    async with serving(ApiServer()) as server, HttpClient(server.connection, whole=whole) as client:
+        server.watch_prelude = [watch_line(change, {**TYPE, **body}) for change, body in lines]
+        seen = []
+        async for event in client.watch(api.Pod, "0"):
+            assert event.object is not None
+            seen.append(found(whole, event.object))
+            if len(seen) == 3:
+                break
+        assert [each and each["metadata"]["labels"] for each in seen] == [{"a": "b"}, {"new": "yes"}, None]
+        server.store.create({**TYPE, **POD})
+        (pod,) = (await client.list(api.Pod)).items
+        assert whole(pod)
+        server.store.delete(pod)
+        await client.list(api.Pod)
+        assert whole(pod) is None
+
+
+async def test_only_what_is_wanted_is_kept() -> None:
+    """A pod that is no longer wanted is let go; a kind that nobody wants, or a pod of another UID, is not there."""
+    whole = WholeObjects({api.Pod: lambda obj: not obj.metadata.labels.get("bound")})
+    assert api.Node not in whole
+    async with serving() as server, HttpClient(server.connection, whole=whole) as client:
+        created = server.store.create({**TYPE, **POD})
+        assert isinstance(created, api.Pod)
+        (pod,) = (await client.list(api.Pod)).items
+        assert whole(pod)
+        another = api.Pod(metadata=api.ObjectMeta(name="web", namespace="default", uid="another"))
+        assert whole(another) is None
+        server.store.update({**TYPE, **changed(labels={"bound": "yes"})})
+        (pod,) = (await client.list(api.Pod)).items
+        assert whole(pod) is None
