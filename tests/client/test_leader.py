@@ -86,6 +86,57 @@ async def test_the_first_candidate_leads_at_once(clock: VirtualClock) -> None:
 
 
 @virtual_time
+async def test_events_tell_who_leads(clock: VirtualClock) -> None:
+    """Becoming leader and ceasing to be are events on the lease, of the kind and in the words of client-go."""
+    one = Candidate(clock, "one", component="default-scheduler").start()
+    await clock.settle()
+    (event,) = one.api.events
+    metadata = one.api.store.get_lease("kube-system", "kube-scheduler")["metadata"]
+    name = event["metadata"]["name"]
+    assert name.partition(".")[0] == "kube-scheduler"
+    assert int(name.partition(".")[2], 16) == int(clock.now() * 1e9)
+    assert {key: value for key, value in event.items() if key != "metadata"} == {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "involvedObject": {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "name": "kube-scheduler",
+            "namespace": "kube-system",
+            **{key: metadata[key] for key in ("uid", "resourceVersion") if metadata.get(key)},
+        },
+        "reason": "LeaderElection",
+        "message": "one became leader",
+        "type": "Normal",
+        "count": 1,
+        "firstTimestamp": "2026-01-01T00:00:00Z",
+        "lastTimestamp": "2026-01-01T00:00:00Z",
+        "source": {"component": "default-scheduler"},
+        "reportingComponent": "default-scheduler",
+    }
+    await clock.advance(60)
+    await one.stop()
+    assert [each["message"] for each in one.api.events] == ["one became leader", "one stopped leading"]
+
+
+@virtual_time
+async def test_nobody_waits_for_an_event(clock: VirtualClock) -> None:
+    """A leader whose events cannot be written leads all the same, and ends within a second of giving the lease back."""
+    one = Candidate(clock, "one", component="default-scheduler")
+    one.api.pause("create_event")
+    one.start()
+    await clock.settle()
+    assert one.leading
+    ending = asyncio.create_task(one.stop())
+    await clock.settle()
+    assert one.lease()["holderIdentity"] == ""
+    assert not one.elector.is_leader()
+    await clock.advance(1)
+    assert ending.done()
+    assert one.api.events == ()
+
+
+@virtual_time
 async def test_the_second_waits_and_takes_over(clock: VirtualClock) -> None:
     """When the leader dies without a word, another leads after the lease duration and two looks."""
     one = Candidate(clock, "one").start()

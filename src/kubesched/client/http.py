@@ -21,7 +21,7 @@ from kubesched.client.clock import SystemClock
 from kubesched.client.connection import Connection
 from kubesched.client.protocol import JSON, ApiError, Change, Clock, Listing, Malformed, WatchEvent
 from kubesched.client.ratelimit import TokenBucket
-from kubesched.client.resources import EVENTS, FIELD_SELECTORS, LEASES, resource_of
+from kubesched.client.resources import EVENTS, FIELD_SELECTORS, LEASES, resource_of, resource_of_event
 from kubesched.client.transport import APPLICATION_JSON, Observer, Request, Transport
 from kubesched.client.whole import WholeObjects
 from kubesched.client.wire import decode_line, decode_object, decode_page, raw_object
@@ -196,7 +196,7 @@ class HttpClient:
         await self.request("DELETE", resource_of(api.Pod).path(pod.namespace, pod.name), options)
 
     async def create_event(self, namespace: str, event: JSON) -> JSON:
-        return await self.post(EVENTS.path(namespace), event)
+        return await self.post(resource_of_event(event).path(namespace), event)
 
     async def patch_event(self, namespace: str, name: str, patch: JSON) -> JSON:
         return await self.patch(EVENTS.path(namespace, name), patch, STRATEGIC_MERGE_PATCH)

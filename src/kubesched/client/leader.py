@@ -25,6 +25,8 @@ from kubesched.client.protocol import JSON, ApiError, Client, Clock
 logger = logging.getLogger(__name__)
 
 JITTER = 1.2
+EVENT_SECONDS = 1.0
+"""How long the last event may take. Whoever has stopped leading is in a hurry to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,10 @@ def _nothing(*_: object) -> None:
 
 
 class LeaderElector:
-    """One candidate. `lead` is what a leader does: a coroutine function that is cancelled when leadership is lost."""
+    """One candidate. `lead` is what a leader does: a coroutine function that is cancelled when leadership is lost.
+
+    With a `component`, becoming leader and ceasing to be are Events on the Lease, in that component's name.
+    """
 
     def __init__(
         self,
@@ -78,6 +83,7 @@ class LeaderElector:
         settings: ElectionSettings | None = None,
         *,
         identity: str = "",
+        component: str = "",
         on_started_leading: Callable[[], None] = _nothing,
         on_stopped_leading: Callable[[], None] = _nothing,
         on_new_leader: Callable[[str], None] = _nothing,
@@ -86,6 +92,7 @@ class LeaderElector:
     ) -> None:
         self.settings = settings or ElectionSettings()
         self.identity = identity or default_identity()
+        self._component = component
         self._client = client
         self._lead = lead
         self._on_started_leading = on_started_leading
@@ -125,8 +132,14 @@ class LeaderElector:
         """Wait for leadership, lead, and say why it ended. Cancelling ends leading first, then gives the lease back."""
         try:
             await self._acquire()
+            recording = asyncio.create_task(self._record("became leader"), name="leader election event")
             self._on_started_leading()
-            return await self._lead_and_renew()
+            try:
+                return await self._lead_and_renew()
+            finally:
+                self._good_until = float("-inf")
+                await _end(recording)
+                await self._record("stopped leading", EVENT_SECONDS)
         finally:
             self._good_until = float("-inf")
             self._on_stopped_leading()
@@ -270,6 +283,36 @@ class LeaderElector:
                 self._observe(await self._client.update_lease(settings.namespace, settings.name, body))
         except (ApiError, OSError) as error:
             logger.error("Failed to release lease %s: %s", self._where, error)
+
+    # --- telling others -----------------------------------------------------------------------------------------------
+
+    async def _record(self, what: str, seconds: float = math.inf) -> None:
+        """Make an Event of something, as client-go does: of the old kind, and without anybody depending on it."""
+        if not self._component or self._lease is None:
+            return
+        now, lease = self._clock.now(), self._lease["metadata"]
+        date = datetime.fromtimestamp(int(now), UTC).isoformat().replace("+00:00", "Z")
+        regarding = {"kind": "Lease", "apiVersion": "coordination.k8s.io/v1"}
+        regarding |= {key: lease[key] for key in ("namespace", "name", "uid", "resourceVersion") if lease.get(key)}
+        event: JSON = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": f"{self.settings.name}.{int(now * 1e9):x}", "namespace": self.settings.namespace},
+            "involvedObject": regarding,
+            "reason": "LeaderElection",
+            "message": f"{self.identity} {what}",
+            "type": "Normal",
+            "count": 1,
+            "firstTimestamp": date,
+            "lastTimestamp": date,
+            "source": {"component": self._component},
+            "reportingComponent": self._component,
+        }
+        try:
+            async with asyncio.timeout(min(seconds, self.settings.request_timeout)):
+                await self._client.create_event(self.settings.namespace, event)
+        except (ApiError, OSError) as error:
+            logger.warning("event about lease %s: %s", self._where, str(error) or "no answer in time")
 
     def _date(self) -> str:
         moment = datetime.fromtimestamp(self._clock.now(), UTC)

@@ -105,7 +105,7 @@ class Client(Protocol):
         ...
 
     async def create_event(self, namespace: str, event: JSON) -> JSON:
-        """Create an events.k8s.io/v1 Event; answers with what was stored."""
+        """Create an Event, of events.k8s.io/v1 unless it says that it is of v1; answers with what was stored."""
         ...
 
     async def patch_event(self, namespace: str, name: str, patch: JSON) -> JSON:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import quote
 
 from kubesched.api import objects as api
@@ -33,6 +35,7 @@ class Resource:
 
 
 EVENTS = Resource("events.k8s.io/v1", "events")
+CORE_EVENTS = Resource("v1", "events")
 LEASES = Resource("coordination.k8s.io/v1", "leases")
 
 _PLURALS: dict[type[api.Object], tuple[str, bool]] = {
@@ -55,6 +58,11 @@ _PLURALS: dict[type[api.Object], tuple[str, bool]] = {
 }
 
 RESOURCES = {kind: Resource(kind.api_version, *row) for kind, row in _PLURALS.items()}
+
+
+def resource_of_event(event: Mapping[str, Any]) -> Resource:
+    """Where an Event goes: one that says so is made in the old API, which some of Kubernetes' own still use."""
+    return CORE_EVENTS if event.get("apiVersion") == CORE_EVENTS.group_version else EVENTS
 
 
 def resource_of(kind: type[api.Object]) -> Resource:

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from kubesched.api import objects as api
 from kubesched.client.protocol import JSON, ApiError, Change, Listing, Malformed, WatchEvent
-from kubesched.client.resources import EVENTS, LEASES, Resource, resource_of
+from kubesched.client.resources import EVENTS, LEASES, Resource, resource_of, resource_of_event
 from kubesched.client.wire import decode_object
 from kubesched.controlplane.apiserver import ApiServer
 from kubesched.controlplane.deletion import DeleteOptions
@@ -106,7 +106,7 @@ class DirectClient:
     # --- events, claims, volumes --------------------------------------------------------------------------------------
 
     async def create_event(self, namespace: str, event: JSON) -> JSON:
-        return await self._create(EVENTS, namespace, event)
+        return await self._create(resource_of_event(event), namespace, event)
 
     async def patch_event(self, namespace: str, name: str, patch: JSON) -> JSON:
         return await self._strategic(EVENTS, namespace, name, patch)

@@ -127,6 +127,7 @@ class Process:
                 election_client,
                 self._lead,
                 setup.election,
+                component=config.profiles[0].scheduler_name,
                 on_started_leading=self._acquired,
                 on_new_leader=self._new_leader,
                 clock=self._clock,
