@@ -40,6 +40,11 @@ class Selection:
     def is_everything(self) -> bool:
         return not (self.namespace or self.name or self.fields or self.labels.requirements)
 
+    @property
+    def is_by_key(self) -> bool:
+        """Whether an object's key alone decides: then it neither comes nor goes by being changed."""
+        return not (self.fields or self.labels.requirements)
+
     def matches(self, record: Record) -> bool:
         if self.namespace and not record.key.startswith(f"{self.namespace}/"):
             return False
@@ -233,12 +238,14 @@ class Watch:
         return max(self.version, self.store.visible)
 
     def _lines(self, events: list[Event]) -> bytes:
-        if self.render is None and self.selection.is_everything:
-            parts: list[bytes] = []
-            for event in events:
-                parts += (event.change.value, event.record.data, b"}\n")
-            return b"".join(parts)
-        return b"".join(self._selected(event) for event in events)
+        if self.render is not None or not self.selection.is_by_key:
+            return b"".join([self._selected(event) for event in events])
+        if not self.selection.is_everything:
+            events = [event for event in events if self.selection.matches(event.record)]
+        parts: list[bytes] = []
+        for event in events:
+            parts += (event.change.line, event.record.data, b"}\n")
+        return b"".join(parts)
 
     def _selected(self, event: Event) -> bytes:
         """An event as the selection sees it: an object that no longer matches is gone, one that now matches is new."""
@@ -256,7 +263,7 @@ class Watch:
 
     def _line(self, change: Change, record: Record) -> bytes:
         data = record.data if self.render is None else self.render(record)
-        return b"".join((change.value, data, b"}\n"))
+        return b"".join((change.line, data, b"}\n"))
 
     def _bookmark_line(self, version: int, annotations: dict[str, str]) -> bytes:
         meta: JSON = {"resourceVersion": str(version), "creationTimestamp": None}

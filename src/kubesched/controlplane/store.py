@@ -33,11 +33,15 @@ def decode(data: bytes) -> JSON:
 
 
 class Change(Enum):
-    """What a watch reports."""
+    """What a watch reports; the value is how its line begins."""
 
     ADDED = b'{"type":"ADDED","object":'
     MODIFIED = b'{"type":"MODIFIED","object":'
     DELETED = b'{"type":"DELETED","object":'
+
+    def __init__(self, line: bytes) -> None:
+        self.line = line
+        """The value once more: this is read for every event and watcher, and `value` takes a detour."""
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
