@@ -163,6 +163,10 @@ async def test_a_cluster_is_scheduled_as_a_leader(tmp_path: Path) -> None:
             metrics = (await scheduler.ask("GET", "/metrics"))[1]
             assert 'leader_election_master_status{name="kube-scheduler"} 1' in metrics
             assert "rest_client_requests_total{" in metrics
+            assert "kubesched_events_lost_total 0" in metrics
+            assert 'scheduler_schedule_attempts_total{profile="default-scheduler",result="scheduled"} 1' in metrics
+            assert await scheduler.ask("DELETE", "/metrics") == (200, "metrics reset\n")
+            assert "scheduler_schedule_attempts_total{" not in (await scheduler.ask("GET", "/metrics"))[1]
             scheduler.process.send_signal(signal.SIGUSR2)
             await scheduler.until(lambda: "Dump of scheduling queue" in scheduler.log)
             assert "Node name: n1" in scheduler.log

@@ -232,6 +232,26 @@ def test_allowed_labels() -> None:
         Metrics(allowed_labels={"metric": "x"})
 
 
+def test_counting_begins_anew() -> None:
+    """A reset empties counters and histograms with labels, those derived from evaluations too. Gauges go on saying
+    what is, and what has no labels goes on as upstream's does."""
+    metrics = every_metric()
+    metrics.reset()
+    shown = families(metrics)
+    assert not {name for name, family in shown.items() if family.type in ("counter", "histogram")} - {
+        "scheduler_pod_scheduled_after_flush_total",
+        "scheduler_pod_scheduling_attempts",
+        "scheduler_preemption_attempts_total",
+        "scheduler_preemption_victims",
+        "scheduler_scheduling_algorithm_duration_seconds",
+    }
+    assert value(metrics, "scheduler_preemption_attempts_total") == 1
+    assert value(metrics, "scheduler_pending_pods", queue="active") == 1
+    metrics.attempt("scheduled", "default-scheduler", 0.1)
+    labels = {"result": "scheduled", "profile": "default-scheduler"}
+    assert value(metrics, "scheduler_schedule_attempts_total", **labels) == 1
+
+
 def test_numbers_of_others() -> None:
     """What somebody else counts, such as dropped events, is read when it is asked for."""
     metrics = Metrics(process=False)

@@ -81,6 +81,7 @@ def served(log: Log | None = None, **changes: Any) -> Served:
         "log": log or Log(),
         "config": lambda: {"kind": "KubeSchedulerConfiguration"},
         "metrics": lambda accept: (b"scheduler_x 1\n", "text/plain; version=0.0.4; charset=utf-8"),
+        "reset_metrics": lambda: None,
         "resource_metrics": lambda: "",
         "set_verbosity": lambda level: None,
         "flags": {"v": "2", "config": ""},

@@ -125,6 +125,17 @@ async def test_slis_count_checks_and_can_be_reset() -> None:
         assert "process_start_time_seconds" in after
 
 
+async def test_metrics_can_be_reset() -> None:
+    """DELETE of /metrics makes counting begin anew, and answers as upstream does."""
+    metrics = Metrics(process=False)
+    metrics.attempt("scheduled", "default-scheduler", 0.1)
+    endpoints = served(metrics=metrics.render, reset_metrics=metrics.reset)
+    async with running(endpoints, allowed_paths=ALL) as server:
+        assert "scheduler_schedule_attempts_total{" in (await server.get("/metrics"))[1]
+        assert (await server.ask("DELETE", "/metrics"))[:2] == (200, "metrics reset\n")
+        assert "scheduler_schedule_attempts_total{" not in (await server.get("/metrics"))[1]
+
+
 async def test_metrics_are_the_schedulers() -> None:
     """/metrics renders what the scheduler counts, in the format that a scraper accepts."""
     metrics = Metrics(process=False)

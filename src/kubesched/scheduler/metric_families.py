@@ -39,6 +39,9 @@ class Family:
         """The family as prometheus_client knows it; None if there is nothing to show."""
         raise NotImplementedError
 
+    def reset(self) -> None:
+        """Begin anew. As upstream, families without labels do not; nor, unlike there, do gauges: they say what is."""
+
     def shown(self, values: Labels, allowed: Allowed) -> Labels:
         """Label values, with those that are not allowed made one."""
         if not allowed:
@@ -81,6 +84,10 @@ class Counter(Value):
 
     kind = CounterMetricFamily
 
+    def reset(self) -> None:
+        if self.labels:
+            self.values.clear()
+
 
 class Gauge(Value):
     """A number that goes up and down."""
@@ -110,6 +117,10 @@ class Histogram(Family):
             numbers = self.values[labels] = self._empty.copy()
         numbers[bisect_left(self._bounds, value)] += 1
         numbers[-1] += value
+
+    def reset(self) -> None:
+        if self.labels:
+            self.values.clear()
 
     def metric(self, allowed: Allowed) -> Metric | None:
         totals: dict[Labels, list[float]] = {}

@@ -319,6 +319,13 @@ class Metrics:
         """Show a number that somebody else counts, read when it is asked for."""
         self._reads[name] = (text, read)
 
+    def reset(self) -> None:
+        """Begin to count anew, which is for whoever measures something."""
+        for family in self._families:
+            family.reset()
+        for told in self._told:
+            told.decisions = told.nodes = told.feasible = 0
+
     def collect(self) -> Iterator[Metric]:
         """Everything that there is to show."""
         self._add_up_evaluations()

@@ -29,6 +29,7 @@ class Served:
     """The configuration in use, for /configz."""
     metrics: Callable[[str], tuple[bytes, str]]
     """The metrics in the format that an Accept header asks for, and that format's content type."""
+    reset_metrics: Callable[[], None]
     resource_metrics: Callable[[], str]
     """Requests and limits of all pods; empty unless this process is the leader."""
     set_verbosity: Callable[[int], None]
@@ -87,6 +88,9 @@ class Endpoints:
         return found
 
     def _metrics(self, request: web.BaseRequest) -> web.Response:
+        if request.method == "DELETE":
+            self._served.reset_metrics()
+            return responses.text("metrics reset\n")
         body, content_type = self._served.metrics(request.headers.get("Accept", ""))
         return web.Response(body=body, headers={"Content-Type": content_type})
 

@@ -60,6 +60,11 @@ class ProcessMetrics(Collector):
         self._requests.add((code, done.verb, done.host))
         self._seconds.observe((done.verb, done.host), done.seconds)
 
+    def reset(self) -> None:
+        """Begin to count anew."""
+        self._requests.reset()
+        self._seconds.reset()
+
     def collect(self) -> Iterator[Metric]:
         self._leader.set(("kube-scheduler",), int(self._is_leader()))
         families: tuple[Family, ...] = (self._requests, self._seconds, self._leader, self._build)

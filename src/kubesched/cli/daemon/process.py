@@ -104,6 +104,10 @@ class Process:
         self._recorder = EventRecorder(
             events, self._clock, log=self._log, binds_waiting=lambda: self._scheduler.binds_waiting
         )
+        lost = "Number of events that were not written: the queue was full, or the API server did not take them."
+        setup.metrics.count_from(
+            "kubesched_events_lost_total", lost, lambda: self._recorder.dropped + self._recorder.abandoned
+        )
         extenders = make_extenders(config.extenders, pods_on=self._pods_on, raw=whole, clock=self._clock)
         for extender in extenders:
             self._stack.push_async_callback(extender.close)
@@ -202,6 +206,7 @@ class Process:
             log=self._log,
             config=lambda: dump.to_builtins(setup.config),
             metrics=setup.metrics.render,
+            reset_metrics=self._reset_metrics,
             resource_metrics=self._resource_metrics,
             set_verbosity=self._log.set_verbosity,
             flags=setup.options.shown() if gates.enabled("ComponentFlagz") else None,
@@ -211,6 +216,10 @@ class Process:
             readyz=[*dogs, shutdown(self._stopping.is_set), handler_sync(scheduler.synced.is_set)],
             alone=[PING_CHECK, log_check(self._log.flush), informer_sync(scheduler.unsynced)],
         )
+
+    def _reset_metrics(self) -> None:
+        self._setup.metrics.reset()
+        self._metrics.reset()
 
     def _resource_metrics(self) -> str:
         if not self._is_leader():
