@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import os
 import ssl
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
@@ -24,6 +26,9 @@ from kubesched.client.protocol import JSON
 
 CLIENTS = 32
 WATCHERS = 20
+POD_WATCHERS = 15
+PATIENCE = 30.0
+"""Seconds after which a watcher counts as lost."""
 _ADDED = b'{"type":"ADDED"'
 
 _SERVER = """
@@ -63,10 +68,14 @@ class Load:
         reader, writer = await self._connect()
         writer.write(f"GET {path}?watch=1&resourceVersion=1 HTTP/1.1\r\n{self._head}\r\n".encode())
         rest = b""
-        while chunk := await reader.read(1 << 20):
-            data = rest + chunk
-            self.seen[number] += data.count(_ADDED)
-            rest = b"" if data.endswith(_ADDED) else data[-len(_ADDED) + 1 :]
+        try:
+            while chunk := await reader.read(1 << 20):
+                data = rest + chunk
+                self.seen[number] += data.count(_ADDED)
+                rest = b"" if data.endswith(_ADDED) else data[-len(_ADDED) + 1 :]
+        finally:
+            # A watch has no end to wait for.
+            writer.transport.abort()
 
     async def create(self, path: str, bodies: Iterator[bytes]) -> None:
         reader, writer = await self._connect()
@@ -76,6 +85,7 @@ class Load:
             assert b" 201 " in head[:20], head
             await reader.readexactly(int(head.partition(b"content-length: ")[2].partition(b"\r")[0]))
         writer.close()
+        await writer.wait_closed()
 
     async def create_all(self, path: str, objects: list[JSON]) -> float:
         bodies = iter([json.dumps(obj).encode() for obj in objects])
@@ -84,41 +94,82 @@ class Load:
         return time.perf_counter() - start
 
 
-async def run(kubeconfig: Path, nodes: int, pods: int) -> str:
-    """Create everything; answers with what it took."""
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a load took."""
+
+    rate: float
+    """Objects created per second."""
+    behind: float
+    """Seconds from the last answer until every watcher had seen everything."""
+    seen: list[int]
+    """How many additions each watcher saw: the pods, and after them the nodes."""
+    cpu: float
+    """Seconds that the server computed."""
+    peak: int
+    """Most memory that the server had, in MB; 0 where that cannot be told."""
+
+    def __str__(self) -> str:
+        speed = f"{self.rate:.0f} creates/s, watchers {self.behind * 1000:.0f} ms behind"
+        return f"{speed}, {self.cpu:.1f} s of CPU, {self.peak} MB at most"
+
+
+async def run(server: int, kubeconfig: Path, nodes: int, pods: int) -> Result:
+    """Create everything on the server with this process id, and wait until the watchers have seen it."""
     load = Load(kubeconfig)
-    paths = [PODS if number < 15 else NODES for number in range(WATCHERS)]
+    paths = [PODS] * POD_WATCHERS + [NODES] * (WATCHERS - POD_WATCHERS)
     watchers = [asyncio.create_task(load.watch(number, path)) for number, path in enumerate(paths)]
     await asyncio.sleep(1)
+    before = _cpu(server)
     took = await load.create_all(NODES, [node(f"node-{number}") for number in range(nodes)])
     took += await load.create_all(PODS, [pod(f"pod-{number}") for number in range(pods)])
     start = time.perf_counter()
     while any(seen < (pods if path == PODS else nodes) for seen, path in zip(load.seen, paths, strict=True)):
         await asyncio.sleep(0.002)
-        if time.perf_counter() - start > 10:
-            return f"watchers are behind: {load.seen}"
+        if time.perf_counter() - start > PATIENCE:
+            break
     behind = time.perf_counter() - start
     for watcher in watchers:
         watcher.cancel()
-    return f"{(nodes + pods) / took:.0f} creates/s, watchers {behind * 1000:.0f} ms behind"
+    await asyncio.gather(*watchers, return_exceptions=True)
+    return Result((nodes + pods) / took, behind, load.seen, _cpu(server) - before, _peak(server))
+
+
+def _cpu(process: int) -> float:
+    path = Path(f"/proc/{process}/stat")
+    if not path.exists():
+        return 0.0
+    fields = path.read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _peak(process: int) -> int:
+    path = Path(f"/proc/{process}/status")
+    lines = path.read_text().splitlines() if path.exists() else []
+    return next((int(line.split()[1]) // 1024 for line in lines if line.startswith("VmHWM")), 0)
+
+
+def measure(folder: Path, nodes: int, pods: int, *, durable: bool) -> Result:
+    """Load on a new server, which is killed afterwards; with `durable` its data is in ``folder/data``."""
+    kubeconfig = folder / "kubeconfig"
+    data = [str(folder / "data")] if durable else []
+    command = [sys.executable, "-c", _SERVER, str(kubeconfig), *data]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        try:
+            server.stdout.readline()
+            return asyncio.run(run(server.pid, kubeconfig, nodes, pods))
+        finally:
+            server.kill()
 
 
 def main(nodes: int = 5000, pods: int = 10_000) -> None:
     """Measure in memory and on disk."""
     for durable in (False, True):
         with tempfile.TemporaryDirectory() as folder:
-            kubeconfig = Path(folder) / "kubeconfig"
-            data = [str(Path(folder) / "data")] if durable else []
-            command = [sys.executable, "-c", _SERVER, str(kubeconfig), *data]
-            with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-                assert server.stdout is not None
-                server.stdout.readline()
-                result = asyncio.run(run(kubeconfig, nodes, pods))
-                status = Path(f"/proc/{server.pid}/status")
-                lines = status.read_text().splitlines() if status.exists() else []
-                peak = next((line.split()[1] for line in lines if line.startswith("VmHWM")), "0")
-                server.terminate()
-            print(f"{'on disk' if durable else 'in memory'}: {result}, {int(peak) // 1024} MB at most")
+            result = measure(Path(folder), nodes, pods, durable=durable)
+            late = f"; watchers are behind: {result.seen}" if result.behind > PATIENCE else ""
+            print(f"{'on disk' if durable else 'in memory'}: {result}{late}")
 
 
 if __name__ == "__main__":

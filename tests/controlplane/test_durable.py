@@ -51,6 +51,25 @@ async def test_watchers_hear_only_of_what_is_on_disk(tmp_path: Path) -> None:
     await store.close()
 
 
+async def test_the_last_of_a_batch_counts(tmp_path: Path) -> None:
+    """Writes to one object that go to disk together leave there what the last of them said."""
+    store = DurableStore(tmp_path)
+    client = LocalClient(ApiServer(store))
+    await asyncio.gather(
+        client.create(CONFIG_MAPS, config_map("back", n="1")),
+        client.delete(f"{CONFIG_MAPS}/back"),
+        client.create(CONFIG_MAPS, config_map("back", n="2")),
+        client.create(CONFIG_MAPS, config_map("gone")),
+        client.replace(f"{CONFIG_MAPS}/gone", config_map("gone", n="3")),
+        client.delete(f"{CONFIG_MAPS}/gone"),
+    )
+    await store.close()
+    again = DurableStore(tmp_path)
+    found = (await LocalClient(ApiServer(again)).get(CONFIG_MAPS))["items"]
+    assert [(item["metadata"]["name"], item["data"]) for item in found] == [("back", {"n": "2"})]
+    await again.close()
+
+
 _WRITER = """
 import asyncio, sys
 from pathlib import Path

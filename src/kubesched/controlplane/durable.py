@@ -115,14 +115,16 @@ class DurableStore(Store):
     def _write(self, rows: list[Row]) -> int:
         """Write a batch in one transaction; answers with the version reached."""
         reached = rows[-1][2] if rows else self.visible
+        last = {row[:2]: row for row in rows}
         with self._database:
-            for resource, key, version, data in rows:
-                if data is None:
-                    self._database.execute("DELETE FROM objects WHERE resource = ? AND key = ?", (resource, key))
-                else:
-                    self._database.execute(
-                        "INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?)", (resource, key, version, data)
-                    )
+            self._database.executemany(
+                "INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?)",
+                [row for row in last.values() if row[3] is not None],
+            )
+            self._database.executemany(
+                "DELETE FROM objects WHERE resource = ? AND key = ?",
+                [key for key, row in last.items() if row[3] is None],
+            )
             self._database.execute("INSERT OR REPLACE INTO meta VALUES ('version', ?)", (reached,))
         return reached
 
