@@ -12,9 +12,9 @@ import aiohttp
 import trustme
 
 from kubesched.client.clock import SystemClock
-from kubesched.client.protocol import JSON, ApiError
+from kubesched.client.protocol import JSON
 from kubesched.server.authentication import Authenticator, TokenAuthenticator
-from kubesched.server.authorities import CONFIG_MAP, Authorities
+from kubesched.server.authorities import Authorities
 from kubesched.server.authorization import Authorizer
 from kubesched.server.certificates import Pair, self_made
 from kubesched.server.endpoints import Endpoints, Served
@@ -47,16 +47,8 @@ class FakeApi:
     users: dict[str, JSON] = field(default_factory=dict)
     allowed: set[tuple[str, str, str]] = field(default_factory=set)
     """User, verb and path."""
-    config_map: JSON | None = None
     error: Exception | None = None
     asked: list[JSON] = field(default_factory=list)
-
-    async def get(self, path: str) -> JSON:
-        if self.error is not None:
-            raise self.error
-        if path != CONFIG_MAP or self.config_map is None:
-            raise ApiError(404, "NotFound", "configmaps not found")
-        return {"data": self.config_map}
 
     async def post(self, path: str, body: JSON) -> JSON:
         self.asked.append(body)

@@ -5,16 +5,23 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
 import trustme
+from aiohttp import web
+from tests.client.server import answering, serving
 from tests.server.support import CLOCK, FakeApi, Log, insecure, pem, running, served
 
+from kubesched.api.objects import ObjectMeta
+from kubesched.client.clock import VirtualClock, virtual_time
+from kubesched.client.fake import InProcessApi
+from kubesched.client.http import HttpClient
 from kubesched.client.protocol import ApiError
-from kubesched.server.authorities import Authorities, AuthorityError, ProxyHeaders
+from kubesched.server.authorities import NAME, NAMESPACE, Authorities, AuthorityError, ConfigMap, ProxyHeaders
 from kubesched.server.authorization import AllowedPaths, Authorizer
 from kubesched.server.reviews import ReviewError
 from kubesched.server.users import ANONYMOUS, User
@@ -161,20 +168,34 @@ def client(authority: trustme.CA, name: str, *organizations: str) -> ssl.SSLCont
     return insecure(leaf)
 
 
-async def known(api: FakeApi) -> Authorities:
-    authorities = Authorities(Log(), api=api)
-    await authorities.refresh()
+def known(**published: str) -> Authorities:
+    """What the cluster publishes under these names, whose dashes Python does not allow."""
+    authorities = Authorities(Log())
+    authorities.take_in(_dashed(published))
     return authorities
+
+
+def _dashed(fields: Mapping[str, str]) -> dict[str, str]:
+    return {name.replace("_", "-"): value for name, value in fields.items()}
+
+
+def publishing(**published: str) -> InProcessApi:
+    """A cluster with the ConfigMap."""
+    cluster = InProcessApi()
+    cluster.create(config_map(**published))
+    return cluster
+
+
+def config_map(**published: str) -> ConfigMap:
+    return ConfigMap(ObjectMeta(name=NAME, namespace=NAMESPACE), _dashed(published))
 
 
 async def test_client_certificates_name_users() -> None:
     """A certificate of a known authority makes a user of its common name and a group of its organization."""
     users, proxies = trustme.CA(), trustme.CA()
-    api = FakeApi(
-        allowed={("monitor", "get", "/metrics")},
-        config_map={"client-ca-file": pem(users), "requestheader-client-ca-file": pem(proxies)},
-    )
-    async with running(api=api, authorities=await known(api)) as server:
+    api = FakeApi(allowed={("monitor", "get", "/metrics")})
+    authorities = known(client_ca_file=pem(users), requestheader_client_ca_file=pem(proxies))
+    async with running(api=api, authorities=authorities) as server:
         assert (await server.get("/metrics", ssl=client(users, "monitor")))[0] == 200
         assert (await server.get("/metrics", ssl=client(users, "somebody")))[0] == 403
         assert (await server.get("/metrics", ssl=client(users, "root", "system:masters")))[0] == 200
@@ -186,25 +207,23 @@ async def test_client_certificates_name_users() -> None:
 async def test_an_authority_of_proxies_makes_no_users() -> None:
     """A proxy's certificate says nothing about itself: without the headers it is refused."""
     users, proxies = trustme.CA(), trustme.CA()
-    api = FakeApi(config_map={"client-ca-file": pem(users), "requestheader-client-ca-file": pem(proxies)})
-    async with running(api=api, authorities=await known(api)) as server:
+    authorities = known(client_ca_file=pem(users), requestheader_client_ca_file=pem(proxies))
+    async with running(api=FakeApi(), authorities=authorities) as server:
         assert (await server.get("/healthz", ssl=client(proxies, "root", "system:masters")))[0] == 401
 
 
 async def test_trusted_proxies_speak_for_users() -> None:
     """Headers count when they come with a proxy's certificate of an allowed name, and only then."""
     users, proxies = trustme.CA(), trustme.CA()
-    api = FakeApi(
-        allowed={("alice", "get", "/metrics")},
-        config_map={
-            "client-ca-file": pem(users),
-            "requestheader-client-ca-file": pem(proxies),
-            "requestheader-allowed-names": '["front-proxy"]',
-            "requestheader-username-headers": '["X-Remote-User"]',
-            "requestheader-group-headers": '["X-Remote-Group"]',
-            "requestheader-uid-headers": '["X-Remote-Uid"]',
-            "requestheader-extra-headers-prefix": '["X-Remote-Extra-"]',
-        },
+    api = FakeApi(allowed={("alice", "get", "/metrics")})
+    authorities = known(
+        client_ca_file=pem(users),
+        requestheader_client_ca_file=pem(proxies),
+        requestheader_allowed_names='["front-proxy"]',
+        requestheader_username_headers='["X-Remote-User"]',
+        requestheader_group_headers='["X-Remote-Group"]',
+        requestheader_uid_headers='["X-Remote-Uid"]',
+        requestheader_extra_headers_prefix='["X-Remote-Extra-"]',
     )
     headers = [
         ("X-Remote-User", "alice"),
@@ -213,7 +232,7 @@ async def test_trusted_proxies_speak_for_users() -> None:
         ("X-Remote-Group", "b"),
         ("X-Remote-Extra-Some%2fThing", "x"),
     ]
-    async with running(api=api, authorities=await known(api)) as server:
+    async with running(api=api, authorities=authorities) as server:
         assert (await server.get("/metrics", headers=headers, ssl=client(proxies, "front-proxy")))[0] == 200
         assert (await server.get("/metrics", headers=headers, ssl=client(proxies, "impostor")))[0] == 401
         assert (await server.get("/metrics", headers=headers, ssl=client(users, "bob")))[0] == 403
@@ -229,60 +248,132 @@ async def test_trusted_proxies_speak_for_users() -> None:
 
 async def test_a_strangers_certificate_ends_the_handshake() -> None:
     """A certificate that no known authority has signed does not get as far as a request."""
-    api = FakeApi(config_map={"client-ca-file": pem(trustme.CA())})
-    async with running(api=api, authorities=await known(api)) as server:
+    async with running(api=FakeApi(), authorities=known(client_ca_file=pem(trustme.CA()))) as server:
         with pytest.raises(aiohttp.ClientError):
             await server.get("/healthz", ssl=client(trustme.CA(), "mallory"))
         assert (await server.get("/healthz"))[0] == 200
 
 
 async def test_authorities_are_replaced_while_serving() -> None:
-    """After a rotation new certificates count and old ones no longer do."""
+    """When the API server publishes others, new certificates count and old ones no longer do, at once."""
     old, new = trustme.CA(), trustme.CA()
-    api = FakeApi(config_map={"client-ca-file": pem(old)})
-    authorities = await known(api)
-    async with running(api=api, authorities=authorities) as server:
+    cluster = publishing(client_ca_file=pem(old))
+    authorities = Authorities(Log(), cluster=cluster)
+    following = asyncio.create_task(authorities.keep_fresh(CLOCK))
+    async with running(api=FakeApi(), authorities=authorities) as server:
         old_client, new_client = client(old, "a", "system:masters"), client(new, "b", "system:masters")
         assert (await server.get("/metrics", ssl=old_client))[0] == 200
-        api.config_map = {"client-ca-file": pem(new)}
-        await authorities.refresh()
+        cluster.update(config_map(client_ca_file=pem(new)))
         assert (await server.get("/metrics", ssl=new_client))[0] == 200
         with pytest.raises(aiohttp.ClientError):
             await server.get("/metrics", ssl=client(old, "c", "system:masters"))
+        cluster.delete(config_map())
+        assert (await server.get("/metrics", ssl=new_client))[0] == 200
+    following.cancel()
+    await asyncio.wait((following,))
+
+
+@virtual_time
+async def test_authorities_are_found_as_soon_as_they_can_be(clock: VirtualClock) -> None:
+    """A cluster that is out of reach, or has not published them yet, is followed until it has."""
+    cluster = InProcessApi(clock)
+    cluster.fail("list", OSError("out of reach"), times=3)
+    authorities = Authorities(Log(), cluster=cluster)
+    following = asyncio.create_task(authorities.keep_fresh(clock))
+    await clock.advance(20)
+    assert authorities.version == 0
+    cluster.create(config_map(client_ca_file=pem(trustme.CA())))
+    await clock.settle()
+    assert authorities.version == 1
+    following.cancel()
+    await asyncio.wait((following,))
+
+
+async def test_only_that_config_map_is_asked_for() -> None:
+    """The role that clusters have for this allows one name in one namespace."""
+    path = "/api/v1/namespaces/kube-system/configmaps"
+    only = {"fieldSelector": "metadata.name=extension-apiserver-authentication"}
+    empty = {"kind": "ConfigMapList", "metadata": {"resourceVersion": "1"}, "items": []}
+    async with serving() as server, HttpClient(server.connection) as http:
+        server.script = [answering(lambda: web.json_response(empty)), answering(lambda: web.Response(status=403))]
+        following = asyncio.create_task(Authorities(Log(), cluster=http).keep_fresh(CLOCK))
+        while len(server.received) < 2:
+            await asyncio.sleep(0.01)
+        following.cancel()
+        await asyncio.wait((following,))
+    assert [each.path for each in server.received] == [path, path]
+    assert all(each.query.items() >= only.items() for each in server.received)
+    assert server.received[1].query["watch"] == "true"
 
 
 async def test_authorities_from_files_go_before_the_cluster(tmp_path: Path) -> None:
-    """Flags name files; what they leave open is looked up."""
+    """Flags name files; what they leave open is looked up, and a lookup that fails takes nothing from the files."""
     users, proxies = trustme.CA(), trustme.CA()
     file = tmp_path / "ca.crt"
     file.write_text(pem(users))
-    api = FakeApi(config_map={"client-ca-file": "ignored", "requestheader-client-ca-file": pem(proxies)})
-    authorities = Authorities(Log(), client_file=str(file), headers=ProxyHeaders(allowed_names=("x",)), api=api)
-    await authorities.refresh()
+    cluster = publishing(client_ca_file="ignored", requestheader_client_ca_file=pem(proxies))
+    cluster.fail("read", OSError("out of reach"))
+    headers = ProxyHeaders(allowed_names=("x",))
+    authorities = Authorities(Log(), client_file=str(file), headers=headers, cluster=cluster)
+    authorities.read_files()
+    with pytest.raises(AuthorityError, match="out of reach"):
+        await authorities.look_up()
+    assert (len(authorities.clients), len(authorities.proxies)) == (1, 0)
+    await authorities.look_up()
     assert len(authorities.clients) == len(authorities.proxies) == 1
-    assert authorities.version == 1
-    await authorities.refresh()
-    assert authorities.version == 1
+    assert authorities.version == 2
+    authorities.read_files()
+    await authorities.look_up()
+    assert authorities.version == 2
+
+
+@virtual_time
+async def test_files_are_read_again(clock: VirtualClock, tmp_path: Path) -> None:
+    """A file with authorities may be replaced; one that cannot be read is reported and the last good one counts."""
+    file, log = tmp_path / "ca.crt", Log()
+    file.write_text(pem(trustme.CA()))
+    authorities = Authorities(log, client_file=str(file))
+    authorities.read_files()
+    following = asyncio.create_task(authorities.keep_fresh(clock))
+    file.write_text(pem(trustme.CA()))
+    await clock.advance(60)
+    assert authorities.version == 2
+    file.unlink()
+    await clock.advance(60)
+    assert authorities.version == 2
+    assert "ca.crt cannot be read: No such file or directory" in log.text
+    following.cancel()
+    await asyncio.wait((following,))
 
 
 @pytest.mark.parametrize(
-    ("config_map", "problem"),
+    ("published", "problem"),
     [
-        ({"client-ca-file": "no certificate"}, "the client authorities are no certificates in PEM form"),
-        ({"requestheader-client-ca-file": "x"}, "the requestheader client authorities are no certificates"),
+        ({"client_ca_file": "no certificate"}, "the client authorities are no certificates in PEM form"),
+        ({"requestheader_client_ca_file": "x"}, "the requestheader client authorities are no certificates"),
         (
-            {"requestheader-client-ca-file": "x", "requestheader-allowed-names": "["},
+            {"requestheader_client_ca_file": "x", "requestheader_allowed_names": "["},
             "requestheader-allowed-names in the ConfigMap is no JSON list",
         ),
-        (None, "configmaps not found"),
+        (None, 'configmaps "extension-apiserver-authentication" not found'),
     ],
 )
-async def test_authorities_that_cannot_be_read(config_map: Any, problem: str) -> None:
+async def test_authorities_that_cannot_be_read(published: dict[str, str] | None, problem: str) -> None:
     """What is wrong with published authorities is said, and the last good ones stay."""
-    authorities = Authorities(Log(), api=FakeApi(config_map=config_map))
+    cluster = InProcessApi() if published is None else publishing(**published)
+    authorities = Authorities(Log(), cluster=cluster)
     with pytest.raises(AuthorityError, match=problem):
-        await authorities.refresh()
+        await authorities.look_up()
     assert authorities.version == 0
+
+
+def test_one_unreadable_authority_does_not_cost_the_other() -> None:
+    """Users are known by their certificates although the proxies' authority is garbage."""
+    authorities = Authorities(Log())
+    published = {"client-ca-file": pem(trustme.CA()), "requestheader-client-ca-file": "garbage"}
+    with pytest.raises(AuthorityError, match="requestheader"):
+        authorities.take_in(published)
+    assert (len(authorities.clients), len(authorities.proxies)) == (1, 0)
 
 
 # --- permissions ------------------------------------------------------------------------------------------------------

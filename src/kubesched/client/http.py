@@ -21,7 +21,7 @@ from kubesched.client.clock import SystemClock
 from kubesched.client.connection import Connection
 from kubesched.client.protocol import JSON, ApiError, Change, Clock, Listing, Malformed, WatchEvent
 from kubesched.client.ratelimit import TokenBucket
-from kubesched.client.resources import EVENTS, FIELD_SELECTORS, LEASES, resource_of, resource_of_event
+from kubesched.client.resources import EVENTS, LEASES, resource_of, resource_of_event
 from kubesched.client.transport import APPLICATION_JSON, Observer, Request, Transport
 from kubesched.client.whole import WholeObjects
 from kubesched.client.wire import decode_line, decode_object, decode_page, raw_object
@@ -221,7 +221,8 @@ class HttpClient:
 
 
 def _selector(kind: type[api.Object]) -> dict[str, str]:
-    return {"fieldSelector": FIELD_SELECTORS[kind]} if kind in FIELD_SELECTORS else {}
+    selector = resource_of(kind).field_selector
+    return {"fieldSelector": selector} if selector else {}
 
 
 def _object(kind: type[O], body: bytes) -> O:

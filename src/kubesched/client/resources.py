@@ -1,4 +1,4 @@
-"""Where the API server keeps each kind: its path, and whether it has namespaces."""
+"""Where the API server keeps each kind: its path, whether it has namespaces, and which of its objects to ask for."""
 
 from __future__ import annotations
 
@@ -17,6 +17,10 @@ class Resource:
     group_version: str
     plural: str
     namespaced: bool = True
+    namespace: str = ""
+    """The only namespace to ask for; empty for all."""
+    field_selector: str = ""
+    """Which objects to list and watch; empty for all."""
 
     @property
     def group(self) -> str:
@@ -25,6 +29,7 @@ class Resource:
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
         """The path of one object, of all in a namespace, or of all there are."""
         root = "apis" if self.group else "api"
+        namespace = namespace or self.namespace
         scope = ("namespaces", quote(namespace, safe="")) if namespace else ()
         parts = (root, self.group_version, *scope, self.plural, quote(name, safe=""), subresource)
         return "/" + "/".join(part for part in parts if part)
@@ -38,8 +43,10 @@ EVENTS = Resource("events.k8s.io/v1", "events")
 CORE_EVENTS = Resource("v1", "events")
 LEASES = Resource("coordination.k8s.io/v1", "leases")
 
+POD_FIELD_SELECTOR = "status.phase!=Succeeded,status.phase!=Failed"
+"""Pods that have ended hold nothing on their node: as upstream, they are not even asked for."""
+
 _PLURALS: dict[type[api.Object], tuple[str, bool]] = {
-    api.Pod: ("pods", True),
     api.Node: ("nodes", False),
     api.Namespace: ("namespaces", False),
     api.Service: ("services", True),
@@ -57,7 +64,9 @@ _PLURALS: dict[type[api.Object], tuple[str, bool]] = {
     api.PriorityClass: ("priorityclasses", False),
 }
 
-RESOURCES = {kind: Resource(kind.api_version, *row) for kind, row in _PLURALS.items()}
+RESOURCES = {kind: Resource(kind.api_version, *row) for kind, row in _PLURALS.items()} | {
+    api.Pod: Resource(api.Pod.api_version, "pods", field_selector=POD_FIELD_SELECTOR)
+}
 
 
 def resource_of_event(event: Mapping[str, Any]) -> Resource:
@@ -71,9 +80,3 @@ def resource_of(kind: type[api.Object]) -> Resource:
     if not isinstance(found, Resource):
         raise TypeError(f"{kind.__name__} has no path at the API server; give it a class variable `resource: Resource`")
     return found
-
-
-POD_FIELD_SELECTOR = "status.phase!=Succeeded,status.phase!=Failed"
-"""Pods that have ended hold nothing on their node: as upstream, they are not even asked for."""
-
-FIELD_SELECTORS: dict[type[api.Object], str] = {api.Pod: POD_FIELD_SELECTOR}

@@ -1,30 +1,43 @@
 """Whose client certificates count: authorities of users, and of proxies that speak for users.
 
-They are named by flags, or published by the API server in a ConfigMap, which is looked up again from time to time:
-authorities are replaced while schedulers run.
+They are named by flags, or published by the API server in a ConfigMap. Authorities are replaced while schedulers run:
+files are read again from time to time, and the ConfigMap is watched.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
-from kubesched.client.protocol import JSON, ApiError
+import msgspec
+
+from kubesched.api import objects as api
+from kubesched.client.informer import Informer
+from kubesched.client.protocol import ApiError, Client, Clock
+from kubesched.client.resources import Resource
 from kubesched.scheduler.ports import ERROR, Log
 from kubesched.server.client_certificates import certificates_in
-from kubesched.server.reviews import Api
 
-CONFIG_MAP: Final = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
+NAMESPACE: Final = "kube-system"
+NAME: Final = "extension-apiserver-authentication"
 PERIOD: Final = 60.0
-"""Seconds between two looks at what files and ConfigMap say."""
-FIRST_PERIOD: Final = 5.0
-"""The same while nothing has been found yet: the API server may only just be starting."""
-QUIET: Final = 4
-"""The level at which to say again what has been said at the start."""
+"""Seconds between two looks at files."""
+
+
+class ConfigMap(api.Object, frozen=True):
+    """The one in which the API server publishes authorities. No other may be looked at."""
+
+    api_version: ClassVar[str] = "v1"
+    kind: ClassVar[str] = "ConfigMap"
+    resource: ClassVar[Resource] = Resource(
+        "v1", "configmaps", namespace=NAMESPACE, field_selector=f"metadata.name={NAME}"
+    )
+
+    data: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class AuthorityError(Exception):
@@ -46,8 +59,16 @@ class ProxyHeaders:
         return not self.allowed_names or name in self.allowed_names
 
 
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """Some authorities, as they came and one by one in DER."""
+
+    pem: bytes = b""
+    certificates: Collection[bytes] = frozenset()
+
+
 class Authorities:
-    """What is known at the moment. `refresh` brings it up to date; `version` tells whether that changed anything."""
+    """What is known at the moment. `version` moves when that changes."""
 
     def __init__(
         self,
@@ -56,59 +77,116 @@ class Authorities:
         client_file: str = "",
         proxy_file: str = "",
         headers: ProxyHeaders | None = None,
-        api: Api | None = None,
+        cluster: Client | None = None,
     ) -> None:
         self._log = log
         self._client_file = client_file
         self._proxy_file = proxy_file
-        self._api = api
+        self._cluster = None if client_file and proxy_file else cluster
+        self._clients = self._proxies = Bundle()
         self.headers = headers or ProxyHeaders()
         self.version = 0
-        self.pem = b""
-        """All of them, as OpenSSL takes them."""
-        self.clients: Collection[bytes] = frozenset()
-        """Authorities of users, in DER."""
-        self.proxies: Collection[bytes] = frozenset()
-        """Authorities of proxies, in DER."""
 
     @property
-    def looks_up(self) -> bool:
-        """Whether something is left for the cluster to say."""
-        return self._api is not None and not (self._client_file and self._proxy_file)
+    def clients(self) -> Collection[bytes]:
+        """Authorities of users, in DER."""
+        return self._clients.certificates
 
-    async def refresh(self) -> None:
-        """Read files and ConfigMap. Raises `AuthorityError`; what was known before stays."""
-        published = await self._published() if self.looks_up else {}
-        clients = _file(self._client_file) if self._client_file else _entry(published, "client-ca-file")
+    @property
+    def proxies(self) -> Collection[bytes]:
+        """Authorities of proxies, in DER."""
+        return self._proxies.certificates
+
+    @property
+    def pem(self) -> bytes:
+        """All of them, as OpenSSL takes them."""
+        return self._clients.pem + b"\n" + self._proxies.pem
+
+    # --- bringing it up to date: each raises `AuthorityError`, and what cannot be read leaves what was known ----------
+
+    def read_files(self) -> None:
+        """Read the files that flags name."""
+        if self._client_file:
+            self._set_clients(_file(self._client_file))
         if self._proxy_file:
-            proxies = _file(self._proxy_file)
-        else:
-            proxies = _entry(published, "requestheader-client-ca-file")
-            if proxies:
-                self.headers = _headers(published)
-        pem = clients + b"\n" + proxies
-        if pem != self.pem:
-            self.clients = frozenset(_parsed(clients, "client"))
-            self.proxies = frozenset(_parsed(proxies, "requestheader client"))
-            self.pem = pem
+            self._set_proxies(_file(self._proxy_file))
+
+    async def look_up(self) -> None:
+        """Ask the cluster once for what flags leave open."""
+        if self._cluster is None:
+            return
+        try:
+            published = await self._cluster.read(ConfigMap, NAME, NAMESPACE)
+        except (ApiError, OSError) as problem:
+            raise AuthorityError(str(problem)) from problem
+        self.take_in(published.data)
+
+    def take_in(self, published: Mapping[str, str]) -> None:
+        """Learn what the cluster says. One of its two authorities may be unreadable without harm to the other."""
+        problems = []
+        for take in (self._take_clients, self._take_proxies):
+            try:
+                take(published)
+            except AuthorityError as problem:
+                problems.append(str(problem))
+        if problems:
+            raise AuthorityError("; ".join(problems))
+
+    def _take_clients(self, published: Mapping[str, str]) -> None:
+        pem = published.get("client-ca-file", "").encode()
+        if pem and not self._client_file:
+            self._set_clients(pem)
+
+    def _take_proxies(self, published: Mapping[str, str]) -> None:
+        pem = published.get("requestheader-client-ca-file", "").encode()
+        if pem and not self._proxy_file:
+            headers = _headers(published)
+            self._set_proxies(pem)
+            self.headers = headers
+
+    def _set_clients(self, pem: bytes) -> None:
+        if pem != self._clients.pem:
+            self._clients = Bundle(pem, _parsed(pem, "client"))
             self.version += 1
 
-    async def keep_fresh(self) -> None:
-        """Refresh for ever."""
-        while True:
-            await asyncio.sleep(PERIOD if self.version else FIRST_PERIOD)
-            try:
-                await self.refresh()
-            except AuthorityError as problem:
-                level = ERROR if self.version else QUIET
-                self._log(level, "Authorities of client certificates could not be refreshed", err=problem)
+    def _set_proxies(self, pem: bytes) -> None:
+        if pem != self._proxies.pem:
+            self._proxies = Bundle(pem, _parsed(pem, "requestheader client"))
+            self.version += 1
 
-    async def _published(self) -> JSON:
-        assert self._api is not None
+    # --- staying up to date -------------------------------------------------------------------------------------------
+
+    async def keep_fresh(self, clock: Clock) -> None:
+        """Read files now and then, and follow the ConfigMap."""
+        async with asyncio.TaskGroup() as group:
+            if self._client_file or self._proxy_file:
+                group.create_task(self._read_files_again(clock), name="authorities in files")
+            if self._cluster is not None:
+                informer = Informer(self._cluster, ConfigMap, self, clock=clock)
+                group.create_task(informer.run(), name="published authorities")
+
+    async def _read_files_again(self, clock: Clock) -> None:
+        while True:
+            await clock.sleep(PERIOD)
+            try:
+                self.read_files()
+            except AuthorityError as problem:
+                self._report(problem)
+
+    def on_add(self, obj: ConfigMap, is_initial_list: bool) -> None:
         try:
-            return (await self._api.get(CONFIG_MAP)).get("data") or {}
-        except (ApiError, OSError) as problem:
-            raise AuthorityError(f"{problem}") from problem
+            self.take_in(obj.data)
+        except AuthorityError as problem:
+            self._report(problem)
+
+    def on_update(self, old: ConfigMap, new: ConfigMap) -> None:
+        self.on_add(new, False)
+
+    def on_delete(self, obj: ConfigMap) -> None:
+        """What was known stays: whoever deletes the ConfigMap has the API server make it anew."""
+
+    def _report(self, problem: AuthorityError) -> None:
+        self._log(ERROR, "Authorities of client certificates could not be refreshed", err=problem)
 
 
 def _file(path: str) -> bytes:
@@ -118,20 +196,16 @@ def _file(path: str) -> bytes:
         raise AuthorityError(f"{path} cannot be read: {problem.strerror}") from None
 
 
-def _entry(published: JSON, key: str) -> bytes:
-    return str(published.get(key, "")).encode()
-
-
 def _parsed(pem: bytes, name: str) -> Collection[bytes]:
     if not pem.strip():
         return ()
     try:
-        return certificates_in(pem).keys()
+        return frozenset(certificates_in(pem))
     except ValueError:
         raise AuthorityError(f"the {name} authorities are no certificates in PEM form") from None
 
 
-def _headers(published: JSON) -> ProxyHeaders:
+def _headers(published: Mapping[str, str]) -> ProxyHeaders:
     def words(key: str) -> tuple[str, ...]:
         try:
             found = json.loads(published.get(f"requestheader-{key}") or "[]")

@@ -16,8 +16,6 @@ DELAYS: Final = (0.5, 0.75, 1.125, 1.7)
 class Api(Protocol):
     """As much of an HTTP client as reviews need."""
 
-    async def get(self, path: str) -> JSON: ...
-
     async def post(self, path: str, body: JSON) -> JSON: ...
 
 

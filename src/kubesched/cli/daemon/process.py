@@ -175,7 +175,7 @@ class Process:
             return None
         authentication, authorization = self._reviewer(setup.authentication), self._reviewer(setup.authorization)
         authorities = await secure.authorities_of(setup.options, authentication, self._log)
-        self._spawn(authorities.keep_fresh(), "client authorities")
+        self._spawn(authorities.keep_fresh(self._clock), "client authorities")
         guard = secure.guarded(
             Endpoints(self._served()),
             setup.options,

@@ -72,9 +72,13 @@ def _main_pair(flags: SecureServing, log: Logger) -> PairSource:
 async def authorities_of(options: Options, api: HttpClient | None, log: Logger) -> Authorities:
     """Whose client certificates count. What cannot be looked up is a reason not to start only if a flag says so."""
     flags = options.authentication
-    if not (flags.client_ca_file or flags.authentication_skip_lookup or api):
-        missing = f"No authentication-kubeconfig provided in order to lookup client-ca-file in {CONFIG_MAP}"
-        log(WARNING, f"{missing}, so client certificate authentication won't work.")
+    if not (flags.authentication_skip_lookup or api):
+        missing = f"No authentication-kubeconfig provided in order to lookup %s in {CONFIG_MAP}, so %s won't work."
+        if not flags.client_ca_file:
+            log(WARNING, missing % ("client-ca-file", "client certificate authentication"))
+        if not flags.requestheader_client_ca_file:
+            what = "request-header client certificate authentication"
+            log(WARNING, missing % ("requestheader-client-ca-file", what))
     authorities = Authorities(
         log,
         client_file=flags.client_ca_file,
@@ -86,13 +90,17 @@ async def authorities_of(options: Options, api: HttpClient | None, log: Logger) 
             flags.requestheader_extra_headers_prefix,
             flags.requestheader_allowed_names,
         ),
-        api=None if flags.authentication_skip_lookup else api,
+        cluster=None if flags.authentication_skip_lookup else api,
     )
     try:
-        await authorities.refresh()
+        authorities.read_files()
     except AuthorityError as problem:
-        if not (authorities.looks_up and flags.authentication_tolerate_lookup_failure):
-            raise ServingError(f"unable to load the authorities of client certificates: {problem}") from None
+        raise ServingError(f"unable to load the authorities of client certificates: {problem}") from None
+    try:
+        await authorities.look_up()
+    except AuthorityError as problem:
+        if not flags.authentication_tolerate_lookup_failure:
+            raise ServingError(f"unable to look up the authorities of client certificates: {problem}") from None
         log(WARNING, f"Error looking up in-cluster authentication configuration: {problem}")
         log(WARNING, "Continuing without authentication configuration. This may treat all requests as anonymous.")
         log(WARNING, LOOKUP_HINT)
