@@ -25,6 +25,7 @@ Ts = TypeVarTuple("Ts")
 
 START = 1_767_225_600.0
 """Midnight of 1 January 2026, UTC: when a virtual clock starts unless told otherwise."""
+ASK_AFTER = 100
 
 
 class SystemClock:
@@ -58,7 +59,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._idle_waiters: list[asyncio.Future[None]] = []
         self._jump_waiters: list[asyncio.Future[None]] = []
         super().__init__(self._selector_of_time)
-        self._selector_of_time.own_descriptors = len(self._selector_of_time.get_map())
+        self._selector_of_time.foreign = 0
 
     def time(self) -> float:
         """Virtual seconds since the loop was made."""
@@ -113,25 +114,40 @@ class _JumpingSelector(selectors.BaseSelector):
         self._loop = loop
         self._real = selectors.DefaultSelector()
         self._io_patience = io_patience
-        self.own_descriptors = 0
+        self._unasked = 0
+        self.foreign = 0
+        """Descriptors other than the loop's own, through which it is woken."""
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        ready = self._real.select(0)
+        ready = self._real.select(0) if self._may_be_ready() else []
         if ready or (timeout is not None and timeout <= 0):
             return ready
         if self._loop.threads:
             return self._real.select(None)
-        if len(self._real.get_map()) > self.own_descriptors:
+        if self.foreign:
             ready = self._real.select(self._io_patience)
         if not ready:
             self._loop.nothing_ready(timeout)
         return ready
 
+    def _may_be_ready(self) -> bool:
+        """Whether the kernel must be asked. Without sockets and threads only a signal could have come, for which now
+        and then will do: to ask every time is a system call for each step of a simulation."""
+        self._unasked += 1
+        if self.foreign or self._loop.threads or self._unasked >= ASK_AFTER:
+            self._unasked = 0
+            return True
+        return False
+
     def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
-        return self._real.register(fileobj, events, data)
+        key = self._real.register(fileobj, events, data)
+        self.foreign += 1
+        return key
 
     def unregister(self, fileobj: Any) -> selectors.SelectorKey:
-        return self._real.unregister(fileobj)
+        key = self._real.unregister(fileobj)
+        self.foreign -= 1
+        return key
 
     def modify(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
         return self._real.modify(fileobj, events, data)

@@ -29,7 +29,6 @@ T = TypeVar("T")
 O = TypeVar("O", bound=api.Object)  # noqa: E741 - the one-letter name for "some kind of object", as in the protocol
 
 BATCH = 500
-QUIET_SECONDS = 3600.0
 _ENDED = ("Succeeded", "Failed")
 
 
@@ -64,7 +63,7 @@ class DirectClient:
         while True:
             events = _answer(partial(shelf.events_from, position, BATCH))
             if not events:
-                await shelf.wait(QUIET_SECONDS)
+                await shelf.wait()
                 continue
             position += len(events)
             for event in events:

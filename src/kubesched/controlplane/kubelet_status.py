@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from kubesched.client.protocol import JSON
@@ -18,6 +19,7 @@ def full_image(image: str) -> str:
     return image if ":" in last or "@" in last else f"{image}:latest"
 
 
+@lru_cache(maxsize=1024)
 def image_digest(image: str) -> str:
     return hashlib.sha256(full_image(image).encode()).hexdigest()
 

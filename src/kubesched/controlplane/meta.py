@@ -36,7 +36,7 @@ def timestamp(seconds: float) -> str:
 @lru_cache(maxsize=64)
 def _timestamp(seconds: int) -> str:
     """Remembered, because hundreds of objects are written within one second and formatting costs more than encoding."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
 
 
 def parse_timestamp(text: str) -> float:

@@ -195,16 +195,17 @@ class Shelf:
         """How many wait for events right now."""
         return len(self._waiters)
 
-    async def wait(self, timeout: float) -> None:
+    async def wait(self, timeout: float | None = None) -> None:
         """Wait for events, at most so long. Bursts are reported together."""
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[None] = loop.create_future()
         self._waiters.append(waiter)
-        timer = loop.call_later(timeout, _finish, waiter)
+        timer = None if timeout is None else loop.call_later(timeout, _finish, waiter)
         try:
             await waiter
         finally:
-            timer.cancel()
+            if timer is not None:
+                timer.cancel()
             if waiter in self._waiters:
                 self._waiters.remove(waiter)
 

@@ -94,7 +94,7 @@ def make_report(name: str, seed: int, cluster: SimulatedCluster, checked: Sequen
         changes=timeline.changes,
         digest=timeline.digest,
         expectations=tuple(checked),
-        timeline=[entry._replace(time=_round(entry.time)) for entry in timeline.entries],
+        timeline=[Entry(_round(time), *rest) for time, *rest in timeline.entries],
         placements=placements,
         pending=pending,
         utilisation=[_utilisation(node, each, end) for node, each in nodes],

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
+
+import msgspec
 
 from kubesched.api import objects as api
 from kubesched.api.decoding import InvalidObject, decode_as
@@ -48,6 +51,24 @@ class NodeUsage:
         self.pods_load = Load(_since=began)
 
 
+class _Container(api.Part, frozen=True):
+    resources: dict[str, Any] | None = None
+    restart_policy: str = ""
+
+
+class _Spec(api.Part, frozen=True):
+    containers: tuple[_Container, ...] = ()
+    init_containers: tuple[_Container, ...] = ()
+    overhead: dict[str, Any] | None = None
+    resources: dict[str, Any] | None = None
+
+
+class _Pod(api.Part, frozen=True):
+    """The fields that requests follow from: most pods have the same as another one, for which they were counted."""
+
+    spec: _Spec = _Spec()
+
+
 class Usage:
     """Follows all nodes and the pods on them."""
 
@@ -56,6 +77,8 @@ class Usage:
         self.nodes: dict[str, NodeUsage] = {}
         self._placed: dict[str, tuple[NodeUsage, int, int]] = {}
         """By a pod's key, as long as it holds something."""
+        self._requests: dict[bytes, tuple[int, int]] = {}
+        """CPU and memory by what they follow from."""
         store.shelf(NODES).observers.append(self._on_node)
         store.shelf(PODS).observers.append(self._on_pod)
 
@@ -86,11 +109,19 @@ class Usage:
         if usage is None:
             return
         try:
-            requests = node_requests(decode_as(api.Pod, record.data))
+            cpu, memory = self._requested(record)
         except InvalidObject:
             return
-        self._placed[record.key] = (usage, requests.milli_cpu, requests.memory)
-        self._change(usage, requests.milli_cpu, requests.memory, 1)
+        self._placed[record.key] = (usage, cpu, memory)
+        self._change(usage, cpu, memory, 1)
+
+    def _requested(self, record: Record) -> tuple[int, int]:
+        follows_from = msgspec.json.encode(decode_as(_Pod, record.data))
+        known = self._requests.get(follows_from)
+        if known is None:
+            requests = node_requests(decode_as(api.Pod, record.data))
+            known = self._requests[follows_from] = (requests.milli_cpu, requests.memory)
+        return known
 
     def _change(self, usage: NodeUsage, cpu: int, memory: int, sign: int) -> None:
         now = self._now()

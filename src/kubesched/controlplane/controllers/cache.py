@@ -7,7 +7,7 @@ three pods sees three pods. Upstream needs expectations because its informers la
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 from kubesched.api.decoding import InvalidObject, decode_as
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 Handler = Callable[[V | None, V | None], None]
 """Told of an object before and after a change; None stands for its not being there."""
 
-KeysOf = Callable[[V], Iterable[str]]
+KeysOf = Callable[[V], Sequence[str]]
 
 
 def is_news(event: Event) -> bool:
@@ -47,17 +47,18 @@ class Index(Generic[V]):
         """How many objects there are under a value."""
         return len(self._found.get(value, ()))
 
-    def change(self, old: V | None, new: V | None) -> None:
-        before = () if old is None else tuple(self._keys_of(old))
-        after = () if new is None else tuple(self._keys_of(new))
-        for value in before:
-            if old is not None and value not in after and (group := self._found.get(value)):
-                group.pop(old.key, None)
-                if not group:
-                    del self._found[value]
-        for value in after:
-            if new is not None:
-                self._found.setdefault(value, {})[new.key] = new
+    def change(self, key: str, old: V | None, new: V | None) -> None:
+        before = () if old is None else self._keys_of(old)
+        after = () if new is None else self._keys_of(new)
+        if before != after:
+            for value in before:
+                if value not in after and (group := self._found.get(value)):
+                    group.pop(key, None)
+                    if not group:
+                        del self._found[value]
+        if new is not None:
+            for value in after:
+                self._found.setdefault(value, {})[key] = new
 
 
 class Cache(Generic[V]):
@@ -78,7 +79,7 @@ class Cache(Generic[V]):
         """A lookup that is kept up to date."""
         index = Index(keys_of)
         for obj in self.objects.values():
-            index.change(None, obj)
+            index.change(obj.key, None, obj)
         self._indexes.append(index)
         return index
 
@@ -105,6 +106,6 @@ class Cache(Generic[V]):
         else:
             self.objects[key] = new
         for index in self._indexes:
-            index.change(old, new)
+            index.change(key, old, new)
         for handler in self._handlers:
             handler(old, new)
