@@ -90,7 +90,7 @@ OTHERS: list[tuple[str, JSON, str]] = [
     (
         NODES,
         {**node("n"), "spec": {"taints": [{"key": "a", "effect": "X"}]}},
-        'spec.taints[0].effect: Unsupported value: "X"',
+        'metadata.taints[0].effect: Unsupported value: "X"',
     ),
     ("/api/v1/namespaces", {"metadata": {"name": "a.b"}}, "a lowercase RFC 1123 label"),
     ("/api/v1/namespaces/default/services", {"metadata": {"name": "s"}, "spec": {}}, "spec.ports: Required value"),
@@ -129,7 +129,7 @@ OTHERS: list[tuple[str, JSON, str]] = [
     (
         CONFIG_MAPS,
         {"metadata": {"name": "c", "ownerReferences": [{"kind": "Pod"}]}},
-        "metadata.ownerReferences[0].apiVersion: Invalid value",
+        "metadata.ownerReferences.apiVersion: Invalid value",
     ),
 ]
 

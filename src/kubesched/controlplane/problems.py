@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from ipaddress import ip_address
 from typing import Any
 
 import msgspec
@@ -31,14 +32,22 @@ class Problems:
         known = ", ".join(f'"{word}"' for word in supported)
         self.add("FieldValueNotSupported", field, f"Unsupported value: {shown(value)}: supported values: {known}")
 
-    def duplicate(self, field: str, value: Any) -> None:
-        self.add("FieldValueDuplicate", field, f"Duplicate value: {shown(value)}")
+    def duplicate(self, field: str, value: Any, detail: str = "") -> None:
+        self.add("FieldValueDuplicate", field, f"Duplicate value: {shown(value)}{f': {detail}' if detail else ''}")
 
     def forbidden(self, field: str, detail: str) -> None:
         self.add("FieldValueForbidden", field, f"Forbidden: {detail}")
 
     def not_found(self, field: str, value: Any) -> None:
         self.add("FieldValueNotFound", field, f"Not found: {shown(value)}")
+
+
+def check_address(text: str, field: str, problems: Problems) -> None:
+    """An IP address, of either version."""
+    try:
+        ip_address(text)
+    except ValueError:
+        problems.invalid(field, text, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")
 
 
 def shown(value: Any) -> str:

@@ -15,6 +15,7 @@ from kubesched.controlplane.schema import ObjectType, Shape
 _GO_TYPES = {"bool": "bool", "string": "string", "int32": "int32", "int64": "int64", "double": "float64"}
 _QUANTITY = re.compile(r"^\s*[+-]?[0-9.]*([eE][+-]?[0-9]+|[numkMGTPE]|[KMGTPE]i|)\s*$")
 _TIME = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$")
+_BASE64 = re.compile(r"[\r\n]*(?:(?:[A-Za-z0-9+/][\r\n]*){4})*(?:(?:[A-Za-z0-9+/][\r\n]*){2,3}=?[\r\n]*=[\r\n]*)?")
 _LIMITS = {"int32": 2**31, "int64": 2**63}
 
 
@@ -107,7 +108,15 @@ def _check_scalar(value: Any, shape: Shape, owner: ObjectType, plain: str) -> No
     elif not isinstance(value, str):
         raise _wrong(value, owner, plain, shape)
     elif kind in ("time", "microtime") and not _TIME.match(value):
-        raise WrongTypeError(f'parsing time "{value}" as "2006-01-02T15:04:05Z07:00": cannot parse "{value}" as "2006"')
+        layout = "2006-01-02T15:04:05.000000Z07:00" if kind == "microtime" else "2006-01-02T15:04:05Z07:00"
+        raise WrongTypeError(f'parsing time "{value}" as "{layout}": cannot parse "{value}" as "2006"')
+    elif kind == "bytes" and not _BASE64.fullmatch(value):
+        raise WrongTypeError(f"illegal base64 data at input byte {_first_illegal(value)}")
+
+
+def _first_illegal(value: str) -> int:
+    found = re.search(r"[^A-Za-z0-9+/]", value)
+    return found.start() if found else len(value)
 
 
 def _check_quantity(value: Any) -> None:

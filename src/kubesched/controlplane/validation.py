@@ -6,34 +6,19 @@ world meets; what is not checked here is stored as it is.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 from kubesched.api.names import label_key_errors, label_value_errors
 from kubesched.client.protocol import JSON
 from kubesched.controlplane import validation_core, validation_pod, validation_workloads
+from kubesched.controlplane.naming import label_errors, subdomain_errors
 from kubesched.controlplane.problems import Problems
 from kubesched.controlplane.resources import Resource
 from kubesched.controlplane.status import Cause
 
-_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-
-_SUBDOMAIN_RULE = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and"
-    " end with an alphanumeric character (e.g. 'example.com', regex used for validation is"
-    " '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
-)
-_LABEL_RULE = (
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with"
-    " an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is"
-    " '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
-)
-_NAME_RULES: dict[str, tuple[re.Pattern[str], str, int]] = {
-    "/namespaces": (_LABEL, _LABEL_RULE, 63),
-    "/services": (_LABEL, _LABEL_RULE, 63),
-}
-_MAX_NAME = 253
+_LABEL_NAMES = ("/namespaces", "/services")
+"""Kinds whose names become a part of host names."""
+_STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
 _MAX_ANNOTATIONS = 256 << 10
 
 
@@ -42,7 +27,8 @@ def creation_problems(resource: Resource, obj: JSON) -> list[Cause]:
     problems = Problems()
     _check_name(resource, obj["metadata"], problems)
     _check_metadata(obj["metadata"], problems)
-    check = _CREATE.get(resource.storage)
+    _check_finalizer_names(resource, obj["metadata"], problems)
+    check = _NEW.get(resource.storage) or _CREATE.get(resource.storage)
     if check is not None:
         check(obj, problems)
     return problems.found
@@ -72,11 +58,12 @@ def _check_name(resource: Resource, meta: JSON, problems: Problems) -> None:
     if resource.group == "rbac.authorization.k8s.io":
         _check_path_segment(name, problems)
         return
-    pattern, rule, longest = _NAME_RULES.get(resource.storage, (_SUBDOMAIN, _SUBDOMAIN_RULE, _MAX_NAME))
-    if len(name) > longest:
-        problems.invalid("metadata.name", name, f"must be no more than {longest} characters")
-    elif not pattern.fullmatch(name):
-        problems.invalid("metadata.name", name, rule)
+    errors = label_errors if resource.storage in _LABEL_NAMES else subdomain_errors
+    for error in errors(name):
+        problems.invalid("metadata.name", name, error)
+    prefix = meta.get("generateName") or ""
+    for error in errors(prefix.rstrip("-.") + "a") if prefix else ():
+        problems.invalid("metadata.generateName", prefix, error)
 
 
 def _check_path_segment(name: str, problems: Problems) -> None:
@@ -100,21 +87,33 @@ def _check_metadata(meta: JSON, problems: Problems) -> None:
     if sum(len(key) + len(str(value)) for key, value in annotations.items()) > _MAX_ANNOTATIONS:
         problems.add("FieldValueTooLong", "metadata.annotations", "Too long: may not be more than 262144 bytes")
     _check_owners(meta, problems)
+    for finalizer in meta.get("finalizers") or []:
+        for error in label_key_errors(finalizer):
+            problems.invalid("metadata.finalizers", finalizer, error)
+
+
+def _check_finalizer_names(resource: Resource, meta: JSON, problems: Problems) -> None:
+    """Those of the core's own kinds are known or say whose they are."""
+    for index, finalizer in enumerate(meta.get("finalizers") or []):
+        if not resource.group and "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
+            detail = "name is neither a standard finalizer name nor is it fully qualified"
+            problems.invalid(f"metadata.finalizers[{index}]", finalizer, detail)
 
 
 def _check_owners(meta: JSON, problems: Problems) -> None:
     controllers = []
-    for index, owner in enumerate(meta.get("ownerReferences") or []):
-        path = f"metadata.ownerReferences[{index}]"
+    path = "metadata.ownerReferences"
+    for owner in meta.get("ownerReferences") or []:
         for field in ("apiVersion", "kind", "name", "uid"):
             if not owner.get(field):
-                problems.invalid(f"{path}.{field}", owner.get(field) or "", "must not be empty")
+                what = "version " if field == "apiVersion" else ""
+                problems.invalid(f"{path}.{field}", owner.get(field) or "", f"{what}must not be empty")
         if owner.get("controller"):
-            controllers.append(owner.get("name"))
+            controllers.append(f"{owner.get('kind')}/{owner.get('name')}")
     if len(controllers) > 1:
         problems.invalid(
-            "metadata.ownerReferences",
-            "",
+            path,
+            meta["ownerReferences"],
             f'Only one reference can have Controller set to true. Found "true" in references for {controllers[0]}'
             f" and {controllers[1]}",
         )
@@ -131,6 +130,9 @@ def _check_finalizers(old: JSON, new: JSON, problems: Problems) -> None:
             f"no new finalizers can be added if the object is being deleted, found new finalizers []string{shown}",
         )
 
+
+_NEW: dict[str, Callable[[JSON, Problems], None]] = {"/pods": validation_pod.check_new_pod}
+"""Where a new object must keep to more than an old one."""
 
 _CREATE: dict[str, Callable[[JSON, Problems], None]] = {
     "/pods": validation_pod.check_pod,

@@ -7,7 +7,10 @@ from collections.abc import Callable
 from kubesched.api.names import label_key_errors, label_value_errors
 from kubesched.api.quantity import QuantityError, nanos
 from kubesched.client.protocol import JSON
-from kubesched.controlplane.problems import IMMUTABLE, Problems
+from kubesched.controlplane.naming import config_key_errors, subdomain_errors
+from kubesched.controlplane.problems import IMMUTABLE, Problems, check_address
+from kubesched.controlplane.validation_containers import check_port, non_negative, one_of
+from kubesched.controlplane.validation_pod import check_label_selector, check_labels, check_node_selector
 
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
@@ -22,7 +25,7 @@ _SYSTEM_PRIORITY = 1_000_000_000
 def _node(obj: JSON, problems: Problems) -> None:
     seen = set()
     for index, taint in enumerate((obj.get("spec") or {}).get("taints") or []):
-        path = f"spec.taints[{index}]"
+        path = f"metadata.taints[{index}]"  # so upstream calls them
         for error in label_key_errors(taint.get("key") or ""):
             problems.invalid(f"{path}.key", taint.get("key") or "", error)
         for error in label_value_errors(taint.get("value") or ""):
@@ -31,8 +34,21 @@ def _node(obj: JSON, problems: Problems) -> None:
             problems.unsupported(f"{path}.effect", taint.get("effect") or "", _EFFECTS)
         identity = (taint.get("key"), taint.get("effect"))
         if identity in seen:
-            problems.duplicate(path, taint)
+            problems.duplicate(path, taint, "taints must be unique by key and effect pair")
         seen.add(identity)
+    for field in ("capacity", "allocatable"):
+        _not_negative((obj.get("status") or {}).get(field), f"status.{field}.{{}}", problems)
+
+
+def _not_negative(amounts: JSON | None, path: str, problems: Problems) -> None:
+    for name, quantity in (amounts or {}).items():
+        try:
+            negative = nanos(quantity) < 0
+        except QuantityError as error:
+            problems.invalid(path.format(name), quantity, str(error))
+            continue
+        if negative:
+            problems.invalid(path.format(name), str(quantity), "must be greater than or equal to 0")
 
 
 def _service(obj: JSON, problems: Problems) -> None:
@@ -40,6 +56,14 @@ def _service(obj: JSON, problems: Problems) -> None:
     type_ = spec.get("type")
     if type_ not in _SERVICE_TYPES:
         problems.unsupported("spec.type", type_, _SERVICE_TYPES)
+    if type_ == "ExternalName" and not spec.get("externalName"):
+        problems.required("spec.externalName")
+    check_labels(spec.get("selector"), "spec.selector", problems)
+    one_of(spec, "sessionAffinity", ("ClientIP", "None"), "spec", problems)
+    one_of(spec, "externalTrafficPolicy", ("Cluster", "Local"), "spec", problems)
+    one_of(spec, "ipFamilyPolicy", ("PreferDualStack", "RequireDualStack", "SingleStack"), "spec", problems)
+    for index, address in enumerate(spec.get("externalIPs") or []):
+        check_address(address, f"spec.externalIPs[{index}]", problems)
     ports = spec.get("ports") or []
     if not ports and spec.get("clusterIP") != "None" and type_ != "ExternalName":
         problems.required("spec.ports")
@@ -48,30 +72,43 @@ def _service(obj: JSON, problems: Problems) -> None:
         number = port.get("port") or 0
         if not 0 < number < 65536:
             problems.invalid(f"{path}.port", number, "must be between 1 and 65535, inclusive")
-        target = port.get("targetPort")
-        if isinstance(target, int) and not 0 < target < 65536:
-            problems.invalid(f"{path}.targetPort", target, "must be between 1 and 65535, inclusive")
+        check_port(port.get("targetPort"), f"{path}.targetPort", problems)
         if len(ports) > 1 and not port.get("name"):
             problems.required(f"{path}.name")
         if port.get("protocol") not in _PROTOCOLS:
             problems.unsupported(f"{path}.protocol", port.get("protocol"), _PROTOCOLS)
 
 
-def _modes(spec: JSON, problems: Problems, detail: str = "") -> None:
+def _modes(spec: JSON, path: str, problems: Problems, detail: str = "") -> None:
     modes = spec.get("accessModes") or []
     if not modes:
-        problems.required("spec.accessModes", detail)
+        problems.required(f"{path}.accessModes", detail)
     for mode in modes:
         if mode not in _ACCESS_MODES:
-            problems.unsupported("spec.accessModes", mode, _ACCESS_MODES)
-    if spec.get("volumeMode") not in (None, *_VOLUME_MODES):
-        problems.unsupported("spec.volumeMode", spec["volumeMode"], _VOLUME_MODES)
+            problems.unsupported(f"{path}.accessModes", mode, _ACCESS_MODES)
+    if len(modes) > 1 and "ReadWriteOncePod" in modes:
+        problems.forbidden(f"{path}.accessModes", "may not use ReadWriteOncePod with other access modes")
+    one_of(spec, "volumeMode", _VOLUME_MODES, path, problems)
 
 
 def _claim(obj: JSON, problems: Problems) -> None:
-    spec = obj.get("spec") or {}
-    _modes(spec, problems, "at least 1 access mode is required")
-    _storage(((spec.get("resources") or {}).get("requests") or {}).get("storage"), "spec.resources[storage]", problems)
+    check_claim_spec(obj.get("spec") or {}, "spec", problems)
+
+
+def check_claim_spec(spec: JSON, path: str, problems: Problems) -> None:
+    """What a claim, or a template of one, asks for."""
+    check_label_selector(spec.get("selector"), f"{path}.selector", problems)
+    _modes(spec, path, problems, "at least 1 access mode is required")
+    _storage(
+        (((spec.get("resources") or {}).get("requests")) or {}).get("storage"), f"{path}.resources[storage]", problems
+    )
+    _class_name(spec, path, problems)
+
+
+def _class_name(spec: JSON, path: str, problems: Problems) -> None:
+    name = spec.get("storageClassName")
+    for error in subdomain_errors(name) if name else ():
+        problems.invalid(f"{path}.storageClassName", name, error)
 
 
 def _storage(amount: str | int | None, path: str, problems: Problems) -> None:
@@ -104,22 +141,49 @@ _NOT_SOURCES = frozenset(
 
 def _volume(obj: JSON, problems: Problems) -> None:
     spec = obj.get("spec") or {}
-    _modes(spec, problems)
-    if spec.get("capacity"):
-        _storage(spec["capacity"].get("storage"), "spec.capacity[storage]", problems)
-    else:
+    _modes(spec, "spec", problems)
+    capacity = spec.get("capacity") or {}
+    if not capacity:
         problems.required("spec.capacity")
+    if list(capacity) != ["storage"]:
+        problems.unsupported("spec.capacity", capacity, ("storage",))
+    else:
+        _storage(capacity["storage"], "spec.capacity[storage]", problems)
     if spec.get("persistentVolumeReclaimPolicy") not in _RECLAIM:
         problems.unsupported("spec.persistentVolumeReclaimPolicy", spec.get("persistentVolumeReclaimPolicy"), _RECLAIM)
-    if not any(value is not None for key, value in spec.items() if key not in _NOT_SOURCES):
-        problems.required("spec", "must specify a volume type")
+    affinity = (spec.get("nodeAffinity") or {}).get("required")
+    if affinity is not None:
+        check_node_selector(affinity, "spec.nodeAffinity.required", problems)
+    _source(spec, problems)
+    _class_name(spec, "spec", problems)
     if spec.get("local") is not None and not (spec.get("nodeAffinity") or {}).get("required"):
         problems.required("spec.nodeAffinity", "Local volume requires node affinity")
 
 
+def _source(spec: JSON, problems: Problems) -> None:
+    sources = [key for key, value in spec.items() if key not in _NOT_SOURCES and value is not None]
+    if not sources:
+        problems.required("spec", "must specify a volume type")
+    for extra in sources[1:]:
+        problems.forbidden(f"spec.{extra}", "may not specify more than 1 volume type")
+    if sources[:1] == ["hostPath"]:
+        path = spec["hostPath"].get("path") or ""
+        if not path:
+            problems.required("spec.hostPath.path")
+        elif ".." in path.split("/"):
+            problems.invalid("spec.hostPath.path", path, "must not contain '..'")
+    if sources[:1] == ["csi"]:
+        for field in ("driver", "volumeHandle"):
+            if not spec["csi"].get(field):
+                problems.required(f"spec.csi.{field}")
+
+
 def _storage_class(obj: JSON, problems: Problems) -> None:
-    if not obj.get("provisioner"):
+    provisioner = (obj.get("provisioner") or "").lower()
+    if not provisioner:
         problems.required("provisioner")
+    for error in label_key_errors(provisioner) if provisioner else ():
+        problems.invalid("provisioner", provisioner, error)
     if obj.get("reclaimPolicy") not in ("Delete", "Retain"):
         problems.unsupported("reclaimPolicy", obj.get("reclaimPolicy"), ("Delete", "Retain"))
     if obj.get("volumeBindingMode") not in _BINDING_MODES:
@@ -138,7 +202,7 @@ def _priority_class(obj: JSON, problems: Problems) -> None:
     elif value > _SYSTEM_PRIORITY:
         problems.forbidden("value", f"maximum allowed value of a user defined priority is {_SYSTEM_PRIORITY}")
     if obj.get("preemptionPolicy") not in ("PreemptLowerPriority", "Never"):
-        problems.unsupported("preemptionPolicy", obj.get("preemptionPolicy"), ("Never", "PreemptLowerPriority"))
+        problems.unsupported("preemptionPolicy", obj.get("preemptionPolicy"), ("PreemptLowerPriority", "Never"))
 
 
 def _role(obj: JSON, problems: Problems) -> None:
@@ -151,6 +215,8 @@ def _role(obj: JSON, problems: Problems) -> None:
             problems.invalid(
                 f"{path}.nonResourceURLs", urls, "rules cannot apply to both regular resources and non-resource URLs"
             )
+        elif urls and obj["kind"] == "Role":
+            problems.invalid(f"{path}.nonResourceURLs", urls, "namespaced rules cannot apply to non-resource URLs")
         elif not urls:
             for field in ("apiGroups", "resources"):
                 if not rule.get(field):
@@ -181,6 +247,51 @@ def _lease(obj: JSON, problems: Problems) -> None:
     duration = (obj.get("spec") or {}).get("leaseDurationSeconds")
     if isinstance(duration, int) and duration <= 0:
         problems.invalid("spec.leaseDurationSeconds", duration, "must be greater than 0")
+    non_negative(obj.get("spec") or {}, "leaseTransitions", "spec", problems)
+
+
+def _data(obj: JSON, problems: Problems) -> None:
+    binary = obj.get("binaryData") or {}
+    for field in ("data", "binaryData"):
+        for key in obj.get(field) or {}:
+            for error in config_key_errors(key):
+                problems.invalid(f"{field}[{key}]", key, error)
+            if field == "data" and key in binary:
+                problems.invalid(f"data[{key}]", key, "duplicate of key present in binaryData")
+
+
+_SECRET_KEYS = {
+    "kubernetes.io/tls": ("tls.crt", "tls.key"),
+    "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
+    "kubernetes.io/dockercfg": (".dockercfg",),
+    "kubernetes.io/ssh-auth": ("ssh-privatekey",),
+}
+_ACCOUNT = "kubernetes.io/service-account.name"
+
+
+def _secret(obj: JSON, problems: Problems) -> None:
+    _data(obj, problems)
+    type_, data = obj.get("type") or "", obj.get("data") or {}
+    for key in _SECRET_KEYS.get(type_, ()):
+        if key not in data:
+            problems.required(f"data[{key}]")
+    if type_ == "kubernetes.io/service-account-token" and not (obj["metadata"].get("annotations") or {}).get(_ACCOUNT):
+        problems.required(f"metadata.annotations[{_ACCOUNT}]")
+
+
+def _quota(obj: JSON, problems: Problems) -> None:
+    _not_negative((obj.get("spec") or {}).get("hard"), "spec.hard[{}]", problems)
+
+
+def _endpoint_slice(obj: JSON, problems: Problems) -> None:
+    one_of(obj, "addressType", ("FQDN", "IPv4", "IPv6"), "", problems)
+    for index, endpoint in enumerate(obj.get("endpoints") or []):
+        path = f"endpoints[{index}].addresses"
+        if not endpoint.get("addresses"):
+            problems.required(path, "must contain at least 1 address")
+        for number, address in enumerate(endpoint.get("addresses") or []):
+            if obj.get("addressType") in ("IPv4", "IPv6"):
+                check_address(address, f"{path}[{number}]", problems)
 
 
 # --- updates ----------------------------------------------------------------------------------------------------------
@@ -258,6 +369,10 @@ CHECKS: dict[str, Callable[[JSON, Problems], None]] = {
     "rbac.authorization.k8s.io/rolebindings": _role_binding,
     "rbac.authorization.k8s.io/clusterrolebindings": _role_binding,
     "coordination.k8s.io/leases": _lease,
+    "/configmaps": _data,
+    "/secrets": _secret,
+    "/resourcequotas": _quota,
+    "discovery.k8s.io/endpointslices": _endpoint_slice,
 }
 
 COMPARISONS: dict[str, Callable[[JSON, JSON, Problems], None]] = {

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import copy
-import re
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from kubesched.api.names import label_key_errors, label_value_errors
-from kubesched.api.quantity import QuantityError, nanos
 from kubesched.client.protocol import JSON
-from kubesched.controlplane.problems import Problems
+from kubesched.controlplane.naming import label_errors, subdomain_errors
+from kubesched.controlplane.problems import Problems, check_address
+from kubesched.controlplane.validation_containers import check_containers, check_ids, check_name, one_of
 
-_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-_LABEL_RULE = (
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with"
-    " an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is"
-    " '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
-)
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
-_PULL_POLICIES = ("Always", "IfNotPresent", "Never")
-_DNS_POLICIES = ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None")
-_PROTOCOLS = ("SCTP", "TCP", "UDP")
+_DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
+_NAMES: dict[str, Callable[[str], Iterable[str]]] = {
+    "nodeName": subdomain_errors,
+    "serviceAccountName": subdomain_errors,
+    "priorityClassName": subdomain_errors,
+    "hostname": label_errors,
+    "subdomain": label_errors,
+}
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _TOLERATION_OPERATORS = ("Equal", "Exists", "Gt", "Lt")
 _LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
@@ -32,26 +32,46 @@ def check_pod(pod: JSON, problems: Problems) -> None:
     check_pod_spec(pod.get("spec") or {}, "spec", problems)
 
 
+def check_new_pod(pod: JSON, problems: Problems) -> None:
+    """Debugging comes later."""
+    check_pod(pod, problems)
+    if (pod.get("spec") or {}).get("ephemeralContainers"):
+        problems.forbidden("spec.ephemeralContainers", "cannot be set on create")
+
+
 def check_pod_spec(spec: JSON, path: str, problems: Problems) -> None:
     """The spec of a pod or of a template at a path."""
     volumes = _check_volumes(spec, path, problems)
-    _check_containers(spec, path, volumes, problems)
-    _one_of(spec, "restartPolicy", _RESTART_POLICIES, path, problems)
-    _one_of(spec, "dnsPolicy", _DNS_POLICIES, path, problems)
-    grace = spec.get("terminationGracePeriodSeconds")
-    if isinstance(grace, int) and grace < 0:
-        problems.invalid(f"{path}.terminationGracePeriodSeconds", grace, "must be greater than or equal to 0")
+    check_containers(spec, path, volumes, problems)
+    one_of(spec, "restartPolicy", _RESTART_POLICIES, path, problems)
+    one_of(spec, "dnsPolicy", _DNS_POLICIES, path, problems)
+    if spec.get("dnsPolicy") == "None" and not spec.get("dnsConfig"):
+        problems.required(f"{path}.dnsConfig", "must provide `dnsConfig` when `dnsPolicy` is None")
     check_labels(spec.get("nodeSelector"), f"{path}.nodeSelector", problems)
-    _check_tolerations(spec, path, problems)
+    check_ids(spec.get("securityContext") or {}, f"{path}.securityContext", problems)
     _check_affinity(spec.get("affinity") or {}, f"{path}.affinity", problems)
+    _check_names(spec, path, problems)
+    _check_tolerations(spec, path, problems)
+    deadline = spec.get("activeDeadlineSeconds")
+    if isinstance(deadline, int) and not 1 <= deadline < 2**31:
+        problems.invalid(f"{path}.activeDeadlineSeconds", deadline, "must be between 1 and 2147483647, inclusive")
     _check_spread(spec, path, problems)
     _check_gates(spec, path, problems)
 
 
-def _one_of(part: JSON, field: str, supported: tuple[str, ...], path: str, problems: Problems) -> None:
-    value = part.get(field)
-    if value is not None and value not in supported:
-        problems.unsupported(f"{path}.{field}", value, supported)
+def _check_names(spec: JSON, path: str, problems: Problems) -> None:
+    for field, errors in _NAMES.items():
+        name = spec.get(field)
+        for error in errors(name) if name else ():
+            problems.invalid(f"{path}.{field}", name, error)
+    for index, gate in enumerate(spec.get("readinessGates") or []):
+        for error in label_key_errors(gate.get("conditionType") or ""):
+            problems.invalid(f"{path}.readinessGates[{index}].conditionType", gate.get("conditionType") or "", error)
+    for index, alias in enumerate(spec.get("hostAliases") or []):
+        check_address(alias.get("ip") or "", f"{path}.hostAliases[{index}].ip", problems)
+    system = (spec.get("os") or {}).get("name")
+    if system not in (None, "linux", "windows"):
+        problems.unsupported(f"{path}.os", system, ("linux", "windows"))
 
 
 def check_labels(labels: JSON | None, path: str, problems: Problems) -> None:
@@ -63,104 +83,24 @@ def check_labels(labels: JSON | None, path: str, problems: Problems) -> None:
             problems.invalid(path, value, error)
 
 
-# --- containers -------------------------------------------------------------------------------------------------------
+# --- volumes ----------------------------------------------------------------------------------------------------------
 
-
-def _check_containers(spec: JSON, path: str, volumes: set[str], problems: Problems) -> None:
-    if not spec.get("containers"):
-        problems.required(f"{path}.containers")
-    names: set[str] = set()
-    for kind in ("containers", "initContainers"):
-        for index, container in enumerate(spec.get(kind) or []):
-            where = f"{path}.{kind}[{index}]"
-            _check_name(container, where, names, problems)
-            _check_container(container, where, volumes, problems)
-
-
-def _check_name(container: JSON, path: str, names: set[str], problems: Problems) -> None:
-    name = container.get("name") or ""
-    if not name:
-        problems.required(f"{path}.name")
-    elif not _LABEL.fullmatch(name):
-        problems.invalid(f"{path}.name", name, _LABEL_RULE)
-    elif name in names:
-        problems.duplicate(f"{path}.name", name)
-    names.add(name)
-
-
-def _check_container(container: JSON, path: str, volumes: set[str], problems: Problems) -> None:
-    image = container.get("image") or ""
-    if not image:
-        problems.required(f"{path}.image")
-    elif image.strip() != image:
-        problems.invalid(f"{path}.image", image, "must not have leading or trailing whitespace")
-    _one_of(container, "imagePullPolicy", _PULL_POLICIES, path, problems)
-    _check_ports(container, path, problems)
-    check_resources(container.get("resources") or {}, f"{path}.resources", problems)
-    for index, mount in enumerate(container.get("volumeMounts") or []):
-        where = f"{path}.volumeMounts[{index}]"
-        if not mount.get("mountPath"):
-            problems.required(f"{where}.mountPath")
-        if not mount.get("name"):
-            problems.required(f"{where}.name")
-        elif mount["name"] not in volumes:
-            problems.not_found(f"{where}.name", mount["name"])
-    for index, variable in enumerate(container.get("env") or []):
-        if not variable.get("name"):
-            problems.required(f"{path}.env[{index}].name")
-
-
-def _check_ports(container: JSON, path: str, problems: Problems) -> None:
-    for index, port in enumerate(container.get("ports") or []):
-        where = f"{path}.ports[{index}]"
-        number = port.get("containerPort")
-        if not number:
-            problems.required(f"{where}.containerPort")
-        for field in ("containerPort", "hostPort"):
-            value = port.get(field)
-            if value and not 0 < value < 65536:
-                problems.invalid(f"{where}.{field}", value, "must be between 1 and 65535, inclusive")
-        _one_of(port, "protocol", _PROTOCOLS, where, problems)
-
-
-def check_resources(resources: JSON, path: str, problems: Problems) -> None:
-    """Requests and limits: no negative amounts, and no request above its limit."""
-    limits = _amounts(resources.get("limits"), f"{path}.limits", problems)
-    requests = _amounts(resources.get("requests"), f"{path}.requests", problems)
-    for name, amount in requests.items():
-        if name in limits and amount > limits[name]:
-            value = str(resources["requests"][name])
-            limit = resources["limits"][name]
-            problems.invalid(f"{path}.requests", value, f"must be less than or equal to {name} limit of {limit}")
-
-
-def _amounts(amounts: JSON | None, path: str, problems: Problems) -> dict[str, int]:
-    found = {}
-    for name, quantity in (amounts or {}).items():
-        where = f"{path}[{name}]"
-        for error in label_key_errors(name):
-            problems.invalid(where, name, error)
-        try:
-            found[name] = nanos(quantity)
-        except QuantityError as error:
-            problems.invalid(where, quantity, str(error))
-            continue
-        if found[name] < 0:
-            problems.invalid(where, str(quantity), "must be greater than or equal to 0")
-    return found
+_NAMED_SOURCES = {"persistentVolumeClaim": "claimName", "configMap": "name", "secret": "secretName", "hostPath": "path"}
+"""What the commonest volumes cannot do without."""
 
 
 def _check_volumes(spec: JSON, path: str, problems: Problems) -> set[str]:
     names: set[str] = set()
     for index, volume in enumerate(spec.get("volumes") or []):
         where = f"{path}.volumes[{index}]"
-        _check_name(volume, where, names, problems)
+        check_name(volume, where, names, problems)
         sources = [name for name, value in volume.items() if name != "name" and value is not None]
         for extra in sources[1:]:
             problems.forbidden(f"{where}.{extra}", "may not specify more than 1 volume type")
-        claim = volume.get("persistentVolumeClaim")
-        if claim is not None and not claim.get("claimName"):
-            problems.required(f"{where}.persistentVolumeClaim.claimName")
+        for source in sources[:1]:
+            field = _NAMED_SOURCES.get(source)
+            if field and not volume[source].get(field):
+                problems.required(f"{where}.{source}.{field}")
     return names
 
 
@@ -176,13 +116,15 @@ def _check_tolerations(spec: JSON, path: str, problems: Problems) -> None:
         if not key and operator != "Exists":
             problems.invalid(
                 f"{where}.operator",
-                operator,
+                toleration.get("operator") or "",
                 'operator must be Exists when `key` is empty, which means "match all values and all keys"',
             )
         if operator not in _TOLERATION_OPERATORS:
             problems.unsupported(f"{where}.operator", operator, ("Equal", "Exists"))
         if operator == "Exists" and toleration.get("value"):
-            problems.invalid(f"{where}.operator", toleration, "value must be empty when `operator` is 'Exists'")
+            problems.invalid(
+                f"{where}.operator", toleration["value"], "value must be empty when `operator` is 'Exists'"
+            )
         effect = toleration.get("effect")
         if effect and effect not in _EFFECTS:
             problems.unsupported(f"{where}.effect", effect, _EFFECTS)
@@ -195,12 +137,9 @@ def _check_tolerations(spec: JSON, path: str, problems: Problems) -> None:
 def _check_affinity(affinity: JSON, path: str, problems: Problems) -> None:
     node = affinity.get("nodeAffinity") or {}
     required = node.get("requiredDuringSchedulingIgnoredDuringExecution")
-    where = f"{path}.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
     if required is not None:
-        if not required.get("nodeSelectorTerms"):
-            problems.required(f"{where}.nodeSelectorTerms", "must have at least one node selector term")
-        for index, term in enumerate(required.get("nodeSelectorTerms") or []):
-            _check_node_term(term, f"{where}.nodeSelectorTerms[{index}]", problems)
+        where = f"{path}.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
+        check_node_selector(required, where, problems)
     for index, term in enumerate(node.get("preferredDuringSchedulingIgnoredDuringExecution") or []):
         where = f"{path}.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[{index}]"
         _check_weight(term, where, problems)
@@ -209,9 +148,21 @@ def _check_affinity(affinity: JSON, path: str, problems: Problems) -> None:
         _check_pod_affinity(affinity.get(kind) or {}, f"{path}.{kind}", problems)
 
 
+def check_node_selector(selector: JSON, path: str, problems: Problems) -> None:
+    """Which nodes a pod or a volume may be on."""
+    if not selector.get("nodeSelectorTerms"):
+        problems.required(f"{path}.nodeSelectorTerms", "must have at least one node selector term")
+    for index, term in enumerate(selector.get("nodeSelectorTerms") or []):
+        _check_node_term(term, f"{path}.nodeSelectorTerms[{index}]", problems)
+
+
 def _check_node_term(term: JSON, path: str, problems: Problems) -> None:
     for index, expression in enumerate(term.get("matchExpressions") or []):
         check_expression(expression, f"{path}.matchExpressions[{index}]", _NODE_OPERATORS, problems)
+    for index, expression in enumerate(term.get("matchFields") or []):
+        key = expression.get("key") or ""
+        if key != "metadata.name":
+            problems.invalid(f"{path}.matchFields[{index}].key", key, "not a valid field selector key")
 
 
 def check_expression(expression: JSON, path: str, operators: tuple[str, ...], problems: Problems) -> None:
@@ -250,6 +201,9 @@ def _check_pod_term(term: JSON, path: str, problems: Problems) -> None:
     for error in label_key_errors(term.get("topologyKey") or ""):
         problems.invalid(f"{path}.topologyKey", term.get("topologyKey") or "", error)
     check_label_selector(term.get("labelSelector"), f"{path}.labelSelector", problems)
+    for namespace in term.get("namespaces") or []:
+        for error in label_errors(namespace):
+            problems.invalid(f"{path}.namespace", namespace, error)
 
 
 def check_label_selector(selector: JSON | None, path: str, problems: Problems) -> None:
@@ -262,6 +216,7 @@ def check_label_selector(selector: JSON | None, path: str, problems: Problems) -
 
 
 def _check_spread(spec: JSON, path: str, problems: Problems) -> None:
+    seen: dict[tuple[str, str], str] = {}
     for index, constraint in enumerate(spec.get("topologySpreadConstraints") or []):
         where = f"{path}.topologySpreadConstraints[{index}]"
         skew = constraint.get("maxSkew") or 0
@@ -278,6 +233,11 @@ def _check_spread(spec: JSON, path: str, problems: Problems) -> None:
                 constraint["minDomains"],
                 f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}",
             )
+        identity = (constraint.get("topologyKey") or "", action or "")
+        if identity in seen:
+            first = f"{seen[identity]}.{{topologyKey, whenUnsatisfiable}}"
+            problems.duplicate(first, f"{{{identity[0]}, {identity[1]}}}")
+        seen.setdefault(identity, where)
         check_label_selector(constraint.get("labelSelector"), f"{where}.labelSelector", problems)
 
 
@@ -285,6 +245,8 @@ def _check_gates(spec: JSON, path: str, problems: Problems) -> None:
     gates: set[str] = set()
     for index, gate in enumerate(spec.get("schedulingGates") or []):
         name = gate.get("name") or ""
+        for error in label_key_errors(name):
+            problems.invalid(f"{path}.schedulingGates[{index}]", name, error)
         if name in gates:
             problems.duplicate(f"{path}.schedulingGates[{index}]", name)
         gates.add(name)

@@ -10,19 +10,27 @@ import msgspec
 from kubesched.api import objects as api
 from kubesched.api.selectors import SelectorError, label_selector
 from kubesched.client.protocol import JSON
+from kubesched.controlplane.naming import PERCENT_RULE, is_percent, label_errors
 from kubesched.controlplane.problems import IMMUTABLE, Problems
+from kubesched.controlplane.validation_containers import non_negative, one_of
+from kubesched.controlplane.validation_core import check_claim_spec
 from kubesched.controlplane.validation_pod import check_label_selector, check_pod_spec
 
 _TEMPLATE = "spec.template"
 
 
-def _non_negative(part: JSON, field: str, path: str, problems: Problems) -> None:
+def check_amount_or_percent(part: JSON, field: str, path: str, problems: Problems) -> None:
+    """A count that, if it is set, is a number or a share of the whole."""
     value = part.get(field)
-    if isinstance(value, int) and value < 0:
-        problems.invalid(f"{path}.{field}", value, "must be greater than or equal to 0")
+    if isinstance(value, str) and not is_percent(value):
+        problems.invalid(f"{path}.{field}", value, PERCENT_RULE)
+    elif isinstance(value, str) and field != "maxSurge" and int(value[:-1]) > 100:
+        problems.invalid(f"{path}.{field}", value, "must not be greater than 100%")
+    else:
+        non_negative(part, field, path, problems)
 
 
-def _check_template(spec: JSON, problems: Problems, restart: tuple[str, ...] = ("Always",)) -> None:
+def _check_template(spec: JSON, problems: Problems, kind: str) -> None:
     template = spec.get("template") or {}
     pod = template.get("spec") or {}
     claims = [{"name": (each.get("metadata") or {}).get("name")} for each in spec.get("volumeClaimTemplates") or []]
@@ -33,21 +41,29 @@ def _check_template(spec: JSON, problems: Problems, restart: tuple[str, ...] = (
         pod = {**pod, "volumes": [*own, *({**each, "emptyDir": {}} for each in claims)]}
     check_pod_spec(pod, f"{_TEMPLATE}.spec", problems)
     policy = pod.get("restartPolicy")
-    if policy and policy not in restart:
-        problems.unsupported(f"{_TEMPLATE}.spec.restartPolicy", policy, restart)
+    if policy and policy != "Always":
+        problems.unsupported(f"{_TEMPLATE}.spec.restartPolicy", policy, ("Always",))
+    if pod.get("activeDeadlineSeconds") is not None:
+        owner = "ReplicaSet" if kind == "Deployment" else kind
+        detail = f"activeDeadlineSeconds in {owner} is not Supported"
+        problems.forbidden(f"{_TEMPLATE}.spec.activeDeadlineSeconds", detail)
 
 
-def _check_selector(spec: JSON, problems: Problems) -> None:
+def _check_selector(spec: JSON, problems: Problems, kind: str) -> None:
     selector = spec.get("selector")
     if selector is None:
         problems.required("spec.selector")
-        return
+    before = len(problems.found)
     check_label_selector(selector, "spec.selector", problems)
-    if not selector.get("matchLabels") and not selector.get("matchExpressions"):
-        problems.invalid("spec.selector", selector, "empty selector is invalid for deployment")
+    if selector is not None and not selector.get("matchLabels") and not selector.get("matchExpressions"):
+        whom = "deployment" if kind == "ReplicaSet" else kind.lower()
+        problems.invalid("spec.selector", selector, f"empty selector is invalid for {whom}")
         return
-    labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
-    if not selects(selector, labels):
+    if len(problems.found) > before:
+        problems.invalid("spec.selector", selector, "invalid label selector")
+        return
+    labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
+    if selector is None or not selects(selector, labels or {}):
         problems.invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
 
 
@@ -61,12 +77,11 @@ def selects(selector: JSON, labels: JSON) -> bool:
 
 
 def _workload(obj: JSON, problems: Problems) -> None:
-    spec = obj.get("spec") or {}
-    _non_negative(spec, "replicas", "spec", problems)
-    _non_negative(spec, "minReadySeconds", "spec", problems)
-    _non_negative(spec, "revisionHistoryLimit", "spec", problems)
-    _check_selector(spec, problems)
-    _check_template(spec, problems)
+    spec, kind = obj.get("spec") or {}, obj["kind"]
+    for field in ("replicas", "minReadySeconds", "revisionHistoryLimit"):
+        non_negative(spec, field, "spec", problems)
+    _check_selector(spec, problems, kind)
+    _check_template(spec, problems, kind)
 
 
 def _deployment(obj: JSON, problems: Problems) -> None:
@@ -79,12 +94,54 @@ def _deployment(obj: JSON, problems: Problems) -> None:
     if type_ == "Recreate" and strategy.get("rollingUpdate") is not None:
         problems.forbidden("spec.strategy.rollingUpdate", "may not be specified when strategy `type` is 'Recreate'")
     rolling = strategy.get("rollingUpdate") or {}
+    for field in ("maxUnavailable", "maxSurge"):
+        check_amount_or_percent(rolling, field, "spec.strategy.rollingUpdate", problems)
     if type_ == "RollingUpdate" and _is_zero(rolling.get("maxUnavailable")) and _is_zero(rolling.get("maxSurge")):
         problems.invalid(
             "spec.strategy.rollingUpdate.maxUnavailable",
             rolling.get("maxUnavailable"),
             "may not be 0 when `maxSurge` is 0",
         )
+    deadline = spec.get("progressDeadlineSeconds")
+    if isinstance(deadline, int) and deadline <= (spec.get("minReadySeconds") or 0):
+        problems.invalid("spec.progressDeadlineSeconds", deadline, "must be greater than minReadySeconds")
+
+
+def _stateful_set(obj: JSON, problems: Problems) -> None:
+    spec = obj.get("spec") or {}
+    if spec.get("podManagementPolicy") not in ("OrderedReady", "Parallel"):
+        problems.invalid(
+            "spec.podManagementPolicy", spec.get("podManagementPolicy"), "must be 'OrderedReady' or 'Parallel'"
+        )
+    strategy = spec.get("updateStrategy") or {}
+    if strategy.get("type") not in ("RollingUpdate", "OnDelete"):
+        problems.invalid("spec.updateStrategy.type", strategy.get("type"), "must be 'RollingUpdate' or 'OnDelete'")
+    rolling = strategy.get("rollingUpdate") or {}
+    non_negative(rolling, "partition", "spec.updateStrategy.rollingUpdate", problems)
+    for error in label_errors(spec["serviceName"]) if spec.get("serviceName") else ():
+        problems.invalid("spec.serviceName", spec["serviceName"], error)
+    retention = spec.get("persistentVolumeClaimRetentionPolicy") or {}
+    for field in ("whenDeleted", "whenScaled"):
+        one_of(retention, field, ("Retain", "Delete"), "spec.persistentVolumeClaimRetentionPolicy", problems)
+    non_negative(spec.get("ordinals") or {}, "start", "spec.ordinals", problems)
+    for field in ("replicas", "minReadySeconds"):
+        non_negative(spec, field, "spec", problems)
+    _check_selector(spec, problems, "StatefulSet")
+    _check_template(spec, problems, "StatefulSet")
+    for index, claim in enumerate(spec.get("volumeClaimTemplates") or []):
+        check_claim_spec(claim.get("spec") or {}, f"spec.volumeClaimTemplates[{index}].spec", problems)
+
+
+def _daemon_set(obj: JSON, problems: Problems) -> None:
+    _workload(obj, problems)
+    strategy = (obj.get("spec") or {}).get("updateStrategy") or {}
+    one_of(strategy, "type", ("RollingUpdate", "OnDelete"), "spec.updateStrategy", problems)
+    rolling = strategy.get("rollingUpdate") or {}
+    path = "spec.updateStrategy.rollingUpdate"
+    for field in ("maxUnavailable", "maxSurge"):
+        check_amount_or_percent(rolling, field, path, problems)
+    if rolling and _is_zero(rolling.get("maxUnavailable")) and _is_zero(rolling.get("maxSurge")):
+        problems.required(f"{path}.maxUnavailable", "cannot be 0 when maxSurge is 0")
 
 
 def _is_zero(value: Any) -> bool:
@@ -93,20 +150,26 @@ def _is_zero(value: Any) -> bool:
 
 def _replication_controller(obj: JSON, problems: Problems) -> None:
     spec = obj.get("spec") or {}
-    _non_negative(spec, "replicas", "spec", problems)
+    non_negative(spec, "replicas", "spec", problems)
     selector = spec.get("selector") or {}
     if not selector:
         problems.required("spec.selector")
     labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
     if any(labels.get(key) != value for key, value in selector.items()):
         problems.invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
-    _check_template(spec, problems)
+    _check_template(spec, problems, "ReplicationController")
 
 
 def _job(obj: JSON, problems: Problems) -> None:
     spec = obj.get("spec") or {}
-    for field in ("parallelism", "completions", "backoffLimit", "activeDeadlineSeconds", "ttlSecondsAfterFinished"):
-        _non_negative(spec, field, "spec", problems)
+    for field in ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"):
+        non_negative(spec, field, "spec", problems)
+    one_of(spec, "completionMode", ("NonIndexed", "Indexed"), "spec", problems)
+    if spec.get("completionMode") == "Indexed" and spec.get("completions") is None:
+        problems.required("spec.completions", "when completion mode is Indexed")
+    if spec.get("backoffLimitPerIndex") is not None and spec.get("completionMode") != "Indexed":
+        problems.invalid("spec.backoffLimitPerIndex", spec["backoffLimitPerIndex"], "requires indexed completion mode")
+    one_of(spec, "podReplacementPolicy", ("Failed", "TerminatingOrFailed"), "spec", problems)
     pod = (spec.get("template") or {}).get("spec") or {}
     check_pod_spec(pod, f"{_TEMPLATE}.spec", problems)
     if pod.get("restartPolicy") == "Always":
@@ -115,14 +178,24 @@ def _job(obj: JSON, problems: Problems) -> None:
 
 def _cron_job(obj: JSON, problems: Problems) -> None:
     spec = obj.get("spec") or {}
-    if not spec.get("schedule"):
+    schedule = spec.get("schedule")
+    if not schedule:
         problems.required("spec.schedule")
+    elif not schedule.startswith("@") and len(schedule.split()) != 5:
+        fields = schedule.split()
+        detail = f"expected exactly 5 fields, found {len(fields)}: [{' '.join(fields)}]"
+        problems.invalid("spec.schedule", schedule, detail)
+    non_negative(spec, "startingDeadlineSeconds", "spec", problems)
+    one_of(spec, "concurrencyPolicy", ("Allow", "Forbid", "Replace"), "spec", problems)
 
 
 def _disruption_budget(obj: JSON, problems: Problems) -> None:
     spec = obj.get("spec") or {}
     if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
         problems.invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set")
+    for field in ("minAvailable", "maxUnavailable"):
+        check_amount_or_percent(spec, field, "spec", problems)
+    one_of(spec, "unhealthyPodEvictionPolicy", ("AlwaysAllow", "IfHealthyBudget"), "spec", problems)
     check_label_selector(spec.get("selector"), "spec.selector", problems)
 
 
@@ -157,8 +230,8 @@ def _compare_jobs(old: JSON, new: JSON, problems: Problems) -> None:
 CHECKS: dict[str, Callable[[JSON, Problems], None]] = {
     "apps/deployments": _deployment,
     "apps/replicasets": _workload,
-    "apps/statefulsets": _workload,
-    "apps/daemonsets": _workload,
+    "apps/statefulsets": _stateful_set,
+    "apps/daemonsets": _daemon_set,
     "/replicationcontrollers": _replication_controller,
     "batch/jobs": _job,
     "batch/cronjobs": _cron_job,

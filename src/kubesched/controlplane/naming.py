@@ -1,0 +1,78 @@
+"""What names have to look like, with upstream's words for those that do not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_PERCENT = re.compile(r"[0-9]+%")
+_CONFIG_KEY = re.compile(r"[-._a-zA-Z0-9]+")
+
+_LABEL_RULE = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with"
+    " an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is"
+    " '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+)
+_SUBDOMAIN_RULE = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and"
+    " end with an alphanumeric character (e.g. 'example.com', regex used for validation is"
+    " '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+)
+_CONFIG_KEY_RULE = (
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or"
+    " 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
+)
+PERCENT_RULE = (
+    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for"
+    " validation is '[0-9]+%')"
+)
+ENVIRONMENT_RULE = "a valid environment variable name must consist only of printable ASCII characters other than '='"
+_MAX_LABEL, _MAX_SUBDOMAIN, _MAX_PORT_NAME = 63, 253, 15
+
+
+def label_errors(name: str) -> Iterator[str]:
+    """What is wrong with the name of a container, a namespace and the like."""
+    if len(name) > _MAX_LABEL:
+        yield f"must be no more than {_MAX_LABEL} characters"
+    if not _LABEL.fullmatch(name):
+        yield _LABEL_RULE
+
+
+def subdomain_errors(name: str) -> Iterator[str]:
+    """What is wrong with the name of a node, a storage class and most other objects."""
+    if len(name) > _MAX_SUBDOMAIN:
+        yield f"must be no more than {_MAX_SUBDOMAIN} characters"
+    if not _SUBDOMAIN.fullmatch(name):
+        yield _SUBDOMAIN_RULE
+
+
+def port_name_errors(name: str) -> Iterator[str]:
+    """What is wrong with the name of a port."""
+    if len(name) > _MAX_PORT_NAME:
+        yield f"must be no more than {_MAX_PORT_NAME} characters"
+    if not re.fullmatch(r"[-a-z0-9]+", name):
+        yield "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)"
+    if not re.search(r"[a-z]", name):
+        yield "must contain at least one letter (a-z)"
+    if "--" in name:
+        yield "must not contain consecutive hyphens"
+    if name.startswith("-") or name.endswith("-"):
+        yield "must not begin or end with a hyphen"
+
+
+def config_key_errors(key: str) -> Iterator[str]:
+    """What is wrong with a key of a ConfigMap or a Secret."""
+    if len(key) > _MAX_SUBDOMAIN:
+        yield f"must be no more than {_MAX_SUBDOMAIN} characters"
+    if not _CONFIG_KEY.fullmatch(key):
+        yield _CONFIG_KEY_RULE
+
+
+def is_percent(text: str) -> bool:
+    return _PERCENT.fullmatch(text) is not None
+
+
+def is_environment_name(name: str) -> bool:
+    return all(" " <= character <= "~" and character != "=" for character in name)
