@@ -54,6 +54,7 @@ def refusal(call: Callable[[], object]) -> KubeconfigError:
         ("cluster", {"insecure-skip-tls-verify": True}, {"tls": Tls(insecure=True)}),
         ("cluster", {"certificate-authority-data": b64("PEM")}, {"tls": Tls(ca_data=b"PEM")}),
         ("cluster", {"proxy-url": "http://proxy:3128"}, {"proxy_url": "http://proxy:3128"}),
+        ("cluster", {"proxy-url": "socks5://me:pass@proxy"}, {"proxy_url": "socks5://me:pass@proxy"}),
         ("context", {"namespace": "team"}, {"namespace": "team"}),
         ("user", {"token": "s3cr3t-token"}, {"token": "s3cr3t-token"}),
         ("user", {"username": "me", "password": "s3cr3t-password"}, {"username": "me", "password": "s3cr3t-password"}),
@@ -188,8 +189,16 @@ def test_context_override() -> None:
         (tree(user={"as-groups": ["dev"]}), "as: is not set, but a UID, groups or extra fields"),
         (tree(user={"auth-provider": {"name": "gcp"}}), "auth-provider: 'gcp' is not supported; use an exec plugin"),
         (
-            tree(cluster={"proxy-url": "socks5://me:s3cr3t-password@proxy:1080"}),
-            "proxy-url: socks5://proxy is no HTTP proxy; give the address of an HTTP proxy",
+            tree(cluster={"proxy-url": "ftp://me:s3cr3t-password@proxy:1080"}),
+            "proxy-url: unsupported scheme 'ftp', must be http, https, or socks5; give an address such as",
+        ),
+        (
+            tree(cluster={"proxy-url": "http://me:s3cr3t-password@:1080"}),
+            "proxy-url: it names no host; give an address such as",
+        ),
+        (
+            tree(cluster={"proxy-url": "http://me:s3cr3t-password@proxy:x"}),
+            "proxy-url: it is no address; give an address such as",
         ),
         (
             tree(context={"cluster": "d"}),

@@ -231,6 +231,65 @@ async def test_through_a_proxy() -> None:
     assert seen == [(f"CONNECT {address}", expected)]
 
 
+@asynccontextmanager
+async def socks(seen: list[tuple[str, bytes, int]], reply: int = 0) -> AsyncIterator[int]:
+    """A SOCKS5 proxy that takes any user, whose name is noted with where they want to go."""
+
+    async def tunnel(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        _, methods = await reader.readexactly(2)
+        chosen = max(await reader.readexactly(methods))
+        writer.write(bytes([5, chosen]))
+        user = b""
+        if chosen == 2:
+            _, length = await reader.readexactly(2)
+            user = await reader.readexactly(length)
+            await reader.readexactly((await reader.readexactly(1))[0])
+            writer.write(bytes([1, 0]))
+        _, _, _, kind = await reader.readexactly(4)
+        host = await reader.readexactly((await reader.readexactly(1))[0] if kind == 3 else 4)
+        port = int.from_bytes(await reader.readexactly(2), "big")
+        seen.append((user.decode(), host, port))
+        writer.write(bytes([5, reply, 0, 1, 0, 0, 0, 0, 0, 0]))
+        if reply:
+            writer.close()
+            return
+        away_reader, away_writer = await asyncio.open_connection("127.0.0.1", port)
+        await asyncio.gather(_pipe(reader, away_writer), _pipe(away_reader, writer))
+
+    proxy = await asyncio.start_server(tunnel, "127.0.0.1", 0)
+    try:
+        yield int(proxy.sockets[0].getsockname()[1])
+    finally:
+        proxy.close()
+        await proxy.wait_closed()
+
+
+async def test_through_a_socks_proxy() -> None:
+    """A SOCKS5 proxy is told the API server's name as it stands, and the certificate is checked for the name that
+    tls-server-name gives."""
+    seen: list[tuple[str, bytes, int]] = []
+    async with secure() as server, socks(seen) as port:
+        address = int(server.url.rpartition(":")[2])
+        url = f"socks5://me:pass@127.0.0.1:{port}"
+        tls = Tls(ca_data=CA_PEM, server_name="127.0.0.1")
+        await ask(Connection(f"https://api.invalid:{address}", tls, proxy_url=url, token="t"))
+        with pytest.raises(ConnectionError, match="Hostname mismatch"):
+            await ask(Connection(f"https://api.invalid:{address}", Tls(ca_data=CA_PEM), proxy_url=url, token="t"))
+    assert seen == [("me", b"api.invalid", address)] * 2
+
+
+async def test_a_socks_proxy_that_will_not() -> None:
+    """A proxy that refuses, or that is not there, is named in the error; its password is not."""
+    seen: list[tuple[str, bytes, int]] = []
+    async with socks(seen, reply=2) as port:
+        url = f"socks5://me:secret@127.0.0.1:{port}"
+        with pytest.raises(ConnectionError, match=f"SOCKS proxy 127.0.0.1:{port}: ") as refused:
+            await ask(Connection("https://127.0.0.1:1", Tls(insecure=True), proxy_url=url))
+    with pytest.raises(ConnectionError, match=f"SOCKS proxy 127.0.0.1:{port}: ") as absent:
+        await ask(Connection("https://127.0.0.1:1", Tls(insecure=True), proxy_url=url))
+    assert "secret" not in f"{refused.value}{absent.value}"
+
+
 def _header(head: str, name: str) -> str | None:
     lines = dict(line.split(": ", 1) for line in head.splitlines() if ": " in line)
     return lines.get(name)

@@ -104,3 +104,9 @@ def test_the_proxy_by_the_environment(url: str, exempt: str, expected: str | Non
 def test_no_proxy_unless_one_is_set() -> None:
     """An empty environment means a direct connection."""
     assert proxy_for("https://api", {}) is None
+
+
+def test_a_proxy_that_cannot_be_used() -> None:
+    """A scheme that no proxy has is refused at the start, without the password in its address."""
+    with pytest.raises(ValueError, match=r"^HTTPS_PROXY: unsupported scheme 'gopher', must be http, https, or socks5$"):
+        proxy_for("https://api.example.com", {"https_proxy": "gopher://me:secret@proxy"})

@@ -30,13 +30,13 @@ from kubesched.client.kubeconfig import (
     load_file,
     load_files,
 )
+from kubesched.client.proxy import what_is_wrong
 
 logger = logging.getLogger(__name__)
 
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"
 EXEC_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 INTERACTIVE_MODES = ("Never", "IfAvailable", "Always")
-PROXY_SCHEMES = ("http", "https")
 
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 
@@ -233,11 +233,8 @@ def _proxy(cluster: Entry[Cluster]) -> str:
     address = cluster.value.proxy_url
     if not address:
         return ""
-    parts = urlsplit(address)
-    if parts.scheme not in PROXY_SCHEMES or not parts.hostname:
-        shown = f"{parts.scheme}://{parts.hostname}" if parts.hostname else "it"
-        hint = "give the address of an HTTP proxy, such as http://proxy.example.com:3128"
-        raise cluster.wrong("proxy-url", f"{shown} is no HTTP proxy", hint)
+    if problem := what_is_wrong(address):
+        raise cluster.wrong("proxy-url", problem, "give an address such as http://proxy.example.com:3128")
     return address
 
 

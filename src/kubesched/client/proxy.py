@@ -10,9 +10,16 @@ import ipaddress
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
+SOCKS = ("socks5", "socks5h")
+SCHEMES = ("http", "https", *SOCKS)
+
+
+def is_socks(address: str) -> bool:
+    return urlsplit(address).scheme in SOCKS
+
 
 def proxy_for(url: str, env: Mapping[str, str]) -> str | None:
-    """The proxy for requests to `url`, or None."""
+    """The proxy for requests to `url`, or None. Raises ValueError if the environment names one that cannot be used."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     port = parts.port or (443 if parts.scheme == "https" else 80)
@@ -20,7 +27,22 @@ def proxy_for(url: str, env: Mapping[str, str]) -> str | None:
     proxy = env.get(name.upper()) or env.get(name) or ""
     if not proxy or _is_local(host) or _is_exempt(host, port, env.get("NO_PROXY") or env.get("no_proxy") or ""):
         return None
-    return proxy if "://" in proxy else f"http://{proxy}"
+    found = proxy if "://" in proxy else f"http://{proxy}"
+    if problem := what_is_wrong(found):
+        raise ValueError(f"{name.upper()}: {problem}")
+    return found
+
+
+def what_is_wrong(address: str) -> str:
+    """Why an address is no proxy's, or the empty string. Credentials in it are not repeated."""
+    try:
+        parts = urlsplit(address)
+        host = parts.hostname if parts.port != 0 else None
+    except ValueError:
+        return "it is no address"
+    if parts.scheme not in SCHEMES:
+        return f"unsupported scheme {parts.scheme!r}, must be http, https, or socks5"
+    return "" if host else "it names no host"
 
 
 def _is_local(host: str) -> bool:

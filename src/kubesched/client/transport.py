@@ -27,7 +27,7 @@ from yarl import URL
 from kubesched.client.connection import Connection
 from kubesched.client.credentials import Identity, credentials_of
 from kubesched.client.protocol import ApiError, Clock
-from kubesched.client.proxy import proxy_for
+from kubesched.client.proxy import is_socks, proxy_for
 from kubesched.client.ratelimit import TokenBucket
 from kubesched.client.tls import TlsContexts
 from kubesched.client.wire import error_of
@@ -97,6 +97,7 @@ class Transport:
         self._credentials = credentials_of(connection, clock)
         self._tls = TlsContexts(connection.tls, clock)
         self._proxy = connection.proxy_url or proxy_for(connection.server, os.environ)
+        self._by_socks = self._proxy is not None and is_socks(self._proxy)
         self._headers = _headers(connection, user_agent(agent))
         self._slots = asyncio.Semaphore(CONNECTIONS)
         self._session: aiohttp.ClientSession | None = None
@@ -168,7 +169,7 @@ class Transport:
             request.url,
             data=request.body,
             headers=headers,
-            proxy=self._proxy,
+            proxy=None if self._by_socks else self._proxy,
             ssl=self._tls.get(identity.key_pair) if request.url.scheme == "https" else True,
             server_hostname=self._connection.tls.server_name or None,
             timeout=request.timeout,
@@ -178,10 +179,17 @@ class Transport:
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
             # The number of connections is limited by the slots, which watches do not take.
-            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE, socket_factory=_socket)
+            connector = self._connector()
             jar = aiohttp.DummyCookieJar()
             self._session = aiohttp.ClientSession(connector=connector, cookie_jar=jar)
         return self._session
+
+    def _connector(self) -> aiohttp.TCPConnector:
+        if self._proxy is None or not self._by_socks:
+            return aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE, socket_factory=_socket)
+        from kubesched.client.socks import SocksConnector  # few need it
+
+        return SocksConnector(self._proxy, _keep_alive, limit=0, keepalive_timeout=KEEP_ALIVE)
 
 
 def _headers(connection: Connection, agent: str) -> CIMultiDict[str]:
@@ -226,11 +234,15 @@ def _as_os_error(request: Request, error: Exception) -> OSError:
 
 
 def _socket(address: Any) -> socket.socket:
-    """A socket that finds out within a minute that nobody is at the other end, as upstream's do."""
     family, kind, protocol, _, _ = address
     made = socket.socket(family, kind, protocol)
+    _keep_alive(made)
+    return made
+
+
+def _keep_alive(made: socket.socket) -> None:
+    """Let a socket find out within a minute that nobody is at the other end, as upstream's do."""
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 60_000)):
         if hasattr(socket, name):
             made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-    return made
