@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import ssl
 import sys
 from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Callable
@@ -21,9 +22,11 @@ from aiohttp import web
 from tests.builders import node, pod
 from tests.client.server import ApiServer, serving, status
 from tests.scheduler.extender_server import serving as extending
-from tests.server.support import insecure
+from tests.server.support import Log, insecure
 
 from kubesched.api import objects as api
+from kubesched.cli.daemon.secure import tls_settings
+from kubesched.cli.flags import parse
 from kubesched.client.protocol import JSON
 from kubesched.server.serving import listen
 
@@ -368,6 +371,14 @@ async def test_version_and_help_go_to_stdout() -> None:
         out, _ = await process.communicate()
         assert process.returncode == 0
         assert out.decode().startswith(begin)
+
+
+@pytest.mark.parametrize(("curves", "warned"), [("23", False), ("23,29", not hasattr(ssl.SSLContext, "set_groups"))])
+def test_curves_without_effect_say_so(curves: str, warned: bool) -> None:
+    """Where Python can be told only one key exchange mechanism, more than one is a reason to say that none counts."""
+    log = Log()
+    tls_settings(parse([f"--tls-curve-preferences={curves}"]).options.serving, log)  # type: ignore[arg-type]
+    assert ("--tls-curve-preferences has no effect" in log.text) is warned
 
 
 def test_the_entry_is_a_function_before_and_after_the_module_is_loaded() -> None:

@@ -140,6 +140,13 @@ def test_one_curve_may_be_chosen() -> None:
     ServingTls(TlsSettings(PairSource(made=self_made()), curves=[23]), None, CLOCK, Log())
 
 
+@pytest.mark.skipif(ssl.OPENSSL_VERSION_INFO >= (3, 5), reason="this OpenSSL knows it")
+def test_a_mechanism_that_openssl_lacks() -> None:
+    """One that cannot be set is named in the error, with the OpenSSL that does not know it."""
+    with pytest.raises(ServingError, match=r"OpenSSL .* cannot be told to use X25519MLKEM768 alone; choose another"):
+        ServingTls(TlsSettings(PairSource(made=self_made()), curves=[4588]), None, CLOCK, Log())
+
+
 def test_listening() -> None:
     """A port is free or taken; all addresses means both families; sharing is by consent."""
     with listen("127.0.0.1", 0) as first:

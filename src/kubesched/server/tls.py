@@ -187,18 +187,24 @@ def _ciphers(names: Iterable[str]) -> str:
         raise ServingError(str(problem)) from None
 
 
+def can_choose_among(curves: Sequence[int]) -> bool:
+    """Whether these can be had: Python before 3.15 can be told one mechanism, or none."""
+    return len(curves) < 2 or hasattr(ssl.SSLContext, "set_groups")
+
+
 def _set_curves(context: ssl.SSLContext, curves: Sequence[int]) -> None:
-    """Python before 3.15 can be told one mechanism or leave the choice to OpenSSL, nothing in between."""
     if not curves:
         return
     unknown = [number for number in curves if number not in CURVES]
     if unknown:
         raise ServingError(f"unknown curve {unknown[0]}; use one of {', '.join(map(str, CURVES))}")
-    set_groups: Any = getattr(context, "set_groups", None)
-    if set_groups is not None:
-        set_groups(":".join(CURVES[number] for number in curves))
-    elif len(curves) == 1:
-        context.set_ecdh_curve(CURVES[curves[0]])
+    names = ":".join(CURVES[number] for number in curves)
+    choose: Any = getattr(context, "set_groups", context.set_ecdh_curve)
+    try:
+        if can_choose_among(curves):
+            choose(names)
+    except (ValueError, ssl.SSLError):
+        raise ServingError(f"{ssl.OPENSSL_VERSION} cannot be told to use {names} alone; choose another") from None
 
 
 def _load(context: ssl.SSLContext, pair: Pair, name: str) -> None:

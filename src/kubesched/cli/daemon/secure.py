@@ -16,7 +16,7 @@ from kubesched.server.authorities import Authorities, AuthorityError, ProxyHeade
 from kubesched.server.authorization import Authorizer
 from kubesched.server.guard import Guard, Handler
 from kubesched.server.serving import SecureServer, listen
-from kubesched.server.tls import PairSource, ServingError, ServingTls, TlsSettings
+from kubesched.server.tls import PairSource, ServingError, ServingTls, TlsSettings, can_choose_among
 
 CONFIG_MAP = "configmap/extension-apiserver-authentication in kube-system"
 LOOKUP_HINT = (
@@ -35,6 +35,9 @@ def tls_settings(flags: SecureServing, log: Logger) -> TlsSettings:
     settings = TlsSettings(
         _main_pair(flags, log), others, flags.tls_min_version, flags.tls_cipher_suites, flags.tls_curve_preferences
     )
+    if not can_choose_among(settings.curves):
+        why = "this Python can be told one key exchange mechanism, not several; OpenSSL's own choice counts"
+        log(WARNING, f"--tls-curve-preferences has no effect: {why}")
     # Made once to see that it can be: files must be there and belong together, names must be known.
     ServingTls(settings, None, _StandingClock(), log)
     return settings

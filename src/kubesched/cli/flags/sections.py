@@ -87,7 +87,10 @@ class SecureServing(Section):
         WORDS, (), "Cipher suites to allow with TLS 1.2, by their IANA names. Those of TLS 1.3 cannot be chosen."
     )
     tls_curve_preferences: tuple[int, ...] = flag(
-        INTS, (), "Key exchange mechanisms to allow, by number: 23 P-256, 24 P-384, 25 P-521, 29 X25519."
+        INTS,
+        (),
+        "Key exchange mechanisms to allow, by number: 23 P-256, 24 P-384, 25 P-521, 29 X25519. More than one needs "
+        "Python 3.15.",
     )
     tls_min_version: str = flag(
         STRING, "", "Lowest version of TLS: VersionTLS10, VersionTLS11, VersionTLS12 (the default) or VersionTLS13."
