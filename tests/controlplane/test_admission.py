@@ -73,6 +73,40 @@ async def test_deployment_defaults(client: LocalClient) -> None:
     assert spec["template"]["spec"]["dnsPolicy"] == "ClusterFirst"
 
 
+async def test_a_template_s_limits_are_no_requests(client: LocalClient) -> None:
+    """They become requests in the pods; the template stays as written, so that kubectl diff shows nothing."""
+    body = deployment("d")
+    body["spec"]["template"]["spec"]["containers"][0]["resources"] = {"limits": {"cpu": "1"}}
+    template = (await client.create(DEPLOYMENTS, body))["spec"]["template"]
+    assert template["spec"]["containers"][0]["resources"] == {"limits": {"cpu": "1"}}
+
+
+async def test_defaults_of_other_kinds(client: LocalClient) -> None:
+    """What describe shows of nodes, limit ranges and volumes that said little about themselves."""
+    made = await client.create(NODES, {**node("n"), "spec": {"podCIDR": "10.1.0.0/24"}})
+    assert made["spec"]["podCIDRs"] == ["10.1.0.0/24"]
+    limits = {"limits": [{"type": "Container", "max": {"cpu": "2"}, "default": {"cpu": "1"}}]}
+    body = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "l"}, "spec": limits}
+    (limit,) = (await client.create("/api/v1/namespaces/default/limitranges", body))["spec"]["limits"]
+    assert limit["defaultRequest"] == {"cpu": "1"}
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    volumes = [{"name": "e", "ephemeral": {"volumeClaimTemplate": {"spec": claim}}}]
+    (volume, _) = (await client.create(PODS, pod("p", volumes=volumes)))["spec"]["volumes"]
+    assert volume["ephemeral"]["volumeClaimTemplate"]["spec"]["volumeMode"] == "Filesystem"
+
+
+async def test_pods_carry_the_zone_of_their_node(client: LocalClient) -> None:
+    """Bound, or made with a node, a pod gets the node's zone and region as labels."""
+    zone = {"topology.kubernetes.io/zone": "a", "topology.kubernetes.io/region": "r"}
+    await client.create(NODES, {**node("n"), "metadata": {"name": "n", "labels": {**zone, "disk": "ssd"}}})
+    made = await client.create(PODS, pod("there", nodeName="n"))
+    assert made["metadata"]["labels"] == zone
+    await client.create(PODS, pod("p"))
+    binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p"}, "target": {"name": "n"}}
+    await client.create(f"{PODS}/p/binding", binding)
+    assert (await client.get(f"{PODS}/p"))["metadata"]["labels"] == zone
+
+
 async def test_jobs_select_their_own_pods(client: LocalClient) -> None:
     """A Job's selector and labels are made from its UID."""
     template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "x"}]}}

@@ -8,6 +8,7 @@ import pytest
 from tests.controlplane.support import (
     CONFIG_MAPS,
     DEPLOYMENTS,
+    NAMESPACES,
     NODES,
     PODS,
     FixedClock,
@@ -20,7 +21,7 @@ from tests.controlplane.support import (
 
 from kubesched.controlplane.apiserver import ApiServer
 from kubesched.controlplane.local import LocalClient
-from kubesched.controlplane.patch import APPLY, JSON_PATCH, STRATEGIC
+from kubesched.controlplane.patch import APPLY, JSON_PATCH, MERGE_PATCH, STRATEGIC
 
 # --- create -----------------------------------------------------------------------------------------------------------
 
@@ -129,6 +130,8 @@ async def test_unknown_fields_as_the_client_wishes(client: LocalClient) -> None:
     assert (await client.get(f"{PODS}/a"))["spec"]["containerz"] == [1]
     ignored = await client.send("POST", f"{PODS}?fieldValidation=Ignore", pod("b", containerz=[1]))
     assert ignored.warnings == []
+    patched = await client.send("PATCH", f"{PODS}/a?fieldValidation=Strict", {}, content_type=MERGE_PATCH)
+    assert (patched.status, patched.warnings) == (200, []), "what is there already is not said again"
 
 
 async def test_yaml_is_read_and_protobuf_garbage_is_not(client: LocalClient) -> None:
@@ -252,7 +255,8 @@ async def test_label_selectors(client: LocalClient) -> None:
     for selector, expected in cases.items():
         page = await client.get(NODES, query={"labelSelector": selector})
         assert [item["metadata"]["name"] for item in page["items"]] == expected, selector
-    assert (await refusal(client.get(NODES, query={"labelSelector": "x in 1"}))).code == 400
+    for wrong in ("x in 1", "x=1,", "x y"):
+        assert (await refusal(client.get(NODES, query={"labelSelector": wrong}))).code == 400
 
 
 async def test_field_selectors(client: LocalClient) -> None:
@@ -264,6 +268,8 @@ async def test_field_selectors(client: LocalClient) -> None:
         "spec.nodeName=": ["b"],
         "spec.nodeName!=n1": ["b"],
         "metadata.name=b": ["b"],
+        "metadata.name!=b": ["a"],
+        "metadata.namespace!=default": [],
         "metadata.namespace=default,spec.schedulerName=mine": ["a"],
         "status.phase!=Succeeded,status.phase!=Failed": ["a", "b"],
     }
@@ -272,6 +278,15 @@ async def test_field_selectors(client: LocalClient) -> None:
         assert [item["metadata"]["name"] for item in page["items"]] == expected, selector
     error = await refusal(client.get(PODS, query={"fieldSelector": "spec.colour=red"}))
     assert (error.code, error.message) == (400, "field label not supported: spec.colour")
+    error = await refusal(client.get(CONFIG_MAPS, query={"fieldSelector": "data.a=b"}))
+    assert error.message == '"data.a" is not a known field selector: only "metadata.name", "metadata.namespace"'
+
+
+async def test_a_field_selector_does_not_leave_the_namespace(client: LocalClient) -> None:
+    """Who may read one namespace cannot select what is in another."""
+    await client.create(CONFIG_MAPS, config_map("mine"))
+    elsewhere = "/api/v1/namespaces/kube-system/configmaps"
+    assert (await client.get(elsewhere, query={"fieldSelector": "metadata.namespace=default"}))["items"] == []
 
 
 async def test_pages_show_one_moment(client: LocalClient) -> None:
@@ -310,6 +325,8 @@ async def test_resource_version_match(client: LocalClient) -> None:
     assert [item["metadata"]["name"] for item in exact["items"]] == ["a"]
     newer = await client.get(f"{NODES}?resourceVersion={version}&resourceVersionMatch=NotOlderThan")
     assert len(newer["items"]) == 2
+    unfounded = await refusal(client.get(f"{NODES}?resourceVersionMatch=Exact"))
+    assert unfounded.message.endswith("resourceVersionMatch is forbidden unless resourceVersion is provided")
     future = await refusal(client.get(f"{NODES}?resourceVersion=999999"))
     assert (future.code, future.causes[0].reason) == (504, "ResourceVersionTooLarge")
 
@@ -320,6 +337,7 @@ async def test_delete_collection(client: LocalClient) -> None:
     await client.create(CONFIG_MAPS, config_map("b"))
     await client.delete(f"{CONFIG_MAPS}?labelSelector=x=1")
     assert await _names(client, CONFIG_MAPS) == ["b"]
+    assert (await refusal(client.delete(NAMESPACES))).code == 405, "namespaces go one by one"
 
 
 async def test_events_in_two_groups(client: LocalClient, clock: FixedClock) -> None:

@@ -190,5 +190,21 @@ async def test_token_requests(client: LocalClient) -> None:
     assert answer["status"]["expirationTimestamp"] == "2023-11-14T22:23:20Z"
     error = await refusal(client.create(path, {"spec": {"expirationSeconds": 5}}))
     assert "may not specify a duration less than 10 minutes" in error.message
+    await client.create(PODS, pod("p", serviceAccountName="other"))
+    bound = {"spec": {"boundObjectRef": {"kind": "Pod", "apiVersion": "v1", "name": "p"}}}
+    assert "different serviceaccount name" in (await refusal(client.create(path, bound))).message
     missing = "/api/v1/namespaces/default/serviceaccounts/none/token"
     assert (await refusal(client.create(missing, {}))).code == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [("log", "there is no log"), ("exec", "nothing to run a command in"), ("portforward", "no port to forward to")],
+)
+async def test_what_only_a_container_could_answer(client: LocalClient, path: str, words: str) -> None:
+    """Logs and the like do not exist where no container runs, and that is said; a pod that is not there is 404."""
+    assert (await refusal(client.get(f"{PODS}/p/{path}"))).code == 404
+    await client.create(PODS, pod("p"))
+    error = await refusal(client.get(f"{PODS}/p/{path}"))
+    assert error.code == 501
+    assert words in error.message

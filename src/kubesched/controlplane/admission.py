@@ -25,6 +25,7 @@ _TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
 _PRIORITY_CLASSES = "scheduling.k8s.io/priorityclasses"
 _STORAGE_CLASSES = "storage.k8s.io/storageclasses"
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+_TOPOLOGY = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 _MIRROR = "kubernetes.io/config.mirror"
 
 
@@ -91,6 +92,16 @@ class Admission:
         self._service_account(pod)
         self._priority(pod)
         _default_tolerations(pod["spec"])
+        if labels := self.topology_labels(pod["spec"].get("nodeName") or ""):
+            pod["metadata"]["labels"] = {**(pod["metadata"].get("labels") or {}), **labels}
+
+    def topology_labels(self, node: str) -> JSON:
+        """A node's zone and region, which its pods carry too."""
+        record = self._store.get("/nodes", node) if node else None
+        if record is None or b'"topology.kubernetes.io/' not in record.data:
+            return {}
+        labels = record.load()["metadata"].get("labels") or {}
+        return {key: labels[key] for key in _TOPOLOGY if key in labels}
 
     def _service_account(self, pod: JSON) -> None:
         meta, spec = pod["metadata"], pod["spec"]

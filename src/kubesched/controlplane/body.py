@@ -94,13 +94,28 @@ def _internal_group(group_version: str) -> str:
     return group_version.partition("/")[0].partition(".")[0] if "/" in group_version else "core"
 
 
-def check_fields(request: Request, obj: JSON, group_version: str, kind: str, type_: ObjectType | None) -> None:
-    """Refuse wrong types; refuse, warn about or pass over unknown fields."""
+def unknown_in(obj: JSON, type_: ObjectType | None) -> frozenset[str]:
+    """Unknown fields that an object has been stored with, and that it keeps."""
+    try:
+        return frozenset(unknown_fields(obj, type_)) if type_ is not None else frozenset()
+    except WrongTypeError:
+        return frozenset()
+
+
+def check_fields(
+    request: Request,
+    obj: JSON,
+    group_version: str,
+    kind: str,
+    type_: ObjectType | None,
+    known: frozenset[str] = frozenset(),
+) -> None:
+    """Refuse wrong types; refuse, warn about or pass over unknown fields, except those `known` to be there."""
     if type_ is None:
         return
     handled = f'{kind} in version "{group_version.rpartition("/")[2]}" cannot be handled as a {kind}'
     try:
-        unknown = unknown_fields(obj, type_)
+        unknown = [path for path in unknown_fields(obj, type_) if path not in known]
     except WrongTypeError as error:
         raise bad_request(f"{handled}: {error}") from None
     report_unknown(request, unknown, handled)

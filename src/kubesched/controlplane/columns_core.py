@@ -38,9 +38,14 @@ def _node(node: JSON, now: float) -> list[Cell]:
         _address(status, "InternalIP"),
         _address(status, "ExternalIP"),
         info.get("osImage") or UNKNOWN,
-        info.get("kernelVersion") or UNKNOWN,
+        _kernel(info),
         info.get("containerRuntimeVersion") or UNKNOWN,
     ]
+
+
+def _kernel(info: JSON) -> str:
+    version, machine = info.get("kernelVersion") or UNKNOWN, info.get("architecture")
+    return f"{version} ({machine})" if machine else version
 
 
 def _node_state(spec: JSON, status: JSON) -> str:

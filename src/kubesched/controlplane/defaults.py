@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kubesched.client.protocol import JSON
-from kubesched.controlplane.defaults_pod import pod_spec, pod_status
+from kubesched.controlplane.defaults_pod import pod_spec, pod_status, requests
 from kubesched.controlplane.resources import Resource
 
 _RBAC_GROUP = "rbac.authorization.k8s.io"
@@ -53,6 +53,7 @@ def _template(spec: JSON) -> None:
 def _pod(obj: JSON) -> None:
     spec = _section(obj, "spec")
     pod_spec(spec)
+    requests(spec)
     _fill(spec, enableServiceLinks=True)
     pod_status(obj)
 
@@ -66,7 +67,9 @@ def _namespace(obj: JSON) -> None:
 
 
 def _node(obj: JSON) -> None:
-    _section(obj, "spec")
+    spec = _section(obj, "spec")
+    if spec.get("podCIDR"):
+        _fill(spec, podCIDRs=[spec["podCIDR"]])
     status = _section(obj, "status")
     if status.get("capacity") and not status.get("allocatable"):
         status["allocatable"] = dict(status["capacity"])
@@ -119,6 +122,16 @@ def _event(obj: JSON) -> None:
             del obj[field]
 
 
+def _limit_range(obj: JSON) -> None:
+    """What is left out of a container's limits follows from what is there."""
+    for limit in _each(_section(obj, "spec"), "limits"):
+        if limit.get("type") != "Container":
+            continue
+        for field, source in (("default", "max"), ("defaultRequest", "default"), ("defaultRequest", "min")):
+            if amounts := {**(limit.get(source) or {}), **(limit.get(field) or {})}:
+                limit[field] = amounts
+
+
 # --- workloads --------------------------------------------------------------------------------------------------------
 
 
@@ -168,6 +181,9 @@ def _stateful_set(obj: JSON) -> None:
     _template(spec)
 
 
+_TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
+
+
 def _daemon_set(obj: JSON) -> None:
     spec = _section(obj, "spec")
     _fill(spec, revisionHistoryLimit=10)
@@ -176,6 +192,7 @@ def _daemon_set(obj: JSON) -> None:
     if strategy["type"] == "RollingUpdate":
         _fill(_section(strategy, "rollingUpdate"), maxUnavailable=1, maxSurge=0)
     _template(spec)
+    _section(obj["metadata"], "annotations").setdefault(_TEMPLATE_GENERATION, "1")
 
 
 _JOB_LABELS = ("batch.kubernetes.io/controller-uid", "controller-uid")
@@ -267,6 +284,7 @@ _DEFAULTS: dict[str, Callable[[JSON], None]] = {
     "/persistentvolumeclaims": _claim,
     "/persistentvolumes": _volume,
     "/events": _event,
+    "/limitranges": _limit_range,
     "/replicationcontrollers": _replication_controller,
     "apps/replicasets": _replica_set,
     "apps/deployments": _deployment,

@@ -51,7 +51,8 @@ def _container(container: JSON, host_network: bool) -> None:
         container["terminationMessagePath"] = "/dev/termination-log"
     if container.get("terminationMessagePolicy") is None:
         container["terminationMessagePolicy"] = "File"
-    _requests(container)
+    if not isinstance(container.get("resources"), dict):
+        container["resources"] = {}
     for port in container.get("ports") or ():
         if port.get("protocol") is None:
             port["protocol"] = "TCP"
@@ -61,9 +62,13 @@ def _container(container: JSON, host_network: bool) -> None:
         if isinstance(container.get(probe), dict):
             _probe(container[probe])
     for variable in container.get("env") or ():
-        reference = (variable.get("valueFrom") or {}).get("fieldRef")
-        if reference and not reference.get("apiVersion"):
-            reference["apiVersion"] = "v1"
+        _field_reference(variable.get("valueFrom") or {})
+
+
+def _field_reference(source: JSON) -> None:
+    reference = source.get("fieldRef")
+    if reference and not reference.get("apiVersion"):
+        reference["apiVersion"] = "v1"
 
 
 def _pull_policy(image: str) -> str:
@@ -74,16 +79,14 @@ def _pull_policy(image: str) -> str:
     return "Always" if floating else "IfNotPresent"
 
 
-def _requests(container: JSON) -> None:
-    """Who sets only a limit asks for as much."""
-    resources = container.get("resources")
-    if not isinstance(resources, dict):
-        container["resources"] = {}
-        return
-    limits = resources.get("limits")
-    if limits:
-        requests = resources.get("requests") or {}
-        resources["requests"] = {**limits, **requests} if requests else dict(limits)
+def requests(spec: JSON) -> None:
+    """Who sets only a limit asks for as much. So it is in pods; a template stays as it was written."""
+    for kind in _CONTAINER_LISTS:
+        for container in spec.get(kind) or ():
+            resources = container.get("resources") or {}
+            limits = resources.get("limits")
+            if limits:
+                resources["requests"] = {**limits, **(resources.get("requests") or {})}
 
 
 def _probe(probe: JSON) -> None:
@@ -107,7 +110,15 @@ def _volume(volume: JSON) -> None:
             source["defaultMode"] = _DEFAULT_MODE
     if isinstance(volume.get("hostPath"), dict):
         volume["hostPath"].setdefault("type", "")
+    for item in (volume.get("downwardAPI") or {}).get("items") or ():
+        _field_reference(item)
+    claim = (volume.get("ephemeral") or {}).get("volumeClaimTemplate")
+    if isinstance(claim, dict):
+        claim.setdefault("metadata", {})
+        claim.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
     for source in (volume.get("projected") or {}).get("sources") or ():
+        for item in (source.get("downwardAPI") or {}).get("items") or ():
+            _field_reference(item)
         token = source.get("serviceAccountToken")
         if isinstance(token, dict) and not token.get("expirationSeconds"):
             token["expirationSeconds"] = _TOKEN_SECONDS

@@ -196,11 +196,10 @@ class Definitions:
     def _add_custom(self, resource: Resource, schema: JSON, kind: JSON) -> None:
         domain = ".".join(reversed(resource.group.split(".")))
         name = f"{domain}.{resource.version}.{resource.kind}"
+        common = schemas().types["core.ConfigMap"].fields  # what every kind has
         properties = {
             **(schema.get("properties") or {}),
-            "apiVersion": {"type": "string"},
-            "kind": {"type": "string"},
-            "metadata": self._reference(schemas().types["meta.ObjectMeta"]),
+            **{field: self._field(common[field]) for field in ("apiVersion", "kind", "metadata")},
         }
         self.found[name] = {
             "type": "object",

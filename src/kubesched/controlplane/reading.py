@@ -16,10 +16,11 @@ import msgspec
 
 from kubesched.api.selectors import EVERYTHING, Selector
 from kubesched.client.protocol import JSON, Clock
+from kubesched.controlplane.problems import Problems
 from kubesched.controlplane.request import Request
 from kubesched.controlplane.resources import Resource
-from kubesched.controlplane.selectors import FieldSelector, fields_match, parse_fields, parse_labels
-from kubesched.controlplane.status import StatusError, bad_request, continue_expired, version_too_large
+from kubesched.controlplane.selectors import NAME, NAMESPACE, FieldSelector, fields_match, parse_fields, parse_labels
+from kubesched.controlplane.status import StatusError, bad_request, continue_expired, invalid, version_too_large
 from kubesched.controlplane.store import Change, Event, Record, Shelf, Store, decode, encode
 
 BOOKMARK_SECONDS = 60.0
@@ -35,10 +36,12 @@ class Selection:
     labels: Selector = EVERYTHING
     fields: FieldSelector = ()
     name: str = ""
+    places: FieldSelector = ()
+    """What else is said about names and namespaces."""
 
     @property
     def is_everything(self) -> bool:
-        return not (self.namespace or self.name or self.fields or self.labels.requirements)
+        return not (self.namespace or self.name or self.places or self.fields or self.labels.requirements)
 
     @property
     def is_by_key(self) -> bool:
@@ -50,24 +53,26 @@ class Selection:
             return False
         if self.name and record.name != self.name:
             return False
+        if self.places and not fields_match(self.places, {NAME: record.name, NAMESPACE: record.namespace}):
+            return False
         return self.labels.matches(record.labels) and (not self.fields or fields_match(self.fields, record.fields))
 
 
 def selection_of(request: Request, resource: Resource, namespace: str) -> Selection:
     """The selection that a request's path and query ask for."""
-    paths = {**resource.field_paths, "metadata.name": (), "metadata.namespace": ()}
-    wanted = parse_fields(request.query.get("fieldSelector", ""), paths)
-    name, fields = "", []
+    wanted = parse_fields(request.query.get("fieldSelector", ""), resource.field_paths)
+    name, fields, places = "", [], []
     for field, equal, value in wanted:
-        if field == "metadata.name" and equal:
+        if field == NAME and equal and not name:
             name = value
-        elif field == "metadata.namespace" and equal:
+        elif field == NAMESPACE and equal and not namespace and resource.namespaced:
             namespace = value
+        elif field in (NAME, NAMESPACE):
+            places.append((field, equal, value))
         else:
-            path = paths[field]
-            fields.append((".".join(path) if path else field, equal, value))
+            fields.append((".".join(resource.field_paths[field]), equal, value))
     labels = parse_labels(request.query.get("labelSelector", ""))
-    return Selection(namespace if resource.namespaced else "", labels, tuple(fields), name)
+    return Selection(namespace if resource.namespaced else "", labels, tuple(fields), name, tuple(places))
 
 
 # --- lists ------------------------------------------------------------------------------------------------------------
@@ -129,7 +134,11 @@ def _wanted_version(request: Request, current: int) -> int | None:
     """The very version that is asked for, if one is; a version merely to be reached is checked and passed over."""
     text, match = request.query.get("resourceVersion", ""), request.query.get("resourceVersionMatch", "")
     if match and not text:
-        raise StatusError(422, "resourceVersionMatch is forbidden unless resourceVersion is provided", reason="Invalid")
+        problems = Problems()
+        problems.forbidden(
+            "resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided"
+        )
+        raise invalid("ListOptions", "meta.k8s.io", "", problems.found)
     if text in ("", "0"):
         return None
     version = parse_version(text)

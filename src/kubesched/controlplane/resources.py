@@ -14,6 +14,7 @@ from kubesched.controlplane.status import no_such_path, qualified
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 CREATE_ONLY = ("create",)
+_ONE_AT_A_TIME = tuple(verb for verb in ALL_VERBS if verb != "deletecollection")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,10 @@ TOKEN = Subresource("token", CREATE_ONLY, "TokenRequest", "authentication.k8s.io
 EPHEMERAL = Subresource("ephemeralcontainers", ("get", "patch", "update"))
 RESIZE = Subresource("resize", ("get", "patch", "update"))
 FINALIZE = Subresource("finalize", ("update",))
+ATTACH = Subresource("attach", ("create", "get"), "PodAttachOptions")
+EXEC = Subresource("exec", ("create", "get"), "PodExecOptions")
+LOG = Subresource("log", ("get",))
+PORT_FORWARD = Subresource("portforward", ("create", "get"), "PodPortForwardOptions")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,7 +135,7 @@ _STORAGE = "storage.k8s.io/v1"
 _AUTHORIZATION = "authorization.k8s.io/v1"
 _AUTHENTICATION = "authentication.k8s.io/v1"
 _RESOURCE = "resource.k8s.io/v1"
-_POD_SUBRESOURCES = (BINDING, EPHEMERAL, EVICTION, RESIZE, STATUS)
+_POD_SUBRESOURCES = (ATTACH, BINDING, EPHEMERAL, EVICTION, EXEC, LOG, PORT_FORWARD, RESIZE, STATUS)
 
 BUILT_IN: tuple[Resource, ...] = (
     _kind("v1", "Binding", "bindings", verbs=CREATE_ONLY),
@@ -138,7 +143,7 @@ BUILT_IN: tuple[Resource, ...] = (
     _kind("v1", "Endpoints", "endpoints", "ep"),
     _kind("v1", "Event", "events", "ev"),
     _kind("v1", "LimitRange", "limitranges", "limits"),
-    _kind("v1", "Namespace", "namespaces", "ns", cluster=True, subresources=(FINALIZE, STATUS)),
+    _kind("v1", "Namespace", "namespaces", "ns", cluster=True, subresources=(FINALIZE, STATUS), verbs=_ONE_AT_A_TIME),
     _kind("v1", "Node", "nodes", "no", cluster=True, subresources=(STATUS,)),
     _kind("v1", "PersistentVolumeClaim", "persistentvolumeclaims", "pvc", subresources=(STATUS,)),
     _kind("v1", "PersistentVolume", "persistentvolumes", "pv", cluster=True, subresources=(STATUS,)),

@@ -13,7 +13,7 @@ from typing import Any
 
 from kubesched.client.protocol import JSON
 from kubesched.controlplane import patch as patches
-from kubesched.controlplane.body import check_fields, check_kind, media_type, parse, parse_json, read_object
+from kubesched.controlplane.body import check_fields, check_kind, media_type, parse, parse_json, read_object, unknown_in
 from kubesched.controlplane.conversion import served_object
 from kubesched.controlplane.crd import CustomResources
 from kubesched.controlplane.deletion import Deleter, read_options
@@ -43,6 +43,13 @@ _APPLY_REFUSAL = (
     " or a merge, strategic merge or JSON patch"
 )
 _DEPRECATED = {"/endpoints": "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"}
+_SIMULATED = "the nodes of this cluster are simulated and run no containers, so there is"
+_OF_CONTAINERS = {
+    "log": f"{_SIMULATED} no log; see kubectl describe and kubectl events for what happened to the pod",
+    "exec": f"{_SIMULATED} nothing to run a command in",
+    "attach": f"{_SIMULATED} nothing to attach to",
+    "portforward": f"{_SIMULATED} no port to forward to",
+}
 # Kinds whose deletion answers with the object; the others answer with a Status.
 _RETURNS_DELETED = frozenset(
     (
@@ -108,7 +115,7 @@ class Rest:
             selection = selection_of(request, resource, target.namespace)
             page = list_page(self._store, self.shelf(resource), request, selection)
             return self._renderer(request, resource).page(page)
-        if request.method == "DELETE":
+        if request.method == "DELETE" and "deletecollection" in resource.verbs:
             return self._delete_collection(request, target, resource)
         raise method_not_allowed()
 
@@ -183,9 +190,10 @@ class Rest:
         apply = patcher(request, resource)
 
         def change(old: JSON) -> JSON:
+            known = unknown_in(old, type_of(resource.schema))
             patched = apply(old)
             check_kind(patched, resource.group_version, resource.kind)
-            check_fields(request, patched, resource.group_version, resource.kind, type_of(resource.schema))
+            check_fields(request, patched, resource.group_version, resource.kind, type_of(resource.schema), known)
             self._custom.admit(request, resource, patched)
             return patched
 
@@ -222,6 +230,9 @@ class Rest:
             return self._one(request, target, resource)
         if subresource.name == "scale":
             return self._scale(request, target, resource)
+        if subresource.name in _OF_CONTAINERS:
+            self._writer.find(resource, target.namespace, target.name)
+            raise StatusError(501, _OF_CONTAINERS[subresource.name], reason="NotImplemented")
         if request.method != "POST":
             raise method_not_allowed()
         return {"binding": self._bind, "eviction": self._evict, "token": self._token}[subresource.name](request, target)

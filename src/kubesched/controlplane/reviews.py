@@ -72,7 +72,7 @@ class Reviews:
         self._check_seconds(seconds)
         meta = account["metadata"]
         audiences = tuple(spec.get("audiences") or (ISSUER,))
-        pod_name, pod_uid = self._bound_pod(meta["namespace"], spec.get("boundObjectRef"))
+        pod_name, pod_uid = self._bound_pod(meta["namespace"], meta["name"], spec.get("boundObjectRef"))
         claims = Claims(
             meta["namespace"], meta["name"], meta["uid"], pod_name=pod_name, pod_uid=pod_uid, audiences=audiences
         )
@@ -95,7 +95,7 @@ class Reviews:
         if problems.found:
             raise invalid("TokenRequest", "authentication.k8s.io", "", problems.found)
 
-    def _bound_pod(self, namespace: str, reference: JSON | None) -> tuple[str, str]:
+    def _bound_pod(self, namespace: str, account: str, reference: JSON | None) -> tuple[str, str]:
         if not reference:
             return "", ""
         if reference.get("kind") != "Pod":
@@ -104,7 +104,12 @@ class Reviews:
         record = self._store.get("/pods", f"{namespace}/{name}")
         if record is None:
             raise not_found("pods", "", name)
-        uid: str = record.load()["metadata"]["uid"]
+        pod = record.load()
+        if pod["spec"].get("serviceAccountName") != account:
+            raise bad_request(
+                f'cannot bind token for serviceaccount "{account}" to pod running with different serviceaccount name.'
+            )
+        uid: str = pod["metadata"]["uid"]
         if reference.get("uid") not in (None, "", uid):
             raise conflict(
                 "pods", "", name, f"the UID in the bound object reference ({reference['uid']}) does not match"

@@ -60,8 +60,10 @@ def parse_labels(text: str) -> Selector:
         requirements.append(_requirement(tokens))
         if tokens.peek() == _END:
             break
-        if tokens.take() != ",":
-            raise tokens.error("found something other than ',' after a requirement")
+        if (sign := tokens.take()) != ",":
+            raise bad_request(f"found '{sign}', expected: ',' or 'end of string'")
+        if tokens.peek() in (_END, ","):
+            raise bad_request(f"found '{tokens.peek()}', expected: identifier after ','")
     return Selector(tuple(requirements))
 
 
@@ -80,7 +82,7 @@ def _requirement(tokens: _Tokens) -> Requirement:
         return Requirement(key, LT if sign == "<" else GT, frozenset((_value(tokens),)))
     if sign in ("in", "notin"):
         return Requirement(key, IN if sign == "in" else NOT_IN, _values(tokens))
-    raise tokens.error(f"found {sign!r}, expected: in, notin, =, ==, !=, <, >")
+    raise tokens.error(f"found {sign!r}, expected: in, notin, =, ==, !=, gt, lt")
 
 
 def _key(tokens: _Tokens) -> str:
@@ -132,12 +134,19 @@ def _field_term(term: str) -> tuple[str, bool, str]:
     return match[1].strip(), match[2] != "!=", _ESCAPED.sub(r"\1", match[3].strip())
 
 
+NAME, NAMESPACE = "metadata.name", "metadata.namespace"
+"""By these, objects of every kind can be selected."""
+
+
 def parse_fields(text: str, supported: Collection[str]) -> FieldSelector:
     """A field selector from its text; a field that the kind cannot be selected by is refused."""
     selector = split_fields(text)
     for field, _, _ in selector:
-        if field not in supported:
-            raise bad_request(f"field label not supported: {field}")
+        if field in (NAME, NAMESPACE) or field in supported:
+            continue
+        if not supported:
+            raise bad_request(f'"{field}" is not a known field selector: only "{NAME}", "{NAMESPACE}"')
+        raise bad_request(f"field label not supported: {field}")
     return selector
 
 

@@ -55,9 +55,12 @@ class Pods:
 
     def _assign(self, pod: JSON, node: str, meta: JSON) -> None:
         pod["spec"]["nodeName"] = node
-        for part in ("annotations", "labels"):
-            if meta.get(part):
-                pod["metadata"][part] = {**(pod["metadata"].get(part) or {}), **meta[part]}
+        given = {"annotations": meta.get("annotations"), "labels": meta.get("labels")}
+        if labels := self._writer.admission.topology_labels(node):
+            given["labels"] = {**(given["labels"] or {}), **labels}
+        for part, added in given.items():
+            if added:
+                pod["metadata"][part] = {**(pod["metadata"].get(part) or {}), **added}
         status = pod.setdefault("status", {})
         status.pop("nominatedNodeName", None)
         _set_scheduled(status, timestamp(self._writer.clock.now()))
