@@ -204,6 +204,10 @@ def test_plugins_and_certificates_repeat() -> None:
         ("--allow-metric-labels=x", "x must be formatted as key=value"),
         ("--allow-metric-labels=x=y", '--allow-metric-labels: "x" must be <metric name>,<label name>'),
         ("--disabled-metrics=a b", '--disabled-metrics: "a b" is no fully qualified metric name'),
+        (
+            "--show-hidden-metrics-for-version=1.20",
+            "--show-hidden-metrics-for-version: 1.20: must be omitted or have the value '1.35'",
+        ),
         ("--emulated-version=1.20", "--emulated-version: 1.20 is not in the range 1.33 to 1.36"),
         ("--emulated-version=wardle=1.35", "--emulated-version: component not registered: wardle"),
         ("--requestheader-group-headers=a,,b", 'empty value in "requestheader-group-headers"'),

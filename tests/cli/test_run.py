@@ -314,6 +314,11 @@ async def test_all_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
         (["--bogus"], "Error: unknown flag: --bogus"),
         (["--config=/nonexistent.yaml"], "/nonexistent.yaml: No such file or directory"),
         (["--kubeconfig=/nonexistent.conf"], "/nonexistent.conf"),
+        (
+            ["--authentication-kubeconfig=/no", "--master=http://x"],
+            "check the path given with --authentication-kubeconfig",
+        ),
+        (["--cert-dir=/proc/x", "--master=http://x"], "--cert-dir: /proc/x cannot be written: No such file"),
         (["--leader-elect-lease-duration=1s", "--master=http://x"], "leaseDuration"),
         (["--kube-api-burst=-5", "--master=http://x"], "burst"),
         (["--write-config-to=/nonexistent/x"], "/nonexistent/x cannot be written: No such file or directory"),

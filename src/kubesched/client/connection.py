@@ -85,17 +85,25 @@ class Connection:
     exec_cluster: Mapping[str, Any] | None = field(default=None, repr=False)
     """What an exec plugin is told about the cluster, if it asked for it."""
     impersonate: Impersonation = Impersonation()
+    most_connections: int = 100
+    """How many requests are sent at once; watches do not count."""
 
 
 # --- where to look ----------------------------------------------------------------------------------------------------
 
 
 def daemon_connection(
-    kubeconfig: str = "", master: str = "", context: str = "", env: Mapping[str, str] = os.environ
+    kubeconfig: str = "",
+    master: str = "",
+    context: str = "",
+    env: Mapping[str, str] = os.environ,
+    *,
+    flag: str = "--kubeconfig",
 ) -> Connection:
-    """The connection of a component that is told its kubeconfig or its API server's address, or runs in a pod."""
+    """The connection of a component that is told its kubeconfig or its API server's address, or runs in a pod. `flag`
+    is what named the file."""
     if kubeconfig:
-        return resolve(_load_explicit(kubeconfig), context, master)
+        return resolve(_load_explicit(kubeconfig, flag), context, master)
     if master:
         return Connection(server=_server(master, "--master"))
     return in_cluster(env)
@@ -121,11 +129,11 @@ def _default_files(env: Mapping[str, str]) -> list[str]:
     return [str(Path(env.get("HOME") or Path.home()) / ".kube" / "config")]
 
 
-def _load_explicit(path: str) -> Kubeconfig:
+def _load_explicit(path: str, flag: str = "--kubeconfig") -> Kubeconfig:
     try:
         return load_file(path)
     except FileNotFoundError:
-        raise KubeconfigError(path, "", "no such file", "check the path given with --kubeconfig") from None
+        raise KubeconfigError(path, "", "no such file", f"check the path given with {flag}") from None
 
 
 def in_cluster(env: Mapping[str, str] = os.environ, folder: str = SERVICE_ACCOUNT) -> Connection:

@@ -67,7 +67,10 @@ def _main_pair(flags: SecureServing, log: Logger) -> PairSource:
     if certificate_file.exists() != key_file.exists():
         raise ServingError(f"--cert-dir: {certificate_file} and {key_file} must both be there, or neither")
     if not certificate_file.exists():
-        certificates.write(made, certificate_file, key_file)
+        try:
+            certificates.write(made, certificate_file, key_file)
+        except OSError as error:
+            raise ServingError(f"--cert-dir: {error.filename} cannot be written: {error.strerror}") from None
         log(0, f"Generated self-signed cert ({certificate_file}, {key_file})")
     return PairSource(str(certificate_file), str(key_file))
 

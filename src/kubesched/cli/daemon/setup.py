@@ -83,8 +83,9 @@ def prepare(
     if connection is None and loaded is not None:
         connection = attempt(lambda: daemon_connection(kubeconfig, options.misc.master))
     if serving and authentication is None:
-        authentication = attempt(lambda: _delegate(options.authentication.authentication_kubeconfig))
-        authorization = attempt(lambda: _delegate(options.authorization.authorization_kubeconfig))
+        given = options.authentication.authentication_kubeconfig, options.authorization.authorization_kubeconfig
+        authentication = attempt(lambda: _delegate(given[0], "--authentication-kubeconfig"))
+        authorization = attempt(lambda: _delegate(given[1], "--authorization-kubeconfig"))
     tls = attempt(lambda: tls_settings(options.serving, log)) if serving else None
     election = attempt(lambda: _election(loaded.config)) if loaded is not None else None
     bound = attempt(lambda: listening_socket(options.serving)) if serving and not problems else None
@@ -111,10 +112,10 @@ def _metrics(options: Options) -> Metrics:
     return Metrics(disabled=options.metrics.disabled_metrics, allowed_labels=options.allowed_labels())
 
 
-def _delegate(kubeconfig: str) -> Connection | None:
+def _delegate(kubeconfig: str, flag: str) -> Connection | None:
     """The connection for reviews: what a flag names, else this pod's own, else none."""
     if kubeconfig:
-        return daemon_connection(kubeconfig)
+        return daemon_connection(kubeconfig, flag=flag)
     try:
         return in_cluster()
     except KubeconfigError:

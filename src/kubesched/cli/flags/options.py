@@ -106,6 +106,9 @@ class Options:
         for path in self.authorization.authorization_always_allow_paths:
             if "*" in path[:-1]:
                 yield f'--authorization-always-allow-paths: only trailing * allowed in "{path}"'
+        shown = self.metrics.show_hidden_metrics_for_version
+        if shown not in ("", VERSIONS[-2]):
+            yield f"--show-hidden-metrics-for-version: {shown}: must be omitted or have the value '{VERSIONS[-2]}'"
         for name in self.metrics.disabled_metrics:
             if not METRIC_NAME.fullmatch(name):
                 yield f'--disabled-metrics: "{name}" is no fully qualified metric name'
