@@ -54,34 +54,31 @@ FIELDS: dict[tuple[str, str], FieldPaths] = {
     ("resource.k8s.io", "resourceslices"): _paths("spec.nodeName", "spec.driver"),
 }
 
+# How many values of a kind are remembered to be shared.
+_KNOWN = 8192
+
 # Fields whose absence means something other than the empty string when selected by.
 _ABSENT = {"spec.unschedulable": "false", "spec.hostNetwork": "false", "status.replicas": "0", "status.successful": "0"}
 
 
 def fields_reader(paths: FieldPaths) -> Callable[[JSON], dict[str, str]]:
     """A function that reads the selectable fields of an object, whatever clients call them."""
-    plain = tuple(sorted(set(paths.values())))
-    names = {path: ".".join(path) for path in plain}
+    plain = [(".".join(path), path) for path in sorted(set(paths.values()))]
+    wanted = [(name, path, _ABSENT.get(name, "")) for name, path in plain]
 
     def read(obj: JSON) -> dict[str, str]:
+        # Called for every object that is stored: no call within it that is not needed.
         values = {}
-        for path in plain:
-            name = names[path]
-            text = _text(_dig(obj, path)) or _ABSENT.get(name, "")
-            if text:
-                values[name] = text
+        for name, path, absent in wanted:
+            value: Any = obj
+            for part in path:
+                value = value.get(part) if isinstance(value, dict) else None
+            text = value if isinstance(value, str) else _text(value)
+            if text or absent:
+                values[name] = text or absent
         return values
 
     return read
-
-
-def _dig(obj: JSON, path: Path) -> Any:
-    value: Any = obj
-    for part in path:
-        if not isinstance(value, dict):
-            return None
-        value = value.get(part)
-    return value
 
 
 def _text(value: Any) -> str:

@@ -57,12 +57,18 @@ def _scaled_down(old: api.Pod, new: api.Pod) -> bool:
     return any(after.get(name, -1) < amount for name, amount in pod_requests(old, use_status=True).items())
 
 
+def _holds(status: api.ContainerStatus) -> bool:
+    """Whether a kubelet says what it has granted, which few do: most statuses come to nothing here."""
+    return status.resources is not None or bool(status.allocated_resources)
+
+
 def _requesting(pod: api.Pod) -> tuple[object, ...]:
     """What a pod's requests are worked out from; comparing it is far cheaper than working them out."""
     spec, status = pod.spec, pod.status
     return (
         *(container.resources for container in (*spec.containers, *spec.init_containers)),
         *(spec.resources, spec.overhead),
-        *(status.container_statuses, status.init_container_statuses, status.resources, status.allocated_resources),
+        *(status.resources, status.allocated_resources),
+        *(each for each in (*status.container_statuses, *status.init_container_statuses) if _holds(each)),
         *(condition for condition in status.conditions if condition.type == RESIZE_PENDING),
     )

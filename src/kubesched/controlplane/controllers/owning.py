@@ -114,20 +114,14 @@ def delete_pod(context: Context, source: str, pod: Pod, reference: JSON) -> None
 
 def set_condition(conditions: list[JSON], new: JSON, now: str, *, updated: bool = False) -> list[JSON]:
     """Conditions with one of them set; the time of its transition changes only with its status."""
-    result = []
-    found = False
-    for old in conditions:
-        if old.get("type") != new["type"]:
-            result.append(old)
-            continue
-        found = True
-        same = old.get("status") == new["status"]
-        since = old.get("lastTransitionTime", now) if same else now
-        merged = {**new, "lastTransitionTime": since}
-        if updated:
-            unchanged = same and old.get("reason") == new.get("reason") and old.get("message") == new.get("message")
-            merged["lastUpdateTime"] = old.get("lastUpdateTime", now) if unchanged else now
-        result.append(merged)
-    if not found:
-        result.append({**new, "lastTransitionTime": now, **({"lastUpdateTime": now} if updated else {})})
-    return result
+    kind = new["type"]
+    for index, old in enumerate(conditions):
+        if old.get("type") == kind:
+            same = old.get("status") == new["status"]
+            since = old.get("lastTransitionTime", now) if same else now
+            merged = {**new, "lastTransitionTime": since}
+            if updated:
+                unchanged = same and old.get("reason") == new.get("reason") and old.get("message") == new.get("message")
+                merged["lastUpdateTime"] = old.get("lastUpdateTime", now) if unchanged else now
+            return [*conditions[:index], merged, *conditions[index + 1 :]]
+    return [*conditions, {**new, "lastTransitionTime": now, **({"lastUpdateTime": now} if updated else {})}]
