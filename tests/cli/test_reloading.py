@@ -16,6 +16,19 @@ def picky(pod, node):
     return True if node.name == "{name}" else "not picky enough"
 """
 
+BROKEN = """
+import kubesched
+
+class Picky(kubesched.Plugin):
+    name = "picky"
+
+    def __init__(self, args, handle):
+        assert handle.clock.now() > 0
+        raise RuntimeError("no licence")
+
+    def filter(self, state, pod, node): ...
+"""
+
 
 async def test_a_change_takes_effect(tmp_path: Path) -> None:
     """The next pod is scheduled by the plugin as it is now, by the same process; a broken change in between is told."""
@@ -32,6 +45,8 @@ async def test_a_change_takes_effect(tmp_path: Path) -> None:
             await scheduler.until(lambda: node_of(cluster, "a") == "n1")
             (folder / "picky.py").write_text("import nowhere")
             await scheduler.until(lambda: "No module named 'nowhere'" in scheduler.log)
+            (folder / "picky.py").write_text(BROKEN)
+            await scheduler.until(lambda: "__init__ raised RuntimeError: no licence" in scheduler.log)
             (folder / "picky.py").write_text(SOURCE.format(name="n2"))
             await scheduler.until(lambda: "Plugins have changed, starting anew" in scheduler.log)
             cluster.store.create(pod("b", cpu=1))

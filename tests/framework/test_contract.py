@@ -117,8 +117,8 @@ def decided(**members: Any) -> Decision:
 @pytest.mark.parametrize(
     ("members", "said"),
     [
-        ({"filter": lambda *_: True}, 'return None if the pod fits, else a Status such as unschedulable("why")'),
-        ({"filter": lambda *_: "no"}, "return unschedulable(reason) to reject a node"),
+        ({"filter": lambda *_: True}, 'return None if all is well, else a Status such as unschedulable("why")'),
+        ({"filter": lambda *_: "no"}, "return unschedulable(reason) to reject the pod"),
         ({"filter_all": lambda *_: np.ones(2, dtype=bool)}, "return None, reject(mask, status) or Verdicts"),
         ({"filter_all": lambda *_: Verdicts([1, 1], str)}, "codes must be a NumPy array of integers or booleans"),  # type: ignore[arg-type]
         ({"filter_all": lambda *_: Verdicts(np.zeros(3, dtype=int), str)}, "an array of shape (3,) for 2 nodes"),  # type: ignore[arg-type]

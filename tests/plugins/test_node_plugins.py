@@ -80,10 +80,10 @@ def test_binding() -> None:
     made = cluster(node("a"))
     info = made.classes.info(pod("p"))
     plugin = make(DefaultBinder, made)
-    client = plugin.handle.client = Client()
+    client = plugin.handle.client = Client()  # type: ignore[assignment]  # all that this plugin asks for
     assert asyncio.run(plugin.bind(CycleState(info.pod_class), info.pod, "a")) is None
     assert client.bound == [("default/p", "a")]
-    plugin.handle.client = Client("conflict")
+    plugin.handle.client = Client("conflict")  # type: ignore[assignment]  # as above
     status = asyncio.run(plugin.bind(CycleState(info.pod_class), info.pod, "a"))
     assert status is not None
     assert (status.code, status.message) == (Code.ERROR, "conflict")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import kubesched
-from kubesched import CycleState, EventHint, Hint, NodeInfo, Nodes, Plugin, Pod, Reads, reject, unschedulable
+from kubesched import CycleState, EventHint, Hint, NodeInfo, Nodes, Plugin, Pod, Reads, Verdicts, reject, unschedulable
 from kubesched.plugins import IN_TREE
 from kubesched.testing import PluginCheckError, check_plugin, node, pod
 
@@ -63,6 +63,36 @@ ADDED = kubesched.on(kubesched.Resource.NODE, kubesched.Action.ADD, skips)
 DELETED = kubesched.on(kubesched.Resource.NODE, kubesched.Action.DELETE)
 WORDY = EventHint(ADDED.event, lambda pod, old, new: "yes")  # type: ignore[arg-type, return-value]
 
+NODE, POD = kubesched.Resource.NODE, kubesched.Resource.ASSIGNED_POD
+ADD, LABEL, DELETE = kubesched.Action.ADD, kubesched.Action.UPDATE_NODE_LABEL, kubesched.Action.DELETE
+
+
+def hinted(hint: Any, **more: Any) -> Any:
+    """Hears of everything about nodes, with this hint."""
+    return only(kubesched.on(NODE, ADD | LABEL, hint, **more))
+
+
+def full(self: Any, state: CycleState, pod: Pod, node: NodeInfo) -> Any:
+    return NO if len(node.pods) > 1 else None
+
+
+def of_app(self: Any, state: CycleState, pod: Pod, node: NodeInfo) -> Any:
+    return NO if pod.labels.get("app") != "new" else None
+
+
+def relabelled(pod: Any, old: Any, new: Any) -> Hint:
+    new.metadata.labels["seen"] = "yes"
+    return Hint.QUEUE
+
+
+def by_name(pod: Pod, old: object, new: object) -> Hint:
+    return Hint.QUEUE if pod.name != "twin" else Hint.SKIP
+
+
+def every_other(pod: object, old: object, new: object) -> Hint:
+    return (Hint.QUEUE, Hint.SKIP)[next(counter) % 2]
+
+
 BAD = {
     "a score out of range": (variant(score_all=lambda *_: 200), "gets 200; scores must be from 0 to 100"),
     "different answers": (variant(score_all=lambda *_: next(counter) % 100), "different answers when asked twice"),
@@ -85,10 +115,48 @@ BAD = {
     "reads too narrow for pods": (variant(reads=Reads.NODE), "depend on the pods that run there"),
     "an exception": (variant(filter_all=lambda *_: 1 // 0), "raised ZeroDivisionError"),
     "a wrong answer": (variant(filter_all=lambda *_: True), "return None, reject(mask, status) or Verdicts"),
-    "deaf to new nodes": (variant(events_to_register=only(DELETED)), "does not ask for it to be tried when that comes"),
+    "deaf to new nodes": (variant(events_to_register=only(DELETED)), "does not ask for it to be tried then"),
     "a hint that always skips": (variant(events_to_register=only(ADDED)), "does not ask for it to be tried"),
     "a hint of another kind": (variant(events_to_register=only(WORDY)), "return Hint.QUEUE or Hint.SKIP"),
-    "an event of another kind": (variant(events_to_register=only("Node/Add")), "list on(Resource.NODE, Action.ADD)"),
+    "deaf to changed labels": (
+        variant(events_to_register=only(kubesched.on(NODE, ADD))),
+        "let events_to_register have on(Resource.NODE, Action.UPDATE_NODE_LABEL)",
+    ),
+    "deaf to pods that go": (
+        variant(filter_all=None, filter=full, events_to_register=only(kubesched.on(NODE, ADD))),
+        "let events_to_register have on(Resource.ASSIGNED_POD, Action.DELETE)",
+    ),
+    "deaf to the pod's own labels": (
+        variant(filter_all=None, filter=of_app, events_to_register=only(kubesched.on(NODE, ADD | LABEL))),
+        "let events_to_register have on(Resource.UNSCHEDULED_POD, Action.UPDATE_POD_LABEL)",
+    ),
+    "a hint that raises": (variant(events_to_register=hinted(lambda *_: 1 // 0)), "raised ZeroDivisionError"),
+    "a hint that changes things": (variant(events_to_register=hinted(relabelled)), "hints only look"),
+    "a hint of moods": (variant(events_to_register=hinted(every_other)), "a hint gave different answers"),
+    "a hint not by class": (variant(events_to_register=hinted(by_name, by_class=True)), "drop by_class"),
+    "a hint about volumes that raises": (
+        variant(
+            events_to_register=only(
+                kubesched.on(NODE, ADD | LABEL),
+                kubesched.on(kubesched.Resource.PERSISTENT_VOLUME, ADD, lambda pod, old, new: old.name),  # type: ignore[arg-type, union-attr, return-value]
+            )
+        ),
+        "raised AttributeError",
+    ),
+    "events that cannot be listed": (variant(events_to_register=lambda _: 1 // 0), "raised ZeroDivisionError"),
+    "no node names": (variant(pre_filter=lambda *_: "node-1"), "return None, a Status, or a set of node names"),
+    "no status": (variant(pre_score=lambda *_: True), "return None if all is well, else a Status"),
+    "no number": (variant(score_all=lambda s, t, p, n: np.full(len(n), np.nan), normalize=lambda *_: 1), "is no score"),
+    "no score": (variant(score_all=lambda *_: None), "return a NumPy array of numbers"),
+    "one score for many": (variant(score_all=lambda *_: np.zeros(1, dtype=np.int64)), "an array of shape (1,)"),
+    "no meaning": (
+        variant(filter_all=lambda s, t, p, n: Verdicts(np.ones(len(n), dtype=np.bool_), lambda code: "no")),  # type: ignore[arg-type, return-value]
+        "let status_of(1) return a Status",
+    ),
+    "an event of another kind": (
+        variant(events_to_register=only("Node/Add")),
+        "return a list of on(Resource.NODE, Action.ADD)",
+    ),
 }
 
 

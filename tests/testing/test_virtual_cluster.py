@@ -8,7 +8,20 @@ import msgspec
 import pytest
 
 import kubesched
-from kubesched import Action, CycleState, EventHint, NodeInfo, Plugin, Pod, Resource, Status, on, unschedulable
+from kubesched import (
+    Action,
+    CycleState,
+    EventHint,
+    Handle,
+    Node,
+    NodeInfo,
+    Plugin,
+    Pod,
+    Resource,
+    Status,
+    on,
+    unschedulable,
+)
 from kubesched.config.errors import ConfigError
 from kubesched.testing import NotTriedError, Outcome, VirtualCluster, node, pod
 
@@ -221,3 +234,38 @@ def test_too_late(cluster: VirtualCluster) -> None:
         cluster.configure({})
     with pytest.raises(NotTriedError, match="pod default/web has not been tried"):
         cluster.decision("web")
+
+
+def test_what_a_handle_has(cluster: VirtualCluster) -> None:
+    """All that a plugin may use is there when it is made, but for the profile's other plugins, which are not made yet;
+    and the API server can be asked before a pod is bound."""
+    made: list[str] = []
+
+    class Curious(Plugin):
+        name = "Curious"
+
+        def __init__(self, args: object, handle: Handle) -> None:
+            super().__init__(args, handle)
+            made.append(handle.profile_name)
+            assert len(handle.waiting_pods) == 0
+            handle.log(0, "made", now=handle.clock.now())
+            with pytest.raises(AttributeError, match="use it in a method, not in __init__"):
+                handle.framework  # noqa: B018  # asked for to see it refused
+            with pytest.raises(AttributeError, match="a handle has no clinet"):
+                handle.clinet  # type: ignore[attr-defined]  # noqa: B018  # as above
+
+        async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
+            assert "Curious" in {plugin.name for plugin in self.handle.framework.points["preBind"]}
+            found = await self.handle.client.read(Node, node_name)
+            self.handle.recorder(pod, "Normal", "Looked", "Looking", f"{found.name} is there")
+            await self.handle.clock.sleep(2)
+
+    cluster.use(Curious)
+    cluster.add(node("n1"))
+    cluster.schedule(pod("web"))
+    cluster.schedule(pod("db"))
+    assert (cluster.node_of("web"), cluster.node_of("db")) == ("", "")
+    cluster.advance(2)
+    assert (cluster.node_of("web"), cluster.node_of("db")) == ("n1", "n1")
+    assert cluster.events.of("web", "Looked") == ["n1 is there"]
+    assert made == ["default-scheduler"]

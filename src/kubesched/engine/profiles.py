@@ -13,7 +13,7 @@ from kubesched.config.types import KubeSchedulerConfiguration, KubeSchedulerProf
 from kubesched.engine.engine import Engine
 from kubesched.framework.plugin import Handle, Plugin
 from kubesched.framework.registry import Registry
-from kubesched.framework.runtime import Framework
+from kubesched.framework.runtime import Framework, start_of
 
 
 def build_engines(
@@ -64,4 +64,5 @@ def _make(plugin: type[Plugin], profile: KubeSchedulerProfile, handle: Handle) -
     args = profile.args_of(plugin.name)
     if plugin.args_type is not None and not isinstance(args, plugin.args_type):
         args = msgspec.convert(args or {}, plugin.args_type)
-    return plugin(args, handle)
+    with start_of(plugin, "__init__"):
+        return plugin(args, handle)

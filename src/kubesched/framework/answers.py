@@ -6,16 +6,18 @@ further down as a NumPy error about broadcasting.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from math import isfinite
-from typing import Any, TypeVar
+from collections.abc import Collection, Mapping, Sequence
+from math import isfinite, isnan
+from typing import Any
 
 import numpy as np
 
+from kubesched.framework.events import EventHint
 from kubesched.framework.places import place_of
-from kubesched.framework.status import Status
+from kubesched.framework.status import Code, Status
 
-Answer = TypeVar("Answer")
+STATUS_OR_NONE = 'return None if all is well, else a Status such as unschedulable("why")'
+NOT_OF_A_FILTER = (Code.WAIT, Code.SKIP)
 
 
 class AnswerError(TypeError):
@@ -28,37 +30,56 @@ def wrong(plugin: object, method: str, answer: object, wanted: str) -> AnswerErr
     return AnswerError(f"{method} answered with {shown}; {wanted} ({_place(plugin, method)})")
 
 
-def status_answer(plugin: object, answer: object) -> Status | None:
-    """A one-node Filter's answer; None for success."""
+def status_answer(plugin: object, method: str, answer: object) -> Status | None:
+    """An answer that is a status; None for success."""
     if answer is None:
         return None
     if isinstance(answer, Status):
-        return None if answer.is_success else answer
+        return None if answer.code is Code.SUCCESS else answer
     if isinstance(answer, str):
-        raise wrong(plugin, "filter", answer, "return unschedulable(reason) to reject a node")
-    raise wrong(plugin, "filter", answer, 'return None if the pod fits, else a Status such as unschedulable("why")')
+        raise wrong(plugin, method, answer, "return unschedulable(reason) to reject the pod")
+    raise wrong(plugin, method, answer, STATUS_OR_NONE)
+
+
+def filter_answer(plugin: object, answer: object) -> Status | None:
+    """A one-node Filter's answer; None for success."""
+    status = status_answer(plugin, "filter", answer)
+    if status is not None and status.code in NOT_OF_A_FILTER:
+        raise wrong(plugin, "filter", answer, 'return None if the pod fits, else unschedulable("why")')
+    return status
+
+
+def pre_filter_answer(plugin: object, answer: object) -> Status | Collection[str] | None:
+    """A PreFilter's answer: None, a status, or the names of the only nodes worth a look."""
+    if answer is None or isinstance(answer, Status):
+        return answer
+    names = answer if isinstance(answer, Collection) and not isinstance(answer, str | bytes | Mapping) else None
+    if names is not None and all(isinstance(name, str) for name in names):
+        return names
+    raise wrong(plugin, "pre_filter", answer, "return None, a Status, or a set of node names")
+
+
+def permit_answer(plugin: object, answer: object) -> tuple[Status | None, float | None]:
+    """A Permit's answer, as a status and the seconds to wait at most, if it says how many."""
+    status, seconds = answer if isinstance(answer, tuple) and len(answer) == 2 else (answer, None)
+    is_time = seconds is None or (isinstance(seconds, int | float) and not isnan(seconds))
+    if is_time and (status is None or isinstance(status, Status)):
+        return status, seconds
+    raise wrong(plugin, "permit", answer, "return None, a Status, or (Status(Code.WAIT), seconds)")
+
+
+def events_answer(plugin: object, answer: object) -> Sequence[EventHint]:
+    """What a plugin wants to hear of."""
+    if isinstance(answer, list | tuple) and all(isinstance(each, EventHint) for each in answer):
+        return answer
+    raise wrong(plugin, "events_to_register", answer, "return a list of on(Resource.NODE, Action.ADD) and the like")
 
 
 def score_answer(plugin: object, answer: object) -> int | float:
     """A one-node Score's answer."""
-    if isinstance(answer, int | float | np.number) and isfinite(answer):
+    if isinstance(answer, int | float | np.number) and not isinstance(answer, bool) and isfinite(answer):
         return answer.item() if isinstance(answer, np.number) else answer
     raise wrong(plugin, "score", answer, "return a number")
-
-
-def checked_at_first(
-    method: Callable[..., Answer], check: Callable[[Answer, int], None], settled: Callable[[], None]
-) -> Callable[..., Answer]:
-    """A vectorised method whose answers are checked until there has been one, and then no more: it is the hot path."""
-
-    def first(state: Any, pod: Any, nodes: Any) -> Answer:
-        answer = method(state, pod, nodes)
-        if answer is not None:
-            check(answer, len(nodes))
-            settled()
-        return answer
-
-    return first
 
 
 def check_verdicts(plugin: object, answer: object, rows: int) -> None:
@@ -73,7 +94,7 @@ def check_verdicts(plugin: object, answer: object, rows: int) -> None:
 
 def check_scores(plugin: object, answer: object, rows: int, method: str = "score_all") -> None:
     """Refuse what is no answer of a `score_all` or `normalize`."""
-    if isinstance(answer, int) and method == "score_all":
+    if isinstance(answer, int) and not isinstance(answer, bool) and method == "score_all":
         return
     if not isinstance(answer, np.ndarray) or answer.dtype.kind not in "iuf":
         alternative = " or one int for all nodes" if method == "score_all" else ""

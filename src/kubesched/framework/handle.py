@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from random import Random
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
 from kubesched.api import objects as api
 from kubesched.cluster.cluster import Cluster
@@ -12,6 +12,45 @@ from kubesched.cluster.nominations import Nominations
 
 if TYPE_CHECKING:
     from kubesched.framework.runtime import Framework
+
+
+O = TypeVar("O", bound=api.Object)  # noqa: E741  # the one-letter name for "some kind of object"
+
+
+class ApiClient(Protocol):
+    """What a plugin may ask of the API server, in PreBind, Bind and PostBind.
+
+    Each call raises an `ApiError` when the server refuses and an `OSError` when it is out of reach. To a plugin that
+    lets them pass, the attempt fails and the pod is tried again.
+    """
+
+    async def read(self, kind: type[O], name: str, namespace: str = "") -> O:
+        """One object as it is now, which may be newer than what `handle.cluster` has heard of."""
+        ...
+
+    async def bind(self, pod: api.Pod, node_name: str) -> None:
+        """Create the pod's Binding."""
+        ...
+
+    async def patch_pod_status(self, pod: api.Pod, patch: dict[str, Any]) -> api.Pod:
+        """Apply a strategic merge patch to a pod's status; answers with what was stored."""
+        ...
+
+    async def delete_pod(self, pod: api.Pod) -> None:
+        """Delete the pod with this UID."""
+        ...
+
+    async def bind_volume(
+        self, name: str, claim_ref: api.ObjectReference, annotations: Mapping[str, str], resource_version: str
+    ) -> api.PersistentVolume:
+        """Set a volume's claimRef and annotations; answers with the volume as it is after."""
+        ...
+
+    async def annotate_claim(
+        self, namespace: str, name: str, annotations: Mapping[str, str], resource_version: str
+    ) -> api.PersistentVolumeClaim:
+        """Set a claim's annotations; answers with the claim as it is after."""
+        ...
 
 
 class Clock(Protocol):
@@ -84,6 +123,10 @@ class Recorder(Protocol):
 Activate = Callable[[Iterable[api.Pod]], None]
 
 
+NOT_YET = {"framework": "it is there once all plugins of the profile are made: use it in a method, not in __init__"}
+NOT_HERE = "decisions alone, as in a replay or in check_plugin, come without an API server and without time"
+
+
 class Handle:
     """The scheduler as a plugin sees it.
 
@@ -91,20 +134,29 @@ class Handle:
     `random`, `profile_name` and `framework` are there, the log is silent and nobody waits.
     """
 
+    framework: Framework
+    """The profile this plugin runs in, with its other plugins; set once all of them are made."""
+    client: ApiClient
+    """What a plugin may ask of the API server."""
+    clock: Clock
+
     def __init__(self, cluster: Cluster, random: Random, profile_name: str = "default-scheduler") -> None:
         self.cluster = cluster
         self.random = random
         self.profile_name = profile_name
-        self.framework: Framework
-        """The profile this plugin runs in; set once all its plugins are made."""
-        self.client: Any = None
-        """What a plugin may ask of the API server."""
-        self.clock: Clock
         self.log: Log = no_log
         self.recorder: Recorder = no_event
         self.waiting_pods: WaitingPods = NobodyWaits()
         self.activate: Activate = no_activation
         """Have pods tried as soon as possible, whatever they wait for."""
+
+    if not TYPE_CHECKING:  # a type checker that saw this would let every name pass
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Says why something is not there."""
+            if name not in Handle.__annotations__:
+                raise AttributeError(f"a handle has no {name}")
+            raise AttributeError(f"there is no handle.{name} here: {NOT_YET.get(name, NOT_HERE)}")
 
     @property
     def nominations(self) -> Nominations:

@@ -40,7 +40,7 @@ from kubesched.api import objects as api
 from kubesched.cluster.pods import PodInfo
 from kubesched.cluster.table import Ints, Mask
 from kubesched.cluster.view import NodeInfo, Nodes
-from kubesched.framework.answers import score_answer, status_answer
+from kubesched.framework.answers import filter_answer, score_answer
 from kubesched.framework.events import EventHint
 from kubesched.framework.handle import Handle as Handle
 from kubesched.framework.status import Status
@@ -141,6 +141,11 @@ def points_of(plugin: type[Plugin]) -> frozenset[str]:
     return frozenset(point for point, methods in POINTS.items() if any(hasattr(plugin, m) for m in methods))
 
 
+def is_built_in(plugin: type) -> bool:
+    """Whether a class is one of ours: those are tested, and need not be watched."""
+    return plugin.__module__.startswith("kubesched.plugins.")
+
+
 def lift_filter(plugin: Any) -> Callable[[CycleState, api.Pod, Nodes], Verdicts | None]:
     """The whole-window form of a plugin's Filter, made from the one-node form if that is all it has."""
     if hasattr(plugin, "filter_all"):
@@ -150,7 +155,7 @@ def lift_filter(plugin: Any) -> Callable[[CycleState, api.Pod, Nodes], Verdicts 
         codes = np.zeros(len(nodes), dtype=np.int32)
         statuses: list[Status] = []
         for position, node in _numbered(nodes):
-            status = status_answer(plugin, plugin.filter(state, pod, node))
+            status = filter_answer(plugin, plugin.filter(state, pod, node))
             if status is not None:
                 statuses.append(status)
                 codes[position] = len(statuses)

@@ -13,7 +13,14 @@ from kubesched.cluster.cluster import Cluster
 from kubesched.cluster.pods import PodInfo
 from kubesched.cluster.table import Ints
 from kubesched.cluster.view import Nodes
-from kubesched.framework.answers import AnswerError, check_scores, check_verdicts, checked_at_first
+from kubesched.framework.answers import (
+    AnswerError,
+    check_scores,
+    check_verdicts,
+    pre_filter_answer,
+    status_answer,
+    wrong,
+)
 from kubesched.framework.diagnosis import Diagnosis
 from kubesched.framework.places import place_of, place_of_error
 from kubesched.framework.plugin import (
@@ -23,6 +30,7 @@ from kubesched.framework.plugin import (
     PostFilterResult,
     Reads,
     Verdicts,
+    is_built_in,
     lift_filter,
     lift_score,
     reject,
@@ -31,6 +39,9 @@ from kubesched.framework.plugin import (
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import Code, Status, error, unresolvable
 from kubesched.framework.verdicts import Rejections
+
+FilterAll = Callable[[CycleState, api.Pod, Nodes], Verdicts | None]
+ScoreAll = Callable[[CycleState, api.Pod, Nodes], Ints | int]
 
 
 class PluginError(Exception):
@@ -44,6 +55,22 @@ class PluginError(Exception):
         """File and line that it happened in, for the plugin's author; the message is for whoever owns the pod."""
 
 
+class PluginStartError(ValueError):
+    """A plugin that cannot be made, or cannot say what its pods wait for: the scheduler does not start."""
+
+
+@contextmanager
+def start_of(plugin: type[Plugin], method: str) -> Iterator[None]:
+    """A plugin is asked something before the first pod comes. What it raises becomes an error for its author."""
+    try:
+        yield
+    except Exception as problem:
+        said = str(problem) if isinstance(problem, AnswerError) else f"{method} raised {described(problem)}"
+        where = place_of_error(problem, getattr(plugin, "written_as", plugin))
+        place = "" if isinstance(problem, AnswerError) else f" ({where})"
+        raise PluginStartError(f'plugin "{plugin.name}": {said}{place}') from problem
+
+
 class FilterPlugin:
     """A plugin at the Filter point, lifted to whole windows."""
 
@@ -55,13 +82,7 @@ class FilterPlugin:
         self.lifted = not hasattr(plugin, "filter_all")
         self.reads = Reads.CLUSTER if self.lifted else plugin.reads
         asked = lift_filter(plugin)
-        self.filter_all: Callable[[CycleState, api.Pod, Nodes], Verdicts | None] = asked
-        if not self.lifted:
-            self.filter_all = checked_at_first(
-                asked,
-                lambda answer, rows: check_verdicts(plugin, answer, rows),
-                lambda: setattr(self, "filter_all", asked),
-            )
+        self.filter_all = asked if self.lifted or is_built_in(type(plugin)) else _checked_filter(plugin, asked)
 
 
 class ScorePlugin:
@@ -75,14 +96,44 @@ class ScorePlugin:
         self.reads = plugin.reads if hasattr(plugin, "score_all") else Reads.CLUSTER
         self.weight = weight
         asked = lift_score(plugin)
-        self.score_all: Callable[[CycleState, api.Pod, Nodes], Ints | int] = asked
-        if hasattr(plugin, "score_all"):
-            self.score_all = checked_at_first(
-                asked,
-                lambda answer, rows: check_scores(plugin, answer, rows),
-                lambda: setattr(self, "score_all", asked),
-            )
+        lifted = not hasattr(plugin, "score_all")
+        self.score_all = asked if lifted or is_built_in(type(plugin)) else _checked_score(plugin, asked)
         self.normalize: Callable[[CycleState, api.Pod, Ints], Ints] | None = getattr(plugin, "normalize", None)
+
+
+def _checked_filter(plugin: Plugin, asked: FilterAll) -> FilterAll:
+    """A `filter_all` whose answers are looked at before they are used, and what its codes mean, too."""
+
+    def filter_all(state: CycleState, pod: api.Pod, nodes: Nodes) -> Verdicts | None:
+        verdicts = asked(state, pod, nodes)
+        if verdicts is None:
+            return None
+        check_verdicts(plugin, verdicts, len(nodes))
+        return Verdicts(verdicts.codes, lambda code: _meaning(plugin, verdicts.status_of, code))
+
+    return filter_all
+
+
+def _meaning(plugin: Plugin, status_of: Callable[[int], object], code: int) -> Status:
+    """What a code means, or the plugin's failure to say so. This is asked at any time, not only at the Filter point."""
+    try:
+        status = status_of(code)
+        if isinstance(status, Status):
+            return status
+        raise wrong(plugin, "filter_all", status, f"let status_of({code}) return a Status")
+    except Exception as problem:
+        raise plugin_error(plugin, "Filter", problem) from problem
+
+
+def _checked_score(plugin: Plugin, asked: ScoreAll) -> ScoreAll:
+    """A `score_all` whose answers are looked at before they are used."""
+
+    def score_all(state: CycleState, pod: api.Pod, nodes: Nodes) -> Ints | int:
+        answer = asked(state, pod, nodes)
+        check_scores(plugin, answer, len(nodes))
+        return answer
+
+    return score_all
 
 
 class PreFilterOutcome:
@@ -144,16 +195,20 @@ class Framework:
     def run_pre_enqueue(self, pod: api.Pod) -> Status | None:
         """Whether the pod may enter the active queue; the first plugin that objects speaks."""
         for plugin in self.pre_enqueue:
-            status = self._call(plugin, "PreEnqueue", plugin.pre_enqueue, pod)
-            if status is not None and not status.is_success:
-                return status.by(plugin.name)  # type: ignore[no-any-return]  # a plugin's answer
+            status = self._status(plugin, "PreEnqueue", "pre_enqueue", pod)
+            if status is not None:
+                return status.by(plugin.name)
         return None
 
     # PreFilter
 
     def ask_pre_filter(self, plugin: Any, state: CycleState, pod: api.Pod, nodes: Nodes) -> Any:
         """One plugin's PreFilter answer: None, a Status, or node names."""
-        return self._call(plugin, "PreFilter", plugin.pre_filter, state, pod, nodes)
+        answer = self._call(plugin, "PreFilter", plugin.pre_filter, state, pod, nodes)
+        try:
+            return pre_filter_answer(plugin, answer)
+        except AnswerError as problem:
+            raise plugin_error(plugin, "PreFilter", problem) from problem
 
     def run_pre_filter(self, answers: Iterable[tuple[str, Any]], state: CycleState) -> PreFilterOutcome:
         """Put the PreFilter answers of all plugins together, in their order."""
@@ -283,7 +338,7 @@ class Framework:
         reasons: list[str] = []
         rejector = ""
         for plugin in self.post_filter:
-            answer, status = self._call(plugin, "PostFilter", plugin.post_filter, state, pod, diagnosis)
+            answer, status = self._ask_post_filter(plugin, state, pod, diagnosis)
             if status.is_success:
                 return answer, status
             if status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
@@ -295,10 +350,21 @@ class Framework:
             rejector = rejector or plugin.name
         return result, Status(Code.UNSCHEDULABLE, *reasons, plugin=rejector)
 
+    def _ask_post_filter(
+        self, plugin: Any, state: CycleState, pod: api.Pod, diagnosis: Diagnosis
+    ) -> tuple[PostFilterResult | None, Status]:
+        answer = self._call(plugin, "PostFilter", plugin.post_filter, state, pod, diagnosis)
+        result, status = answer if isinstance(answer, tuple) and len(answer) == 2 else (None, None)
+        if isinstance(status, Status) and (result is None or isinstance(result, PostFilterResult)):
+            return result, status
+        wanted = 'return (None, unschedulable("why")), or (PostFilterResult(node_name), Status(Code.SUCCESS))'
+        problem = wrong(plugin, "post_filter", answer, wanted)
+        raise plugin_error(plugin, "PostFilter", problem) from problem
+
     def ask_pre_score(self, plugin: Any, state: CycleState, pod: api.Pod, nodes: Nodes) -> bool:
         """Run one plugin's PreScore; False when it wants no Score."""
-        status = self._call(plugin, "PreScore", plugin.pre_score, state, pod, nodes)
-        if status is None or status.is_success:
+        status = self._status(plugin, "PreScore", "pre_score", state, pod, nodes)
+        if status is None:
             return True
         if status.is_skip:
             return False
@@ -324,7 +390,7 @@ class Framework:
     def _normalized(self, plugin: ScorePlugin, state: CycleState, pod: api.Pod, scores: Ints) -> Ints:
         assert plugin.normalize is not None
         answer = plugin.normalize(state, pod, scores)
-        if type(answer) is not np.ndarray or answer.dtype != np.int64 or len(answer) != len(scores):
+        if type(answer) is not np.ndarray or answer.dtype != np.int64 or answer.shape != scores.shape:
             check_scores(plugin.plugin, answer, len(scores), "normalize")
             return whole(answer)
         return answer
@@ -347,11 +413,11 @@ class Framework:
     def run_reserve(self, state: CycleState, pod: api.Pod, node_name: str) -> Status | None:
         """Let plugins set things aside for the pod; on a failure those that did are told to give them back."""
         for plugin in self.reserve:
-            status = self._call(plugin, "Reserve", plugin.reserve, state, pod, node_name)
-            if status is not None and not status.is_success:
+            status = self._status(plugin, "Reserve", "reserve", state, pod, node_name)
+            if status is not None:
                 self.run_unreserve(state, pod, node_name)
                 if status.is_rejected:
-                    return status.by(plugin.name)  # type: ignore[no-any-return]  # a plugin's answer
+                    return status.by(plugin.name)
                 return error(f'running Reserve plugin "{plugin.name}": {status.message}')
         return None
 
@@ -361,21 +427,42 @@ class Framework:
             if hasattr(plugin, "unreserve"):
                 self._call(plugin, "Unreserve", plugin.unreserve, state, pod, node_name)
 
+    def _status(self, plugin: Any, point: str, method: str, *args: Any) -> Status | None:
+        """Ask a plugin for a status; None for success."""
+        answer = self._call(plugin, point, getattr(plugin, method), *args)
+        try:
+            return status_answer(plugin, method, answer)
+        except AnswerError as problem:
+            raise plugin_error(plugin, point, problem) from problem
+
     def _call(self, plugin: Any, point: str, method: Callable[..., Any], *args: Any) -> Any:
         try:
             return method(*args) if self.watch is None else self.watch(plugin.name, point, method, args)
         except PluginError:
             raise
-        except AnswerError as error:
-            message = f'running {point} plugin "{plugin.name}": {error}'
-            raise PluginError(plugin.name, point, message, place_of(_written(plugin))) from error
-        except Exception as error:
-            message = f'running {point} plugin "{plugin.name}": {type(error).__name__}: {error}'
-            raise PluginError(plugin.name, point, message, place_of_error(error, _written(plugin))) from error
+        except Exception as problem:
+            raise plugin_error(plugin, point, problem) from problem
 
     def is_row_local(self, state: CycleState) -> bool:
         """Whether every active Filter plugin answers for a row from that row alone."""
         return all(f.reads is not Reads.CLUSTER for f in self.active_filters(state))
+
+
+def plugin_error(plugin: Any, point: str, problem: Exception) -> PluginError:
+    """What a plugin raised, or answered, as the failure of that plugin."""
+    return PluginError(
+        plugin.name, point, f'running {point} plugin "{plugin.name}": {described(problem)}', place_in(plugin, problem)
+    )
+
+
+def described(problem: Exception) -> str:
+    """What went wrong, for a message. An answer that is none says itself what it is."""
+    return str(problem) if isinstance(problem, AnswerError) else f"{type(problem).__name__}: {problem}"
+
+
+def place_in(plugin: Any, problem: Exception) -> str:
+    """The line of a plugin's own file that went wrong; where the plugin begins, if it was none in particular."""
+    return place_of_error(problem, _written(plugin))
 
 
 def attributed(status: Status | None) -> Status | None:
@@ -402,7 +489,7 @@ def _written(plugin: Any) -> object:
 def _advice(plugin: ScorePlugin) -> str:
     """What to do about a score out of range. Our own plugins say what upstream's say, and no more."""
     written = _written(plugin.plugin)
-    if getattr(written, "__module__", "").startswith("kubesched.plugins"):
+    if is_built_in(type(plugin.plugin)):
         return ""
     if plugin.normalize is not None:
         return f"; let its normalize answer with numbers from 0 to 100 ({place_of(written)})"

@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from kubesched.api import objects as api
 from kubesched.framework.plugin import Plugin, Reads
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import Status, error
-
-
-class Binder(Protocol):
-    """The one call this plugin needs of a client."""
-
-    async def bind(self, pod: api.Pod, node_name: str) -> None:
-        """Create the Binding; raises if the API server refuses."""
-        ...
 
 
 class DefaultBinder(Plugin):
@@ -25,10 +15,9 @@ class DefaultBinder(Plugin):
     reads = Reads.NODE
 
     async def bind(self, state: CycleState, pod: api.Pod, node_name: str) -> Status | None:
-        client: Binder = self.handle.client
         self.handle.log(3, "Attempting to bind pod to node", logger="Bind.DefaultBinder", pod=pod, node=node_name)
         try:
-            await client.bind(pod, node_name)
+            await self.handle.client.bind(pod, node_name)
         except Exception as problem:
             # Whatever went wrong between here and the API server, the pod is not bound and must be tried again.
             return error(str(problem))

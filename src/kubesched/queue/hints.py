@@ -47,6 +47,9 @@ class HintRunner:
         outcome = ""
         try:
             answer = hint(pod, happened.old, happened.new)
+            if not isinstance(answer, Hint):
+                said, answer = repr(answer), Hint.QUEUE
+                raise TypeError(f"a hint answered with {said}; return Hint.QUEUE or Hint.SKIP")
         except Exception as problem:
             # A pod tried in vain costs a moment; one that waits for an event that has passed may wait for good.
             outcome = "Error"

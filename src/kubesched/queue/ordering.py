@@ -6,6 +6,7 @@ from collections.abc import Callable
 from copy import copy
 from typing import Any
 
+from kubesched.framework.plugin import is_built_in
 from kubesched.queue.hooks import ERROR, Log, no_log
 from kubesched.queue.pods import QueuedPodInfo
 
@@ -26,14 +27,15 @@ def queue_order(plugin: Any, log: Log = no_log) -> Order:
         log(ERROR, "QueueSort plugin failed", plugin=name, pod=queued.pod, err=problem)
 
     if hasattr(plugin, "sort_key"):
-        return _by_key(plugin.sort_key, report)
+        return _by_key(plugin.sort_key, report, guard=not is_built_in(type(plugin)))
     return _by_less(plugin.less, report)
 
 
-def _by_key(sort_key: Callable[[Any], Any], report: Report) -> Order:
+def _by_key(sort_key: Callable[[Any], Any], report: Report, *, guard: bool) -> Order:
     def key(queued: QueuedPodInfo) -> OrderKey:
         try:
-            return sort_key(queued.info.pod), queued.timestamp
+            found = sort_key(queued.info.pod)
+            return _Key(found, queued, report) if guard else found, queued.timestamp
         except Exception as problem:
             report(problem, queued)
             return LAST, queued.timestamp
@@ -51,6 +53,31 @@ def _by_less(less: Callable[[QueuedPodInfo, QueuedPodInfo], bool], report: Repor
 
     # A heap holds on to keys it has given up, so a key must not change with the pod it was made of: hence the copy.
     return lambda queued: (_Less(copy(queued), is_less), queued.timestamp)
+
+
+class _Key:
+    """A key that may not be comparable with that of another pod."""
+
+    __slots__ = ("queued", "report", "value")
+
+    def __init__(self, value: Any, queued: QueuedPodInfo, report: Report) -> None:
+        self.value = value
+        self.queued = queued
+        self.report = report
+
+    def __lt__(self, other: object) -> bool:
+        if not isinstance(other, _Key):
+            return NotImplemented
+        try:
+            return bool(self.value < other.value)
+        except Exception as problem:
+            self.report(problem, self.queued)
+            return False
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Key) and bool(self.value == other.value)
+
+    __hash__ = None  # type: ignore[assignment]  # a plugin's value need not have one
 
 
 class _Less:

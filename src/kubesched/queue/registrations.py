@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from kubesched.framework.answers import events_answer
 from kubesched.framework.events import Action, ClusterEvent, EventHint, Resource, on
 from kubesched.framework.plugin import Plugin, points_of
-from kubesched.framework.runtime import Framework
+from kubesched.framework.runtime import Framework, start_of
 from kubesched.queue.unschedulable import File
 
 EXTENDER: Final = "Extender"
@@ -80,16 +81,22 @@ def _registrations(framework: Framework, extenders: bool) -> dict[str, Sequence[
     plugins = {plugin.name: plugin for at_point in framework.points.values() for plugin in at_point}
     for name, plugin in plugins.items():
         if points_of(type(plugin)) & REJECTING_POINTS:
-            found[name] = _with_taints(_asked_for(plugin))
+            found[name] = registered_by(plugin)
     return found
+
+
+def registered_by(plugin: Plugin) -> Sequence[EventHint]:
+    """What a plugin hears of."""
+    return _with_taints(_asked_for(plugin))
 
 
 def _asked_for(plugin: Plugin) -> Sequence[EventHint]:
     """A plugin's registrations: everything if it is silent on the matter, nothing if it says so."""
     if type(plugin).events_to_register is Plugin.events_to_register:
         return EVERYTHING
-    asked: Sequence[EventHint] | None = plugin.events_to_register()
-    return EVERYTHING if asked is None else asked
+    with start_of(type(plugin), "events_to_register"):
+        asked: Sequence[EventHint] | None = plugin.events_to_register()
+        return EVERYTHING if asked is None else events_answer(plugin, asked)
 
 
 def _with_taints(asked: Sequence[EventHint]) -> Sequence[EventHint]:

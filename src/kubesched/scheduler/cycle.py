@@ -141,7 +141,8 @@ class SchedulingCycle:
     def _undecided(self, attempt: Attempt, decision: Decision) -> None:
         context, framework = self._context, attempt.profile.engine.framework
         if decision.outcome is Outcome.ERROR and decision.message != NO_NODES:
-            context.log(ERROR, "Error selecting node for pod", pod=attempt.pod, err=decision.message)
+            where = {"where": decision.where} if decision.where else {}
+            context.log(ERROR, "Error selecting node for pod", pod=attempt.pod, err=decision.message, **where)
         rejected = decision.diagnosis.pre_filter if decision.diagnosis is not None else None
         if rejected is not None:
             message = "Status after running PreFilter plugins for pod"

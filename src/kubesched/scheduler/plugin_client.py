@@ -1,26 +1,27 @@
-"""The API server as plugins see it: the client's calls, and those that plugins want in another form."""
+"""The API server as plugins see it: some of the client's calls, and those that plugins want in another form."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
 from kubesched.api import objects as api
-from kubesched.client.protocol import JSON, ApiError, Client
-from kubesched.scheduler.context import Context
+from kubesched.client.protocol import JSON, ApiError, Client, O
 
 
 class PluginClient:
-    """A client for plugins. What it does not have itself, the scheduler's client has."""
+    """A client for plugins. In `unsure` go pods of which it stays open whether a call has bound them."""
 
-    def __init__(self, client: Client, context: Context) -> None:
+    def __init__(self, client: Client, unsure: set[str]) -> None:
         self._client = client
-        self._context = context
+        self._unsure = unsure
+        self.patch_pod_status = client.patch_pod_status
+        self.delete_pod = client.delete_pod
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._client, name)
+    async def read(self, kind: type[O], name: str, namespace: str = "") -> O:
+        """One object as it is now."""
+        return await self._client.read(kind, name, namespace)
 
     async def bind(self, pod: api.Pod, node_name: str) -> None:
         """Create the pod's Binding, and note if it stays open whether that took effect."""
@@ -29,7 +30,7 @@ class PluginClient:
         except Exception as problem:
             refused = isinstance(problem, ApiError) and 400 <= problem.code < 500
             if not refused:
-                self._context.unsure.add(pod.uid)
+                self._unsure.add(pod.uid)
             raise
 
     async def bind_volume(

@@ -13,7 +13,9 @@ from typing import Any
 
 from kubesched.api import objects as api
 from kubesched.client.protocol import Clock
-from kubesched.framework.runtime import Framework
+from kubesched.framework.answers import permit_answer, status_answer
+from kubesched.framework.plugin import is_built_in
+from kubesched.framework.runtime import Framework, described, place_in
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import Code, Status, error
 from kubesched.scheduler.ports import ERROR, Log, Metrics
@@ -28,6 +30,13 @@ PLUGINS_TIMED = "kubesched/plugins-timed"
 REJECTED = {"PreBind": "Pod rejected by PreBind plugin", "Bind": "Pod rejected by Bind plugin"}
 FAILED = {"Bind": "Plugin Failed"}
 """Upstream's words where they differ from those at other points."""
+METHODS = {
+    "Reserve": "reserve",
+    "Unreserve": "unreserve",
+    "PreBind": "pre_bind",
+    "Bind": "bind",
+    "PostBind": "post_bind",
+}
 NAMES = {
     "NormalizeScore": "ScoreExtensionNormalize",
     "PreFilter AddPod": "PreFilterExtensionAddPod",
@@ -93,11 +102,11 @@ class Points:
     ) -> tuple[float | None, Status | None]:
         try:
             answer = self._answer(plugin, "Permit", plugin.permit, state, pod, node_name)
+            status, seconds = permit_answer(plugin, answer)
         except Exception as problem:
-            return None, self._failed(plugin, "Permit", pod, f"{type(problem).__name__}: {problem}")
-        status, seconds = answer if isinstance(answer, tuple) else (answer, LONGEST_PERMIT)
+            return None, self._raised(plugin, "Permit", pod, problem)
         if status is not None and status.code is Code.WAIT:
-            return seconds, None
+            return LONGEST_PERMIT if seconds is None else seconds, None
         return None, self._judged(plugin, "Permit", pod, status)
 
     # In the binding cycle
@@ -112,9 +121,8 @@ class Points:
                 if ask is None or self._answer(plugin, "PreBindPreFlight", ask, state, pod, node_name):
                     needed.append(plugin)
             except Exception as problem:
-                why = f"{type(problem).__name__}: {problem}"
                 self._log(ERROR, "Plugin failed", plugin=plugin.name, pod=pod, node=node_name, err=problem)
-                failed = error(f'running PreBindPreFlight "{plugin.name}": {why}')
+                failed = error(f'running PreBindPreFlight "{plugin.name}": {described(problem)}')
                 return [], self._observed("PreBindPreFlight", started, failed)
         self._observed("PreBindPreFlight", started, None if needed else NOTHING_TO_DO)
         return needed, None
@@ -188,18 +196,18 @@ class Points:
     def _call(self, plugin: Any, point: str, method: Callable[..., Any], *args: Any) -> Status | None:
         pod = args[1]
         try:
-            answer = self._answer(plugin, point, method, *args)
+            status = status_answer(plugin, METHODS[point], self._answer(plugin, point, method, *args))
         except Exception as problem:
-            return self._failed(plugin, point, pod, f"{type(problem).__name__}: {problem}")
-        return self._judged(plugin, point, pod, answer)
+            return self._raised(plugin, point, pod, problem)
+        return self._judged(plugin, point, pod, status)
 
     async def _acall(self, plugin: Any, point: str, method: Callable[..., Any], *args: Any) -> Status | None:
         pod = args[1]
         try:
-            answer = await self._later(plugin, point, method, *args)
+            status = status_answer(plugin, METHODS[point], await self._later(plugin, point, method, *args))
         except Exception as problem:
-            return self._failed(plugin, point, pod, f"{type(problem).__name__}: {problem}")
-        return self._judged(plugin, point, pod, answer)
+            return self._raised(plugin, point, pod, problem)
+        return self._judged(plugin, point, pod, status)
 
     def _judged(self, plugin: Any, point: str, pod: api.Pod, status: Status | None) -> Status | None:
         if status is None or status.is_success:
@@ -212,8 +220,13 @@ class Points:
             return status.by(plugin.name)
         return self._failed(plugin, point, pod, status.message)
 
-    def _failed(self, plugin: Any, point: str, pod: api.Pod, why: str) -> Status:
-        self._log(ERROR, FAILED.get(point, "Plugin failed"), plugin=plugin.name, pod=pod, err=why)
+    def _raised(self, plugin: Any, point: str, pod: api.Pod, problem: Exception) -> Status:
+        """A plugin of somebody else's is told where, too; in ours an exception is the API server's."""
+        where = {} if is_built_in(type(plugin)) else {"where": place_in(plugin, problem)}
+        return self._failed(plugin, point, pod, described(problem), **where)
+
+    def _failed(self, plugin: Any, point: str, pod: api.Pod, why: str, **where: str) -> Status:
+        self._log(ERROR, FAILED.get(point, "Plugin failed"), plugin=plugin.name, pod=pod, err=why, **where)
         return Status(Code.ERROR, f'running {point} plugin "{plugin.name}": {why}', plugin=plugin.name)
 
     def _observed(self, point: str, started: float, status: Status | None) -> Status | None:

@@ -70,8 +70,19 @@ class Scheduler:
         self.recorder: Recorder = Unrecorded() if recorder is None else recorder
         self.on_decision: Callable[[Decision], None] | None = None
         """Told of every attempt that came to a decision, for whoever wants to explain or display it."""
-        self._handles: list[Handle] = []
-        engines = build_engines(config, registry, self.cluster, random, choose=choose, equip=self._handles.append)
+        waiting, unsure = WaitingPods(), set[str]()
+
+        def equip(handle: Handle) -> None:
+            """Give a profile's plugins what they may use beside the cluster, before they are made."""
+            profile = handle.profile_name
+            handle.client = PluginClient(client, unsure)
+            handle.clock = clock
+            handle.log = self.log
+            handle.recorder = lambda *event, **more: self.recorder.event(profile, *event, **more)
+            handle.waiting_pods = waiting
+            handle.activate = lambda pods: self.context.inbox.put(self.queue.activate, list(pods))
+
+        engines = build_engines(config, registry, self.cluster, random, choose=choose, equip=equip)
         frameworks = {name: engine.framework for name, engine in engines.items()}
         self.queue = build_queue(
             frameworks,
@@ -94,11 +105,10 @@ class Scheduler:
             self.metrics,
             Inbox(self.log),
             Tasks(self.log),
-            WaitingPods(),
+            waiting,
             extenders,
+            unsure=unsure,
         )
-        for handle in self._handles:
-            self._equip(handle)
         self.profiles: dict[str, Profile] = {}
         for name, engine in engines.items():
             engine.timer = clock.monotonic
@@ -118,16 +128,6 @@ class Scheduler:
         self._stopped = asyncio.Event()
         self.synced = asyncio.Event()
         """Set once everything that was in the cluster at the start has been taken in."""
-
-    def _equip(self, handle: Handle) -> None:
-        """Give a profile's plugins what they may use beside the cluster."""
-        context, profile = self.context, handle.profile_name
-        handle.client = PluginClient(context.client, context)
-        handle.clock = context.clock
-        handle.log = self.log
-        handle.recorder = lambda *event, **more: self.recorder.event(profile, *event, **more)
-        handle.waiting_pods = context.waiting
-        handle.activate = lambda pods: context.inbox.put(self.queue.activate, list(pods))
 
     @property
     def binds_waiting(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -14,9 +15,16 @@ from kubesched.cluster.cluster import Cluster
 from kubesched.cluster.view import NodeInfo, Nodes
 from kubesched.config.custom_args import decode_args
 from kubesched.config.errors import Problem
-from kubesched.framework.answers import check_scores, check_verdicts, score_answer, status_answer
+from kubesched.framework.answers import (
+    check_scores,
+    filter_answer,
+    pre_filter_answer,
+    score_answer,
+    status_answer,
+)
 from kubesched.framework.handle import Handle
-from kubesched.framework.plugin import MAX_NODE_SCORE, MIN_NODE_SCORE, Plugin, lift_filter, lift_score
+from kubesched.framework.plugin import MAX_NODE_SCORE, MIN_NODE_SCORE, Plugin
+from kubesched.framework.runtime import FilterPlugin, ScorePlugin
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import Status
 from kubesched.testing.generate import Example
@@ -33,10 +41,18 @@ class OutOfRangeError(ValueError):
 class Answers:
     """What a plugin said of every node, by name."""
 
-    pre_filter: object = None
+    pre_filter: Status | Collection[str] | None = None
     filters: dict[str, Said] = field(default_factory=dict)
     raw: dict[str, float] = field(default_factory=dict)
     scores: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def fits(self) -> bool:
+        """Whether the plugin would let the pod go anywhere."""
+        if isinstance(self.pre_filter, Status):
+            return self.pre_filter.is_skip
+        worth_a_look = self.filters if self.pre_filter is None else self.filters.keys() & set(self.pre_filter)
+        return any(not self.filters[name] for name in worth_a_look)
 
 
 def cluster_of(example: Example, *, with_running: bool = True) -> Cluster:
@@ -86,20 +102,19 @@ class Asked:
             mask[position] &= not answers.filters.get(name)
         return Nodes(self.cluster.nodes, mask=mask)
 
-    def pre_filter(self) -> object:
+    def pre_filter(self) -> Status | Collection[str] | None:
         if not hasattr(self.plugin, "pre_filter"):
             return None
-        answer: object = self.plugin.pre_filter(self.state, self.info.pod, self.nodes)
+        answer = pre_filter_answer(self.plugin, self.plugin.pre_filter(self.state, self.info.pod, self.nodes))
         return None if isinstance(answer, Status) and answer.is_success else answer
 
     def filter(self, nodes: Nodes) -> dict[str, Said]:
         """What Filter says of a window."""
         if not hasattr(self.plugin, "filter_all") and not hasattr(self.plugin, "filter"):
-            return {}
-        verdicts = lift_filter(self.plugin)(self.state, self.info.pod, nodes)
+            return dict.fromkeys(nodes.names, ())
+        verdicts = FilterPlugin(self.plugin).filter_all(self.state, self.info.pod, nodes)
         if verdicts is None:
             return dict.fromkeys(nodes.names, ())
-        check_verdicts(self.plugin, verdicts, len(nodes))
         codes = verdicts.codes.tolist()
         return {
             name: said(verdicts.status_of(int(code))) if code else ()
@@ -108,7 +123,7 @@ class Asked:
 
     def filter_one(self, node: NodeInfo) -> Said:
         """What the one-node form says, of a plugin that has both."""
-        return said(status_answer(self.plugin, self.plugin.filter(self.state, self.info.pod, node)))
+        return said(filter_answer(self.plugin, self.plugin.filter(self.state, self.info.pod, node)))
 
     def pre_score(self, nodes: Nodes) -> bool:
         """Whether there is anything to score."""
@@ -116,7 +131,7 @@ class Asked:
             return False
         if not hasattr(self.plugin, "pre_score"):
             return True
-        status = self.plugin.pre_score(self.state, self.info.pod, nodes)
+        status = status_answer(self.plugin, "pre_score", self.plugin.pre_score(self.state, self.info.pod, nodes))
         return status is None or not status.is_skip
 
     def score(self, nodes: Nodes) -> dict[str, float]:
@@ -139,8 +154,7 @@ class Asked:
         return dict(zip(nodes.names, scores.tolist(), strict=True))
 
     def _raw(self, nodes: Nodes) -> Any:
-        raw = lift_score(self.plugin)(self.state, self.info.pod, nodes)
-        check_scores(self.plugin, raw, len(nodes))
+        raw = ScorePlugin(self.plugin, 1).score_all(self.state, self.info.pod, nodes)
         return np.full(len(nodes), raw, dtype=np.int64) if isinstance(raw, int) else raw
 
     def fingerprint(self) -> dict[str, bytes]:

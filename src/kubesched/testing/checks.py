@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import ParamSpec, TypeVar
 
+import msgspec
 from msgspec.structs import replace
 
 from kubesched.api import objects as api
 from kubesched.cluster.view import Nodes
+from kubesched.framework.answers import AnswerError
 from kubesched.framework.contract import check_contract
-from kubesched.framework.events import Action, ClusterEvent, EventHint, Hint, Resource
+from kubesched.framework.events import NODE_ADD, EventHint, Hint
 from kubesched.framework.functions import plugin_class
 from kubesched.framework.places import place_of, place_of_error
 from kubesched.framework.plugin import Plugin, Reads
 from kubesched.framework.registry import PluginSource
-from kubesched.framework.status import Status
+from kubesched.framework.runtime import PluginError, PluginStartError
+from kubesched.queue.registrations import EVERYTHING, registered_by
 from kubesched.testing.asking import Answers, Asked, OutOfRangeError, cluster_of
-from kubesched.testing.generate import Chance, Example, Labels
+from kubesched.testing.generate import Chance, Change, Example, Labels
 from kubesched.testing.searching import search
 
 T = TypeVar("T")
@@ -90,6 +93,8 @@ class _Check:
             raise self._raised(error) from error
 
     def _raised(self, error: Exception) -> PluginCheckError:
+        if isinstance(error, AnswerError | PluginError | PluginStartError):  # these say where
+            return self._wrong(str(error))
         written = getattr(self.plugin, "written_as", self.plugin)
         return self._wrong(f"raised {type(error).__name__}: {error} ({place_of_error(error, written)})")
 
@@ -146,8 +151,7 @@ class _Check:
         if not self.plugin.reads.is_kept:
             return
         pod = self.example.pod
-        twin = replace(pod, metadata=replace(pod.metadata, name="twin", uid="twin", annotations={"a": "twin"}))
-        difference = _difference(answers, self._guarded(self._ask(twin).everything))
+        difference = _difference(answers, self._guarded(self._ask(_twin(pod)).everything))
         if difference:
             claim = (
                 f"has reads = Reads.{self.plugin.reads.name}, but its answers depend on the pod's name or annotations"
@@ -161,39 +165,55 @@ class _Check:
                 raise self._wrong(f"{claim}: {difference}; set reads = Reads.PODS")
 
     def _hints(self, asked: Asked, answers: Answers) -> None:
-        """Whoever rejects a pod must let it be tried again when a node comes that would do."""
-        if type(asked.plugin).events_to_register is Plugin.events_to_register:
-            return  # then it hears of everything
-        registered = self._guarded(asked.plugin.events_to_register) or ()
-        for each in registered:
-            if not isinstance(each, EventHint):
-                wanted = "list on(Resource.NODE, Action.ADD) and the like"
-                raise self._wrong(f"events_to_register has {each!r} in it; {wanted}")
-        turned_down = isinstance(answers.pre_filter, Status) or (answers.filters and all(answers.filters.values()))
-        newcomer = self.example.another_node()
-        heard = self._hears(registered, newcomer)
-        if turned_down and not heard and self._fits(newcomer):
-            advice = "register on(Resource.NODE, Action.ADD), with a hint that says QUEUE for such a node"
-            claim = f"rejects the pod everywhere, would take it on a new node with labels {newcomer.labels}"
-            raise self._wrong(f"{claim}, and does not ask for it to be tried when that comes; {advice}")
+        """Whoever rejects a pod must let it be tried again when something happens that lets it fit."""
+        registered = self._guarded(registered_by, asked.plugin)
+        if registered is EVERYTHING:
+            return
+        for change in self.example.changes():
+            heard = self._hears(registered, change)
+            if not answers.fits and not heard and self._ask_then(change).fits:
+                event = change.events[0] if change.events else NODE_ADD
+                wanted = f"on(Resource.{event.resource.name}, Action.{event.action.name})"
+                advice = f"let events_to_register have {wanted}, with a hint that says QUEUE then, or without one"
+                claim = f"rejects the pod everywhere, would take it after {change.words}"
+                raise self._wrong(f"{claim}, and does not ask for it to be tried then; {advice}")
+        for change in self.example.others():
+            self._hears(registered, change)
 
-    def _hears(self, registered: Sequence[EventHint], newcomer: api.Node) -> bool:
-        event, heard = ClusterEvent(Resource.NODE, Action.ADD), False
-        for each in registered:
-            if each.event.matches(event):
-                given = (self.example.pod, None, newcomer)
-                answer: object = Hint.QUEUE if each.hint is None else self._guarded(each.hint, *given)
-                if not isinstance(answer, Hint):
-                    raise self._wrong(f"a hint answered with {answer!r}; return Hint.QUEUE or Hint.SKIP")
-                heard |= answer is Hint.QUEUE
+    def _hears(self, registered: Sequence[EventHint], change: Change) -> bool:
+        """Whether any of the hints that an event is for wants the pod tried again."""
+        heard = False
+        for event in change.events:
+            for each in registered:
+                if each.event.matches(event):
+                    heard |= each.hint is None or self._asked_for_hint(each, change) is Hint.QUEUE
         return heard
 
-    def _fits(self, newcomer: api.Node) -> bool:
-        cluster = cluster_of(self.example)
-        cluster.set(newcomer)
-        asked = self._guarded(Asked, self.plugin, cluster, self.example.pod, self.args)
-        answers = self._guarded(asked.everything)
-        return not isinstance(answers.pre_filter, Status) and answers.filters.get(newcomer.name) == ()
+    def _asked_for_hint(self, registered: EventHint, change: Change) -> Hint:
+        assert registered.hint is not None
+        pod = change.then.pod
+        seen = msgspec.json.encode([pod, change.old, change.new])
+        answer: object = self._guarded(registered.hint, pod, change.old, change.new)
+        if not isinstance(answer, Hint):
+            raise self._wrong(f"a hint answered with {answer!r}; return Hint.QUEUE or Hint.SKIP")
+        if msgspec.json.encode([pod, change.old, change.new]) != seen:
+            raise self._wrong("a hint changed an object; hints only look")
+        if self._guarded(registered.hint, pod, change.old, change.new) is not answer:
+            raise self._wrong(f"a hint gave different answers when asked twice after {change.words}")
+        if registered.by_class and change.old is not self.example.pod:
+            twin = self._guarded(registered.hint, _twin(pod), change.old, change.new)
+            if twin is not answer:
+                raise self._wrong("a hint with by_class=True depends on the pod's name or annotations; drop by_class")
+        return answer
+
+    def _ask_then(self, change: Change) -> Answers:
+        cluster = cluster_of(change.then)
+        return self._guarded(self._guarded(Asked, self.plugin, cluster, change.then.pod, self.args).everything)
+
+
+def _twin(pod: api.Pod) -> api.Pod:
+    """Another pod of the same class."""
+    return replace(pod, metadata=replace(pod.metadata, name="twin", uid="twin", annotations={"a": "twin"}))
 
 
 def _difference(first: Answers, second: Answers) -> str:

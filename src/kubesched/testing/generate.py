@@ -6,11 +6,25 @@ finds the smallest cluster that shows a mistake.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
 from random import Random
 from typing import Any, Protocol, TypeVar
 
+from msgspec.structs import replace
+
 from kubesched.api import objects as api
+from kubesched.framework.events import (
+    ASSIGNED_POD_ADD,
+    ASSIGNED_POD_DELETE,
+    NODE_ADD,
+    NODE_DELETE,
+    Action,
+    ClusterEvent,
+)
+from kubesched.queue.changes import node_changes, pod_changes
+from kubesched.scheduler.handlers import RESOURCES
 from kubesched.testing.builders import HOSTNAME, ZONE, node, pod, toleration
 
 T = TypeVar("T")
@@ -63,20 +77,100 @@ class DrawnChance:
         return drawn
 
 
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Something that happens."""
+
+    words: str
+    events: Sequence[ClusterEvent]
+    old: api.Object | None
+    new: api.Object | None
+    then: Example
+    """What there is afterwards."""
+
+
 class Example:
     """Nodes, pods on them, and a pod to be scheduled."""
 
     def __init__(self, chance: Chance, labels: Labels, nodes: Sequence[api.Node], pods: Sequence[api.Pod]) -> None:
         self._chance = chance
         self._labels = {**COMMON, **labels}
+        self._given_nodes = nodes
         count = chance.number(1, 5)
         self.nodes = [self._node(f"node-{number}", nodes) for number in range(count)]
         self.running = [self._running(f"running-{number}") for number in range(chance.number(0, 4))]
         self.pod = self._pod(chance.choice(["pod-1", "pod-2", "pod"]), pods)
 
-    def another_node(self) -> api.Node:
-        """A node that is not there yet."""
-        return self._node("node-9", ())
+    def changes(self) -> Iterator[Change]:
+        """Things that may happen next, each with what there is then."""
+        yield self._with_node(self._node("node-9", self._given_nodes))
+        was = self._chance.choice(self.nodes)
+        yield self._with_node(self._changed(was), was)
+        yield Change(f"node {was.name} goes", [NODE_DELETE], was, None, self)
+        comes = self._running("running-9")
+        yield self._with_running(f"a pod {_shown(comes.labels)} comes to a node", [ASSIGNED_POD_ADD], None, comes)
+        for goes in self.running[:1]:
+            yield self._with_running(f"pod {goes.name} goes", [ASSIGNED_POD_DELETE], goes, None)
+        yield self._with_pod(labels={**self.pod.labels, "app": self._chance.choice(["new", *APPS])})
+        yield self._with_pod(tolerations=(*self.pod.spec.tolerations, toleration("*")))
+
+    def _changed(self, was: api.Node) -> api.Node:
+        """A node that differs in one respect from what it was."""
+        other = self._node(was.name, self._given_nodes)
+        match self._chance.choice(["labels", "taints", "cordon", "amounts", "annotations"]):
+            case "labels":
+                return replace(was, metadata=replace(was.metadata, labels=other.labels))
+            case "taints":
+                return replace(was, spec=replace(was.spec, taints=other.spec.taints))
+            case "cordon":
+                return replace(was, spec=replace(was.spec, unschedulable=not was.spec.unschedulable))
+            case "annotations":
+                return replace(was, metadata=replace(was.metadata, annotations=other.annotations))
+            case _:
+                return replace(was, status=other.status)
+
+    def _with_node(self, new: api.Node, old: api.Node | None = None) -> Change:
+        then = copy(self)
+        then.nodes = [*(each for each in self.nodes if each is not old), new]
+        if old is None:
+            return Change(f"a node {_shown(new.labels)} comes", [NODE_ADD], None, new, then)
+        events = node_changes(old, new)
+        what = ", ".join((event.action.name or "").lower().removeprefix("update_node_") for event in events)
+        return Change(f"node {new.name} changes ({what or 'nothing'})", events, old, new, then)
+
+    def _with_running(
+        self, words: str, events: Sequence[ClusterEvent], old: api.Pod | None, new: api.Pod | None
+    ) -> Change:
+        then = copy(self)
+        then.running = [*(each for each in self.running if each is not old), *([] if new is None else [new])]
+        return Change(words, events, old, new, then)
+
+    def _with_pod(
+        self, labels: Mapping[str, str] | None = None, tolerations: Sequence[api.Toleration] | None = None
+    ) -> Change:
+        """The pod itself changes, in one of the few things that may."""
+        then, old, new = copy(self), self.pod, self.pod
+        if labels is not None:
+            new = replace(new, metadata=replace(new.metadata, labels=dict(labels)))
+        if tolerations is not None:
+            new = replace(new, spec=replace(new.spec, tolerations=tuple(tolerations)))
+        then.pod = new
+        what = "labels" if labels is not None else "tolerations"
+        return Change(f"the pod's own {what} change", pod_changes(old, new), old, new, then)
+
+    def others(self) -> Iterator[Change]:
+        """Things that happen to objects of other kinds. What they would do to the plugin, nobody here knows."""
+        for kind, resource in RESOURCES.items():
+            if resource is None:
+                continue
+            old = kind(metadata=api.ObjectMeta(name="other", uid="other"))
+            new = kind(metadata=api.ObjectMeta(name="other", uid="other", labels={"app": "new"}))
+            for action, before, after in (
+                (Action.ADD, None, new),
+                (Action.UPDATE, old, new),
+                (Action.DELETE, old, None),
+            ):
+                yield Change(f"a {resource.value} changes", [ClusterEvent(resource, action)], before, after, self)
 
     def _node(self, name: str, given: Sequence[api.Node]) -> api.Node:
         chance = self._chance
@@ -122,8 +216,6 @@ class Example:
 
 def renamed(original: api.Node, name: str) -> api.Node:
     """The same node under another name."""
-    from msgspec.structs import replace
-
     labels = original.labels | ({HOSTNAME: name} if HOSTNAME in original.labels else {})
     meta = replace(original.metadata, name=name, uid=f"node.{name}", labels=labels)
     return replace(original, metadata=meta)

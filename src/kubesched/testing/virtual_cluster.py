@@ -27,6 +27,8 @@ from kubesched.config.types import API_VERSION, KIND
 from kubesched.engine.decision import Decision, Outcome
 from kubesched.framework.functions import plugin_class
 from kubesched.framework.registry import PluginSource
+from kubesched.framework.runtime import PluginError
+from kubesched.framework.status import Code, Status
 from kubesched.plugins import in_tree_registry
 from kubesched.scheduler.extender import HTTPExtender, make_extenders, with_ignored_resources
 from kubesched.scheduler.scheduler import Scheduler
@@ -261,7 +263,10 @@ class VirtualCluster:
             return f"no profile is called {pod.scheduler_name!r}; build the pod with scheduler={next(iter(profiles))!r}"
         if pod.node_name:
             return f"pod {pod.key} is on node {pod.node_name} already; leave the node out for it to be scheduled"
-        status = profiles[pod.scheduler_name].engine.framework.run_pre_enqueue(pod)
+        try:
+            status = profiles[pod.scheduler_name].engine.framework.run_pre_enqueue(pod)
+        except PluginError as problem:
+            status = Status(Code.ERROR, str(problem), plugin=problem.plugin)
         if status is not None:
             return f"pod {pod.key} is held back by PreEnqueue plugin {status.plugin}: {status.message}"
         errors = "; ".join(self.log.errors()) or "its queue shows " + str(self.scheduler.queue.pod_lists())

@@ -84,7 +84,7 @@ class World:
         )
         self.asked = Asked(VolumeBinding, self.cluster, VolumeBindingArgs(bind_timeout_seconds=timeout))
         self.api = FakeApi(self.cluster)
-        self.asked.handle.client = self.api
+        self.asked.handle.client = self.api  # type: ignore[assignment]  # all that this plugin asks for
         self.asked.handle.clock = self.api
         self.state = self.reserve(self.pod)
 

@@ -6,14 +6,21 @@ A change that cannot be loaded is reported and nothing else happens: the schedul
 from __future__ import annotations
 
 from collections.abc import Iterable
+from random import Random
 
 from kubesched.cli.daemon.configuration import configuration
 from kubesched.cli.daemon.plugins import PluginFolders, known_plugins
 from kubesched.cli.flags import Options
+from kubesched.client.clock import SystemClock
 from kubesched.client.protocol import Clock
+from kubesched.cluster.cluster import Cluster
 from kubesched.config.errors import ConfigError
+from kubesched.engine.profiles import build_engines
+from kubesched.framework.handle import Handle
 from kubesched.framework.places import short_path
 from kubesched.framework.registry import PluginSource
+from kubesched.framework.runtime import PluginStartError
+from kubesched.queue.registrations import event_map
 from kubesched.scheduler.ports import ERROR, Log
 
 LOOK_SECONDS = 0.5
@@ -41,7 +48,14 @@ def what_is_wrong(options: Options, given: Iterable[PluginSource] = ()) -> list[
     problems: list[str] = []
     registry, _ = known_plugins(options.plugins, given, problems)
     try:
-        configuration(options, registry)
-    except (ConfigError, OSError) as error:
+        config = configuration(options, registry).config
+        # An author's __init__ must not end a scheduler that runs, either.
+        engines = build_engines(config, registry, Cluster(), Random(0), equip=_on_trial)
+        event_map(engine.framework for engine in engines.values())
+    except (ConfigError, OSError, PluginStartError) as error:
         problems += str(error).splitlines()
     return problems
+
+
+def _on_trial(handle: Handle) -> None:
+    handle.clock = SystemClock()
