@@ -177,3 +177,13 @@ def test_taints_by_name() -> None:
     assert nodes.has_taint("k", effect="NoExecute").tolist() == [False, True, False]
     assert nodes.has_taint("l", "").tolist() == [False, True, False]
     assert nodes.has_taint("k", "v", "NoExecute").tolist() == [False, False, False]
+
+
+def test_numbers_by_node_have_an_entry_for_every_row() -> None:
+    """Also where there is no node, unlike iteration: an answer must be as long as the window."""
+    state = three()
+    state.set(pod("early", node="d"))
+    window = Nodes(state.nodes)
+    assert len(list(window)) == 3
+    assert window.by_node(lambda each: len(each.pods)).tolist() == [0, 2, 0, 0]
+    assert Nodes(state.nodes, np.array([1])).by_node(lambda each: each.name == "b").tolist() == [1]

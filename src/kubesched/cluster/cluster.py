@@ -144,6 +144,7 @@ class Cluster:
             row = self.nodes.row_of.get(pod.node_name, -1)
             if row == known.row and known.pod_class is info.pod_class and known.terminating == info.terminating:
                 known.pod = info.pod
+                self.nodes.pod_changed(row)
                 return
             self._take_off(known)
         self._place(info, pod.node_name)

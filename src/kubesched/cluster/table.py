@@ -5,7 +5,7 @@ while its pods are still there. Such a row is not `valid` and no plugin's answer
 
 Whatever repeats among nodes (label values, taint sets) is interned, so that a plugin evaluates each distinct value
 once and gathers. `pod_log` tells which rows' pods changed since a position; `node_version` moves when anything else
-about any node changes.
+about any node changes that somebody may have kept an answer about.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from kubesched.api import objects as api
 from kubesched.api.resources import NodeResources, Requests, allocatable
@@ -88,6 +89,9 @@ class NodeTable:
         self.valid_count = 0
         self.node_version = 0
         self.topology_version = 0
+        self.exact = False
+        """Whether somebody keeps answers that may depend on any field of nodes and their pods, not only on what is in
+        columns and pod classes: on an annotation, say."""
         self.row_of: dict[str, int] = {}
         self.names: list[str] = []
         self.nodes: list[api.Node | None] = []
@@ -115,7 +119,7 @@ class NodeTable:
         resources = allocatable(node)  # refuses a malformed quantity before anything is touched
         row = self._row_for(node.name)
         old = self.nodes[row]
-        if old is not None and _same_for_scheduling(old, node):
+        if old is not None and (_same if self.exact else _same_for_scheduling)(old, node):
             self.nodes[row] = node
             return row
         if old is None or _topology(old) != _topology(node):
@@ -243,6 +247,11 @@ class NodeTable:
                 if info.pod_class.tags and uid not in now:
                     self._tag(info.pod_class, row)
             self.pods[row] = before
+            self._log(row)
+
+    def pod_changed(self, row: int) -> None:
+        """A pod on a row has changed in something that its class does not tell."""
+        if self.exact:
             self._log(row)
 
     def row_for_pod(self, node_name: str) -> int:
@@ -387,8 +396,17 @@ def _topology(node: api.Node) -> tuple[Mapping[str, str], Collection[api.Taint],
     return node.metadata.labels, node.spec.taints, node.spec.unschedulable
 
 
+def _same(old: api.Node, new: api.Node) -> bool:
+    """Whether an update changed nothing that can be read. A heartbeat does not: conditions come without their times."""
+    return old.spec == new.spec and old.status == new.status and _lasting(old) == _lasting(new)
+
+
+def _lasting(node: api.Node) -> api.ObjectMeta:
+    return replace(node.metadata, resource_version="", generation=0)
+
+
 def _same_for_scheduling(old: api.Node, new: api.Node) -> bool:
-    """Whether an update (a heartbeat, mostly) changed nothing that any plugin reads from the table."""
+    """Whether an update (a heartbeat, mostly) changed nothing that any plugin of ours reads from the table."""
     return (
         _topology(old) == _topology(new)
         and old.status.allocatable == new.status.allocatable

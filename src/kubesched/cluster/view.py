@@ -200,6 +200,14 @@ class Nodes:
             worths[each] = worth(self.table.taint_sets[each])
         return worths[ids]
 
+    def by_node(self, worth: Callable[[NodeInfo], float]) -> npt.NDArray[np.float64]:
+        """A number per node for what columns do not have, asked for node by node; 0 for rows without a node."""
+        worths = np.zeros(len(self))
+        for position, row in enumerate(self.row_numbers()):
+            if self.table.nodes[row] is not None:
+                worths[position] = worth(NodeInfo(self.table, row))
+        return worths
+
     def has_taint(self, key: str, value: str | None = None, effect: str | None = None) -> Mask:
         """Where there is such a taint; of any value and effect unless they are given."""
 

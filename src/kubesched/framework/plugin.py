@@ -59,7 +59,8 @@ class Reads(Enum):
     """What a plugin's pre_filter, filter and score look at, beside the plugin's own arguments.
 
     It tells what has to be asked again for the next pod of the same class: nothing while nodes stand still (NODE), only
-    the nodes whose pods changed (PODS), or everything (ROW and CLUSTER; the latter is always right).
+    the nodes whose pods changed (PODS), or everything (ROW and CLUSTER; the latter is always right). "The node object"
+    is all of `NodeInfo.node`, annotations and conditions included: a change of any of it counts. So it is with pods.
     """
 
     NODE = "the pod's class and the node object"

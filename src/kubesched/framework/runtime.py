@@ -173,6 +173,9 @@ class Framework:
         self.watch: Callable[[str, str, Callable[..., Any], Sequence[Any]], Any] | None = None
         """Calls a plugin's method in the framework's stead and answers with its answer: to time it, say."""
         self._extended = [p for p in self.pre_filter if hasattr(p, "add_pod")]
+        others = (p for at_point in points.values() for p in at_point if not is_built_in(type(p)))
+        if any(plugin.reads.is_kept for plugin in others):
+            cluster.nodes.exact = True  # ours read columns alone; who knows what others read
 
     def _at_filter(self, plugin: Plugin) -> FilterPlugin:
         placed = FilterPlugin(plugin)

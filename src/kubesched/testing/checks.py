@@ -20,6 +20,7 @@ from kubesched.framework.registry import PluginSource
 from kubesched.framework.runtime import PluginError, PluginStartError
 from kubesched.queue.registrations import EVERYTHING, registered_by
 from kubesched.testing.asking import Answers, Asked, OutOfRangeError, cluster_of
+from kubesched.testing.builders import owner
 from kubesched.testing.generate import Chance, Change, Example, Labels
 from kubesched.testing.searching import search
 
@@ -153,10 +154,9 @@ class _Check:
         pod = self.example.pod
         difference = _difference(answers, self._guarded(self._ask(_twin(pod)).everything))
         if difference:
-            claim = (
-                f"has reads = Reads.{self.plugin.reads.name}, but its answers depend on the pod's name or annotations"
-            )
-            raise self._wrong(f"{claim}: {difference}; set reads = Reads.ROW")
+            claim = f"has reads = Reads.{self.plugin.reads.name}, but its answers depend on more than the pod's class"
+            own = "its name, owner, annotations or status"
+            raise self._wrong(f"{claim}, on {own}: {difference}; set reads = Reads.ROW")
         if self.plugin.reads is Reads.NODE:
             alone = self._guarded(self._ask(pod, with_running=False).everything)
             difference = _difference(answers, alone)
@@ -203,7 +203,7 @@ class _Check:
         if registered.by_class and change.old is not self.example.pod:
             twin = self._guarded(registered.hint, _twin(pod), change.old, change.new)
             if twin is not answer:
-                raise self._wrong("a hint with by_class=True depends on the pod's name or annotations; drop by_class")
+                raise self._wrong("a hint with by_class=True depends on more than the pod's class; drop by_class")
         return answer
 
     def _ask_then(self, change: Change) -> Answers:
@@ -212,8 +212,10 @@ class _Check:
 
 
 def _twin(pod: api.Pod) -> api.Pod:
-    """Another pod of the same class."""
-    return replace(pod, metadata=replace(pod.metadata, name="twin", uid="twin", annotations={"a": "twin"}))
+    """Another pod of the same class, different in all that may differ."""
+    own = {"name": "twin", "uid": "twin", "annotations": {"a": "twin"}, "creation_timestamp": "2026-02-02T02:02:02Z"}
+    metadata = replace(pod.metadata, **own, owner_references=(owner("Job", "twin"),))
+    return replace(pod, metadata=metadata, status=api.PodStatus(phase="Pending", nominated_node_name="nowhere"))
 
 
 def _difference(first: Answers, second: Answers) -> str:
