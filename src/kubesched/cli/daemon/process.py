@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from kubesched.cli.daemon import secure
+from kubesched.cli.daemon import garbage, secure
 from kubesched.cli.daemon.metrics import ProcessMetrics
 from kubesched.cli.daemon.reloading import plugins_changed
 from kubesched.cli.daemon.setup import Setup, SetupError
@@ -79,6 +79,7 @@ class Process:
             except ServingError as problem:
                 raise SetupError([str(problem)]) from None
             self._spawn(self._recorder.run(), "event recorder")
+            self._spawn(self._settle(), "garbage")
             self._spawn(self._log.flush_every(self._setup.options.logs.log_flush_frequency.seconds), "log flusher")
             if self._setup.options.plugins.plugin_dir:
                 self._spawn(self._watch_plugins(), "plugin folders")
@@ -283,6 +284,11 @@ class Process:
             self._running.cancel()
             await self._scheduler.context.tasks.drain(0)
             raise
+
+    async def _settle(self) -> None:
+        garbage.begin()
+        await self._scheduler.synced.wait()
+        garbage.settle()
 
     _running: asyncio.Task[None]
 
