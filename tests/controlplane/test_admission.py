@@ -190,3 +190,10 @@ async def test_secrets_are_encoded(client: LocalClient) -> None:
     body = {"metadata": {"name": "s"}, "stringData": {"a": "b"}}
     made = await client.create("/api/v1/namespaces/default/secrets", body)
     assert (made["data"], made["type"], "stringData" in made) == ({"a": "Yg=="}, "Opaque", False)
+
+
+async def test_a_gated_pod_says_so(client: LocalClient) -> None:
+    """kubectl get shows SchedulingGated, not Pending."""
+    made = await client.create(PODS, pod("p", schedulingGates=[{"name": "g"}]))
+    (condition,) = made["status"]["conditions"]
+    assert (condition["type"], condition["reason"]) == ("PodScheduled", "SchedulingGated")

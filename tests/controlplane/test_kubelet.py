@@ -113,6 +113,54 @@ async def test_a_deadline_fails_the_pod(clock: VirtualClock) -> None:
         await clock.advance(30)
         status = w.get(PODS, "p")["status"]
         assert (status["phase"], status["reason"]) == ("Failed", "DeadlineExceeded")
+        assert "DeadlineExceeded" in w.reasons("p")
+
+
+def _ready(w: World) -> JSON:
+    found: JSON = next(each for each in w.get(PODS, "p")["status"]["conditions"] if each["type"] == "Ready")
+    return found
+
+
+@virtual_time
+async def test_a_readiness_gate_holds_until_somebody_says_so(clock: VirtualClock) -> None:
+    """The containers run, but the pod is ready only with the condition that its gate names."""
+    async with world(clock) as w:
+        w.create(PODS, "p", _pod(readinessGates=[{"conditionType": "a.b/c"}]))
+        await w.until(lambda: _phase(w) == "Running")
+        assert (_ready(w)["status"], _ready(w)["reason"]) == ("False", "ReadinessGatesNotReady")
+        for status in ("True", "False"):
+            condition = {"type": "a.b/c", "status": status}
+
+            def edit(obj: JSON, new: JSON = condition) -> None:
+                others = [each for each in obj["status"]["conditions"] if each["type"] != "a.b/c"]
+                obj["status"]["conditions"] = [*others, new]
+
+            w.access.edit_status(PODS, w.key(PODS, "p"), edit)
+            await clock.settle()
+            assert _ready(w)["status"] == status
+
+
+@virtual_time
+async def test_sidecars_and_debuggers_run(clock: VirtualClock) -> None:
+    """A sidecar runs beside the others and ends with them; a container added for debugging runs at once."""
+    async with world(clock) as w:
+        setup, sidecar = {"name": "setup", "image": "x"}, {"name": "side", "image": "x", "restartPolicy": "Always"}
+        pod = _pod(restartPolicy="Never", initContainers=[setup, sidecar])
+        w.create(PODS, "p", pod, annotations={"kubesched.io/run-time": "60s"})
+        await w.until(lambda: _phase(w) == "Running")
+        states = [next(iter(each["state"])) for each in w.get(PODS, "p")["status"]["initContainerStatuses"]]
+        assert states == ["terminated", "running"]
+
+        def debug(obj: JSON) -> None:
+            obj["spec"]["ephemeralContainers"] = [{"name": "debugger", "image": "busybox"}]
+
+        w.access.edit(PODS, w.key(PODS, "p"), debug, "ephemeralcontainers")
+        await clock.settle()
+        (debugger,) = w.get(PODS, "p")["status"]["ephemeralContainerStatuses"]
+        assert "running" in debugger["state"]
+        await w.until(lambda: _phase(w) == "Succeeded")
+        states = [next(iter(each["state"])) for each in w.get(PODS, "p")["status"]["initContainerStatuses"]]
+        assert states == ["terminated", "terminated"]
 
 
 @virtual_time

@@ -86,6 +86,8 @@ class Kubelets:
             self._forget(uid)
             return
         wanted = self._wanted(pod)
+        if pod.status.phase == "Running" and wanted != "stopping":
+            self._keep_up(pod)
         if self._step.get(uid) == wanted:
             return
         self._forget(uid)
@@ -110,6 +112,17 @@ class Kubelets:
         if pod.status.phase == "Running":
             return "running" if pod.spec.restart_policy != "Always" or pod.spec.active_deadline_seconds else ""
         return "starting"
+
+    def _keep_up(self, pod: Pod) -> None:
+        """What may be added to a pod that runs already: containers for debugging, and others' word on its readiness."""
+        if len(pod.spec.ephemeral_containers) > len(pod.status.ephemeral_container_statuses):
+            self._soon(pod, steps.debugged(self._access.now(), self._container_id))
+        if pod.spec.readiness_gates and pod.is_ready is not pod.passes_gates:
+            self._soon(pod, steps.gated(self._access.now()))
+
+    def _soon(self, pod: Pod, edit: Callable[[JSON], None]) -> None:
+        """Write after whoever made the change is done with it."""
+        asyncio.get_running_loop().call_soon(self._write, pod, edit)
 
     def _after(self, seconds: float, uid: str, act: Callable[[Pod], None], pod: Pod) -> None:
         if (timer := self._timers.pop(uid, None)) is not None:
@@ -233,6 +246,7 @@ class Kubelets:
 
     def _too_long(self, pod: Pod) -> None:
         message = "Pod was active on the node longer than the specified deadline"
+        self._tell(pod, "Normal", "DeadlineExceeded", message)
         self._write(pod, steps.ended(137, self._access.now(), reason="DeadlineExceeded", message=message))
 
     def _tell_killing(self, pod: Pod) -> None:

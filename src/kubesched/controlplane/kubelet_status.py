@@ -69,7 +69,8 @@ def running(now: str, new_id: Callable[[], str]) -> Edit:
         before = {each["name"]: each for each in status.get("containerStatuses") or []}
         status["phase"] = "Running"
         _conditions(status, now, PodReadyToStartContainers="True", Initialized="True")
-        _conditions(status, now, Ready="True", ContainersReady="True")
+        _ready(pod, now)
+        _conditions(status, now, ContainersReady="True")
         status["containerStatuses"] = [
             _container(
                 each,
@@ -83,8 +84,50 @@ def running(now: str, new_id: Callable[[], str]) -> Edit:
         done = _ended_state(0, now, now, new_id())
         if pod["spec"].get("initContainers"):
             status["initContainerStatuses"] = [
-                _container(each, done, container_id=new_id(), ready=True) for each in pod["spec"]["initContainers"]
+                _container(
+                    each,
+                    {"running": {"startedAt": now}} if each.get("restartPolicy") == "Always" else done,
+                    container_id=new_id(),
+                    ready=True,
+                )
+                for each in pod["spec"]["initContainers"]
             ]
+
+    return edit
+
+
+def gated(now: str) -> Edit:
+    """What others say about a running pod decides whether it is ready."""
+    return lambda pod: _ready(pod, now)
+
+
+def _ready(pod: JSON, now: str) -> None:
+    status = pod["status"]
+    said = {each["type"]: each["status"] for each in status.get("conditions") or []}
+    for gate in pod["spec"].get("readinessGates") or []:
+        name = gate["conditionType"]
+        if said.get(name) == "True":
+            continue
+        message = (
+            f'the status of pod readiness gate "{name}" is not "True", but {said[name]}'
+            if name in said
+            else f'corresponding condition of pod readiness gate "{name}" does not exist.'
+        )
+        _conditions(status, now, "ReadinessGatesNotReady", message, Ready="False")
+        return
+    _conditions(status, now, Ready="True")
+
+
+def debugged(now: str, new_id: Callable[[], str]) -> Edit:
+    """Containers that were added for debugging run too."""
+
+    def edit(pod: JSON) -> None:
+        status = pod["status"]
+        before = {each["name"]: each for each in status.get("ephemeralContainerStatuses") or []}
+        status["ephemeralContainerStatuses"] = [
+            before.get(each["name"]) or _container(each, {"running": {"startedAt": now}}, container_id=new_id())
+            for each in pod["spec"].get("ephemeralContainers") or []
+        ]
 
     return edit
 
@@ -105,6 +148,9 @@ def ended(exit_code: int, now: str, *, reason: str = "", message: str = "") -> E
             {**each, "ready": False, "started": False, "state": _after(each, exit_code, now)}
             for each in status.get("containerStatuses") or []
         ]
+        for each in status.get("initContainerStatuses") or []:
+            if "running" in each["state"]:
+                each |= {"ready": False, "started": False, "state": _after(each, 0, now)}
 
     return edit
 

@@ -38,6 +38,15 @@ _INITIAL_STATUS: dict[str, JSON] = {
     "apps/statefulsets": {"replicas": 0, "availableReplicas": 0},
 }
 
+_GATED: JSON = {
+    "type": "PodScheduled",
+    "status": "False",
+    "reason": "SchedulingGated",
+    "message": "Scheduling is blocked due to non-empty scheduling gates",
+    "lastProbeTime": None,
+    "lastTransitionTime": None,
+}
+
 # Upstream counts generations of pods only since 1.34, of nodes and volumes not at all.
 _WITH_GENERATION = frozenset(
     (
@@ -70,6 +79,8 @@ def prepare_create(resource: Resource, obj: JSON) -> None:
         obj.pop("status", None)
     if (initial := _INITIAL_STATUS.get(storage)) is not None:
         obj["status"] = dict(initial)
+        if storage == "/pods" and (obj.get("spec") or {}).get("schedulingGates"):
+            obj["status"]["conditions"] = [dict(_GATED)]
     elif resource.has("status") and not resource.custom:
         obj.setdefault("status", {})
     if storage in _WITH_GENERATION or resource.custom:

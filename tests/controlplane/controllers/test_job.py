@@ -78,6 +78,9 @@ async def test_indexes_are_handed_out_once_each(clock: VirtualClock) -> None:
         w.create(JOBS, "pi", _job("1s", completions=3, parallelism=3, completionMode="Indexed"))
         await w.until(lambda: _ended(w, "Complete"))
         assert w.get(JOBS, "pi")["status"]["completedIndexes"] == "0-2"
+        assert all(
+            pod["spec"]["containers"][0]["env"][0]["name"] == "JOB_COMPLETION_INDEX" for pod in w.pods(app="job")
+        )
 
 
 @virtual_time
@@ -110,5 +113,8 @@ async def test_suspended_it_has_no_pods(clock: VirtualClock) -> None:
         w.create(JOBS, "pi", _job("20s", suspend=True))
         await clock.advance(5)
         assert w.names(PODS) == []
+        assert _ended(w, "Suspended")
         w.edit(JOBS, "pi", suspend=False)
         await w.until(lambda: _ended(w, "Complete"))
+        assert not _ended(w, "Suspended")
+        assert w.reasons("pi") == ["Suspended", "SuccessfulCreate", "Resumed", "Completed"]

@@ -35,7 +35,9 @@ async def test_a_deleted_namespace_is_emptied_first(clock: VirtualClock) -> None
         await clock.settle()
         found = w.get(NAMESPACES, "team")
         assert found["status"]["phase"] == "Terminating"
-        assert "pods has 2 resource instances" in found["status"]["conditions"][0]["message"]
+        told = {each["type"]: (each["status"], each["message"]) for each in found["status"]["conditions"]}
+        assert "pods has 2 resource instances" in told["NamespaceContentRemaining"][1]
+        assert told["NamespaceFinalizersRemaining"][0] == "False"
         await w.until(lambda: "team" not in w.names(NAMESPACES), timeout=5)
         assert not [shelf for shelf in w.api.store.shelves.values() if shelf.sorted_keys("team")]
 

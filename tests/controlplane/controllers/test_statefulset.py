@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.controlplane.controllers.world import World, template, workload, world
 
 from kubesched.client.clock import VirtualClock, virtual_time
-from kubesched.controlplane.controllers.access import CLAIMS, PODS, STATEFUL_SETS, VOLUMES
+from kubesched.controlplane.controllers.access import CLAIMS, EVENTS, PODS, STATEFUL_SETS, VOLUMES
 
 
 def _is_done(w: World, replicas: int) -> bool:
@@ -57,6 +57,9 @@ async def test_each_has_its_claim_and_keeps_it(clock: VirtualClock) -> None:
         await w.until(lambda: _is_done(w, 2))
         assert w.get(CLAIMS, "data-db-1")["spec"]["volumeName"] == volume
         assert len(w.names(VOLUMES)) == 2
+        told = [each["message"] for each in w.access.list(EVENTS) if each["involvedObject"]["kind"] == "StatefulSet"]
+        assert "create Claim data-db-0 Pod db-0 in StatefulSet db success" in told
+        assert "create Pod db-0 in StatefulSet db successful" in told
 
 
 @virtual_time

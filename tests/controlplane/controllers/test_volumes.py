@@ -9,7 +9,7 @@ from tests.controlplane.controllers.world import World, world
 
 from kubesched.client.clock import VirtualClock, virtual_time
 from kubesched.client.protocol import JSON
-from kubesched.controlplane.controllers.access import CLAIMS, NODES, PODS, VOLUMES
+from kubesched.controlplane.controllers.access import CLAIMS, EVENTS, NODES, PODS, VOLUMES
 
 
 def _claim(size: str = "1Gi", **spec: Any) -> JSON:
@@ -136,3 +136,16 @@ async def test_an_ephemeral_volume_has_a_claim_that_goes_with_its_pod(clock: Vir
         w.delete(PODS, "user")
         await clock.advance(2)
         assert (w.names(CLAIMS), w.names(VOLUMES)) == ([], [])
+
+
+@virtual_time
+async def test_what_a_claim_waits_for_is_said_once(clock: VirtualClock) -> None:
+    """However many other volumes come meanwhile."""
+    async with world(clock) as w:
+        w.create(CLAIMS, "data", _claim())
+        await clock.settle()
+        for number in range(3):
+            w.create(VOLUMES, f"v{number}", _volume(storageClassName="other"))
+            await clock.settle()
+        (event,) = (each for each in w.access.list(EVENTS) if each["involvedObject"]["name"] == "data")
+        assert (event["reason"], event["count"]) == ("WaitForFirstConsumer", 1)

@@ -15,6 +15,10 @@ from kubesched.controlplane.store import Change, Event
 
 FIRST_BACKOFF, LAST_BACKOFF = 10.0, 600.0
 INDEX = "batch.kubernetes.io/job-completion-index"
+_INDEX_VARIABLE: JSON = {
+    "name": "JOB_COMPLETION_INDEX",
+    "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": f"metadata.labels['{INDEX}']"}},
+}
 
 
 class JobController(Controller):
@@ -152,6 +156,8 @@ class JobController(Controller):
             for part in ("annotations", "labels"):
                 pod["metadata"][part] = {**(pod["metadata"].get(part) or {}), INDEX: str(index)}
             pod["spec"]["hostname"] = f"{name}-{index}"
+            for container in (*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"]):
+                container["env"] = [*(container.get("env") or []), _INDEX_VARIABLE]
         create_pod(self._context, self.name, job, pod, reference(job))
 
     # --- status -------------------------------------------------------------------------------------------------------
@@ -159,6 +165,7 @@ class JobController(Controller):
     def _write_status(self, key: str, job: JSON, state: _State, outcome: tuple[str, str, str] | None) -> None:
         now = self._access.now()
         suspended = bool(job["spec"].get("suspend"))
+        changed = suspended is not _is_suspended(job)
 
         def edit(obj: JSON) -> None:
             old = obj["status"]
@@ -172,11 +179,12 @@ class JobController(Controller):
             status |= {"terminating": sum(pod.metadata.going for pod in state.pods), "uncountedTerminatedPods": {}}
             if state.indexed and state.succeeded:
                 status["completedIndexes"] = state.completed_indexes()
-            if old.get("startTime") or not suspended:
-                status["startTime"] = old.get("startTime") or now
-            conditions = [each for each in old.get("conditions") or [] if each["type"] != "Suspended"]
-            if suspended:
-                conditions.append(_condition("Suspended", "JobSuspended", "Job suspended", now))
+            if not suspended:
+                status["startTime"] = now if changed else old.get("startTime") or now
+            conditions = list(old.get("conditions") or [])
+            if changed:
+                conditions = [each for each in conditions if each["type"] != "Suspended"]
+                conditions.append(_suspension(suspended, now))
             if outcome is not None:
                 kind, reason, message = outcome
                 before = "SuccessCriteriaMet" if kind == "Complete" else "FailureTarget"
@@ -188,6 +196,9 @@ class JobController(Controller):
             obj["status"] = status
 
         self._access.edit_status(JOBS, key, edit, job["metadata"]["uid"])
+        if changed:
+            reason, text = ("Suspended", "Job suspended") if suspended else ("Resumed", "Job resumed")
+            self._context.recorder.event(self.name, reference(job), "Normal", reason, text)
         if outcome is not None:
             kind, reason, message = outcome
             level, told = ("Normal", "Completed") if kind == "Complete" else ("Warning", reason)
@@ -228,6 +239,17 @@ class _State:
 def _finished(job: JSON) -> bool:
     conditions = (job.get("status") or {}).get("conditions") or []
     return any(each["type"] in ("Complete", "Failed") and each["status"] == "True" for each in conditions)
+
+
+def _is_suspended(job: JSON) -> bool:
+    conditions = (job.get("status") or {}).get("conditions") or []
+    return any(each["type"] == "Suspended" and each["status"] == "True" for each in conditions)
+
+
+def _suspension(suspended: bool, now: str) -> JSON:
+    if suspended:
+        return _condition("Suspended", "JobSuspended", "Job suspended", now)
+    return {**_condition("Suspended", "JobResumed", "Job resumed", now), "status": "False"}
 
 
 def _condition(kind: str, reason: str, message: str, now: str) -> JSON:

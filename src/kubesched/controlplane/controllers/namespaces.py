@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from kubesched.client.protocol import JSON
 from kubesched.controlplane.controllers.access import ACCOUNTS, CONFIG_MAPS, EVENTS, NAMESPACES, PODS
 from kubesched.controlplane.controllers.context import Context
@@ -11,6 +13,8 @@ from kubesched.controlplane.status import StatusError
 from kubesched.controlplane.store import Change, Event
 
 RETRY_SECONDS = 0.25
+_PARSED = "All legacy kube types successfully parsed"
+_DELETED = "All content successfully deleted, may be waiting on finalization"
 ROOT_CERTIFICATE = "kube-root-ca.crt"
 _DESCRIPTION = (
     "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the"
@@ -42,7 +46,7 @@ class NamespaceController(Controller):
             return
         left = self._empty(key)
         if left:
-            self._tell(key, left)
+            self._tell(key, left, self._finalizers(key))
             self.enqueue(key, RETRY_SECONDS)
         else:
             self._finish(key)
@@ -66,18 +70,42 @@ class NamespaceController(Controller):
                 left[resource.qualified] = count
         return left
 
-    def _tell(self, namespace: str, left: dict[str, int]) -> None:
-        text = ", ".join(f"{kind} has {count} resource instances" for kind, count in left.items())
+    def _finalizers(self, namespace: str) -> Counter[str]:
+        """What holds back the objects that are left, and how many each."""
+        found: Counter[str] = Counter()
+        for storage in {resource.storage for resource in self._access.api.registry if resource.namespaced}:
+            shelf = self._access.store.shelf(storage)
+            for key in shelf.sorted_keys(namespace):
+                found.update(shelf.records[key].load()["metadata"].get("finalizers") or [])
+        return found
+
+    def _tell(self, namespace: str, left: dict[str, int], finalizers: Counter[str]) -> None:
+        resources = ", ".join(f"{kind} has {count} resource instances" for kind, count in left.items())
+        holding = ", ".join(f"{name} in {count} resource instances" for name, count in sorted(finalizers.items()))
         now = self._access.now()
-        new = {
-            "type": "NamespaceContentRemaining",
-            "status": "True",
-            "reason": "SomeResourcesRemain",
-            "message": f"Some resources are remaining: {text}",
-        }
+        content = ("SomeResourcesRemain", f"Some resources are remaining: {resources}")
+        finalizing = (
+            ("SomeFinalizersRemain", f"Some content in the namespace has finalizers remaining: {holding}")
+            if holding
+            else ("ContentHasNoFinalizers", "All content-preserving finalizers finished")
+        )
+        conditions = (
+            (
+                "NamespaceDeletionDiscoveryFailure",
+                "False",
+                "ResourcesDiscovered",
+                "All resources successfully discovered",
+            ),
+            ("NamespaceDeletionGroupVersionParsingFailure", "False", "ParsedGroupVersions", _PARSED),
+            ("NamespaceDeletionContentFailure", "False", "ContentDeleted", _DELETED),
+            ("NamespaceContentRemaining", "True", *content),
+            ("NamespaceFinalizersRemaining", "True" if holding else "False", *finalizing),
+        )
 
         def edit(obj: JSON) -> None:
-            obj["status"]["conditions"] = set_condition(obj["status"].get("conditions") or [], new, now)
+            for kind, status, reason, message in conditions:
+                new = {"type": kind, "status": status, "reason": reason, "message": message}
+                obj["status"]["conditions"] = set_condition(obj["status"].get("conditions") or [], new, now)
 
         self._access.edit_status(NAMESPACES, namespace, edit)
 

@@ -114,7 +114,7 @@ class NodeLifecycleController(Controller):
         if found is not None:
             about = {"kind": "Node", "name": name, "uid": name, "apiVersion": "v1"}
             text = f"Node {name} status is now: NodeNotReady"
-            self._context.recorder.event(self.name, about, "Normal", "NodeNotReady", text)
+            self._context.recorder.event("node-controller", about, "Normal", "NodeNotReady", text)
 
     def _set_taints(self, node: Node) -> None:
         wanted = self._wanted(node)

@@ -91,7 +91,9 @@ def _releaser(uid: str) -> Callable[[JSON], None]:
     return release
 
 
-def create_pod(context: Context, source: str, owner: JSON, pod: JSON, reference: JSON) -> JSON:
+def create_pod(
+    context: Context, source: str, owner: JSON, pod: JSON, reference: JSON, told: str = "Created pod: {}"
+) -> JSON:
     """Create a pod and tell of it; a refusal is told of too, and raised."""
     try:
         made = context.access.create(PODS, pod)
@@ -101,15 +103,14 @@ def create_pod(context: Context, source: str, owner: JSON, pod: JSON, reference:
         message = re.sub(rf'"{re.escape(base)}[a-z0-9]{{5}}"', f'"{base}"', error.message) if base else error.message
         context.recorder.event(source, reference, "Warning", "FailedCreate", f"Error creating: {message}")
         raise StatusError(error.code, message, reason=error.reason) from error
-    message = f"Created pod: {made['metadata']['name']}"
-    context.recorder.event(source, reference, "Normal", "SuccessfulCreate", message)
+    context.recorder.event(source, reference, "Normal", "SuccessfulCreate", told.format(made["metadata"]["name"]))
     return made
 
 
-def delete_pod(context: Context, source: str, pod: Pod, reference: JSON) -> None:
+def delete_pod(context: Context, source: str, pod: Pod, reference: JSON, told: str = "Deleted pod: {}") -> None:
     """Delete a pod and tell of it."""
     context.access.delete(PODS, pod.key, uid=pod.metadata.uid)
-    context.recorder.event(source, reference, "Normal", "SuccessfulDelete", f"Deleted pod: {pod.metadata.name}")
+    context.recorder.event(source, reference, "Normal", "SuccessfulDelete", told.format(pod.metadata.name))
 
 
 def set_condition(conditions: list[JSON], new: JSON, now: str, *, updated: bool = False) -> list[JSON]:

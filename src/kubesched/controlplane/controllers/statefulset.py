@@ -60,11 +60,10 @@ class StatefulSetController(Controller):
         first = (spec.get("ordinals") or {}).get("start", 0)
         wanted = range(first, first + spec.get("replicas", 1))
         parallel = spec.get("podManagementPolicy") == "Parallel"
-        about = reference(owner)
         for ordinal in wanted:
             pod = pods.get(ordinal)
             if pod is not None and pod.has_ended and not pod.metadata.going:
-                delete_pod(self._context, self.name, pod, about)
+                self._delete(owner, pod)
             if pod is None:
                 self._create(owner, ordinal, revision)
             if not parallel and not (pod is not None and pod.is_ready and not pod.metadata.going):
@@ -72,7 +71,7 @@ class StatefulSetController(Controller):
         surplus = sorted((ordinal for ordinal in pods if ordinal not in wanted), reverse=True)
         for ordinal in surplus:
             if not pods[ordinal].metadata.going:
-                delete_pod(self._context, self.name, pods[ordinal], about)
+                self._delete(owner, pods[ordinal])
             if not parallel:
                 return
         self._update(owner, pods, wanted, revision)
@@ -89,10 +88,10 @@ class StatefulSetController(Controller):
                 return
             if pod is None or pod.metadata.going or not pod.is_ready:
                 if pod is not None and not pod.metadata.going and pod.metadata.labels.get(HASH_LABEL) != revision:
-                    delete_pod(self._context, self.name, pod, reference(owner))
+                    self._delete(owner, pod)
                 return
             if pod.metadata.labels.get(HASH_LABEL) != revision:
-                delete_pod(self._context, self.name, pod, reference(owner))
+                self._delete(owner, pod)
                 return
 
     def _create(self, owner: JSON, ordinal: int, revision: str) -> None:
@@ -108,13 +107,18 @@ class StatefulSetController(Controller):
         volumes = [each for each in pod["spec"].get("volumes") or [] if each["name"] not in own]
         for template in templates:
             claim = f"{template['metadata']['name']}-{name}"
-            self._ensure_claim(owner, template, claim)
+            self._ensure_claim(owner, template, claim, name)
             volumes.append({"name": template["metadata"]["name"], "persistentVolumeClaim": {"claimName": claim}})
         if volumes:
             pod["spec"]["volumes"] = volumes
-        create_pod(self._context, self.name, owner, pod, reference(owner))
+        told = f"create Pod {{}} in StatefulSet {owner['metadata']['name']} successful"
+        create_pod(self._context, self.name, owner, pod, reference(owner), told)
 
-    def _ensure_claim(self, owner: JSON, template: JSON, name: str) -> None:
+    def _delete(self, owner: JSON, pod: Pod) -> None:
+        told = f"delete Pod {{}} in StatefulSet {owner['metadata']['name']} successful"
+        delete_pod(self._context, self.name, pod, reference(owner), told)
+
+    def _ensure_claim(self, owner: JSON, template: JSON, name: str, pod: str) -> None:
         namespace = owner["metadata"]["namespace"]
         if self._access.store.get(CLAIMS, f"{namespace}/{name}") is not None:
             return
@@ -124,7 +128,7 @@ class StatefulSetController(Controller):
         if template["metadata"].get("annotations"):
             meta["annotations"] = dict(template["metadata"]["annotations"])
         self._access.create(CLAIMS, {"metadata": meta, "spec": copy.deepcopy(template["spec"])})
-        message = f"create Claim {name} Pod in StatefulSet {owner['metadata']['name']} success"
+        message = f"create Claim {name} Pod {pod} in StatefulSet {owner['metadata']['name']} success"
         self._context.recorder.event(self.name, reference(owner), "Normal", "SuccessfulCreate", message)
 
     # --- status -------------------------------------------------------------------------------------------------------

@@ -121,6 +121,10 @@ class _Affinity(Part, frozen=True):
     node_affinity: _NodeAffinity = _NodeAffinity()
 
 
+class Gate(Part, frozen=True):
+    condition_type: str = ""
+
+
 class PodSpec(Part, frozen=True):
     node_name: str = ""
     restart_policy: str = "Always"
@@ -130,6 +134,8 @@ class PodSpec(Part, frozen=True):
     active_deadline_seconds: int | None = None
     init_containers: tuple[Container, ...] = ()
     containers: tuple[Container, ...] = ()
+    ephemeral_containers: tuple[Container, ...] = ()
+    readiness_gates: tuple[Gate, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     volumes: tuple[Volume, ...] = ()
     affinity: _Affinity = _Affinity()
@@ -155,6 +161,7 @@ class PodStatus(Part, frozen=True):
     start_time: str = ""
     conditions: tuple[Condition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
+    ephemeral_container_statuses: tuple[ContainerStatus, ...] = ()
 
 
 class Pod(View, frozen=True):
@@ -166,6 +173,12 @@ class Pod(View, frozen=True):
     @property
     def is_ready(self) -> bool:
         return any(each.type == "Ready" and each.status == "True" for each in self.status.conditions)
+
+    @property
+    def passes_gates(self) -> bool:
+        """Whether all that has to be said about its readiness has been said."""
+        said = {each.type for each in self.status.conditions if each.status == "True"}
+        return all(gate.condition_type in said for gate in self.spec.readiness_gates)
 
     @property
     def ready_since(self) -> str:

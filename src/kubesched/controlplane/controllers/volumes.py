@@ -14,7 +14,7 @@ from kubesched.controlplane.controllers.access import CLAIMS, CLASSES, NODES, VO
 from kubesched.controlplane.controllers.context import Context
 from kubesched.controlplane.controllers.events import reference
 from kubesched.controlplane.controllers.loop import Controller
-from kubesched.controlplane.store import Event
+from kubesched.controlplane.store import Change, Event
 from kubesched.controlplane.validation_workloads import selects
 
 PROVISIONER = "kubesched.io/simulated"
@@ -39,6 +39,8 @@ class VolumeController(Controller):
         super().__init__(context.loop)
         self._context = context
         self._access = context.access
+        self._told: dict[str, str] = {}
+        """The last thing said about each claim, by UID."""
         store = self._access.store
         for storage, kind in ((CLAIMS, "claim"), (VOLUMES, "volume")):
             shelf = store.shelf(storage)
@@ -60,8 +62,10 @@ class VolumeController(Controller):
         if kind == "volume":
             self._all_claims()
             return
-        volume = (event.record.load().get("spec") or {}).get("volumeName")
-        if volume:
+        claim = event.record.load()
+        if event.change is Change.DELETED:
+            self._told.pop(claim["metadata"]["uid"], None)
+        if volume := (claim.get("spec") or {}).get("volumeName"):
             self.enqueue(f"volume {volume}")
 
     def _all_claims(self) -> None:
@@ -253,6 +257,10 @@ class VolumeController(Controller):
         self._access.edit_status(VOLUMES, name, lambda obj: obj["status"].update(phase=phase))
 
     def _tell(self, claim: JSON, kind: str, reason: str, message: str, source: str = "") -> None:
+        """Once, however often the claim is looked at for other reasons."""
+        if self._told.get(claim["metadata"]["uid"]) == message:
+            return
+        self._told[claim["metadata"]["uid"]] = message
         self._context.recorder.event(source or self.name, reference(claim), kind, reason, message)
 
 
