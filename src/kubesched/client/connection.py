@@ -76,17 +76,15 @@ class Connection:
     server: str
     tls: Tls = Tls()
     namespace: str = "default"
-    proxy_url: str = ""
+    proxy_url: str = field(default="", repr=False)
     token: str = field(default="", repr=False)
     token_file: str = ""
     username: str = ""
     password: str = field(default="", repr=False)
-    exec: Exec | None = None
+    exec: Exec | None = field(default=None, repr=False)
     exec_cluster: Mapping[str, Any] | None = field(default=None, repr=False)
     """What an exec plugin is told about the cluster, if it asked for it."""
     impersonate: Impersonation = Impersonation()
-    most_connections: int = 100
-    """How many requests are sent at once; watches do not count."""
 
 
 # --- where to look ----------------------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ class DataDirectoryError(RuntimeError):
 class DurableStore(Store):
     """A store that survives its process."""
 
-    def __init__(self, directory: Path, *, max_events: int = 16_384, max_bytes: int = 48 << 20) -> None:
+    def __init__(self, directory: Path, *, max_events: int = 16_384, max_bytes: int = 16 << 20) -> None:
         self.directory = directory
         self._database = _open(directory)
         saved = self._database.execute("SELECT value FROM meta WHERE name = 'version'").fetchone()

@@ -25,6 +25,9 @@ _decode = msgspec.json.Decoder().decode
 Fields = dict[str, str]
 FieldsOf = Callable[[JSON], Fields]
 
+_NONE: dict[str, str] = {}
+"""No labels or fields, for all objects that have none."""
+
 
 def decode(data: bytes) -> JSON:
     """A stored object as a fresh dict, the caller's to change."""
@@ -238,7 +241,7 @@ def _finish(waiter: asyncio.Future[None]) -> None:
 class Store:
     """Every object of the cluster, by kind (as ``group/plural``) and key (``namespace/name`` or ``name``)."""
 
-    def __init__(self, *, version: int = 1, max_events: int = 16_384, max_bytes: int = 48 << 20) -> None:
+    def __init__(self, *, version: int = 1, max_events: int = 16_384, max_bytes: int = 16 << 20) -> None:
         self.version = version
         self.visible = version
         """The version that watches have been told everything up to."""
@@ -274,7 +277,7 @@ class Store:
         """Store an object under the next version, which is written into it."""
         shelf = self.shelf(resource)
         previous = shelf.records.get(key)
-        record = self._record(shelf, key, obj)
+        record = self._record(shelf, key, obj, previous)
         change = Change.ADDED if previous is None else Change.MODIFIED
         self._commit(resource, shelf, Event(change, record, previous))
         return record
@@ -283,7 +286,7 @@ class Store:
         """Remove an object; its last state bears the version of its removal."""
         shelf = self.shelf(resource)
         previous = shelf.records[key]
-        record = self._record(shelf, key, previous.load() if last is None else last)
+        record = self._record(shelf, key, previous.load() if last is None else last, previous)
         self._commit(resource, shelf, Event(Change.DELETED, record, previous))
         return record
 
@@ -296,11 +299,17 @@ class Store:
     async def close(self) -> None:
         """Let go of what the store holds outside of memory."""
 
-    def _record(self, shelf: Shelf, key: str, obj: JSON) -> Record:
+    def _record(self, shelf: Shelf, key: str, obj: JSON, previous: Record | None) -> Record:
         version = self.version + 1
         meta = obj["metadata"]
         meta["resourceVersion"] = str(version)
-        return Record(key, version, encode(obj), meta.get("labels") or {}, shelf.fields_of(obj))
+        labels, fields = meta.get("labels") or _NONE, shelf.fields_of(obj) or _NONE
+        if previous is not None:
+            # History holds several versions of most objects; what stays the same in them is there once.
+            key = previous.key
+            labels = previous.labels if labels == previous.labels else labels
+            fields = previous.fields if fields == previous.fields else fields
+        return Record(key, version, encode(obj), labels, fields)
 
     def _commit(self, resource: str, shelf: Shelf, event: Event) -> None:
         self.version = self.visible = event.record.version
@@ -309,4 +318,4 @@ class Store:
 
 
 def _no_fields(_obj: JSON) -> Fields:
-    return {}
+    return _NONE
