@@ -11,6 +11,7 @@ from tests.scheduler.world import world
 from kubesched.api import objects as api
 from kubesched.client.clock import VirtualClock, virtual_time
 from kubesched.client.fake import InProcessApi
+from kubesched.engine.decision import Decision
 from kubesched.scheduler.ports import ExtenderError, ExtenderFilterResult, ExtenderVictims
 
 
@@ -177,3 +178,37 @@ async def test_an_extender_chooses_where_to_preempt(clock: VirtualClock) -> None
         await here.settle(10)
         assert here.node_of("high") == "n2"
         assert here.node_of("low1") == "n1"
+
+
+@virtual_time
+async def test_a_decision_says_which_extender_said_what(clock: VirtualClock) -> None:
+    """Who turned a node down, with the reason or without one, and how many points each gave."""
+    first = Fake(passes=["n0", "n1", "n2"], name="http://first")
+    second = Fake(passes=["n0", "n1"], scores={"n0": 3}, weight=2, name="http://second")
+    third = Fake(scores={"n0": 1, "n1": 10}, name="http://third")
+    decisions: list[Decision] = []
+    async with world(clock, *NODES, extenders=[first, second, third]) as here:
+        here.scheduler.on_decision = decisions.append
+        for profile in here.scheduler.profiles.values():
+            profile.engine.record = True
+        here.create(pod("p"))
+        await here.settle()
+        second.passes = []
+        here.create(pod("q"))
+        await here.settle()
+        third.broken = second.broken = True
+        here.create(pod("r"))
+        await here.settle()
+    first_of = {each.pod.name: each for each in reversed(decisions)}
+    fits, nowhere, failed = (first_of[name] for name in "pqr")
+    assert {name: status.plugin for name, status in fits.rejections.items()} == {
+        "n2": "http://second",
+        "n3": "http://first",
+    }
+    assert fits.node == "n1"
+    assert fits.node_scores["n0"]["http://second"] == 60
+    assert [fits.node_scores[name]["http://third"] for name in ("n0", "n1")] == [10, 100]
+    assert "http://third" in fits.explain()
+    assert "n3: not mine (http://first, Unschedulable)" in nowhere.explain()
+    assert "n0, n1, n2: not mine (http://second, Unschedulable)" in nowhere.explain()
+    assert failed.explain() == "default/r was not scheduled.\nextender is down"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 
 from kubesched.api import objects as api
@@ -13,7 +13,10 @@ from kubesched.engine.explain import explain
 from kubesched.framework.diagnosis import Diagnosis
 from kubesched.framework.plugin import PostFilterResult
 from kubesched.framework.state import CycleState
-from kubesched.framework.status import Status
+from kubesched.framework.status import Status, unschedulable
+
+NO_REASON = unschedulable()
+"""An extender may leave a node out of its answer without a word."""
 
 
 class Outcome(Enum):
@@ -67,6 +70,8 @@ class Decision:
     """Kept, like the scores and the rejections of other nodes, when the attempt is recorded."""
     best_rows: Ints | None = None
     scores: Scores | None = None
+    refused_by: Mapping[str, str] = field(default_factory=dict)
+    """Nodes that plugins let pass and an extender did not, each with that extender."""
 
     @property
     def pod(self) -> api.Pod:
@@ -74,15 +79,18 @@ class Decision:
 
     @property
     def rejections(self) -> dict[str, Status]:
-        """The nodes that were turned down, each with the status of the plugin that did so."""
+        """The nodes that were turned down, each with the status of the plugin, or extender, that did so."""
         if self.diagnosis is None:
             return {}
         names = self.diagnosis.table.names
-        return {names[row]: status for status, rows in self.diagnosis.statuses() for row in rows.tolist()}
+        found = {names[row]: status for status, rows in self.diagnosis.statuses() for row in rows.tolist()}
+        for name, extender in self.refused_by.items():
+            found[name] = found.get(name, NO_REASON).by(extender)
+        return found
 
     @property
     def node_scores(self) -> dict[str, dict[str, int]]:
-        """What each plugin gave each node that fits, after weighting. Empty if there was nothing to choose from, or
+        """What each plugin, and extender, gave each node that fits, after weighting. Empty if there was no choice, or
         the attempt was not recorded."""
         return {} if self.scores is None else {node: plugins for node, plugins, _ in self.scores.by_node()}
 

@@ -27,6 +27,7 @@ EXTENDER = "Extender"
 """The name under which extenders reject pods."""
 MIN_FEASIBLE_NODES = 100
 MIN_FEASIBLE_PERCENTAGE = 5
+NOBODY_ELSE: Mapping[str, Ints] = {}
 _KEPT_ROWS = 2_000_000
 """Rows kept over all pod classes before the least recently used class is forgotten: some 50 bytes each."""
 
@@ -106,10 +107,7 @@ class Engine:
             if record:
                 found.freeze()
             return decision
-        decision = self.decision_for(info, state, found)
-        if record:
-            decision.feasible_rows = np.flatnonzero(found.mask)
-            decision.diagnosis = self._diagnose(found)
+        decision = self.decision_for(info, state, found, record=record)
         if found.size == 1:
             best: Ints = np.flatnonzero(found.mask)
         else:
@@ -136,10 +134,13 @@ class Engine:
             self.laps.append((point, now - self._lap_began))
             self._lap_began = now
 
-    def decision_for(self, info: PodInfo, state: CycleState, found: Feasible) -> Decision:
+    def decision_for(self, info: PodInfo, state: CycleState, found: Feasible, *, record: bool) -> Decision:
         """The record of an attempt that will end on one of the nodes found."""
         decision = Decision(info, Outcome.SCHEDULED, state, feasible=found.size)
         decision.evaluated = int(np.count_nonzero(found.looked_at))
+        if record:
+            decision.feasible_rows = np.flatnonzero(found.mask)
+            decision.diagnosis = self._diagnose(found)
         return decision
 
     def choose(self, decision: Decision, best: Ints) -> None:
@@ -362,13 +363,20 @@ class Engine:
     # Score
 
     def prioritize(
-        self, info: PodInfo, state: CycleState, found: Feasible, record: Decision | None, extra: Ints | None = None
+        self,
+        info: PodInfo,
+        state: CycleState,
+        found: Feasible,
+        record: Decision | None,
+        extra: Mapping[str, Ints] = NOBODY_ELSE,
     ) -> Ints:
         """The rows with the highest total score; `extra` is what others than plugins add to it, for every row."""
         pod, kept, framework = info.pod, found.kept, self.framework
         nodes = Nodes(self.cluster.nodes, mask=found.mask)
+        for name, scores in extra.items():
+            self._record(record, name, scores[nodes.rows], nodes)
         if not framework.scores:
-            ranked = np.where(found.mask, 0 if extra is None else extra, -1)
+            ranked = np.where(found.mask, sum(extra.values()), -1)
             return np.flatnonzero(ranked == ranked.max())
         kept.score(pod)
         state.adopt(kept.state)
@@ -379,7 +387,7 @@ class Engine:
         }
         self.unscored = kept.skipped.union(skipped)
         self.lap("PreScore")
-        parts: list[Ints] = [] if extra is None else [extra[nodes.rows]]
+        parts: list[Ints] = [scores[nodes.rows] for scores in extra.values()]
         for scored in kept.scores:
             if scored.plugin.normalize is not None:
                 raw = scored.raw if isinstance(scored.raw, int) else scored.raw[nodes.rows]

@@ -27,6 +27,8 @@ def _lines(decision: Decision) -> Iterator[str]:
         yield f"{pod} goes to {decision.node}."
     elif decision.plugin:
         yield f"{pod} was not scheduled: plugin {decision.plugin} failed."
+    elif decision.diagnosis is None:
+        yield f"{pod} was not scheduled."
     else:
         yield f"{pod} fits nowhere."
     if decision.message:
@@ -76,5 +78,5 @@ def _rejections(decision: Decision) -> list[str]:
     for (plugin, message, code), nodes in said.items():
         names = ", ".join(sorted(nodes)[:MOST_NAMES])
         more = f" and {len(nodes) - MOST_NAMES} more" if len(nodes) > MOST_NAMES else ""
-        lines.append(f"  {names}{more}: {message} ({plugin}, {code})")
+        lines.append(f"  {names}{more}: {message or 'no reason given'} ({plugin}, {code})")
     return lines

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from kubesched.api import objects as api
 from kubesched.cluster.table import Ints
 from kubesched.engine.decision import Decision, Outcome
-from kubesched.engine.engine import NO_NODES, Feasible
+from kubesched.engine.engine import NO_NODES, NOBODY_ELSE, Feasible
 from kubesched.framework.diagnosis import Diagnosis
 from kubesched.framework.runtime import PluginError
 from kubesched.framework.status import Code, Status
@@ -41,50 +41,62 @@ async def _decide(context: Context, attempt: Attempt, extenders: Sequence[Extend
     engine.start_laps()
     if not context.cluster.nodes.valid_count:
         return Decision(info, Outcome.ERROR, state, message=NO_NODES)
-    found = await _find(context, attempt, extenders)
+    refused_by: dict[str, str] = {}
+    found = await _find(context, attempt, extenders, refused_by)
     if isinstance(found, Diagnosis):
-        if not engine.framework.post_filter:
-            return engine.unschedulable(info, state, found)
-        made = await post_filter(context, attempt, extenders, found)
-        engine.lap("PostFilter")
-        return engine.unschedulable(info, state, found, made)
-    decision = engine.decision_for(info, state, found)
+        made = None
+        if engine.framework.post_filter:
+            made = await post_filter(context, attempt, extenders, found)
+            engine.lap("PostFilter")
+        decision = engine.unschedulable(info, state, found, made)
+        decision.refused_by = refused_by
+        if engine.record:
+            found.freeze()
+        return decision
+    decision = engine.decision_for(info, state, found, record=engine.record)
+    decision.refused_by = refused_by
     if found.size == 1:
         best: Ints = np.flatnonzero(found.mask)
     else:
         scores = await _scores(context, info.pod, found, extenders)
         engine.resume_laps()
-        best = engine.prioritize(info, state, found, None, scores)
+        best = engine.prioritize(info, state, found, decision if engine.record else None, scores)
         engine.lap("Score")
     engine.choose(decision, best)
     return decision
 
 
-async def _find(context: Context, attempt: Attempt, extenders: Sequence[Extender]) -> Feasible | Diagnosis:
+async def _find(
+    context: Context, attempt: Attempt, extenders: Sequence[Extender], refused_by: dict[str, str]
+) -> Feasible | Diagnosis:
     engine, info, state = attempt.profile.engine, attempt.queued.info, attempt.state
     found = engine.find_feasible(info, state)
     if isinstance(found, Diagnosis):
         return found
-    left = await _filtered(context, attempt, extenders, found)
+    left = await _filtered(context, attempt, extenders, found, refused_by)
     engine.resume_laps()
     if isinstance(left, Diagnosis) and found.nominated:
         # The node the pod was promised will not do, so all others are looked at after all.
+        refused_by.clear()
         found = engine.find_feasible(info, state, try_nominated=False)
-        left = found if isinstance(found, Diagnosis) else await _filtered(context, attempt, extenders, found)
+        if isinstance(found, Diagnosis):
+            return found
+        left = await _filtered(context, attempt, extenders, found, refused_by)
         engine.resume_laps()
     return left
 
 
 async def _filtered(
-    context: Context, attempt: Attempt, extenders: Sequence[Extender], found: Feasible
+    context: Context, attempt: Attempt, extenders: Sequence[Extender], found: Feasible, refused_by: dict[str, str]
 ) -> Feasible | Diagnosis:
-    """Ask the extenders in turn; each sees what the one before has left."""
+    """Ask the extenders in turn; each sees what the one before has left. Who refused which node is put down."""
     engine, pod = attempt.profile.engine, attempt.pod
     for extender in extenders:
         if not extender.is_filter:
             continue
+        nodes = _nodes(context, found)
         try:
-            answer = await extender.filter(pod, _nodes(context, found))
+            answer = await extender.filter(pod, nodes)
         except ExtenderError as problem:
             if not extender.ignorable:
                 raise
@@ -94,6 +106,8 @@ async def _filtered(
         refused = {name: Status(Code.UNSCHEDULABLE, why) for name, why in answer.failed.items()}
         for name, why in answer.unresolvable.items():
             refused[name] = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, why)
+        passed = set(answer.nodes)
+        refused_by.update((node.name, extender.name) for node in nodes if node.name not in passed)
         left = engine.narrowed(found, answer.nodes, refused)
         if isinstance(left, Diagnosis):
             return left
@@ -101,14 +115,14 @@ async def _filtered(
     return found
 
 
-async def _scores(context: Context, pod: api.Pod, found: Feasible, extenders: Sequence[Extender]) -> Ints | None:
-    """What the extenders' scores add for every row, brought to the scale of plugins' scores."""
+async def _scores(context: Context, pod: api.Pod, found: Feasible, extenders: Sequence[Extender]) -> Mapping[str, Ints]:
+    """What each extender's scores add for every row, brought to the scale of plugins' scores."""
     asked = [extender for extender in extenders if extender.is_prioritizer]
     if not asked:
-        return None
+        return NOBODY_ELSE
     table = context.cluster.nodes
     nodes = _nodes(context, found)
-    totals = np.zeros(table.size, dtype=np.int64)
+    totals: dict[str, Ints] = {}
     context.metrics.goroutines("prioritizing_extender", len(asked))
     answers = await asyncio.gather(*(each.prioritize(pod, nodes) for each in asked), return_exceptions=True)
     context.metrics.goroutines("prioritizing_extender", -len(asked))
@@ -117,9 +131,10 @@ async def _scores(context: Context, pod: api.Pod, found: Feasible, extenders: Se
             message = "Failed to run extender's priority function. No score given by this extender."
             context.log(5, message, error=answer, pod=pod, extender=extender.name)
             continue
+        column = totals.setdefault(extender.name, np.zeros(table.size, dtype=np.int64))
         for name, score in answer.items():
             if (row := table.row_of.get(name)) is not None:
-                totals[row] += score * extender.weight * (MAX_NODE_SCORE // MAX_EXTENDER_SCORE)
+                column[row] += score * extender.weight * (MAX_NODE_SCORE // MAX_EXTENDER_SCORE)
     return totals
 
 
