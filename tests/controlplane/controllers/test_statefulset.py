@@ -79,3 +79,19 @@ async def test_an_update_goes_from_the_last_to_the_partition(clock: VirtualClock
         status = w.get(STATEFUL_SETS, "db")["status"]
         assert status["currentRevision"] == status["updateRevision"]
         assert len(w.names("apps/controllerrevisions")) == 2
+
+
+@virtual_time
+async def test_claims_go_when_that_is_wanted(clock: VirtualClock) -> None:
+    """With the pods that are too many, and with the set."""
+    async with world(clock) as w:
+        claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+        templates = [{"metadata": {"name": "data"}, "spec": claim}]
+        policy = {"whenScaled": "Delete", "whenDeleted": "Delete"}
+        spec = workload("db", 2, volumeClaimTemplates=templates, persistentVolumeClaimRetentionPolicy=policy)
+        w.create(STATEFUL_SETS, "db", spec)
+        await w.until(lambda: _is_done(w, 2))
+        w.edit(STATEFUL_SETS, "db", replicas=1)
+        await w.until(lambda: w.names(CLAIMS) == ["data-db-0"], timeout=60)
+        w.delete(STATEFUL_SETS, "db")
+        await w.until(lambda: w.names(CLAIMS) == [], timeout=60)

@@ -71,6 +71,7 @@ class StatefulSetController(Controller):
         surplus = sorted((ordinal for ordinal in pods if ordinal not in wanted), reverse=True)
         for ordinal in surplus:
             if not pods[ordinal].metadata.going:
+                self._leave_claims(owner, pods[ordinal])
                 self._delete(owner, pods[ordinal])
             if not parallel:
                 return
@@ -127,9 +128,25 @@ class StatefulSetController(Controller):
         meta["labels"] = {**(template["metadata"].get("labels") or {}), **selector}
         if template["metadata"].get("annotations"):
             meta["annotations"] = dict(template["metadata"]["annotations"])
+        if _retention(owner, "whenDeleted") == "Delete":
+            meta["ownerReferences"] = [_owner(owner["apiVersion"], owner["kind"], owner["metadata"])]
         self._access.create(CLAIMS, {"metadata": meta, "spec": copy.deepcopy(template["spec"])})
         message = f"create Claim {name} Pod {pod} in StatefulSet {owner['metadata']['name']} success"
         self._context.recorder.event(self.name, reference(owner), "Normal", "SuccessfulCreate", message)
+
+    def _leave_claims(self, owner: JSON, pod: Pod) -> None:
+        """The claims of a pod that is one too many go with it, if that is wanted."""
+        if _retention(owner, "whenScaled") != "Delete":
+            return
+        identity = {"name": pod.metadata.name, "uid": pod.metadata.uid}
+
+        def edit(claim: JSON) -> None:
+            claim["metadata"]["ownerReferences"] = [_owner("v1", "Pod", identity)]
+
+        for template in owner["spec"].get("volumeClaimTemplates") or []:
+            key = f"{pod.metadata.namespace}/{template['metadata']['name']}-{pod.metadata.name}"
+            if self._access.store.get(CLAIMS, key) is not None:
+                self._access.edit(CLAIMS, key, edit)
 
     # --- status -------------------------------------------------------------------------------------------------------
 
@@ -171,3 +188,11 @@ def _ordinal(owner: JSON, pod: Pod) -> int:
     prefix = f"{owner['metadata']['name']}-"
     text = pod.metadata.name.removeprefix(prefix)
     return int(text) if text.isdecimal() and pod.metadata.name.startswith(prefix) else -1
+
+
+def _retention(owner: JSON, when: str) -> str:
+    return str((owner["spec"].get("persistentVolumeClaimRetentionPolicy") or {}).get(when, "Retain"))
+
+
+def _owner(version: str, kind: str, meta: JSON) -> JSON:
+    return {"apiVersion": version, "kind": kind, "name": meta["name"], "uid": meta["uid"]}
