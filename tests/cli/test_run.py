@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import os
 import signal
@@ -18,6 +19,7 @@ from typing import Any
 import aiohttp
 import msgspec
 import pytest
+import trustme
 from aiohttp import web
 from tests.builders import node, pod
 from tests.client.server import ApiServer, serving, status
@@ -92,12 +94,17 @@ class Daemon:
         return await asyncio.wait_for(self.process.wait(), PATIENCE)
 
 
-def kubeconfig(folder: Path, url: str) -> str:
+def kubeconfig(folder: Path, url: str, user: JSON | None = None) -> str:
     file = folder / "scheduler.conf"
-    file.write_text(
-        f"{{apiVersion: v1, kind: Config, current-context: x, clusters: [{{name: c, cluster: {{server: '{url}'}}}}], "
-        "contexts: [{name: x, context: {cluster: c, user: u}}], users: [{name: u, user: {}}]}\n"
-    )
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "x",
+        "clusters": [{"name": "c", "cluster": {"server": url, "insecure-skip-tls-verify": True}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "users": [{"name": "u", "user": user or {}}],
+    }
+    file.write_text(json.dumps(config))
     return str(file)
 
 
@@ -107,9 +114,9 @@ def free_port() -> int:
 
 
 @asynccontextmanager
-async def daemon(folder: Path, cluster: Cluster, *flags: str) -> AsyncIterator[Daemon]:
+async def daemon(folder: Path, cluster: Cluster, *flags: str, user: JSON | None = None) -> AsyncIterator[Daemon]:
     """Start a scheduler exactly as the seeds do."""
-    config, port = kubeconfig(folder, cluster.url), free_port()
+    config, port = kubeconfig(folder, cluster.url, user), free_port()
     log_file = folder / "log"
     with log_file.open("wb") as log:
         process = await asyncio.create_subprocess_exec(
@@ -248,6 +255,47 @@ async def test_extenders_get_whole_objects(tmp_path: Path) -> None:
     assert arguments["Pod"]["spec"]["dnsPolicy"] == "ClusterFirst"
     assert arguments["Nodes"]["items"][0]["status"]["nodeInfo"] == {"kubeletVersion": "v1.36.0"}
     assert "kind" not in arguments["Pod"]
+
+
+async def test_no_secret_is_logged(tmp_path: Path) -> None:
+    """At the highest verbosity the log has neither tokens nor keys: not of the kubeconfig, an exec plugin, an extender
+    or a request, and not when something goes wrong with them."""
+    secrets = ["secret-token", "secret-argument", "secret-variable", "secret-request"]
+    answer = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential"}
+    plugin = tmp_path / "plugin"
+    plugin.write_text(f"#!/bin/sh\necho '{json.dumps({**answer, 'status': {'token': secrets[0]}})}'\n")
+    plugin.chmod(0o755)
+    variable = {"name": "PASSWORD", "value": secrets[2]}
+    command = {"command": str(plugin), "args": [secrets[1]], "env": [variable], "interactiveMode": "Never"}
+    pair = trustme.CA().issue_cert("client.example.com")
+    key = base64.b64encode(pair.private_key_pem.bytes()).decode()
+    certificate = base64.b64encode(pair.cert_chain_pems[0].bytes()).decode()
+    tls = {"certData": certificate, "keyData": key}
+    extender = {"urlPrefix": "https://127.0.0.1:1", "filterVerb": "f", "enableHTTPS": True, "tlsConfig": tls}
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "clientConnection": {"kubeconfig": str(tmp_path / "scheduler.conf")},
+        "extenders": [{**extender, "ignorable": True}],
+    }
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
+    flags = ("--config=config.json", "--leader-elect=false", "--v=10")
+    async with serving(Cluster(), context) as cluster:
+        assert isinstance(cluster, Cluster)
+        cluster.store.create(node("n1", cpu=4))
+        cluster.store.create(pod("a", cpu=1))
+        user = {"exec": {**command, "apiVersion": answer["apiVersion"]}}
+        async with daemon(tmp_path, cluster, *flags, user=user) as scheduler:
+            await scheduler.until(lambda: node_of(cluster, "a") == "n1")
+            headers = {"Authorization": f"Bearer {secrets[3]}"}
+            assert (await scheduler.ask("GET", "/metrics", headers=headers))[0] == 401
+            assert await scheduler.end() == 0
+            assert "Using component config" in scheduler.log
+            assert "Unable to authenticate the request" in scheduler.log
+            assert [each for each in (*secrets, key, "PRIVATE KEY") if each in scheduler.log] == []
+    assert any(each.headers.get("Authorization") == f"Bearer {secrets[0]}" for each in cluster.received)
 
 
 def lease(holder: str) -> JSON:

@@ -7,11 +7,14 @@ import logging
 import sys
 from collections.abc import Iterable, Sequence
 
+from msgspec.structs import replace
+
 from kubesched.cli.daemon.setup import Setup, SetupError, prepare
 from kubesched.cli.daemon.version import short_version, version_info
 from kubesched.cli.flags import Options, parse, usage
 from kubesched.client import leader
 from kubesched.config import dump
+from kubesched.config.types import KubeSchedulerConfiguration
 from kubesched.framework.registry import PluginSource
 from kubesched.logs import Logger
 from kubesched.logs.levels import WARNING
@@ -60,7 +63,7 @@ def _run(options: Options, log: Logger, plugins: Iterable[PluginSource], program
     try:
         setup = prepare(options, log, plugins)
         if log.enabled(2):
-            log(2, "Using component config", config=dump.to_yaml(setup.config))
+            log(2, "Using component config", config=dump.to_yaml(_without_keys(setup.config)))
         if options.misc.write_config_to:
             return _write_config(setup, options.misc.write_config_to)
         while (code := asyncio.run(Process(setup, plugins).run())) == AGAIN:
@@ -68,6 +71,15 @@ def _run(options: Options, log: Logger, plugins: Iterable[PluginSource], program
         return code
     except SetupError as error:
         return _refused(error.problems, program)
+
+
+def _without_keys(config: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
+    """The configuration without the private keys that extenders may have in it: a log is no place for them."""
+    extenders = tuple(
+        replace(each, tls_config=replace(each.tls_config, key_data=b"")) if each.tls_config is not None else each
+        for each in config.extenders
+    )
+    return replace(config, extenders=extenders)
 
 
 def _write_config(setup: Setup, path: str) -> int:
