@@ -1,16 +1,22 @@
-"""The documents that this project began with, typed as they are written."""
+"""The documents that this project began with, typed as they are written, with the plugins of `examples/`."""
 
 from __future__ import annotations
 
 import re
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from tests.kubectl.local import KUBESCHED, ROOT, Local, eventually, free_port, local
 
+EXAMPLES = ROOT / "examples"
+
+# --- the first document -----------------------------------------------------------------------------------------------
+
 CONFIG = """
+# index-scheduler.yaml
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 leaderElection:
@@ -25,9 +31,7 @@ profiles:
       - name: IndexScheduling
 """
 
-SAMPLES = "---".join(
-    f"""
-apiVersion: v1
+SAMPLE = """apiVersion: v1
 kind: Pod
 metadata:
   name: sample-0{number}
@@ -37,8 +41,7 @@ spec:
   - name: sample-0{number}
     image: nginx
 """
-    for number in (1, 2, 3)
-)
+SAMPLES = "cat | kubectl apply -f - <<EOF\n" + "---\n".join(SAMPLE.format(number=n) for n in (1, 2, 3)) + "EOF\n"
 
 ROLE = """
 kubectl create clusterrole \\
@@ -73,19 +76,42 @@ LINES = [
     "Update event for scheduled pod",
 ]
 
+CONTROLLER = "{apiVersion: v1, kind: Node, metadata: {name: controller.home.local}}"
+
 
 @pytest.fixture(scope="module")
 def seed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
-    """The document's cluster: two workers, and a scheduler that tells little at first."""
+    """The document's cluster: two workers and one more node, and a scheduler that tells little at first."""
     names = "--node-name-format=worker{:02}.home.local"
     with local(tmp_path_factory.mktemp("seed"), "--nodes=2", names, "--v=2") as running:
+        running("apply -f -", CONTROLLER)
+        running("wait --for=condition=Ready node --all --timeout=30s")
         yield running
+
+
+@contextmanager
+def second_scheduler(folder: Path, cluster: Local, config: str, plugin: Path, *flags: str) -> Iterator[Path]:
+    """Another scheduler beside the cluster's own, with a plugin; answers with its log."""
+    file = folder / "scheduler.yaml"
+    file.write_text(config, "utf-8")
+    command = [*KUBESCHED, "run", f"--config={file}", f"--plugin={plugin}", f"--secure-port={free_port()}", *flags]
+    command += [f"--{which}-kubeconfig={cluster.kubeconfig}" for which in ("authentication", "authorization")]
+    log = folder / "log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, cwd=ROOT)
+    try:
+        yield log
+        assert process.poll() is None, log.read_text("utf-8")
+    finally:
+        process.terminate()
+        process.wait(20)
 
 
 def test_the_first_document_the_log_level(seed: Local) -> None:
     """A role, a binding, a token and a PUT, as typed; then a deployment, whose log lines come in their order."""
     assert seed.shell(ROLE) == "clusterrole.rbac.authorization.k8s.io/debug-flag-admin created\n"
     assert seed.shell(BINDING) == "clusterrolebinding.rbac.authorization.k8s.io/debug-flag-admin created\n"
+    assert seed.shell("kubectl create token default").startswith("eyJhbGciOiJ")
     put = PUT.format(port=seed.secure_port)
     seed("create serviceaccount nobody")
     assert "forbidden" in seed.shell(put.replace("token default", "token nobody"))
@@ -95,84 +121,100 @@ def test_the_first_document_the_log_level(seed: Local) -> None:
     eventually(lambda: len(seed.messages(r"default/demo-sched-")) >= len(LINES), what="all lines")
     assert seed.messages(r"default/demo-sched-") == LINES
     (bound,) = (line for line in seed.log.splitlines() if "Successfully bound pod" in line)
-    assert re.search(r'pod="default/demo-sched-\w+-\w+" node="worker0[12].home.local" evaluatedNodes=2', bound)
+    chosen = r'pod="default/demo-sched-\w+-\w+" node="\w+.home.local" evaluatedNodes=3 feasibleNodes=3$'
+    assert re.search(chosen, bound)
 
 
 def test_the_first_document_a_second_scheduler(seed: Local, tmp_path: Path) -> None:
     """The index scheduler runs beside the default one; sample-03 has no node of its number and stays pending."""
-    config = tmp_path / "index-scheduler.yaml"
-    config.write_text(CONFIG.format(kubeconfig=seed.kubeconfig), "utf-8")
-    command = [*KUBESCHED, "run"]
-    command += [f"--authentication-kubeconfig={seed.kubeconfig}", f"--authorization-kubeconfig={seed.kubeconfig}"]
-    command += [f"--config={config}", f"--secure-port={free_port()}"]
-    command += ["--plugin=tests.kubectl.index_scheduling:IndexScheduling"]
-    with (tmp_path / "log").open("wb") as log:
-        second = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=ROOT)
-    try:
-        seed("apply -f -", SAMPLES)
+    config = CONFIG.format(kubeconfig=seed.kubeconfig)
+    with second_scheduler(tmp_path, seed, config, EXAMPLES / "index-scheduling" / "index_scheduling.py"):
+        assert seed.shell(SAMPLES) == "pod/sample-01 created\npod/sample-02 created\npod/sample-03 created\n"
         seed("wait --for=condition=Ready pod/sample-01 pod/sample-02 --timeout=30s")
         eventually(lambda: "FailedScheduling" in seed("events --for=pod/sample-03"), what="an event")
-        rows = [line.split() for line in seed("get pod -o wide").splitlines() if line.startswith("sample")]
-        placed = {row[0]: (row[1], row[2], row[6]) for row in rows}
+        lines = seed.shell("kubectl get pod -o wide").splitlines()
+        heads = ["NAME", "READY", "STATUS", "RESTARTS", "AGE", "IP", "NODE", "NOMINATED NODE", "READINESS GATES"]
+        assert re.split(r" {2,}", lines[0].strip()) == heads
+        rows = [line.split() for line in lines if line.startswith("sample")]
+        placed = {row[0]: (row[1], row[2], row[3], row[6]) for row in rows}
         assert placed == {
-            "sample-01": ("1/1", "Running", "worker01.home.local"),
-            "sample-02": ("1/1", "Running", "worker02.home.local"),
-            "sample-03": ("0/1", "Pending", "<none>"),
+            "sample-01": ("1/1", "Running", "0", "worker01.home.local"),
+            "sample-02": ("1/1", "Running", "0", "worker02.home.local"),
+            "sample-03": ("0/1", "Pending", "0", "<none>"),
         }
-    finally:
-        second.terminate()
-        second.wait(20)
+        assert "0/3 nodes are available:" in seed("describe pod sample-03")
 
 
-TEST_SCHEDULER = """
-apiVersion: v1
-kind: ConfigMap
-metadata:
-  name: scheduler-config
-  namespace: kube-system
-data:
-  scheduler-config.yaml: |
-    apiVersion: kubescheduler.config.k8s.io/v1beta1
-    kind: KubeSchedulerConfiguration
----
-apiVersion: apps/v1
-kind: Deployment
-metadata:
-  name: test-scheduler
-spec:
-  replicas: 1
-  selector: {matchLabels: {app: test-scheduler}}
-  template:
-    metadata: {labels: {app: test-scheduler}}
-    spec:
-      nodeSelector: {cpu: "true"}
-      containers:
-      - name: nginx
-        image: nginx:1.19.2-alpine
-        ports: [{containerPort: 80}]
-"""
+# --- the fourth document ----------------------------------------------------------------------------------------------
+
+GPU_NODES = ("gpu02-poweredge-t420", "gpu03-poweredge-t420")
+SAMPLE2 = EXAMPLES / "sample2"
 
 
-def test_the_fourth_document_pending_until_a_label(seed: Local) -> None:
-    """Pending with its event in the description; a label on a node, and it is scheduled, pulled, created, started."""
-    seed("apply -f -", TEST_SCHEDULER)
-    pods = "-l app=test-scheduler"
-    eventually(lambda: "FailedScheduling" in seed(f"describe pod {pods}"), what="the event")
-    described = seed(f"describe pod {pods}")
-    assert re.search(r"Warning +FailedScheduling .*default-scheduler +0/2 nodes are available: 2 node", described)
+@pytest.fixture(scope="module")
+def gpu(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
+    """The document's two nodes, made with kubectl."""
+    with local(tmp_path_factory.mktemp("gpu"), "--nodes=0") as running:
+        for name in GPU_NODES:
+            running("apply -f -", f"{{apiVersion: v1, kind: Node, metadata: {{name: {name}}}}}")
+        running("wait --for=condition=Ready node --all --timeout=30s")
+        yield running
+
+
+def test_the_fourth_document_pending_until_a_label(gpu: Local, tmp_path: Path) -> None:
+    """ConfigMap and Deployment applied, and the scheduler of that ConfigMap run with its plugin: the test pod is
+    pending with the document's event; a label on a node, and it is scheduled, pulled, created, started."""
+    applied = gpu(f"apply -f {SAMPLE2 / 'sample-scheduler.yaml'}")
+    assert "configmap/scheduler-config created\n" in applied
+    assert "deployment.apps/sample-scheduler created\n" in applied
+    # What the Deployment's container would do, if there were containers: mount the ConfigMap and run what is in it.
+    for name in ("scheduler-config.yaml", "sample2.py"):
+        path = name.replace(".", r"\.")
+        (tmp_path / name).write_text(gpu(f"get configmap scheduler-config -n kube-system -o jsonpath={{.data.{path}}}"))
+    config = (tmp_path / "scheduler-config.yaml").read_text() + f"clientConnection: {{kubeconfig: {gpu.kubeconfig}}}\n"
+    with second_scheduler(tmp_path, gpu, config, tmp_path / "sample2.py", "--v=3") as log:
+        assert gpu(f"apply -f {SAMPLE2 / 'test-scheduler.yaml'}") == "deployment.apps/test-scheduler created\n"
+        _pending(gpu, log)
+        gpu("label node gpu02-poweredge-t420 cpu=true")
+        gpu("wait --for=condition=Ready pod -l app=test-scheduler --timeout=30s")
+        _scheduled(gpu, log)
+
+
+def _pending(gpu: Local, log: Path) -> None:
+    """The event in the description, and the line in the log."""
+    eventually(lambda: "FailedScheduling" in gpu("describe pod -l app=test-scheduler"), what="the event")
+    described = gpu("describe pod -l app=test-scheduler")
+    why = "0/2 nodes are available: 1 Node: gpu02-poweredge-t420, 1 Node: gpu03-poweredge-t420."
+    assert re.search(rf"Warning +FailedScheduling +\S+ +sample-scheduler +{why}", described), described
     assert re.search(r"Status: +Pending", described)
-    seed("label node worker02.home.local cpu=true")
-    seed(f"wait --for=condition=Ready pod {pods} --timeout=30s")
-    described = seed(f"describe pod {pods}")
+    assert re.search(r"Node: +<none>", described)
+    assert re.search(rf'"Unable to schedule pod; no fit; waiting" pod="default/test-.*" err="{why}', log.read_text())
+
+
+def _scheduled(gpu: Local, log: Path) -> None:
+    """What the document shows of the pod that runs."""
+    described = gpu("describe pod -l app=test-scheduler")
+    # kubectl puts the container before what happened to it, since 1.36.
+    kubelet = r"kubelet +(?:spec\.containers\{nginx\}: )?"
     for line in (
-        r"Normal +Scheduled .*default-scheduler +Successfully assigned default/test-scheduler-.* to worker02",
-        r'Normal +Pulling .*kubelet +Pulling image "nginx:1.19.2-alpine"',
-        r'Normal +Pulled .*kubelet +Successfully pulled image "nginx:1.19.2-alpine"',
-        r"Normal +Created .*kubelet +Created container nginx",
-        r"Normal +Started .*kubelet +Started container nginx",
-        r"Node: +worker02.home.local/192.168.",
+        r"Node: +gpu02-poweredge-t420/192.168.",
+        r"Labels: +app=test-scheduler\n +pod-template-hash=",
+        r"Status: +Running",
         r"Controlled By: +ReplicaSet/test-scheduler-",
+        r"Image: +nginx:1.19.2-alpine",
+        r"Port: +80/TCP",
+        r"Initialized +True",
+        r"PodScheduled +True",
         r"QoS Class: +BestEffort",
+        r"Node-Selectors: +<none>",
         r"Tolerations: +node.kubernetes.io/not-ready:NoExecute op=Exists for 300s",
+        r"Warning +FailedScheduling .*sample-scheduler ",
+        r"Normal +Scheduled .*sample-scheduler +Successfully assigned default/test-scheduler-.* to gpu02-",
+        rf'Normal +Pulling .*{kubelet}Pulling image "nginx:1.19.2-alpine"',
+        rf'Normal +Pulled .*{kubelet}Successfully pulled image "nginx:1.19.2-alpine"',
+        rf"Normal +Created .*{kubelet}Created container nginx",
+        rf"Normal +Started .*{kubelet}Started container nginx",
     ):
         assert re.search(line, described), f"{line}\n{described}"
+    written = log.read_text()
+    assert re.search(r'Successfully bound pod.* node="gpu02-poweredge-t420" evaluatedNodes=2 feasibleNodes=1', written)
