@@ -1,4 +1,4 @@
-"""One local cluster for the tests of a module; each test has a namespace of its own."""
+"""One local cluster for all tests; each has a namespace of its own."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skipif(not PATH, reason=REASON))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
     """Three nodes, and a scheduler that tells much."""
     with local(tmp_path_factory.mktemp("up"), "--nodes=3", "--v=5") as running:
