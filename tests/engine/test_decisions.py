@@ -386,6 +386,56 @@ def test_a_lifted_filter_brings_the_adaptive_sample() -> None:
     assert schedule(engine, pod()).feasible == 500 * (50 - 500 // 125) // 100
 
 
+def test_a_lifted_filter_is_asked_until_enough_nodes_fit() -> None:
+    """The search ends with the last node that is wanted, counts what it has looked at, and goes on there next time."""
+    plugin = picky()
+    plugin.rejects = {f"n{number:04}": unschedulable("no") for number in range(0, 1000, 2)}
+    engine = engine_of(cluster(*many(1000)), plugin, fixed(), percentage=10)
+    first = schedule(engine, pod())
+    assert feasible(first) == {f"n{number:04}" for number in range(1, 200, 2)}
+    assert (first.evaluated, first.feasible) == (200, 100)
+    assert set(first.rejections) == {f"n{number:04}" for number in range(0, 200, 2)}
+    assert len(plugin.asked) <= 200 + 15
+    plugin.asked.clear()
+    assert feasible(schedule(engine, pod())) == {f"n{number:04}" for number in range(201, 400, 2)}
+    assert plugin.asked[0] == "n0200"
+
+
+def test_without_scores_one_node_is_enough_for_a_lifted_filter() -> None:
+    """Nobody tells nodes apart, so the first that fits will do; where none fits, all are asked."""
+    plugin = picky()
+    plugin.rejects = {f"n{number:04}": unschedulable("no") for number in range(50)}
+    engine = engine_of(cluster(*many(300)), plugin)
+    assert schedule(engine, pod()).node == "n0050"
+    assert len(plugin.asked) == 64
+    plugin.rejects = {f"n{number:04}": unschedulable("no") for number in range(300)}
+    plugin.asked.clear()
+    assert schedule(engine, pod()).message.startswith("0/300 nodes are available: 300 no.")
+    assert sorted(plugin.asked) == [f"n{number:04}" for number in range(300)]
+
+
+def test_a_search_of_no_nodes_at_all() -> None:
+    """PreFilter may leave nothing to look at."""
+
+    class Elsewhere(Plugin):
+        name = "Elsewhere"
+
+        def pre_filter(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> set[str]:
+            return {"nowhere"}
+
+    engine = engine_of(cluster(node("n1")), Elsewhere, picky())
+    assert schedule(engine, pod()).outcome is Outcome.UNSCHEDULABLE
+
+
+def test_nodes_that_others_are_promised_do_not_count_towards_the_sample() -> None:
+    """A node with room for one that another pod is nominated to is no find, however early in the search."""
+    nodes = many(200)
+    state = cluster(*nodes, *(pod(f"vip{n}", cpu="4", priority=10, nominated=f"n{n:04}") for n in range(3)))
+    engine = engine_of(state, NodeResourcesFit, picky(), fixed(), percentage=50)
+    found = feasible(schedule(engine, pod(cpu="4")))
+    assert found == {f"n{number:04}" for number in range(3, 103)}
+
+
 def test_the_percentage_is_of_the_nodes_prefilter_left() -> None:
     """After narrowing, the share is taken of what is left, as upstream does."""
 

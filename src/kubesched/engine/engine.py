@@ -15,6 +15,7 @@ from kubesched.cluster.table import Ints, Mask
 from kubesched.cluster.view import Nodes
 from kubesched.engine.decision import Decision, Outcome, Scores
 from kubesched.engine.kept import Kept
+from kubesched.engine.search import Asked, search
 from kubesched.framework.diagnosis import Diagnosis
 from kubesched.framework.plugin import PostFilterResult, Verdicts
 from kubesched.framework.runtime import FilterPlugin, Framework, PluginError, checked
@@ -234,26 +235,26 @@ class Engine:
             (k.plugin.name, Verdicts(k.codes, k.status_of)) for k in kept.filters if k.status_of is not None
         ]
         whole = Nodes(self.cluster.nodes)
-        added = False
+        in_order = len(entries)
         for plugin in self._cluster_filters:
-            if plugin.name in state.skip_filter or not (mask.any() or self._alive(plugin, entries, looked_at).any()):
+            if plugin.lifted or plugin.name in state.skip_filter:
                 continue
-            if plugin.lifted:
-                verdicts = self._one_by_one(plugin, state, pod, self._alive(plugin, entries, looked_at))
-            else:
+            if mask.any() or self._alive(plugin, entries, looked_at).any():
                 verdicts = self.framework.ask_filter(plugin, state, pod, whole)
-            if verdicts is not None:
-                entries.append((plugin.name, verdicts))
-                mask = mask & (verdicts.codes == 0)
-                added = True
-        if added:
-            entries.sort(key=lambda entry: self._order[entry[0]])
+                if verdicts is not None:
+                    entries.append((plugin.name, verdicts))
+                    mask = mask & (verdicts.codes == 0)
         rejections = Rejections(len(mask), entries)
         if len(self.cluster.nominations):
             mask = self._with_nominated(pod, state, mask, looked_at, rejections)
-        self._refuse_errors(rejections, looked_at)
-        if self._percentage or self._lifted or not self.framework.scores:
+        one_by_one = [p for p in self._cluster_filters if p.lifted and p.name not in state.skip_filter]
+        if one_by_one:
+            mask, looked_at = self._one_by_one(one_by_one, state, pod, entries, mask, looked_at)
+        elif self._percentage or self._lifted or not self.framework.scores:
             mask = self._sample(mask, int(np.count_nonzero(looked_at)))
+        if len(entries) > in_order:
+            entries.sort(key=lambda entry: self._order[entry[0]])
+        self._refuse_errors(rejections, looked_at)
         return Feasible(mask, rejections, kept, looked_at)
 
     def narrowed(self, found: Feasible, names: Collection[str], refused: Mapping[str, Status]) -> Feasible | Diagnosis:
@@ -278,16 +279,25 @@ class Engine:
                 alive &= verdicts.codes == 0
         return alive
 
-    def _one_by_one(self, plugin: FilterPlugin, state: CycleState, pod: api.Pod, alive: Mask) -> Verdicts | None:
-        """Ask a one-node-at-a-time plugin about those rows only."""
-        table = self.cluster.nodes
-        rows = np.flatnonzero(alive)
-        found = self.framework.ask_filter(plugin, state, pod, Nodes(table, rows))
-        if found is None:
-            return None
-        codes = np.zeros(table.size, dtype=np.int64)
-        codes[rows] = found.codes
-        return Verdicts(codes, found.status_of)
+    def _one_by_one(
+        self,
+        plugins: Sequence[FilterPlugin],
+        state: CycleState,
+        pod: api.Pod,
+        entries: list[tuple[str, Verdicts]],
+        mask: Mask,
+        looked_at: Mask,
+    ) -> tuple[Mask, Mask]:
+        """Ask plugins node by node until enough are found. Answers with these nodes, and with all that were looked at;
+        what was said is added to the entries."""
+        rows = self._from_last_stop(np.flatnonzero(looked_at))
+        asked = [Asked(plugin, self._alive(plugin, entries, looked_at)) for plugin in plugins]
+        found, done = search(self.framework, asked, state, pod, rows, mask, self._wanted(len(rows)))
+        entries += [(each.plugin.name, each.verdicts) for each in asked if each.statuses]
+        if done < len(rows):
+            self._next_start = int(rows[done - 1]) + 1
+            looked_at = _marked(rows[:done], len(mask))
+        return _marked(found, len(mask)), looked_at
 
     def _with_nominated(
         self, pod: api.Pod, state: CycleState, mask: Mask, looked_at: Mask, rejections: Rejections
@@ -331,9 +341,8 @@ class Engine:
 
     def _only(self, names: frozenset[str]) -> Mask:
         table = self.cluster.nodes
-        mask = np.zeros(table.size, dtype=np.bool_)
-        mask[[table.row_of[name] for name in names if name in table.row_of]] = True
-        return mask & table.valid[: table.size]
+        rows = np.array([table.row_of[name] for name in names if name in table.row_of], dtype=np.int64)
+        return _marked(rows, table.size) & table.valid[: table.size]
 
     def _sample(self, mask: Mask, nodes: int) -> Mask:
         """Keep only as many feasible nodes as the percentage asks for, starting where the last search stopped."""
@@ -341,12 +350,13 @@ class Engine:
         rows = np.flatnonzero(mask)
         if len(rows) <= wanted:
             return mask
-        start = int(np.searchsorted(rows, self._next_start % len(mask)))
-        taken = np.roll(rows, -start)[:wanted]
+        taken = self._from_last_stop(rows)[:wanted]
         self._next_start = int(taken[-1]) + 1
-        sampled = np.zeros_like(mask)
-        sampled[taken] = True
-        return sampled
+        return _marked(taken, len(mask))
+
+    def _from_last_stop(self, rows: Ints) -> Ints:
+        start = self._next_start % max(1, self.cluster.nodes.size)
+        return np.roll(rows, -int(np.searchsorted(rows, start)))
 
     def _wanted(self, nodes: int) -> int:
         if not self.framework.scores and not self.extended:
@@ -427,3 +437,9 @@ class Engine:
         column = np.full(len(scores.rows), part, dtype=np.int64) if isinstance(part, int) else part.copy()
         scores.plugins[plugin] = column
         scores.totals = scores.totals + column
+
+
+def _marked(rows: Ints, size: int) -> Mask:
+    mask = np.zeros(size, dtype=np.bool_)
+    mask[rows] = True
+    return mask
