@@ -74,6 +74,16 @@ async def test_a_gated_pod_waits_for_its_gates(clock: VirtualClock) -> None:
 
 
 @virtual_time
+async def test_a_pod_that_has_ended_when_its_deletion_is_told_makes_room(clock: VirtualClock) -> None:
+    """What is gone holds nothing, though the last that is told of it is that it had ended."""
+    async with world(clock, node("n1", cpu="1"), pod("old", node="n1", cpu="1")) as here:
+        old = here.pod("old")
+        here.scheduler.deliver(replace(old, status=replace(old.status, phase="Succeeded")), None)
+        assert old.uid not in here.scheduler.cluster.pods
+        here.scheduler.deliver(None, old)  # the truth again, for the check at the end
+
+
+@virtual_time
 async def test_a_deleted_pod_makes_room(clock: VirtualClock) -> None:
     """A pod that waits for room is bound as soon as one on a node is gone."""
     async with world(clock, node("n1", cpu="1"), pod("old", node="n1", cpu="1")) as here:

@@ -113,6 +113,23 @@ def test_controllers_and_kubelets_take_part() -> None:
     assert report.passed, report
 
 
+def test_a_pod_that_ends_makes_room() -> None:
+    """Three pods that fill the node run one after the other."""
+
+    async def act(client: ScenarioClient) -> None:
+        await client.create(node("one", cpu=1))
+        for number in range(3):
+            await client.create(pod(f"job-{number}", cpu=1, run_time="1m"))
+        await client.sleep("10m")
+        await client.expect(kind="Pod", count=3, phase="Succeeded")
+
+    report = simulate(act)
+    assert report.passed, report
+    (usage,) = report.utilisation
+    assert (usage.cpu.peak, usage.cpu.end) == (1.0, 0.0)
+    assert usage.cpu.mean == pytest.approx(0.3, abs=0.01)
+
+
 def test_what_a_scenario_raises_is_in_the_report() -> None:
     """An assertion, a refusal and a kind that is none end the run with their message."""
 

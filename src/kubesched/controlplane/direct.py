@@ -185,7 +185,9 @@ def _told(kind: type[api.Object], event: Event) -> WatchEvent | None:
     if not before and not after:
         return None
     change = Change.DELETED if not after else Change.MODIFIED if before else Change.ADDED
-    found = decode_object(kind, record.data)
+    # What leaves the selection is told as it was within it: a pod that goes because it has ended still held its place.
+    shown = event.previous if change is Change.DELETED and event.previous is not None else record
+    found = decode_object(kind, shown.data)
     if isinstance(found, Malformed):
         return WatchEvent(change, None, str(record.version), found)
     return WatchEvent(change, found, str(record.version))

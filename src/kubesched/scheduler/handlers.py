@@ -57,13 +57,19 @@ class EventHandlers:
     def handle(self, old: api.Object | None, new: api.Object | None) -> None:
         """An object has come (no `old`), changed, or gone (no `new`)."""
         if isinstance(new, api.Pod) or isinstance(old, api.Pod):
-            self._pod(_living(old), _living(new))
+            # Whatever the last state of one that is gone: what is known of it holds a place.
+            self._pod(_living(old) or self._known(old), _living(new))
         elif isinstance(new, api.Node) or isinstance(old, api.Node):
             self._node(old, new)  # type: ignore[arg-type]  # an object does not change its kind
         else:
             self._other(old, new)
 
     # Pods
+
+    def _known(self, pod: api.Object | None) -> api.Pod | None:
+        """The pod as it was last taken in."""
+        known = None if pod is None else self._context.pods.get(pod.key)
+        return known if known is not None and pod is not None and known.uid == pod.uid else None
 
     def _pod(self, old: api.Pod | None, new: api.Pod | None) -> None:
         if old is not None and new is not None and old.uid != new.uid:
