@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from kubesched import Plugin, Pod
-from kubesched.api.quantity import nanos
+from collections.abc import Mapping
+
+from kubesched import Plugin, Pod, Quantity, nanos
 
 GUARANTEED, BURSTABLE, BEST_EFFORT = range(3)
 
@@ -35,7 +36,7 @@ def qos_class(pod: Pod) -> int:
     return GUARANTEED if guaranteed else BURSTABLE
 
 
-def _amounts(given: dict[str, str | int | float]) -> dict[str, int]:
+def _amounts(given: Mapping[str, Quantity]) -> dict[str, int]:
     """CPU and memory in numbers, so that 500m equals 0.5; nothing of what is zero."""
     amounts = {name: nanos(given[name]) for name in ("cpu", "memory") if name in given}
     return {name: amount for name, amount in amounts.items() if amount}

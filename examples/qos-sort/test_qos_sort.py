@@ -8,28 +8,19 @@ import pytest
 from qos_sort import BEST_EFFORT, BURSTABLE, GUARANTEED, QOSSort, qos_class
 
 from kubesched import Pod
-from kubesched.api.objects import Container, ResourceRequirements
 from kubesched.testing import VirtualCluster, check_plugin, node, pod
 
-Amounts = dict[str, str | int | float]
+NONE = pod()
+SOME = pod(cpu="500m")
+ALL = pod(cpu="500m", memory="64Mi", limits={"cpu": "0.5", "memory": "64Mi"})
+ONLY_LIMITS = pod(limits={"cpu": "1", "memory": "64Mi"})
+LESS = pod(cpu="100m", limits={"cpu": "1", "memory": "64Mi"})
+ZERO = pod(cpu="0", limits={"memory": 0})
 
 
-def container(requests: Amounts, limits: Amounts) -> Container:
-    """A container that asks for this much."""
-    return Container(name="main", resources=ResourceRequirements(requests=requests, limits=limits))
-
-
-NONE = container({}, {})
-SOME = container({"cpu": "500m"}, {})
-ALL = container({"cpu": "500m", "memory": "64Mi"}, {"cpu": "0.5", "memory": "64Mi"})
-ONLY_LIMITS = container({}, {"cpu": "1", "memory": "64Mi"})
-LESS = container({"cpu": "100m"}, {"cpu": "1", "memory": "64Mi"})
-ZERO = container({"cpu": "0"}, {"memory": 0})
-
-
-def asking(name: str, container: Container, priority: int = 0) -> Pod:
-    """A pod with one container."""
-    return pod(name, containers=[container], priority=priority)
+def asking(name: str, like: Pod, priority: int = 0) -> Pod:
+    """A pod that asks for the same."""
+    return pod(name, containers=like.spec.containers, priority=priority)
 
 
 def test_the_queue(cluster: VirtualCluster) -> None:
@@ -50,7 +41,7 @@ def test_the_queue(cluster: VirtualCluster) -> None:
 
 
 @pytest.mark.parametrize(
-    ("containers", "expected"),
+    ("pods", "expected"),
     [
         ([NONE], BEST_EFFORT),
         ([ZERO], BEST_EFFORT),
@@ -61,9 +52,9 @@ def test_the_queue(cluster: VirtualCluster) -> None:
         ([ALL, ONLY_LIMITS], GUARANTEED),
     ],
 )
-def test_the_class_of_a_pod(containers: list[Container], expected: int) -> None:
+def test_the_class_of_a_pod(pods: list[Pod], expected: int) -> None:
     """As Kubernetes tells it: by CPU and memory of all containers, and 500m is 0.5."""
-    assert qos_class(pod(containers=containers)) == expected
+    assert qos_class(pod(containers=[container for each in pods for container in each.spec.containers])) == expected
 
 
 def test_it_keeps_the_contract() -> None:

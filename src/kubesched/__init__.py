@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from kubesched.api.objects import Node as Node
+    from kubesched.api.objects import Object as Object
     from kubesched.api.objects import Pod as Pod
+    from kubesched.api.quantity import Quantity as Quantity
+    from kubesched.api.quantity import milli as milli
+    from kubesched.api.quantity import nanos as nanos
+    from kubesched.api.resources import Requests as Requests
+    from kubesched.api.resources import scheduling_requests as scheduling_requests
     from kubesched.cluster.pods import PodInfo as PodInfo
     from kubesched.cluster.table import Ints as Ints
     from kubesched.cluster.table import Mask as Mask
@@ -25,6 +31,7 @@ if TYPE_CHECKING:
     from kubesched.framework.events import on as on
     from kubesched.framework.functions import filter as filter
     from kubesched.framework.functions import score as score
+    from kubesched.framework.handle import ApiClient as ApiClient
     from kubesched.framework.handle import Handle as Handle
     from kubesched.framework.handle import WaitingPod as WaitingPod
     from kubesched.framework.plugin import MAX_NODE_SCORE as MAX_NODE_SCORE
@@ -44,14 +51,16 @@ if TYPE_CHECKING:
     from kubesched.framework.status import unschedulable as unschedulable
 
 _HOME: Final = {
-    "api.objects": ("Node", "Pod"),
+    "api.objects": ("Node", "Object", "Pod"),
+    "api.quantity": ("Quantity", "milli", "nanos"),
+    "api.resources": ("Requests", "scheduling_requests"),
     "cluster.pods": ("PodInfo",),
     "cluster.table": ("Ints", "Mask"),
     "cluster.view": ("NodeInfo", "Nodes"),
     "framework.diagnosis": ("Diagnosis",),
     "framework.events": ("Action", "EventHint", "Hint", "Resource", "on"),
     "framework.functions": ("filter", "score"),
-    "framework.handle": ("Handle", "WaitingPod"),
+    "framework.handle": ("ApiClient", "Handle", "WaitingPod"),
     "framework.plugin": (
         "MAX_NODE_SCORE",
         "Plugin",

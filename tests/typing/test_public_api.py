@@ -17,8 +17,40 @@ import numpy as np
 import pytest
 
 import kubesched
-from kubesched import Code, CycleState, Ints, Mask, NodeInfo, Nodes, Plugin, Pod, Reads, Status, Verdicts, reject
-from kubesched.testing import Decision, VirtualCluster, node, pod
+from kubesched import (
+    SKIP,
+    Action,
+    ApiClient,
+    Code,
+    CycleState,
+    Diagnosis,
+    EventHint,
+    Handle,
+    Hint,
+    Ints,
+    Mask,
+    Node,
+    NodeInfo,
+    Nodes,
+    Object,
+    Plugin,
+    Pod,
+    PostFilterResult,
+    Reads,
+    Requests,
+    Resource,
+    Status,
+    Verdicts,
+    WaitingPod,
+    default_normalize,
+    milli,
+    nanos,
+    on,
+    reject,
+    scheduling_requests,
+    unschedulable,
+)
+from kubesched.testing import Decision, VirtualCluster, container, node, pod
 
 
 class Args(msgspec.Struct):
@@ -55,6 +87,77 @@ class Vectorised(Plugin):
     def score_all(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints:
         assert_type(nodes.free("cpu"), Ints)
         return np.clip(nodes.free("cpu") // 100, 0, 100)
+
+
+class Thorough(Plugin):
+    """The types of every point of a class, and of what the handle gives."""
+
+    name = "Thorough"
+
+    def __init__(self, args: object, handle: Handle) -> None:
+        super().__init__(args, handle)
+        assert_type(handle.client, ApiClient)
+
+    def events_to_register(self) -> list[EventHint]:
+        return [on(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL, self.helps, by_class=True)]
+
+    def helps(self, pod: Pod, old: Object | None, new: Object | None) -> Hint:
+        return Hint.QUEUE if isinstance(new, Node) and new.labels else Hint.SKIP
+
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        return None
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | set[str] | None:
+        assert_type(state.pod_class.requests, Requests)
+        state.write("asks", assert_type(scheduling_requests(pod).milli_cpu, int))
+        return None
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        asks = assert_type(state.read("asks", int), int)
+        free = node.allocatable.milli_cpu - node.requested.milli_cpu
+        return unschedulable("Insufficient cpu") if asks > free else None
+
+    def post_filter(self, state: CycleState, pod: Pod, diagnosis: Diagnosis) -> tuple[PostFilterResult | None, Status]:
+        return None, unschedulable("nothing to be done")
+
+    def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
+        return SKIP if len(nodes) < 2 else None
+
+    def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
+        return node.allocatable["example.com/gpu"] + len(node.pods)
+
+    def normalize(self, state: CycleState, pod: Pod, scores: Ints) -> Ints:
+        return default_normalize(scores, reverse=True)
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        return None
+
+    def permit(self, state: CycleState, pod: Pod, node_name: str) -> tuple[Status, float] | None:
+        for waiting in self.handle.waiting_pods:
+            assert_type(waiting, WaitingPod).allow(self.name)
+        return None
+
+    async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        found = assert_type(await self.handle.client.read(Node, node_name), Node)
+        self.handle.log(2, "There it is", node=found.name)
+        self.handle.recorder(pod, "Normal", "Checked", "Checking", f"{found.name} is there")
+        return None
+
+
+def test_every_point_of_a_class() -> None:
+    """What the annotations say is what is called."""
+    with VirtualCluster() as cluster:
+        cluster.use(Thorough)
+        cluster.add(node("n1", cpu="1"), node("n2", cpu="2"))
+        assert cluster.schedule(pod(containers=[container(cpu="1500m", limits={"memory": "1Gi"})])).node == "n2"
+        assert cluster.schedule(pod("large", cpu="1")).node == "n1"
+        assert "nothing to be done" in cluster.schedule(pod("more", cpu="1")).message
+        assert cluster.events.of("large", "Checked") == ["n1 is there"]
+
+
+def test_amounts() -> None:
+    """As they are written, in numbers."""
+    assert (assert_type(milli("500m"), int), assert_type(nanos("0.5"), int)) == (500, 500_000_000)
 
 
 def test_a_function_keeps_its_types() -> None:

@@ -43,6 +43,7 @@ def pod(
     cpu: api.Quantity | None = None,
     memory: api.Quantity | None = None,
     requests: Resources | None = None,
+    limits: Resources | None = None,
     image: str = "",
     host_ports: Iterable[int | api.ContainerPort] = (),
     containers: Sequence[api.Container] | None = None,
@@ -66,7 +67,8 @@ def pod(
 ) -> api.Pod:
     """A pod, pending unless it is given a `node`; its UID follows from its name unless one is given."""
     if containers is None:
-        containers = [container(cpu=cpu, memory=memory, requests=requests, image=image, host_ports=host_ports)]
+        only = container(cpu=cpu, memory=memory, requests=requests, limits=limits, image=image, host_ports=host_ports)
+        containers = [only]
     mounted = [api.Volume(name=c, persistent_volume_claim=api.PersistentVolumeClaimVolumeSource(c)) for c in claims]
     return api.Pod(
         metadata=api.ObjectMeta(
@@ -112,17 +114,20 @@ def container(
     cpu: api.Quantity | None = None,
     memory: api.Quantity | None = None,
     requests: Resources | None = None,
+    limits: Resources | None = None,
     image: str = "",
     host_ports: Iterable[int | api.ContainerPort] = (),
     sidecar: bool = False,
 ) -> api.Container:
-    """A container; as an init container with `sidecar` it keeps running."""
+    """A container; as an init container with `sidecar` it keeps running. Where there is a limit and no request, the
+    limit is the request, as the API server has it."""
     asked = dict(requests or {})
     asked |= {key: value for key, value in (("cpu", cpu), ("memory", memory)) if value is not None}
+    asked = {**(limits or {}), **asked}
     return api.Container(
         name=name,
         image=image,
-        resources=api.ResourceRequirements(asked),
+        resources=api.ResourceRequirements(asked, dict(limits or {})),
         ports=tuple(host_port(p) if isinstance(p, int) else p for p in host_ports),
         restart_policy="Always" if sidecar else None,
     )
