@@ -90,8 +90,11 @@ def test_nothing_is_overwritten(here: Path) -> None:
         ("5stars", "is no name"),
         ("a/b", "is no name"),
         ("", "is no name"),
-        ("class", "cannot be"),
-        ("kubesched", "cannot be"),
+        ("class", "is Python's own"),
+        ("json", "is Python's own"),
+        ("kubesched", "a package kubesched is installed already"),
+        ("numpy", "a package numpy is installed already"),
+        ("NodeName", "kubesched has a plugin NodeName already"),
     ],
 )
 def test_what_is_no_name(here: Path, name: str, said: str) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.util
 import keyword
 import re
+import sys
 from importlib import resources
 from pathlib import Path
 
 import click
+
+from kubesched.plugins import in_tree_registry
 
 TEMPLATE = "new_plugin_template"
 FILES = {
@@ -38,8 +42,7 @@ def command(name: str, path: Path | None) -> None:
         "package": "_".join(words).lower(),
         "distribution": "-".join(words).lower(),
     }
-    if keyword.iskeyword(names["package"]) or names["package"] == "kubesched":
-        raise click.UsageError(f"{name!r} cannot be the name of a package; choose another")
+    _refuse_taken(name, names)
     folder = path or Path(names["distribution"])
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise click.ClickException(f"{folder} is there already; remove it, or choose another with --path")
@@ -48,6 +51,17 @@ def command(name: str, path: Path | None) -> None:
     for target in FILES.values():
         click.echo(f"  {_filled(target, names)}")
     click.echo(f"\nNext: cd {folder} && pytest", err=True)
+
+
+def _refuse_taken(name: str, names: dict[str, str]) -> None:
+    """A package must not take the place of another, nor a plugin that of one of ours."""
+    package = names["package"]
+    if keyword.iskeyword(package) or package in sys.stdlib_module_names:
+        raise click.UsageError(f"{name!r} is Python's own; choose another name")
+    if importlib.util.find_spec(package) is not None:
+        raise click.UsageError(f"a package {package} is installed already; choose another name")
+    if names["class"] in in_tree_registry():
+        raise click.UsageError(f"kubesched has a plugin {names['class']} already; choose another name")
 
 
 def _words(name: str) -> list[str]:
