@@ -143,6 +143,23 @@ async def test_own_tolerations_win(client: LocalClient) -> None:
     assert everything == [{"operator": "Exists"}]
 
 
+async def test_a_toleration_is_added_to_the_default_ones(client: LocalClient) -> None:
+    """The list in a patch replaces the old one, and what every pod tolerates comes back by itself."""
+    await client.create(PODS, pod("a"))
+    patched = await client.patch(f"{PODS}/a", {"spec": {"tolerations": [{"key": "x", "operator": "Exists"}]}})
+    assert [each["key"].rpartition("/")[2] for each in patched["spec"]["tolerations"]] == [
+        "x",
+        "not-ready",
+        "unreachable",
+    ]
+
+
+async def test_system_classes_stay(client: LocalClient) -> None:
+    """Nobody deletes the two priority classes that come with every cluster."""
+    error = await refusal(client.delete(f"{CLASSES}/system-node-critical"))
+    assert "this is a system priority class and cannot be deleted" in error.message
+
+
 async def test_services_get_addresses(client: LocalClient) -> None:
     """Every service has an address of its own and keeps it; node ports too; headless ones have none."""
     body: JSON = {"metadata": {"name": "a"}, "spec": {"ports": [{"port": 80}], "type": "NodePort"}}

@@ -174,12 +174,16 @@ async def test_ephemeral_containers(client: LocalClient) -> None:
 
 async def test_resize(client: LocalClient) -> None:
     """A pod's resources change by their own sub-resource, and only those."""
-    await client.create(PODS, pod("p"))
+    asks = {"name": "c", "image": "nginx:1.25", "resources": {"requests": {"cpu": "1"}}}
+    await client.create(PODS, pod("p", containers=[asks]))
     resources = {"requests": {"cpu": "2"}}
     patch = {"spec": {"containers": [{"name": "c", "image": "other", "resources": resources}]}}
     changed = await client.patch(f"{PODS}/p/resize", patch, STRATEGIC)
     container = changed["spec"]["containers"][0]
     assert (container["resources"], container["image"]) == (resources, "nginx:1.25")
+    nothing = {"spec": {"containers": [{"name": "c", "resources": {"requests": None}}]}}
+    error = await refusal(client.patch(f"{PODS}/p/resize", nothing, STRATEGIC))
+    assert 'Invalid value: "Burstable": Pod QOS Class may not change as a result of resizing' in error.message
 
 
 async def test_token_requests(client: LocalClient) -> None:

@@ -13,6 +13,10 @@ from kubesched.controlplane.local import LocalClient
 CONTAINER = {"name": "c", "image": "nginx"}
 
 
+CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+VOLUME = {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "hostPath": {"path": "/x"}}
+
+
 def _container(**fields: Any) -> JSON:
     return {"containers": [{**CONTAINER, **fields}]}
 
@@ -177,14 +181,34 @@ async def test_gates_come_off_one_by_one(client: LocalClient) -> None:
             "/apis/storage.k8s.io/v1/storageclasses",
             {"metadata": {"name": "x"}, "provisioner": "p"},
             {"provisioner": "q"},
-            "updates to provisioner are forbidden.",
+            'provisioner: Invalid value: "q": field is immutable',
         ),
         (
             "/apis/scheduling.k8s.io/v1/priorityclasses",
             {"metadata": {"name": "x"}, "value": 1},
             {"value": 2},
-            "field is immutable",
+            "value: Forbidden: may not be changed in an update.",
         ),
+        (
+            "/apis/batch/v1/namespaces/default/jobs",
+            {"metadata": {"name": "x"}, "spec": {"template": {"spec": {**_container(), "restartPolicy": "Never"}}}},
+            {"spec": {"completions": 3}},
+            "spec.completions: Invalid value: 3: field is immutable",
+        ),
+        (
+            "/api/v1/namespaces/default/persistentvolumeclaims",
+            {"metadata": {"name": "x"}, "spec": CLAIM},
+            {"spec": {"resources": {"requests": {"storage": "2Gi"}}}},
+            "spec: Forbidden: spec is immutable after creation except resources.requests",
+        ),
+        (
+            "/api/v1/persistentvolumes",
+            {"metadata": {"name": "x"}, "spec": VOLUME},
+            {"spec": {"hostPath": {"path": "/y"}}},
+            "spec.persistentvolumesource: Forbidden: spec.persistentvolumesource is immutable after creation",
+        ),
+        (PODS, pod("x", activeDeadlineSeconds=5), {"spec": {"activeDeadlineSeconds": 6}}, "or equal to previous value"),
+        (PODS, pod("x", activeDeadlineSeconds=5), {"spec": {"activeDeadlineSeconds": None}}, "integer to nil value"),
         (
             "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
             {"metadata": {"name": "x"}, "roleRef": {"kind": "ClusterRole", "name": "a"}},

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from random import Random
 
+from kubesched.api.quantity import QuantityError, nanos
 from kubesched.client.protocol import JSON
 from kubesched.controlplane.allocation import ServiceAddresses
 from kubesched.controlplane.meta import random_suffix
@@ -23,6 +25,7 @@ _UNREACHABLE = "node.kubernetes.io/unreachable"
 _TOLERATION_SECONDS = 300
 _TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
 _PRIORITY_CLASSES = "scheduling.k8s.io/priorityclasses"
+_SYSTEM_CLASSES = ("system-cluster-critical", "system-node-critical")
 _STORAGE_CLASSES = "storage.k8s.io/storageclasses"
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 _TOPOLOGY = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
@@ -44,10 +47,10 @@ class AdmissionSettings:
 class Admission:
     """Changes or refuses objects before they are checked and stored."""
 
-    def __init__(self, store: Store, settings: AdmissionSettings) -> None:
+    def __init__(self, store: Store, settings: AdmissionSettings, random: Random) -> None:
         self._store = store
         self.settings = settings
-        self._addresses = ServiceAddresses(store)
+        self._addresses = ServiceAddresses(store, random)
         self._create: dict[str, Callable[[JSON], None]] = {
             "/pods": self._pod,
             "/nodes": self._node,
@@ -80,11 +83,18 @@ class Admission:
     def update(self, resource: Resource, old: JSON, new: JSON, user: User | None) -> None:
         if resource.storage == "/services":
             self._addresses.keep(old, new)
+        elif resource.storage == "/pods" and old["spec"].get("tolerations") != new["spec"].get("tolerations"):
+            _default_tolerations(new["spec"])
+        elif resource.storage == "/persistentvolumeclaims":
+            self._resized(old, new)
 
     def delete(self, resource: Resource, obj: JSON, user: User | None) -> None:
         name = obj["metadata"]["name"]
         if resource.storage == "/namespaces" and name in _IMMORTAL:
             raise forbidden("namespaces", "", name, "this namespace may not be deleted")
+        if resource.storage == _PRIORITY_CLASSES and name in _SYSTEM_CLASSES:
+            why = "this is a system priority class and cannot be deleted"
+            raise forbidden("priorityclasses", "scheduling.k8s.io", name, why)
 
     # --- pods ---------------------------------------------------------------------------------------------------------
 
@@ -177,6 +187,19 @@ class Admission:
         if default is not None:
             spec["storageClassName"] = default
 
+    def _resized(self, old: JSON, new: JSON) -> None:
+        """Only a class that says so lets its claims grow."""
+        before, after = _requested(old), _requested(new)
+        if not old["spec"].get("volumeName") or before is None or after is None or after <= before:
+            return
+        record = self._store.get(_STORAGE_CLASSES, new["spec"].get("storageClassName") or "")
+        if record is None or not record.load().get("allowVolumeExpansion"):
+            why = (
+                "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must"
+                " support resize"
+            )
+            raise forbidden("persistentvolumeclaims", "", new["metadata"]["name"], why)
+
     def _volume(self, volume: JSON) -> None:
         if self.settings.protect_storage:
             _add_finalizer(volume, "kubernetes.io/pv-protection")
@@ -189,6 +212,13 @@ class Admission:
             if (meta.get("annotations") or {}).get(_DEFAULT_CLASS) == "true":
                 defaults.append((meta["creationTimestamp"], meta["name"]))
         return max(defaults)[1] if defaults else None
+
+
+def _requested(claim: JSON) -> int | None:
+    try:
+        return nanos(claim["spec"]["resources"]["requests"]["storage"])
+    except (KeyError, TypeError, QuantityError):
+        return None
 
 
 def _add_finalizer(obj: JSON, finalizer: str) -> None:

@@ -25,7 +25,7 @@ from multidict import CIMultiDict
 from kubesched.controlplane.apiserver import ApiServer
 from kubesched.controlplane.auth import MASTERS
 from kubesched.controlplane.certificates import Authority, Pair, server_context
-from kubesched.controlplane.request import Request, Response, User
+from kubesched.controlplane.request import JSON_TYPE, Request, Response, User
 
 ADMIN = User("kubernetes-admin", (MASTERS, "kubeadm:cluster-admins"))
 _MAX_BODY = 16 << 20
@@ -121,7 +121,9 @@ class Server:
         response = await self.api.handle(request)
         headers = _response_headers(response)
         if response.stream is None:
-            return web.Response(status=response.status, body=response.body, headers=headers)
+            # A line of its own for JSON, as upstream: people read it in a terminal.
+            end = b"\n" if response.body and response.content_type == JSON_TYPE else b""
+            return web.Response(status=response.status, body=response.body + end, headers=headers)
         return await _send_stream(raw, response, headers)
 
     def _user_of(self, raw: web.BaseRequest) -> User | None:

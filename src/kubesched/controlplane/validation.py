@@ -47,6 +47,8 @@ def update_problems(resource: Resource, old: JSON, new: JSON, subresource: str) 
     compare = _UPDATE.get(resource.storage)
     if compare is not None and not subresource:
         compare(old, new, problems)
+    if subresource == "resize":
+        validation_pod.compare_resized(old, new, problems)
     return problems.found
 
 

@@ -306,13 +306,10 @@ def _fixed(*fields: str) -> Callable[[JSON, JSON, Problems], None]:
     return compare
 
 
-_STORAGE_CLASS_FIXED = ("provisioner", "parameters", "reclaimPolicy", "volumeBindingMode")
-
-
-def _compare_storage_classes(old: JSON, new: JSON, problems: Problems) -> None:
-    for field in _STORAGE_CLASS_FIXED:
-        if old.get(field) != new.get(field):
-            problems.forbidden(field, f"updates to {field} are forbidden.")
+def _compare_priority_classes(old: JSON, new: JSON, problems: Problems) -> None:
+    if old.get("value") != new.get("value"):
+        problems.forbidden("value", "may not be changed in an update.")
+    _fixed("preemptionPolicy")(old, new, problems)
 
 
 def _compare_bindings(old: JSON, new: JSON, problems: Problems) -> None:
@@ -326,15 +323,25 @@ _CLAIM_CHANGEABLE = (
 
 
 def _compare_claims(old: JSON, new: JSON, problems: Problems) -> None:
-    free = {"resources", "volumeAttributesClassName"}
-    if not old["spec"].get("volumeName"):
-        free |= {"volumeName"}
+    bound = old["spec"].get("volumeName")
+    free = {"resources", "volumeAttributesClassName"} if bound else {"volumeName"}
     before = {key: value for key, value in old["spec"].items() if key not in free}
     after = {key: value for key, value in new["spec"].items() if key not in free}
     if "storageClassName" not in before:
         after.pop("storageClassName", None)
     if before != after:
         problems.forbidden("spec", _CLAIM_CHANGEABLE)
+    has = ((old.get("status") or {}).get("capacity") or {}).get("storage")
+    wants = ((new["spec"].get("resources") or {}).get("requests") or {}).get("storage")
+    if bound and has and wants and old["spec"] != new["spec"] and nanos(wants) < nanos(has):
+        problems.forbidden("spec.resources.requests.storage", "field can not be less than status.capacity")
+
+
+def _compare_volumes(old: JSON, new: JSON, problems: Problems) -> None:
+    before, after = ({k: v for k, v in each["spec"].items() if k not in _NOT_SOURCES} for each in (old, new))
+    if before != after:
+        field = "spec.persistentvolumesource"
+        problems.forbidden(field, f"{field} is immutable after creation")
 
 
 def _compare_data(old: JSON, new: JSON, problems: Problems) -> None:
@@ -380,8 +387,9 @@ COMPARISONS: dict[str, Callable[[JSON, JSON, Problems], None]] = {
     "/configmaps": _compare_data,
     "/secrets": _compare_secrets,
     "/persistentvolumeclaims": _compare_claims,
-    "storage.k8s.io/storageclasses": _compare_storage_classes,
-    "scheduling.k8s.io/priorityclasses": _fixed("value", "preemptionPolicy"),
+    "/persistentvolumes": _compare_volumes,
+    "storage.k8s.io/storageclasses": _fixed("provisioner", "parameters", "reclaimPolicy", "volumeBindingMode"),
+    "scheduling.k8s.io/priorityclasses": _compare_priority_classes,
     "rbac.authorization.k8s.io/rolebindings": _compare_bindings,
     "rbac.authorization.k8s.io/clusterrolebindings": _compare_bindings,
 }

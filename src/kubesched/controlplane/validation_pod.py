@@ -8,6 +8,7 @@ from typing import Any
 
 from kubesched.api.names import label_key_errors, label_value_errors
 from kubesched.client.protocol import JSON
+from kubesched.controlplane.defaults_pod import qos_class
 from kubesched.controlplane.naming import label_errors, subdomain_errors
 from kubesched.controlplane.problems import Problems, check_address
 from kubesched.controlplane.validation_containers import check_containers, check_ids, check_name, one_of
@@ -268,15 +269,32 @@ def compare_pods(old: JSON, new: JSON, problems: Problems) -> None:
     before, after = old["spec"], new["spec"]
     if before == after:
         return
-    gates_before, gates_after = _gates(before), _gates(after)
-    if gates_after - gates_before:
-        added = ", ".join(sorted(gates_after - gates_before))
-        problems.forbidden("spec.schedulingGates", f"only deletion is allowed, but found new scheduling gate '{added}'")
+    gates_before = _gates(before)
+    for index, gate in enumerate(after.get("schedulingGates") or []):
+        if gate.get("name", "") not in gates_before:
+            detail = f"only deletion is allowed, but found new scheduling gate '{gate.get('name', '')}'"
+            problems.forbidden(f"spec.schedulingGates[{index}].name", detail)
+    _compare_deadlines(before.get("activeDeadlineSeconds"), after.get("activeDeadlineSeconds"), problems)
     kept = [t for t in before.get("tolerations") or [] if t not in (after.get("tolerations") or [])]
     if kept:
         problems.forbidden("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds")
     if _fixed_part(before, bool(gates_before)) != _fixed_part(after, bool(gates_before)):
         problems.forbidden("spec", _CHANGEABLE)
+
+
+def _compare_deadlines(before: int | None, after: int | None, problems: Problems) -> None:
+    """A deadline may come closer only."""
+    if before is not None and after is None:
+        problems.invalid("spec.activeDeadlineSeconds", None, "must not update from a positive integer to nil value")
+    elif before is not None and after is not None and after > before:
+        problems.invalid("spec.activeDeadlineSeconds", after, "must be less than or equal to previous value")
+
+
+def compare_resized(old: JSON, new: JSON, problems: Problems) -> None:
+    """More or less of everything, but of the same quality."""
+    before = qos_class(old["spec"])
+    if before != qos_class(new["spec"]):
+        problems.invalid("spec", before, "Pod QOS Class may not change as a result of resizing")
 
 
 def _gates(spec: JSON) -> set[str]:

@@ -222,6 +222,10 @@ def _compare_stateful_sets(old: JSON, new: JSON, problems: Problems) -> None:
 
 def _compare_jobs(old: JSON, new: JSON, problems: Problems) -> None:
     _same_selector(old, new, problems)
+    before, after = old["spec"], new["spec"]
+    elastic = before.get("completionMode") == "Indexed" and after.get("completions") == after.get("parallelism")
+    if before.get("completions") != after.get("completions") and not elastic:
+        problems.invalid("spec.completions", after.get("completions"), IMMUTABLE)
     for field in ("completionMode", "template"):
         if old["spec"].get(field) != new["spec"].get(field) and not old["spec"].get("suspend"):
             problems.invalid(f"spec.{field}", new["spec"].get(field), IMMUTABLE)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import pytest
 from tests.controlplane.controllers.world import World, world
 
 from kubesched.client.clock import VirtualClock, virtual_time
 from kubesched.client.protocol import JSON
-from kubesched.controlplane.controllers.access import CLAIMS, EVENTS, NODES, PODS, VOLUMES
+from kubesched.controlplane.controllers.access import CLAIMS, CLASSES, EVENTS, NODES, PODS, VOLUMES
+from kubesched.controlplane.status import StatusError
 
 
 def _claim(size: str = "1Gi", **spec: Any) -> JSON:
@@ -149,3 +151,21 @@ async def test_what_a_claim_waits_for_is_said_once(clock: VirtualClock) -> None:
             await clock.settle()
         (event,) = (each for each in w.access.list(EVENTS) if each["involvedObject"]["name"] == "data")
         assert (event["reason"], event["count"]) == ("WaitForFirstConsumer", 1)
+
+
+@virtual_time
+async def test_a_claim_grows_where_its_class_lets_it(clock: VirtualClock) -> None:
+    """Otherwise the wish is refused; and a volume never shrinks."""
+    async with world(clock) as w:
+        w.create(CLAIMS, "data", _claim(storageClassName="immediate"))
+        await clock.settle()
+        more, less = ({"requests": {"storage": size}} for size in ("2Gi", "512Mi"))
+        with pytest.raises(StatusError, match="the storageclass that provisions the pvc must support resize"):
+            w.edit(CLAIMS, "data", resources=more)
+        w.access.edit(CLASSES, "immediate", lambda obj: obj.update(allowVolumeExpansion=True))
+        w.edit(CLAIMS, "data", resources=more)
+        await clock.settle()
+        assert w.get(CLAIMS, "data")["status"]["capacity"] == {"storage": "2Gi"}
+        assert w.get(VOLUMES, w.get(CLAIMS, "data")["spec"]["volumeName"])["spec"]["capacity"]["storage"] == "2Gi"
+        with pytest.raises(StatusError, match="field can not be less than"):
+            w.edit(CLAIMS, "data", resources=less)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from kubesched.api.quantity import value
+from kubesched.api.quantity import nanos, value
 from kubesched.client.protocol import JSON
 from kubesched.controlplane.controllers.access import CLAIMS, CLASSES, NODES, VOLUMES
 from kubesched.controlplane.controllers.context import Context
@@ -158,8 +158,20 @@ class VolumeController(Controller):
                 obj["spec"]["volumeName"] = name
 
             self._access.edit(CLAIMS, _key(claim), take)
-        capacity = {"storage": volume["spec"]["capacity"]["storage"]}
+        capacity = {"storage": self._grown(claim, volume)}
         self._set_phase(claim, "Bound", accessModes=volume["spec"].get("accessModes") or [], capacity=capacity)
+
+    def _grown(self, claim: JSON, volume: JSON) -> str:
+        """How much a claim's volume holds: as much as is asked for, if it was made here and may grow."""
+        has: str = volume["spec"]["capacity"]["storage"]
+        wants: str = ((claim["spec"].get("resources") or {}).get("requests") or {}).get("storage", has)
+        made_here = (volume["metadata"].get("annotations") or {}).get(PROVISIONED_BY) == PROVISIONER
+        if not made_here or nanos(wants) <= nanos(has):
+            return has
+        self._access.edit(
+            VOLUMES, volume["metadata"]["name"], lambda obj: obj["spec"]["capacity"].update(storage=wants)
+        )
+        return wants
 
     def _set_phase(self, claim: JSON, phase: str, **more: object) -> None:
         self._access.edit_status(
