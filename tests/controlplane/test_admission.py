@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import pytest
@@ -175,6 +176,19 @@ async def test_services_get_addresses(client: LocalClient) -> None:
     assert (await client.create(SERVICES, headless))["spec"]["clusterIP"] == "None"
     taken = {"metadata": {"name": "t"}, "spec": {"clusterIP": spec["clusterIP"], "ports": [{"port": 1}]}}
     assert "provided IP is already allocated" in (await refusal(client.create(SERVICES, taken))).message
+
+
+async def test_addresses_follow_from_the_seed() -> None:
+    """Two servers with the same source of chance give services the same addresses: simulations can be repeated."""
+    spec = {"type": "NodePort", "ports": [{"port": 80}], "selector": {"app": "web"}}
+
+    async def made(seed: int) -> tuple[str, int]:
+        client = LocalClient(ApiServer(random=Random(seed)))
+        service = await client.create(SERVICES, {"metadata": {"name": "web"}, "spec": spec})
+        return service["spec"]["clusterIP"], service["spec"]["ports"][0]["nodePort"]
+
+    assert await made(1) == await made(1)
+    assert await made(1) != await made(2)
 
 
 async def test_claims_get_the_default_class(client: LocalClient) -> None:

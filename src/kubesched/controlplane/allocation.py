@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-import random
+from random import Random
 
 from kubesched.client.protocol import JSON
 from kubesched.controlplane.problems import Problems
@@ -19,9 +19,9 @@ _TRIES = 1000
 class ServiceAddresses:
     """Assigns cluster addresses and node ports. What is in use is read from the services there are."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, random: Random) -> None:
         self._store = store
-        self._random = random.Random()
+        self._random = random
 
     def assign(self, service: JSON) -> None:
         """Give a new service the address and ports that its type has."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from random import Random
 
 from kubesched.client.clock import SystemClock
 from kubesched.client.protocol import Clock
@@ -46,7 +47,9 @@ class ApiServer:
         admission: AdmissionSettings | None = None,
         tokens: Tokens | None = None,
         client_ca: str = "",
+        random: Random | None = None,
     ) -> None:
+        random = random or Random()
         self.store = store or Store()
         self.clock = clock or SystemClock()
         self.registry = Registry()
@@ -56,13 +59,12 @@ class ApiServer:
         self.authenticator = Authenticator(self.store, self.tokens, static_tokens or {}, self.clock)
         self.authorizer = Authorizer(self.store)
         self.custom = CustomResources(self.store, self.registry, self.clock)
-        self.writer = Writer(
-            self.store, self.registry, Admission(self.store, admission or AdmissionSettings()), self.clock
-        )
+        admitting = Admission(self.store, admission or AdmissionSettings(), random)
+        self.writer = Writer(self.store, self.registry, admitting, self.clock)
         self.deleter = Deleter(self.writer)
         self.pods = Pods(self.writer, self.deleter, self.registry.find("", "v1", "pods"))
         reviews = Reviews(self.store, self.authenticator, self.authorizer, self.tokens, self.clock)
-        self.rest = Rest(self.writer, self.deleter, self.pods, reviews, self.custom)
+        self.rest = Rest(self.writer, self.deleter, self.pods, reviews, self.custom, random)
         self.health = Health(self.store)
         self._discovery = Discovery(self.registry)
         self._openapi = OpenAPI(self.registry, self.custom)

@@ -128,16 +128,21 @@ class DirectClient:
         return await self._create(LEASES, namespace, lease)
 
     async def update_lease(self, namespace: str, name: str, lease: JSON) -> JSON:
-        return await self._update(LEASES, namespace, name, replacement(lease, self._resource(LEASES)))
+        whole = self._whole(LEASES, lease)
+        return await self._update(LEASES, namespace, name, replacement(whole, self._resource(LEASES)))
 
     # --- writes -------------------------------------------------------------------------------------------------------
 
     async def _create(self, resource: Resource, namespace: str, body: JSON) -> JSON:
-        served = self._resource(resource)
-        whole = {"apiVersion": served.group_version, "kind": served.kind, **body, "metadata": {**body["metadata"]}}
+        served, whole = self._resource(resource), self._whole(resource, body)
         record = _answer(lambda: self._server.writer.create(served, namespace, whole))
         await self._store.durable()
         return record.load()
+
+    def _whole(self, resource: Resource, body: JSON) -> JSON:
+        """An object that the server may complete: the caller's stays as it is."""
+        served = self._resource(resource)
+        return {"apiVersion": served.group_version, "kind": served.kind, **body, "metadata": {**body["metadata"]}}
 
     async def _strategic(
         self, resource: Resource, namespace: str, name: str, patch: JSON, subresource: str = ""

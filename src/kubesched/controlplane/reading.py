@@ -7,10 +7,10 @@ its kind; what it writes is joined from bytes that every watcher shares.
 from __future__ import annotations
 
 import base64
-import random
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
+from random import Random
 
 import msgspec
 
@@ -41,12 +41,17 @@ class Selection:
 
     @property
     def is_everything(self) -> bool:
-        return not (self.namespace or self.name or self.places or self.fields or self.labels.requirements)
+        return not self.namespace and self.is_by_place
 
     @property
     def is_by_key(self) -> bool:
         """Whether an object's key alone decides: then it neither comes nor goes by being changed."""
         return not (self.fields or self.labels.requirements)
+
+    @property
+    def is_by_place(self) -> bool:
+        """Whether all of a namespace, or simply all, is wanted."""
+        return not (self.name or self.places or self.fields or self.labels.requirements)
 
     def matches(self, record: Record) -> bool:
         if self.namespace and not record.key.startswith(f"{self.namespace}/"):
@@ -124,10 +129,16 @@ def _page(
         if not everything and not selection.matches(record):
             continue
         if limit and len(found) == limit:
-            rest = len(keys) - index if everything else 0
+            rest = _count_from(keys, index, selection.namespace) if selection.is_by_place else 0
             return Page(found, version, _token(version, found[-1].key), rest)
         found.append(record)
     return Page(found, version)
+
+
+def _count_from(keys: list[str], index: int, namespace: str) -> int:
+    # The keys of a namespace are together: the next character after the slash ends them.
+    end = bisect_left(keys, f"{namespace}0") if namespace else len(keys)
+    return end - index
 
 
 def _wanted_version(request: Request, current: int) -> int | None:
@@ -185,6 +196,7 @@ class Watch:
     resource: Resource
     selection: Selection
     clock: Clock
+    random: Random
     render: Render | None
     bookmark: Callable[[JSON], JSON]
     version: int
@@ -223,7 +235,7 @@ class Watch:
     async def _follow(self, position: int) -> AsyncIterator[bytes]:
         clock = self.clock
         end = clock.monotonic() + self.timeout
-        next_bookmark = clock.monotonic() + BOOKMARK_SECONDS * random.uniform(0.8, 1.0)
+        next_bookmark = clock.monotonic() + BOOKMARK_SECONDS * self.random.uniform(0.8, 1.0)
         while not self.closing():
             events = self.shelf.events_from(position, _BATCH)
             if events:

@@ -7,8 +7,8 @@ only when they are durable.
 from __future__ import annotations
 
 import copy
-import random
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 from kubesched.client.protocol import JSON
@@ -69,7 +69,15 @@ _RETURNS_DELETED_GROUPS = ("resource.k8s.io", "storage.k8s.io")
 class Rest:
     """Answers requests for resources."""
 
-    def __init__(self, writer: Writer, deleter: Deleter, pods: Pods, reviews: Reviews, custom: CustomResources) -> None:
+    def __init__(
+        self,
+        writer: Writer,
+        deleter: Deleter,
+        pods: Pods,
+        reviews: Reviews,
+        custom: CustomResources,
+        random: Random,
+    ) -> None:
         self._writer = writer
         self._store = writer.store
         self._registry: Registry = writer.registry
@@ -77,6 +85,7 @@ class Rest:
         self._pods = pods
         self._reviews = reviews
         self._custom = custom
+        self._random = random
         self.closing = False
         """Set to end every watch, so that the server can stop."""
 
@@ -129,6 +138,7 @@ class Rest:
             resource=resource,
             selection=selection,
             clock=self._writer.clock,
+            random=self._random,
             render=renderer.watch_render(),
             bookmark=renderer.bookmark,
             version=version,
@@ -136,7 +146,7 @@ class Rest:
             mark_initial_end=request.flag("sendInitialEvents") and request.flag("allowWatchBookmarks"),
             bookmarks=request.flag("allowWatchBookmarks"),
             # Without a wish, between half an hour and an hour, so that clients do not all come back at once.
-            timeout=float(request.number("timeoutSeconds") or random.randint(1800, 3600)),
+            timeout=float(request.number("timeoutSeconds") or self._random.randint(1800, 3600)),
             closing=lambda: self.closing,
         )
         return Response(stream=watch.stream())

@@ -56,7 +56,7 @@ class SimulatedCluster:
     ) -> None:
         meta.seed(seed)
         self.clock = clock
-        self.api = ApiServer(clock=clock)
+        self.api = ApiServer(clock=clock, random=Random(seed))
         self.embedded = EmbeddedCluster(self.api, options.for_cluster(seed))
         self.timeline = Timeline(clock.monotonic)
         self.scheduler: Scheduler | None = None
