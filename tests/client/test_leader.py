@@ -137,6 +137,18 @@ async def test_nobody_waits_for_an_event(clock: VirtualClock) -> None:
 
 
 @virtual_time
+async def test_a_lease_that_cannot_be_given_back(clock: VirtualClock, caplog: pytest.LogCaptureFixture) -> None:
+    """When the API server does not answer, a leader that is told to stop gives up after the deadline and says why."""
+    one = Candidate(clock, "one").start()
+    await clock.settle()
+    one.api.pause()
+    ending = asyncio.create_task(one.stop())
+    await clock.advance(10)
+    assert ending.done()
+    assert "Failed to release lease kube-system/kube-scheduler: no answer in time" in caplog.text
+
+
+@virtual_time
 async def test_the_second_waits_and_takes_over(clock: VirtualClock) -> None:
     """When the leader dies without a word, another leads after the lease duration and two looks."""
     one = Candidate(clock, "one").start()

@@ -282,7 +282,7 @@ class LeaderElector:
                 body = {**lease, "spec": {**spec, **times, "holderIdentity": "", "leaseDurationSeconds": 1}}
                 self._observe(await self._client.update_lease(settings.namespace, settings.name, body))
         except (ApiError, OSError) as error:
-            logger.error("Failed to release lease %s: %s", self._where, error)
+            logger.error("Failed to release lease %s: %s", self._where, str(error) or "no answer in time")
 
     # --- telling others -----------------------------------------------------------------------------------------------
 
