@@ -72,6 +72,7 @@ async def test_headers_are_upstreams() -> None:
         assert headers["Content-Type"] == "text/plain; charset=utf-8"
         assert headers["X-Content-Type-Options"] == "nosniff"
         assert headers["Cache-Control"] == "no-cache, private"
+        assert headers["Server"] == "kubesched", "no version of anything"
 
 
 async def test_why_a_check_fails_is_in_the_log_only() -> None:
@@ -144,6 +145,7 @@ async def test_metrics_are_the_schedulers() -> None:
         _, text, headers = await server.ask("GET", "/metrics")
         assert "scheduler_schedule_attempts_total{" in text
         assert headers["Content-Type"].startswith("text/plain")
+        assert int(headers["Process-Start-Time-Unix"])
 
 
 async def test_resource_metrics_are_the_leaders() -> None:

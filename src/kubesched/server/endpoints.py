@@ -50,6 +50,7 @@ class Endpoints:
     def __init__(self, served: Served) -> None:
         self._served = served
         self._slis = Slis(served.started)
+        self._started = {"Process-Start-Time-Unix": str(int(served.started))}
         self._routes: dict[str, AnyHandler] = {}
         pages = {"healthz": served.healthz, "livez": (), "readyz": served.readyz}
         for name, checks in pages.items():
@@ -92,15 +93,15 @@ class Endpoints:
             self._served.reset_metrics()
             return responses.text("metrics reset\n")
         body, content_type = self._served.metrics(request.headers.get("Accept", ""))
-        return web.Response(body=body, headers={"Content-Type": content_type})
+        return web.Response(body=body, headers={"Content-Type": content_type, **self._started})
 
     def _resource_metrics(self, _: web.BaseRequest) -> web.Response:
         text = self._served.resource_metrics()
-        return web.Response(body=text.encode(), headers={"Content-Type": TEXT_FORMAT} if text else None)
+        headers = {"Content-Type": TEXT_FORMAT, **self._started} if text else None
+        return web.Response(body=text.encode(), headers=headers)
 
     def _slis_page(self, request: web.BaseRequest) -> web.Response:
         if request.method == "DELETE":
             self._slis.reset()
             return responses.text("metrics reset\n")
-        started = {"Process-Start-Time-Unix": str(int(self._served.started))}
-        return web.Response(body=self._slis.render().encode(), headers={"Content-Type": TEXT_FORMAT, **started})
+        return web.Response(body=self._slis.render().encode(), headers={"Content-Type": TEXT_FORMAT, **self._started})

@@ -39,6 +39,8 @@ class Guard:
             self._log(ERROR, "Unexpected error while serving", err=problem, URI=request.path)
             response = responses.error("Internal Server Error", 500)
         response.headers.setdefault("Cache-Control", "no-cache, private")
+        # Instead of aiohttp's, which tells everybody the versions of what there is to attack.
+        response.headers["Server"] = "kubesched"
         if self._log.verbosity >= HTTP_LOG_LEVEL:
             self._report(request, response, time.perf_counter() - began)
         return response
