@@ -85,5 +85,5 @@ def test_a_group_without_a_size_is_told_so(two: VirtualCluster) -> None:
 
 
 def test_it_keeps_the_contract() -> None:
-    """Deterministic, nothing changed."""
-    check_plugin(Coscheduling)
+    """Deterministic, nothing changed, and a pod whose label is put right is tried again."""
+    check_plugin(Coscheduling, pods=[member("job-0"), member("job-1", of="three"), pod("alone")])
