@@ -211,6 +211,24 @@ async def test_failures_back_off(clock: VirtualClock) -> None:
 
 
 @virtual_time
+async def test_a_server_that_asks_for_patience_gets_it(clock: VirtualClock) -> None:
+    """A watch that is refused with Retry-After is not tried again before."""
+    cluster = InProcessApi(clock)
+    async with following(cluster, clock) as (informer, _):
+        await clock.settle()
+        cluster.fail("watch", ApiError(429, "TooManyRequests", "later", retry_after=20))
+        cluster.cut_watches()
+        await clock.advance(2)
+        tried = cluster.calls["watch"]
+        await clock.advance(17)
+        assert cluster.calls["watch"] == tried
+        await clock.advance(5)
+        assert cluster.calls["watch"] == tried + 1
+        assert cluster.calls["list"] == 1
+        assert informer.synced.is_set()
+
+
+@virtual_time
 async def test_a_missing_kind_is_reported_once(clock: VirtualClock, caplog: pytest.LogCaptureFixture) -> None:
     """A kind that is forbidden is said so once; waiting for it ends; when it is allowed it is followed."""
     cluster = InProcessApi(clock)

@@ -33,6 +33,6 @@ class Backoff:
         self._next = min(self._next * 2, LONGEST)
         return delay
 
-    async def wait(self) -> None:
-        """Wait for `delay` seconds."""
-        await self._clock.sleep(self.delay())
+    async def wait(self, at_least: float = 0.0) -> None:
+        """Wait for `delay` seconds, or longer if somebody asked for it."""
+        await self._clock.sleep(max(self.delay(), at_least))

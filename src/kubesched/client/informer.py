@@ -102,6 +102,7 @@ class Informer(Generic[O]):
     async def run(self) -> None:
         """Follow the kind until cancelled."""
         while True:
+            asked = 0.0
             try:
                 if self._version is None:
                     await self._list()
@@ -110,13 +111,14 @@ class Informer(Generic[O]):
             except ApiError as error:
                 if self._refused(error):
                     continue
+                asked = error.retry_after or 0.0
             except OSError as error:
                 self._report_trouble(str(error) or type(error).__name__)
             except Exception:
                 # A mistake here or in the client must not leave everybody deaf for good.
                 logger.exception("cannot follow %s; listing again", self.resource)
                 self._version = None
-            await self._backoff.wait()
+            await self._backoff.wait(asked)
 
     # --- listing ------------------------------------------------------------------------------------------------------
 
