@@ -164,6 +164,26 @@ async def test_sidecars_and_debuggers_run(clock: VirtualClock) -> None:
 
 
 @virtual_time
+async def test_devices_come_and_go_with_the_capacity(clock: VirtualClock) -> None:
+    """Who adds a device to a node's capacity can use it at once, as with a kubelet; who takes it away cannot."""
+    async with world(clock, nodes=1) as w:
+
+        def device(node: JSON) -> None:
+            node["status"]["capacity"] = {**own, "example.com/dongle": "4"}
+
+        def none(node: JSON) -> None:
+            node["status"]["capacity"] = own
+
+        own = w.get(NODES, "node-1")["status"]["capacity"]
+        w.access.edit_status(NODES, "node-1", device)
+        await clock.settle()
+        assert w.get(NODES, "node-1")["status"]["allocatable"]["example.com/dongle"] == "4"
+        w.access.edit_status(NODES, "node-1", none)
+        await clock.settle()
+        assert "example.com/dongle" not in w.get(NODES, "node-1")["status"]["allocatable"]
+
+
+@virtual_time
 async def test_a_deleted_pod_goes_after_a_moment(clock: VirtualClock) -> None:
     """It is marked first, and gone when its containers have stopped; a finalizer holds it longer."""
     async with world(clock) as w:

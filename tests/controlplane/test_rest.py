@@ -302,6 +302,10 @@ async def test_pages_show_one_moment(client: LocalClient) -> None:
     assert [item["metadata"]["name"] for item in rest["items"]] == ["c", "d", "e"]
     assert rest["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
     assert await _names(client, NODES) == ["a", "b", "bb", "c", "e", "f"]
+    for name in "abc":
+        await client.create(CONFIG_MAPS, config_map(name))
+    await client.create("/api/v1/namespaces/kube-system/configmaps", config_map("elsewhere"))
+    assert (await client.get(f"{CONFIG_MAPS}?limit=1"))["metadata"]["remainingItemCount"] == 2
 
 
 async def test_an_expired_page_is_410(client: LocalClient, api: ApiServer) -> None:

@@ -91,7 +91,7 @@ class Nodes(Controller):
         fresh = old is None or old.metadata.uid != new.metadata.uid
         before = not fresh and new.metadata.name in self._up
         runs = new.metadata.annotations.get(STOPPED) != "stopped"
-        if fresh or before != runs:
+        if fresh or before != runs or (old is not None and old.status.devices != new.status.devices):
             self.enqueue(new.metadata.name)
 
     def _drop(self, name: str) -> None:
@@ -112,6 +112,8 @@ class Nodes(Controller):
             self._up.add(key)
             self._beat(key)
             self._tell_starting(key)
+        else:
+            self._access.edit_status(NODES, key, _follow_capacity)
         self.on_change(self._context.nodes.objects[key])
 
     def _register(self, name: str) -> None:
@@ -243,6 +245,14 @@ class Nodes(Controller):
         meta["ownerReferences"] = [owner]
         spec = {"holderIdentity": node.metadata.name, "leaseDurationSeconds": 40}
         return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": meta, "spec": spec}
+
+
+def _follow_capacity(node: JSON) -> None:
+    """Of a device that somebody says a node has, or has no more, all can be used, or none."""
+    status = node["status"]
+    devices = {name: amount for name, amount in (status.get("capacity") or {}).items() if "/" in name}
+    native = {name: amount for name, amount in (status.get("allocatable") or {}).items() if "/" not in name}
+    status["allocatable"] = {**native, **devices}
 
 
 def _is_complete(node: JSON) -> bool:

@@ -218,7 +218,13 @@ class NodeSpec(Part, frozen=True):
 
 
 class NodeStatus(Part, frozen=True):
+    capacity: dict[str, Any] = msgspec.field(default_factory=dict)
     conditions: tuple[Condition, ...] = ()
+
+    @property
+    def devices(self) -> dict[str, Any]:
+        """What it has beside CPU, memory and the like."""
+        return {name: amount for name, amount in self.capacity.items() if "/" in name}
 
 
 class Node(View, frozen=True):
