@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from coscheduling import GROUP, MIN_AVAILABLE, Coscheduling
 
 from kubesched import Pod
+from kubesched.simulator import ScenarioClient
+from kubesched.simulator import node as machine
 from kubesched.testing import VirtualCluster, check_plugin, node, pod
+
+if TYPE_CHECKING:
+    from examples.conftest import Embedded
 
 NAMES = ["job-0", "job-1", "job-2"]
 
@@ -82,6 +88,23 @@ def test_a_group_without_a_size_is_told_so(two: VirtualCluster) -> None:
     assert "must be a positive number" in decision.message
     two.schedule(pod("alone", scheduler="gang-scheduler"))
     assert two.node_of("alone")
+
+
+def test_on_the_embedded_cluster(embedded: Embedded) -> None:
+    """The README's commands: a Job of three on two nodes waits as one, and starts when a third node comes."""
+
+    async def act(client: ScenarioClient) -> None:
+        for number in (1, 2):
+            await client.create(machine(f"node-{number}"))
+        await embedded.apply(client, "job.yaml")
+        training = {"job-name": "training"}
+        for _ in range(4):
+            await client.sleep(7)
+            await client.expect(labels=training, count=3, pending=True)
+        await embedded.apply(client, "node.yaml")
+        await client.wait_for(labels=training, count=3, pending=False, timeout=40)
+
+    embedded.run(act, plugin="coscheduling.py", config="scheduler.yaml")
 
 
 def test_it_keeps_the_contract() -> None:

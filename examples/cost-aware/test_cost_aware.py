@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cost_aware import CostAware
 
+from kubesched.simulator import ScenarioClient
+from kubesched.simulator import node as machine
 from kubesched.testing import VirtualCluster, check_plugin, node, pod
+
+if TYPE_CHECKING:
+    from examples.conftest import Embedded
 
 PRICE, TYPE = "example.com/price-per-hour", "node.kubernetes.io/instance-type"
 
@@ -33,6 +39,20 @@ def test_without_any_price_nothing_is_preferred(cluster: VirtualCluster) -> None
     cluster.add(node("n1"), node("n2"))
     scores = cluster.schedule(pod("web")).node_scores
     assert {each["CostAware"] for each in scores.values()} == {0}
+
+
+def test_on_the_embedded_cluster(embedded: Embedded) -> None:
+    """The README's commands: all replicas go to the cheapest node."""
+
+    async def act(client: ScenarioClient) -> None:
+        await client.create(machine("node-1", labels={TYPE: "m5.large"}))
+        await client.create(machine("node-2", labels={TYPE: "c5.xlarge"}))
+        await client.create(machine("node-3", labels={PRICE: "0.05"}))
+        await embedded.apply(client, "deployment.yaml")
+        await client.sleep(5)
+        await client.expect(labels={"app": "web"}, count=3, on_node="node-3", phase="Running")
+
+    embedded.run(act, plugin="cost_aware.py", config="scheduler.yaml")
 
 
 def test_it_keeps_the_contract() -> None:

@@ -5,12 +5,18 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 from example import Example
 
+from kubesched.simulator import ScenarioClient
+from kubesched.simulator import node as machine
 from kubesched.testing import VirtualCluster, check_plugin, node, pod
+
+if TYPE_CHECKING:
+    from examples.conftest import Embedded
 
 HERE = Path(__file__).parent
 CONFIG = HERE / "scheduler-config.yaml"
@@ -52,6 +58,19 @@ def test_the_main_knows_the_plugin_by_one_name(tmp_path: Path, name: str) -> Non
     else:
         assert done.returncode == 1
         assert "example.com/example" in done.stderr
+
+
+def test_on_the_embedded_cluster(embedded: Embedded) -> None:
+    """The README's commands: the pod of the manifest runs."""
+
+    async def act(client: ScenarioClient) -> None:
+        for number in (1, 2, 3):
+            await client.create(machine(f"node-{number}"))
+        await embedded.apply(client, "pod.yaml")
+        await client.sleep(5)
+        await client.expect(pod="web", phase="Running")
+
+    embedded.run(act, plugin="example.py", config="scheduler-config.yaml")
 
 
 def test_it_keeps_the_contract() -> None:

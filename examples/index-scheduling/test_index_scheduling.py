@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
@@ -11,7 +12,12 @@ from aiohttp.web import AppRunner, TCPSite
 from index_extender import PATH, PORT, app
 from index_scheduling import IndexScheduling, mismatch
 
+from kubesched.simulator import ScenarioClient
+from kubesched.simulator import node as machine
 from kubesched.testing import VirtualCluster, check_plugin, node, pod
+
+if TYPE_CHECKING:
+    from examples.conftest import Embedded
 
 HERE = Path(__file__).parent
 WORKERS = [node("worker01.home.local"), node("worker02.home.local")]
@@ -81,6 +87,21 @@ async def test_what_the_extender_refuses() -> None:
 def test_the_rule(pod_name: str, node_name: str, reason: str) -> None:
     """Trailing numbers are compared as numbers, of a node's name only the host part counts."""
     assert mismatch(pod_name, node_name) == reason
+
+
+def test_on_the_embedded_cluster(embedded: Embedded) -> None:
+    """The README's commands: two workers, the three samples of the manifest."""
+
+    async def act(client: ScenarioClient) -> None:
+        for number in (1, 2):
+            await client.create(machine(f"worker0{number}.home.local"))
+        await embedded.apply(client, "samples.yaml")
+        await client.sleep(5)
+        await client.expect(pod="sample-01", on_node="worker01.home.local", phase="Running")
+        await client.expect(pod="sample-02", on_node="worker02.home.local", phase="Running")
+        await client.expect(pod="sample-03", pending=True, because="2 Failed to schedule., 2 number does not match.")
+
+    embedded.run(act, plugin="index_scheduling.py", config="index-scheduler.yaml")
 
 
 def test_it_keeps_the_contract() -> None:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from node_number import NodeNumber, last_digit
 
+from kubesched.simulator import ScenarioClient
+from kubesched.simulator import node as machine
 from kubesched.testing import VirtualCluster, check_plugin, node, pod
+
+if TYPE_CHECKING:
+    from examples.conftest import Embedded
 
 CONFIG = Path(__file__).parent / "scheduler.yaml"
 
@@ -76,6 +82,23 @@ def test_reverse(cluster: VirtualCluster) -> None:
 def test_only_the_last_character_counts() -> None:
     """One digit, and only one that int() of Go reads."""
     assert [last_digit(name) for name in ("node10", "node3", "node", "", "node\u0663")] == [0, 3, None, None, None]
+
+
+def test_on_the_embedded_cluster(embedded: Embedded) -> None:
+    """The README's commands: bound after one, three and nine seconds, side by side."""
+
+    async def act(client: ScenarioClient) -> None:
+        for number in range(1, 10):
+            await client.create(machine(f"node{number}"))
+        await embedded.apply(client, "pods.yaml")
+        await client.sleep(4)
+        await client.expect(pod="pod1", on_node="node1")
+        await client.expect(pod="pod3", on_node="node3")
+        await client.expect(pod="pod9", pending=True)
+        await client.sleep(6)
+        await client.expect(pod="pod9", on_node="node9")
+
+    embedded.run(act, plugin="node_number.py", config="scheduler.yaml")
 
 
 def test_it_keeps_the_contract() -> None:

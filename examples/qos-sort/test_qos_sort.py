@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from qos_sort import BEST_EFFORT, BURSTABLE, GUARANTEED, QOSSort, qos_class
 
 from kubesched import Pod
+from kubesched.simulator import ScenarioClient
 from kubesched.testing import VirtualCluster, check_plugin, node, pod
+
+if TYPE_CHECKING:
+    from examples.conftest import Embedded
 
 NONE = pod()
 SOME = pod(cpu="500m")
@@ -55,6 +60,21 @@ def test_the_queue(cluster: VirtualCluster) -> None:
 def test_the_class_of_a_pod(pods: list[Pod], expected: int) -> None:
     """As Kubernetes tells it: by CPU and memory of all containers, and 500m is 0.5."""
     assert qos_class(pod(containers=[container for each in pods for container in each.spec.containers])) == expected
+
+
+def test_on_the_embedded_cluster(embedded: Embedded) -> None:
+    """The README's commands: pods, then a node with room for two; the pod that asks for nothing waits."""
+
+    async def act(client: ScenarioClient) -> None:
+        await embedded.apply(client, "pods.yaml")
+        (machine,) = embedded.manifest("node.yaml")
+        await client.create(machine | {"status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "2"}}})
+        await client.sleep(15)
+        await client.expect(pod="guaranteed", on_node="n1")
+        await client.expect(pod="burstable", on_node="n1")
+        await client.expect(pod="best-effort", pending=True, because="1 Too many pods")
+
+    embedded.run(act, plugin="qos_sort.py", config="scheduler.yaml")
 
 
 def test_it_keeps_the_contract() -> None:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 from sample2 import Sample2
 
+from kubesched.simulator import ScenarioClient
+from kubesched.simulator import node as machine
 from kubesched.testing import VirtualCluster, check_plugin, node, pod
+
+if TYPE_CHECKING:
+    from examples.conftest import Embedded
 
 HERE = Path(__file__).parent
 
@@ -57,6 +63,24 @@ def test_the_deployment_mounts_what_is_here() -> None:
     objects = list(yaml.safe_load_all((HERE / "sample-scheduler.yaml").read_text("utf-8")))
     (data,) = (each["data"] for each in objects if each["kind"] == "ConfigMap")
     assert data == {name: (HERE / name).read_text("utf-8") for name in ("scheduler-config.yaml", "sample2.py")}
+
+
+def test_on_the_embedded_cluster(embedded: Embedded) -> None:
+    """The README's commands: a Deployment's pod waits, a node is labelled, the pod runs there."""
+
+    async def act(client: ScenarioClient) -> None:
+        for number in (1, 2):
+            await client.create(machine(f"node-{number}"))
+        await embedded.apply(client, "test-scheduler.yaml")
+        await client.sleep(5)
+        app = {"app": "test-scheduler"}
+        why = "0/2 nodes are available: 1 Node: node-1, 1 Node: node-2."
+        await client.expect(labels=app, count=1, pending=True, because=why)
+        await client.patch("Node", "node-1", {"metadata": {"labels": {"cpu": "true"}}})
+        await client.sleep(5)
+        await client.expect(labels=app, count=1, on_node="node-1", phase="Running")
+
+    embedded.run(act, plugin="sample2.py", config="scheduler-config.yaml")
 
 
 def test_it_keeps_the_contract() -> None:
