@@ -70,12 +70,29 @@ def test_learn_lists_runs_and_compares() -> None:
     assert "+++ step3_score" in runner.invoke(main, ["learn", "3", "--diff"]).output
     assert runner.invoke(main, ["learn", "8"]).exit_code == 2
     assert runner.invoke(main, ["learn", "--diff"]).exit_code == 2
+    assert runner.invoke(main, ["learn", "3", "--diff", "--edit"]).exit_code == 2
 
 
-def test_learn_gives_a_copy_to_play_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("width", [60, 200])
+def test_the_story_of_a_step_fits_the_terminal(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    """Who, when and what are columns; nodes have the time at which they came; nothing is told twice."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    story = CliRunner().invoke(main, ["learn", "3"]).output
+    lines = [line.rstrip() for line in story.splitlines()]
+    assert max(map(len, lines)) <= width
+    assert "   0s  cluster     node0 to node9 are there" in lines
+    assert story.count("bound to node1") == 1
+    said = next(number for number, line in enumerate(lines) if "scheduler   pod1: scores" in line)
+    assert ("node9 0" in lines[said]) == (width == 200)
+    assert width == 200 or lines[said + 1].startswith(" " * 19 + "node")
+
+
+@pytest.mark.parametrize("number", range(1, 8))
+def test_learn_gives_a_copy_to_play_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     """The copy runs as a scenario, and is not written over."""
     monkeypatch.chdir(tmp_path)
     runner = CliRunner()
-    assert runner.invoke(main, ["learn", "2", "--edit"]).exit_code == 0
-    assert runner.invoke(main, ["simulate", "step2_filter.py"]).exit_code == 0
-    assert "is here already" in runner.invoke(main, ["learn", "2", "--edit"]).output
+    assert runner.invoke(main, ["learn", str(number), "--edit"]).exit_code == 0
+    (copy,) = tmp_path.iterdir()
+    assert runner.invoke(main, ["simulate", copy.name]).exit_code == 0
+    assert "is here already" in runner.invoke(main, ["learn", str(number), "--edit"]).output

@@ -14,9 +14,10 @@ from kubesched.learn.steps import STEPS, Step
 from kubesched.simulator.report import Report
 from kubesched.simulator.run import run
 from kubesched.simulator.tables import moment
+from kubesched.simulator.timeline import Entry
 
 FAILED = 1
-VERBS = {"bound": "bound to", "running": "runs on", "succeeded": "has ended on", "created": "is created"}
+VERBS = {"running": "runs on", "succeeded": "has ended on", "created": "is created"}
 
 
 @click.command()
@@ -42,6 +43,8 @@ def command(number: int | None, diff: bool, show: bool, edit: bool, seed: int | 
             raise click.UsageError("--diff, --show and --edit need a step: kubesched learn 3 --diff")
         _list(out)
         return
+    if diff + show + edit > 1:
+        raise click.UsageError("--diff, --show and --edit are one at a time")
     step = STEPS[number - 1]
     if diff:
         out.print(Syntax("\n".join(step.diff()), "diff", background_color="default", word_wrap=True))
@@ -73,48 +76,55 @@ def _copy(step: Step) -> None:
 
 def _tell(step: Step, seed: int | None, out: Console) -> None:
     out.print(f"[bold]Step {step.number}: {escape(step.title)}[/]\n")
-    out.print(escape(step.text) + "\n")
+    out.print(escape(step.text) + "\n", highlight=False)
     report = run(step.scenario(), seed)
-    for line in _story(report):
-        out.print(line)
+    out.print(_story(report), highlight=False)
+    if report.error:
+        out.print(f"[bold red]{escape(report.error)}[/]")
     held = "[green]and so it is[/]" if report.passed else "[bold red]but it is not so[/]"
-    out.print(f"\nExpected: {escape(step.expected)}; {held}.")
-    following = f"kubesched learn {step.number + 1}" if step.number < len(STEPS) else "kubesched simulate, kubesched up"
-    out.print(f"Next: kubesched learn {step.number} --diff, --edit; {following}", highlight=False)
+    out.print(f"\nExpected: {escape(step.expected)}; {held}.", highlight=False)
+    out.print(f"\nWhat is new in it:  kubesched learn {step.number} --diff", highlight=False)
+    out.print(f"A copy to change:   kubesched learn {step.number} --edit", highlight=False)
+    following = f"kubesched learn {step.number + 1}" if step.number < len(STEPS) else "kubesched up, and docs/guides"
+    out.print(f"Go on with:         {following}", highlight=False)
     if not report.passed:
         raise SystemExit(FAILED)
 
 
-def _story(report: Report) -> list[str]:
-    """The timeline in sentences."""
-    lines: list[str] = []
-    nodes: list[str] = []
-    for entry in report.timeline:
-        time = f"[dim]{moment(entry.time):>7}[/]"
+def _story(report: Report) -> Table:
+    """The timeline as who said or did what. That a pod is bound, the scheduler tells itself."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(justify="right", style="dim", min_width=5)
+    table.add_column(min_width=9)
+    table.add_column(overflow="fold")
+    nodes: list[Entry] = []
+    for entry in (each for each in report.timeline if each.what != "bound"):
         if entry.kind == "Node" and entry.what == "created":
-            nodes.append(entry.name)
+            nodes.append(entry)
             continue
-        if nodes:
-            lines.append(f"{time}  [cyan]cluster[/]    {_named(nodes)}")
-            nodes = []
-        lines.append(f"{time}  {_sentence(entry.what, entry.name, entry.text)}")
-    if report.error:
-        lines.append(f"[bold red]{escape(report.error)}[/]")
-    return lines
+        _add_nodes(table, nodes)
+        nodes = []
+        table.add_row(moment(entry.time), *_sentence(entry))
+    _add_nodes(table, nodes)
+    return table
 
 
-def _named(nodes: list[str]) -> str:
-    return f"{nodes[0]} is there" if len(nodes) == 1 else f"{nodes[0]} to {nodes[-1]} are there"
+def _add_nodes(table: Table, nodes: list[Entry]) -> None:
+    if nodes:
+        first, last = nodes[0].name, nodes[-1].name
+        there = f"{first} is there" if len(nodes) == 1 else f"{first} to {last} are there"
+        table.add_row(moment(nodes[-1].time), "[cyan]cluster[/]", escape(there))
 
 
-def _sentence(what: str, name: str, text: str) -> str:
-    match what:
+def _sentence(entry: Entry) -> tuple[str, str]:
+    match entry.what:
         case "scheduler":
-            return f"[magenta]scheduler[/]  {escape(text)}"
+            return "[magenta]scheduler[/]", escape(entry.text)
         case "expected":
-            return f"[green]✓[/]          {escape(text)}"
+            return "[green]✓ expected[/]", escape(entry.text)
         case "FAILED":
-            return f"[bold red]✗[/]          {escape(text)}"
+            return "[bold red]✗ expected[/]", escape(entry.text)
         case "note":
-            return f"[bold]scenario[/]   {escape(text)}"
-    return f"[cyan]cluster[/]    {name.removeprefix('default/')} {VERBS.get(what, what)} {text}".rstrip()
+            return "[bold]scenario[/]", escape(entry.text)
+    verb = VERBS.get(entry.what, entry.what)
+    return "[cyan]cluster[/]", escape(f"{entry.name.removeprefix('default/')} {verb} {entry.text}".rstrip())

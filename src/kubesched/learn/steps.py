@@ -49,8 +49,9 @@ class Step:
 
     @property
     def text(self) -> str:
-        """What it is about."""
-        return "\n".join((self.module.__doc__ or "").splitlines()[1:]).strip()
+        """What it is about, a line per paragraph, for a terminal of any width."""
+        paragraphs = (self.module.__doc__ or "").split("\n\n")[1:]
+        return "\n\n".join(" ".join(each.split()) for each in paragraphs)
 
     @property
     def expected(self) -> str:
