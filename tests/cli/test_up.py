@@ -125,6 +125,26 @@ def test_it_starts_runs_pods_and_stops(up: Callable[..., Up]) -> None:
     assert "Traceback" not in cluster.err
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("said", ["API server on", "Ctrl-C ends it."])
+def test_a_signal_at_any_time(tmp_path: Path, number: signal.Signals, said: str) -> None:
+    """Ctrl-C and SIGTERM end it in order, also while it is still starting."""
+    flags = ["--port=0", "--secure-port=0", f"--write-kubeconfig={tmp_path / 'c'}", f"--data-dir={tmp_path / 'data'}"]
+    log = tmp_path / "log"
+    with (
+        log.open("wb") as output,
+        subprocess.Popen([*KUBESCHED, "up", *flags], stdout=output, stderr=output) as process,
+    ):
+        try:
+            eventually(lambda: said in log.read_text("utf-8"))
+            process.send_signal(number)
+            assert process.wait(PATIENCE) == 0
+        finally:
+            process.kill()
+    assert "Traceback" not in log.read_text("utf-8")
+    assert sorted(each.name for each in (tmp_path / "data").iterdir()) == ["cluster.db", "identity.json"]
+
+
 def test_with_a_data_directory_the_next_start_finds_everything(up: Callable[..., Up], tmp_path: Path) -> None:
     """Killed without warning and started again: the same nodes, the same pod, running, and a working cluster."""
     folder = f"--data-dir={tmp_path / 'data'}"
@@ -149,7 +169,21 @@ def test_a_port_in_use(tmp_path: Path) -> None:
         taken.listen()
         port = taken.getsockname()[1]
         said = refused(f"--port={port}", "--secure-port=0", f"--write-kubeconfig={tmp_path / 'c'}")
+    assert "stopping" not in said
     assert f"cannot listen on 127.0.0.1:{port}: it is in use; choose another --port, or --port=0" in said
+
+
+def test_a_second_cluster_leaves_the_first_ones_kubeconfig_alone(tmp_path: Path) -> None:
+    """The scheduler's port is taken: it says what to do, and the file that the first cluster wrote is as it was."""
+    (tmp_path / "c").write_text("of the first", "utf-8")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        flags = ("--bind-address=127.0.0.1", f"--secure-port={port}", f"--write-kubeconfig={tmp_path / 'c'}")
+        said = refused("--port=0", *flags)
+    assert f"127.0.0.1:{port}: Address already in use; choose another --secure-port, or --secure-port=0" in said
+    assert (tmp_path / "c").read_text("utf-8") == "of the first"
 
 
 def test_a_data_directory_of_another_version(tmp_path: Path) -> None:

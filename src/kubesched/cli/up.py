@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -19,6 +20,7 @@ from kubesched.logs.levels import WARNING
 from kubesched.logs.standard import install
 
 if TYPE_CHECKING:
+    from kubesched.cli.local.cluster import LocalCluster
     from kubesched.framework.registry import PluginSource
 
 DONE, FAILED, INTERRUPTED = 0, 1, 130
@@ -71,28 +73,46 @@ def start(argv: Sequence[str], *, plugins: Iterable[PluginSource] = (), program:
 
 
 async def _run(options: UpOptions, log: Logger, plugins: Iterable[PluginSource], began: float) -> int:
-    from kubesched.cli.daemon.process import AGAIN
     from kubesched.cli.local.cluster import LocalCluster  # after the flags are known to be right: it loads everything
 
     for warning in options.warnings():
         log(WARNING, warning)
+    _end_by_signals()
     cluster = LocalCluster(options, log)
-    await cluster.start()
     try:
-        _progress(f"API server on {cluster.server.url}")
-        path = cluster.write_kubeconfig()
-        _progress(f"kubeconfig in {path}")
-        _progress(f"{_counted(len(cluster.embedded.context.nodes.objects), 'node')}, controllers")
-        process = cluster.scheduler(plugins)
-        port = options.serving.secure_port
-        _progress(f"scheduler{f', serving on https://127.0.0.1:{port}' if port else ''}")
-        _say_what_next(path, time.perf_counter() - began)
+        await cluster.start()
+        return await _serve(cluster, options, plugins, began)
+    except asyncio.CancelledError:
+        return DONE
+    finally:
+        await cluster.stop()
+
+
+def _end_by_signals() -> None:
+    """From the first moment on a signal ends everything in order; the scheduler listens itself once it runs."""
+    loop, this = asyncio.get_running_loop(), asyncio.current_task()
+    assert this is not None
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, this.cancel)
+
+
+async def _serve(cluster: LocalCluster, options: UpOptions, plugins: Iterable[PluginSource], began: float) -> int:
+    from kubesched.cli.daemon.process import AGAIN
+
+    _progress(f"API server on {cluster.server.url}")
+    path = cluster.write_kubeconfig()
+    _progress(f"kubeconfig in {path}")
+    _progress(f"{_counted(len(cluster.embedded.context.nodes.objects), 'node')}, controllers")
+    process = cluster.scheduler(plugins)
+    port = options.serving.secure_port
+    _progress(f"scheduler{f', serving on https://127.0.0.1:{port}' if port else ''}")
+    _say_what_next(path, time.perf_counter() - began)
+    try:
         while (code := await process.run()) == AGAIN:
             process = cluster.scheduler(plugins)
-        return code
     finally:
         _progress("stopping")
-        await cluster.stop()
+    return code
 
 
 def _progress(text: str) -> None:

@@ -16,7 +16,7 @@ from kubesched.client.connection import Connection, resolve
 from kubesched.config.types import KubeSchedulerConfiguration
 from kubesched.controlplane.admission import AdmissionSettings
 from kubesched.controlplane.controllers.access import NODES
-from kubesched.controlplane.durable import DataDirectoryError, DurableStore
+from kubesched.controlplane.durable import DataDirectoryError
 from kubesched.controlplane.embedded import ClusterSettings, EmbeddedCluster
 from kubesched.controlplane.kubelet import KubeletSettings
 from kubesched.controlplane.kubelet_nodes import NodeSettings
@@ -41,20 +41,6 @@ class LocalCluster:
             self.server = build_server(ServerOptions(port=flags.port, data_dir=data_dir, admission=ALL_ADMISSION))
         except DataDirectoryError as error:
             raise SetupError([f"--data-dir: {error}"]) from None
-        self.embedded: EmbeddedCluster
-
-    async def start(self) -> None:
-        """Serve the API and begin to work on what is in it. Raises `SetupError` if the port is taken."""
-        flags = self._options.cluster
-        try:
-            await self.server.start()
-        except AddressInUseError as error:
-            await self._close_store()
-            place = f"{self.server.address}:{flags.port}"
-            why = "it is in use" if "in use" in str(error) else str(error)
-            raise SetupError(
-                [f"cannot listen on {place}: {why}; choose another --port, or --port=0 for a free one"]
-            ) from None
         settings = ClusterSettings(
             kubelet=KubeletSettings(
                 start_delay=flags.pod_start_delay.seconds,
@@ -65,21 +51,27 @@ class LocalCluster:
         )
         certificate = self.server.identity.authority.certificate_pem.decode()
         self.embedded = EmbeddedCluster(self.server.api, settings, root_certificate=certificate)
+
+    async def start(self) -> None:
+        """Serve the API and begin to work on what is in it. Raises `SetupError` if the port is taken."""
+        flags = self._options.cluster
+        try:
+            await self.server.start()
+        except AddressInUseError as error:
+            place = f"{self.server.address}:{flags.port}"
+            why = "it is in use" if "in use" in str(error) else str(error)
+            raise SetupError(
+                [f"cannot listen on {place}: {why}; choose another --port, or --port=0 for a free one"]
+            ) from None
         self.embedded.start()
         if "nodes" in self._options.changed or not self.server.api.store.shelf(NODES).records:
             for name in flags.node_names():
                 self.embedded.kubelets.nodes.create(name)
 
     async def stop(self) -> None:
-        """Stop everything, the API last."""
+        """Stop everything that was started, the API and its store last."""
         await self.embedded.stop()
         await self.server.stop()
-        await self._close_store()
-
-    async def _close_store(self) -> None:
-        store = self.server.api.store
-        if isinstance(store, DurableStore):
-            await store.close()
 
     def write_kubeconfig(self) -> Path:
         """Write the administrator's kubeconfig to where it was asked for; answers with the place."""
@@ -98,13 +90,22 @@ class LocalCluster:
             # There is one, and after a crash it must not wait for the lease of the one before.
             options.leader_election.leader_elect = False
             options.changed.add("leader-elect")
-        setup = prepare(options, self._log, plugins, connection=self._connection())
+        try:
+            setup = prepare(options, self._log, plugins, connection=self._connection())
+        except SetupError as error:
+            raise SetupError([_with_hint(problem) for problem in error.problems]) from None
         return Process(_unlimited(setup), plugins)
 
     def _connection(self) -> Connection:
         pair = self.server.identity.authority.client_pair(SCHEDULER)
         text = yaml.safe_dump(self.server.kubeconfig(SCHEDULER, pair)).encode()
         return resolve(kubeconfig.parse(text, "the embedded cluster"))
+
+
+def _with_hint(problem: str) -> str:
+    """Another cluster's scheduler has the port, most likely."""
+    taken = "failed to listen on" in problem and "in use" in problem
+    return f"{problem}; choose another --secure-port, or --secure-port=0 for none" if taken else problem
 
 
 def _unlimited(setup: Setup) -> Setup:
