@@ -6,11 +6,13 @@ import shlex
 from pathlib import Path
 
 import pytest
+import yaml
 
 from kubesched.cli.flags import Options, parse, usage
 from kubesched.cli.flags.gates import SCHEDULING, FeatureGates, known_gates
 from kubesched.cli.flags.kinds import NamedCertKey
 from kubesched.config.duration import Duration
+from kubesched.config.load import load
 
 GOLDEN = Path(__file__).with_name("flagz.txt")
 
@@ -361,6 +363,14 @@ def test_the_help_has_upstreams_sections_and_every_flag() -> None:
     assert all(
         len(line) <= 100 for line in text.partition("Misc flags:")[2].splitlines() if "feature-gates" not in line
     )
+
+
+def test_the_configuration_in_the_help_works() -> None:
+    """What the help tells to try is a scheduler under its own name, with a lease of its own."""
+    text = usage().split("second.yaml:\n\n")[1].split("\n\n")[0]
+    config = load(yaml.safe_load(text), "the help").config
+    assert [profile.scheduler_name for profile in config.profiles] == ["kubesched"]
+    assert config.leader_election.resource_name == "kubesched"
 
 
 def test_logging_flags_of_the_chosen_format_count() -> None:

@@ -103,7 +103,7 @@ class SecureServing(Section):
     )
     disable_http2_serving: bool = flag(BOOL, False, "Do not serve HTTP/2. It is never served here.")
     http2_max_streams_per_connection: int = flag(INT, 0, "Most streams in an HTTP/2 connection.", no_effect=NO_HTTP2)
-    permit_address_sharing: bool = flag(BOOL, False, "Bind with SO_REUSEADDR.")
+    permit_address_sharing: bool = flag(BOOL, False, "Bind with SO_REUSEADDR. It is always done here.")
     permit_port_sharing: bool = flag(BOOL, False, "Bind with SO_REUSEPORT, so that several processes share the port.")
 
 

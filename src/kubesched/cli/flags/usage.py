@@ -14,10 +14,21 @@ INTRODUCTION = """\
 Schedules the pods of a Kubernetes cluster: takes kube-scheduler's place, or works beside it under another name. It
 reads kube-scheduler's configuration file and takes its flags, as --flag=value or --flag value.
 
-Try it on the cluster that kubectl talks to, as a second scheduler:
+Beside the scheduler of the cluster that kubectl talks to, for pods that ask for it by a schedulerName of its own:
 
-  {program} --config=second.yaml            a profile with a schedulerName of its own, and clientConnection.kubeconfig
-  {program} --kubeconfig=$HOME/.kube/config --leader-elect-resource-name=kubesched --secure-port=10260
+  {program} --config=second.yaml
+
+with this in second.yaml:
+
+  apiVersion: kubescheduler.config.k8s.io/v1
+  kind: KubeSchedulerConfiguration
+  clientConnection: {{kubeconfig: /home/me/.kube/config}}
+  leaderElection: {{resourceName: kubesched}}
+  profiles: [{{schedulerName: kubesched}}]
+
+In its place, for all other pods, as soon as its lease is free:
+
+  {program} --kubeconfig=$HOME/.kube/config
 
 Look at it while it runs, with a token of somebody who may:
 
