@@ -100,7 +100,7 @@ class Kubelets:
             self._after(delay, uid, self._gone, pod)
         elif wanted == "starting":
             # Not at once: whoever bound the pod is to hear of that before it hears of this.
-            self._after(0.0, uid, self._start, pod)
+            self._after(0.0 if self._settings.every_step else self._settings.start_delay, uid, self._start, pod)
         else:
             self._plan_end(pod)
 
@@ -150,11 +150,10 @@ class Kubelets:
             self._tell(pod, "Warning", "FailedMount", missing)
             self._after(2.0, pod.metadata.uid, self._start, pod)
             return
-        delay = self._settings.start_delay
-        uid = pod.metadata.uid
         if not self._settings.every_step:
-            self._after(delay, uid, self._run_at_once, pod)
+            self._run_at_once(pod)
             return
+        delay, uid = self._settings.start_delay, pod.metadata.uid
         self._write(pod, steps.starting(self.nodes.addresses.node(pod.spec.node_name), self._access.now()))
         for container in (*pod.spec.init_containers, *pod.spec.containers):
             if self._must_pull(pod, container):

@@ -223,7 +223,7 @@ class Shelf:
         if delay > 0:
             loop.call_later(delay, self._wake)
         else:
-            loop.call_soon(self._wake)
+            self._wake()
 
     def _wake(self) -> None:
         self._wake_scheduled = False

@@ -49,13 +49,14 @@ class EndpointsController(Controller):
             known.pop(key, None)
 
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
-        if old is not None and new is not None and _shown(old) == _shown(new):
+        pods = [pod for pod in (old, new) if pod is not None]
+        namespace = pods[0].metadata.namespace
+        selectors = self._selectors.get(namespace)
+        if not selectors or (old is not None and new is not None and _shown(old) == _shown(new)):
             return
-        for pod in (old, new):
-            if pod is not None:
-                for key, selector in self._selectors.get(pod.metadata.namespace, {}).items():
-                    if _selects(selector, pod):
-                        self.enqueue_one_of(key, self._context.pods_by_namespace.size(pod.metadata.namespace))
+        for key, selector in selectors.items():
+            if any(_selects(selector, pod) for pod in pods):
+                self.enqueue_one_of(key, self._context.pods_by_namespace.size(namespace))
 
     def sync(self, key: str) -> None:
         service = self._access.get(SERVICES, key)

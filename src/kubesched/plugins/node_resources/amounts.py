@@ -29,8 +29,8 @@ class ScoredRequests:
         table, rows = nodes.table, nodes.rows
         if isinstance(rows, slice):
             return table.allocatable[self.columns, rows], table.used[self.columns, rows]
-        block = np.ix_(self.columns, rows)
-        return table.allocatable[block], table.used[block]
+        columns = self.columns[:, None]
+        return table.allocatable[columns, rows], table.used[columns, rows]
 
 
 def scored_requests(

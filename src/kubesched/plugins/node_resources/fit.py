@@ -64,7 +64,7 @@ class NodeResourcesFit(Plugin):
     def filter_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Verdicts | None:
         wanted = self._needed(state, nodes.table)
         table, rows = nodes.table, nodes.rows
-        block = (wanted.columns, rows) if isinstance(rows, slice) else np.ix_(wanted.columns, rows)
+        block = (wanted.columns, rows) if isinstance(rows, slice) else (wanted.columns[:, None], rows)
         offered = table.allocatable[block]
         missing = wanted.amounts > offered - table.used[block]
         if not missing.any():
