@@ -100,10 +100,11 @@ async def _serve(cluster: LocalCluster, options: UpOptions, plugins: Iterable[Pl
     from kubesched.cli.daemon.process import AGAIN
 
     _progress(f"API server on {cluster.server.url}")
-    path = cluster.write_kubeconfig()
-    _progress(f"kubeconfig in {path}")
     _progress(f"{_counted(len(cluster.embedded.context.nodes.objects), 'node')}, controllers")
     process = cluster.scheduler(plugins)
+    # Not before all the rest is known to work: the file may belong to a cluster that runs.
+    path = cluster.write_kubeconfig()
+    _progress(f"kubeconfig in {path}")
     port = options.serving.secure_port
     _progress(f"scheduler{f', serving on https://127.0.0.1:{port}' if port else ''}")
     _say_what_next(path, time.perf_counter() - began)
