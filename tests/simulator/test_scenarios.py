@@ -9,7 +9,6 @@ import pytest
 
 from kubesched.simulator import ScenarioClient, node, pod
 from kubesched.simulator.loading import load
-from kubesched.simulator.machine import as_json
 from kubesched.simulator.report import Report
 from kubesched.simulator.run import run
 from kubesched.simulator.scenario import Act, Scenario
@@ -30,35 +29,25 @@ def test_the_seeds_scenario_passes_in_both_forms(name: str) -> None:
     assert [(each.pod, each.node) for each in report.placements] == [("default/pod1", "node10")]
 
 
-def test_the_same_seed_gives_the_same_run() -> None:
-    """Two runs agree in every version of every object, in the order of all that happened."""
-    first, second = (as_json([run(load(EXAMPLES / "node10.yaml"))]) for _ in range(2))
-    assert first == second
-
-
-def test_another_seed_gives_another_run() -> None:
-    """The digest tells runs apart."""
-    scenario = load(EXAMPLES / "node10.yaml")
-    assert run(scenario, 1).digest != run(scenario, 2).digest
-
-
-def test_an_hour_of_backoffs_takes_seconds() -> None:
-    """A pod that fits nowhere is tried again and again for an hour."""
+def test_an_hour_of_backoffs_takes_a_second_or_two() -> None:
+    """A hundred pods that fit on none of fifty nodes are tried again and again for an hour, and then there is room."""
 
     async def act(client: ScenarioClient) -> None:
-        await client.create(node("small", cpu=1))
-        await client.create(pod("big", cpu=2))
-        for number in range(60):
-            await client.sleep("1m")
-            await client.patch("Node", "small", {"status": {"allocatable": {"cpu": f"{900 + number}m"}}}, "", "status")
-        await client.expect(pod="big", pending=True, because="Insufficient cpu")
+        for number in range(50):
+            await client.create(node(f"small-{number}", cpu=1))
+        for number in range(100):
+            await client.create(pod(f"big-{number}", cpu=2))
+        await client.sleep("1h")
+        await client.expect(kind="Pod", count=100, pending=True, because="Insufficient cpu")
+        await client.create(node("big", cpu=500))
+        await client.wait_for(kind="Pod", count=100, phase="Running", timeout="1m")
 
     began = time.process_time()
     report = simulate(act)
-    assert report.passed
-    assert report.virtual_seconds == 3600
-    assert report.pending[0].attempts > 5
-    assert time.process_time() - began < 10
+    seconds = time.process_time() - began
+    assert report.passed, report.expectations
+    assert sum(each.attempts for each in report.placements) > 1000
+    assert seconds < 5
 
 
 def test_a_failed_expectation_says_what_was_found() -> None:
