@@ -33,14 +33,10 @@ async def scenario(client: ScenarioClient) -> None:
         await client.sleep_until(moment)
         cpu, memory = chance.choices(SIZES, weights=(30, 30, 20, 15, 5))[0]
         minutes = round(min(chance.expovariate(1 / 90) + 1, 12 * 60))
-        # Without a token volume, whose name is another for every pod, pods of one size are alike to the scheduler.
-        name = f"pod-{number:05}"
-        await client.create(
-            pod(name, cpu=cpu, memory=memory, run_time=f"{minutes}m", automountServiceAccountToken=False)
-        )
+        await client.create(pod(f"pod-{number:05}", cpu=cpu, memory=memory, run_time=f"{minutes}m"))
 
     await client.sleep_until(HOURS * 3600)
-    await client.expect(kind="Pod", count=0, pending=True)
+    await client.expect(kind="Pod", count=PODS, pending=False)
 
 
 def arrivals(chance: Random) -> list[float]:

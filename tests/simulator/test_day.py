@@ -1,0 +1,60 @@
+"""The large example: a day of arrivals and completions, small in every run of the tests and whole on request."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from kubesched.simulator import pod
+from kubesched.simulator.loading import load
+from kubesched.simulator.report import Report
+from kubesched.simulator.run import run
+
+DAY = Path(__file__).parents[2] / "examples" / "scenarios" / "day.py"
+MOST = 600
+"""A pod's whole life may cost as much as encoding and decoding it so many times; it costs some 250."""
+
+
+def seconds_of_encoding(times: int) -> float:
+    body = pod("peer", cpu="1", memory="4Gi", run_time="90m")
+    began = time.process_time()
+    for _ in range(times):
+        json.loads(json.dumps(body))
+    return time.process_time() - began
+
+
+def check(report: Report, pods: int) -> None:
+    """All pods had a place, those whose time was over gave it back, and the nodes know."""
+    assert report.passed, report.expectations
+    assert report.bindings == pods
+    running = [each for each in report.placements if each.phase == "Running"]
+    assert {each.phase for each in report.placements} == {"Running", "Succeeded"}
+    assert 0 < len(running) < pods / 10
+    assert sum(each.pods for each in report.utilisation) == len(running)
+
+
+def test_a_small_day_costs_little_per_pod(monkeypatch: pytest.MonkeyPatch) -> None:
+    """500 nodes and 3,000 pods, in CPU time and beside a peer, since other programs share the machine."""
+    scenario = load(DAY)
+    names = scenario.act.__globals__  # type: ignore[attr-defined]  # it is a function
+    monkeypatch.setitem(names, "NODES", 500)
+    monkeypatch.setitem(names, "PODS", 3_000)
+    peer = seconds_of_encoding(20_000) / 20_000
+    began = time.process_time()
+    report = run(scenario)
+    per_pod = (time.process_time() - began) / 3_000
+    check(report, 3_000)
+    assert per_pod / peer < MOST
+
+
+@pytest.mark.skipif("KUBESCHED_DAY" not in os.environ, reason="takes a minute or two; KUBESCHED_DAY=1 runs it")
+def test_a_whole_day_takes_less_than_two_minutes() -> None:
+    """5,000 nodes and 50,000 pods."""
+    began = time.monotonic()
+    report = run(load(DAY))
+    assert time.monotonic() - began < 120
+    check(report, 50_000)
