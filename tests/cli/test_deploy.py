@@ -46,6 +46,7 @@ def test_everything_that_is_watched_may_be_watched(kind: Any) -> None:
         ("", "pods/binding", "create"),
         ("", "pods/status", "patch"),
         ("", "pods", "delete"),
+        ("", "events", "create"),
         ("events.k8s.io", "events", "create"),
         ("events.k8s.io", "events", "patch"),
         ("", "persistentvolumeclaims", "patch"),
