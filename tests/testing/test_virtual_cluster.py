@@ -118,7 +118,7 @@ def test_permit_and_time(cluster: VirtualCluster) -> None:
     decision = cluster.schedule(pod("web"))
     assert decision.node == "n1"
     assert cluster.node_of("web") == ""
-    (waiting,) = cluster.scheduler.context.waiting
+    (waiting,) = cluster.waiting_pods
     assert waiting.pod.name == "web"
     cluster.advance(30)
     after = cluster.decision("web")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
 from random import Random
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
@@ -121,6 +121,7 @@ class Recorder(Protocol):
 
 
 Activate = Callable[[Iterable[api.Pod]], None]
+Spawn = Callable[[Coroutine[Any, Any, None]], object]
 
 
 NOT_YET = {"framework": "it is there once all plugins of the profile are made: use it in a method, not in __init__"}
@@ -139,6 +140,9 @@ class Handle:
     client: ApiClient
     """What a plugin may ask of the API server."""
     clock: Clock
+    spawn: Spawn
+    """Start something that nobody waits for: what Permit, which answers at once, needs time for. What it raises is
+    logged, and it ends with the scheduler."""
 
     def __init__(self, cluster: Cluster, random: Random, profile_name: str = "default-scheduler") -> None:
         self.cluster = cluster

@@ -79,6 +79,7 @@ class Scheduler:
             handle.clock = clock
             handle.log = self.log
             handle.recorder = lambda *event, **more: self.recorder.event(profile, *event, **more)
+            handle.spawn = lambda work: self.context.tasks.spawn(work)
             handle.waiting_pods = waiting
             handle.activate = lambda pods: self.context.inbox.put(self.queue.activate, list(pods))
 

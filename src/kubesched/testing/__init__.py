@@ -11,6 +11,7 @@
 These names stay, as those of `kubesched` do.
 """
 
+from kubesched.config.errors import ConfigError as ConfigError
 from kubesched.engine.decision import Decision as Decision
 from kubesched.engine.decision import Outcome as Outcome
 from kubesched.testing.builders import affinity as affinity

@@ -26,6 +26,7 @@ from kubesched.config.read import read
 from kubesched.config.types import API_VERSION, KIND
 from kubesched.engine.decision import Decision, Outcome
 from kubesched.framework.functions import plugin_class
+from kubesched.framework.handle import WaitingPods
 from kubesched.framework.registry import PluginSource
 from kubesched.framework.runtime import PluginError
 from kubesched.framework.status import Code, Status
@@ -175,6 +176,11 @@ class VirtualCluster:
     def node_of(self, name: str, namespace: str = "default") -> str:
         """The node that a pod is bound to; empty while it is not."""
         return self.pod(name, namespace).node_name
+
+    @property
+    def waiting_pods(self) -> WaitingPods:
+        """The pods that have a node and wait on Permit, to `allow` or to `reject` them."""
+        return self.scheduler.context.waiting
 
     # --- the end ------------------------------------------------------------------------------------------------------
 
