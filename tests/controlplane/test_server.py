@@ -45,6 +45,16 @@ async def test_round_trip(session: aiohttp.ClientSession) -> None:
         assert (missing.status, (await missing.json())["reason"]) == (404, "NotFound")
 
 
+async def test_people_get_json_that_they_can_read(session: aiohttp.ClientSession) -> None:
+    """Indented for curl and for who asks for it; a line for all others."""
+    await session.post(NODES, json=node("a"))
+    for query, agent, pretty in (("", "curl/8.5", True), ("?pretty=true", "x", True), ("?pretty=0", "curl/8.5", False)):
+        async with session.get(f"{NODES}/a{query}", headers={"User-Agent": agent}) as answer:
+            text = await answer.text()
+        assert text.startswith('{\n  "apiVersion"') is pretty
+        assert text.endswith("}\n") is not pretty
+
+
 async def test_the_certificate_is_checked(server: Server) -> None:
     """A client that does not know the cluster's authority does not trust the server."""
     async with aiohttp.ClientSession() as stranger:

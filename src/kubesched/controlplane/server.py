@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import yaml
 from aiohttp import StreamReader, web
 from aiohttp.abc import AbstractStreamWriter
@@ -30,6 +31,7 @@ from kubesched.controlplane.request import JSON_TYPE, Request, Response, User
 ADMIN = User("kubernetes-admin", (MASTERS, "kubeadm:cluster-admins"))
 _MAX_BODY = 16 << 20
 _ADDRESS = "127.0.0.1"
+_BY_HAND = ("curl/", "Wget/", "Mozilla/")
 
 
 class AddressInUseError(OSError):
@@ -121,9 +123,7 @@ class Server:
         response = await self.api.handle(request)
         headers = _response_headers(response)
         if response.stream is None:
-            # A line of its own for JSON, as upstream: people read it in a terminal.
-            end = b"\n" if response.body and response.content_type == JSON_TYPE else b""
-            return web.Response(status=response.status, body=response.body + end, headers=headers)
+            return web.Response(status=response.status, body=_readable(request, response), headers=headers)
         return await _send_stream(raw, response, headers)
 
     def _user_of(self, raw: web.BaseRequest) -> User | None:
@@ -166,6 +166,17 @@ class Server:
         path.touch(mode=0o600)
         path.chmod(0o600)
         path.write_text(yaml.safe_dump(self.kubeconfig(user, pair), sort_keys=False), encoding="utf-8")
+
+
+def _readable(request: Request, response: Response) -> bytes:
+    """JSON as upstream lays it out: in a line of its own, and indented for those who read it with curl or a browser."""
+    if not response.body or response.content_type != JSON_TYPE:
+        return response.body
+    pretty = request.query.get("pretty")
+    by_hand = request.headers.get("user-agent", "").startswith(_BY_HAND)
+    if pretty not in ("0", "false") and (pretty is not None or by_hand):
+        return msgspec.json.format(response.body, indent=2)
+    return response.body + b"\n"
 
 
 def _make_request(
