@@ -80,3 +80,38 @@ def test_learn_gives_a_copy_to_play_with(tmp_path: Path, monkeypatch: pytest.Mon
     (copy,) = tmp_path.iterdir()
     assert runner.invoke(main, ["simulate", copy.name]).exit_code == 0
     assert "is here already" in runner.invoke(main, ["learn", str(number), "--edit"]).output
+
+
+PLUGIN = """
+from kubesched import Plugin
+
+class Mine(Plugin):
+    name = "Mine"
+
+    def filter(self, state, pod, node):
+        return {}["missing"]
+"""
+SCENARIO = """
+from kubesched.simulator import node, pod
+
+plugins = ["mine.py"]
+
+async def scenario(client):
+    await client.create(node("n1"))
+    await client.create(pod("web"))
+    await client.sleep(1)
+"""
+
+
+def test_a_plugin_that_fails_says_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the timeline, with file and line; one that cannot even start ends the run with a sentence."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    (tmp_path / "mine.py").write_text(PLUGIN)
+    (tmp_path / "scenario.py").write_text(SCENARIO)
+    output = CliRunner().invoke(main, ["simulate", "scenario.py"]).output
+    assert "running Filter plugin \"Mine\": KeyError: 'missing' (mine.py:8)" in output
+    (tmp_path / "mine.py").write_text(PLUGIN + "\n    def __init__(self, args, handle):\n        raise OSError('no')\n")
+    result = CliRunner().invoke(main, ["simulate", "scenario.py"])
+    assert result.exit_code == 1
+    assert 'Error: scenario.py: plugin "Mine": __init__ raised OSError: no (mine.py:11)' in result.output

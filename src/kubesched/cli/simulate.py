@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,8 +15,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from kubesched.framework.runtime import PluginStartError
 from kubesched.simulator.cluster import SimulatedCluster
-from kubesched.simulator.loading import load
+from kubesched.simulator.loading import load, scenario_files
 from kubesched.simulator.machine import as_json, as_junit
 from kubesched.simulator.report import Report
 from kubesched.simulator.run import run
@@ -36,21 +37,60 @@ COLLECT_AFTER = 200_000
 @click.option("-o", "--output", type=click.Choice(OUTPUTS), default="table", show_default=True, help="What to print.")
 @click.option("--seed", type=int, help="Take this seed instead of the scenario's own.")
 @click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Take this KubeSchedulerConfiguration instead of the scenario's own.",
+)
+@click.option("--plugin", multiple=True, metavar="MODULE:NAME", help="Another plugin, or file.py with some.")
+@click.option("--plugin-dir", multiple=True, metavar="FOLDER", help="A folder with more plugins.")
+@click.option(
     "--rows", type=click.IntRange(1), default=MOST_ROWS, show_default=True, help="Rows at each end of a table."
 )
 @click.option("--check", is_flag=True, help="Only look whether the files are right; run nothing.")
-def command(files: tuple[Path, ...], output: str, seed: int | None, rows: int, check: bool) -> None:
+def command(
+    files: tuple[Path, ...],
+    output: str,
+    seed: int | None,
+    config: Path | None,
+    plugin: tuple[str, ...],
+    plugin_dir: tuple[str, ...],
+    rows: int,
+    check: bool,
+) -> None:
     """Run scenarios: API, controllers, kubelets and scheduler in one process, on a virtual clock.
 
-    A FILE is YAML (objects, and steps at virtual times) or Python (async def scenario(client)). An hour of cluster time
-    takes a second or two, and the same seed gives the same run. The exit code is 1 if an expectation fails.
+    A FILE is YAML (objects, and steps at virtual times) or Python (async def scenario(client)), a folder with such
+    files, or - for YAML on standard input. An hour of cluster time takes a second or two, and the same seed gives the
+    same run. The exit code is 1 if an expectation fails or a scenario cannot be run.
+
+    What if the scheduler were configured otherwise? --config answers that, and so do --plugin and --plugin-dir, whose
+    plugins a configuration enables; without one, all of them are on.
 
     \b
     kubesched simulate examples/scenarios/node10.yaml
-    kubesched simulate examples/scenarios/*.yaml -o junit > scenarios.xml
+    kubesched simulate scenarios/ -o junit > scenarios.xml
+    kubesched simulate day.py --config packed.yaml -o json | jq .utilisation
+
+    A scenario in YAML:
+
+    \b
+    objects:
+      - {apiVersion: v1, kind: Node, metadata: {name: node1}}
+    steps:
+      - create:
+          apiVersion: v1
+          kind: Pod
+          metadata: {name: pod1}
+          spec: {containers: [{name: main, image: nginx}]}
+      - waitFor: {pod: pod1, onNode: node1, timeout: 5s}
+
     """
     progress, out = Console(stderr=True), Console(soft_wrap=False)
     scenarios = _loaded(files)
+    for scenario in scenarios:
+        scenario.vary(config, plugin, plugin_dir)
+    _prepare(scenarios)
     if check:
         return
     gc.set_threshold(COLLECT_AFTER)
@@ -71,23 +111,39 @@ def command(files: tuple[Path, ...], output: str, seed: int | None, rows: int, c
 def _loaded(files: tuple[Path, ...]) -> list[Scenario]:
     problems: list[str] = []
     scenarios = []
-    for file in files:
+    for path in files:
         try:
-            scenario = load(file)
-            scenario.prepared()
-            scenarios.append(scenario)
+            scenarios += [load(file) for file in scenario_files(path)]
         except ScenarioFileError as error:
             problems += error.problems
+    _refuse(problems)
+    return scenarios
+
+
+def _prepare(scenarios: Sequence[Scenario]) -> None:
+    """See that each can begin, before any does."""
+    problems: list[str] = []
+    for scenario in scenarios:
+        try:
+            scenario.prepared()
+        except ScenarioFileError as error:
+            problems += error.problems
+    _refuse(list(dict.fromkeys(problems)))
+
+
+def _refuse(problems: Sequence[str]) -> None:
     if problems:
         for problem in problems:
             click.echo(f"Error: {problem}", err=True)
         raise SystemExit(FAILED)
-    return scenarios
 
 
 def _run(scenario: Scenario, seed: int | None, console: Console) -> Report:
     with _shown(scenario, console) as started:
-        return run(scenario, seed, started.append)
+        try:
+            return run(scenario, seed, started.append)
+        except PluginStartError as error:
+            raise click.ClickException(f"{scenario.source}: {error}") from None
 
 
 @contextmanager

@@ -33,7 +33,7 @@ def _lines(decision: Decision) -> Iterator[str]:
         yield f"{pod} fits nowhere."
     if decision.message:
         yield decision.message
-    if decision.where:
+    if decision.where and decision.where not in decision.message:
         yield f"That was at {decision.where}."
     if decision.feasible:
         yield f"{decision.feasible} of {decision.evaluated} nodes fit."

@@ -23,11 +23,15 @@ NOT_OF_A_FILTER = (Code.WAIT, Code.SKIP)
 class AnswerError(TypeError):
     """An answer that the contract does not allow; the message says what would be one, and where to change it."""
 
+    def __init__(self, said: str, plugin: object, method: str) -> None:
+        self.place = _place(plugin, method)
+        super().__init__(f"{method} answered with {said} ({self.place})")
+
 
 def wrong(plugin: object, method: str, answer: object, wanted: str) -> AnswerError:
     """The error for an answer that is none."""
     shown = f"{type(answer).__name__} {answer!r:.80}" if answer is not None else "None"
-    return AnswerError(f"{method} answered with {shown}; {wanted} ({_place(plugin, method)})")
+    return AnswerError(f"{shown}; {wanted}", plugin, method)
 
 
 def status_answer(plugin: object, method: str, answer: object) -> Status | None:
@@ -109,11 +113,8 @@ def check_scores(plugin: object, answer: object, rows: int, method: str = "score
 
 def _check_length(plugin: object, method: str, answer: np.ndarray[Any, Any], rows: int) -> None:
     if answer.shape != (rows,):
-        what = f"an array of shape {answer.shape}"
-        raise AnswerError(
-            f"{method} answered with {what} for {rows} nodes; return one number per row of the window it was given "
-            f"({_place(plugin, method)})"
-        )
+        wanted = "return one number per row of the window it was given"
+        raise AnswerError(f"an array of shape {answer.shape} for {rows} nodes; {wanted}", plugin, method)
 
 
 def _place(plugin: object, method: str) -> str:

@@ -465,7 +465,7 @@ def described(problem: Exception) -> str:
 
 def place_in(plugin: Any, problem: Exception) -> str:
     """The line of a plugin's own file that went wrong; where the plugin begins, if it was none in particular."""
-    return place_of_error(problem, _written(plugin))
+    return problem.place if isinstance(problem, AnswerError) else place_of_error(problem, _written(plugin))
 
 
 def attributed(status: Status | None) -> Status | None:

@@ -72,7 +72,9 @@ class Timeline:
         pod = decision.pod
         self.attempts[pod.key] += 1
         if decision.outcome is not Outcome.SCHEDULED:
-            self.note("pending", decision.message, "Pod", pod.key)
+            # A plugin's author wants to know where; the message, which is for the pod's owner, may not say.
+            where = f" ({decision.where})" if decision.where not in decision.message else ""
+            self.note("pending", decision.message + where, "Pod", pod.key)
 
     def _count(self, event: Event) -> None:
         self.changes += 1
