@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -32,6 +33,60 @@ def test_a_failed_expectation_is_exit_code_1_in_every_form(tmp_path: Path) -> No
         assert "none of that name" in result.output
     root = ElementTree.fromstring(CliRunner().invoke(main, ["simulate", str(file), "-o", "junit"]).output)
     assert root.find("testsuite/testcase/failure") is not None
+
+
+def test_folders_and_standard_input_are_scenarios_too(tmp_path: Path) -> None:
+    """Of a folder the scenarios are taken, not the manifests and plugins beside them; - is YAML on standard input."""
+    runner = CliRunner()
+    folder = Path(__file__).parents[1] / "simulator" / "everything"
+    root = ElementTree.fromstring(runner.invoke(main, ["simulate", str(folder), str(EXAMPLE), "-o", "junit"]).output)
+    assert [suite.get("name") for suite in root] == ["everything", "node10"]
+    assert runner.invoke(main, ["simulate", "-"], input=EXAMPLE.read_text("utf-8")).exit_code == 0
+    wrong = runner.invoke(main, ["simulate", "-"], input="sed: 1")
+    assert (wrong.exit_code, "stdin:1: sed: unknown field; did you mean seed?" in wrong.output) == (1, True)
+    empty = runner.invoke(main, ["simulate", str(tmp_path)])
+    assert (empty.exit_code, "no .yaml file with kind: Scenario" in empty.output) == (1, True)
+
+
+PACK = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- pluginConfig:
+  - name: NodeResourcesFit
+    args: {scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}
+"""
+FOUR_PODS = """
+from kubesched.simulator import node, pod
+
+async def scenario(client):
+    for name in ("a", "b"):
+        await client.create(node(name))
+    for number in range(4):
+        await client.create(pod(f"pod{number}", cpu="500m"))
+        await client.sleep(1)
+"""
+ONLY_B = "from kubesched import filter\n\n@filter\ndef only_b(pod, node):\n    return node.name == 'b'\n"
+
+
+def test_the_same_scenario_with_another_configuration_or_more_plugins(tmp_path: Path) -> None:
+    """What if pods were packed? What if a plugin had its say? The file stays as it is."""
+    (tmp_path / "scenario.py").write_text(FOUR_PODS, "utf-8")
+    (tmp_path / "pack.yaml").write_text(PACK, "utf-8")
+    (tmp_path / "plugins").mkdir()
+    plugin = tmp_path / "plugins" / "only_b.py"
+    plugin.write_text(ONLY_B, "utf-8")
+
+    def nodes(*options: str) -> list[str]:
+        result = CliRunner().invoke(main, ["simulate", str(tmp_path / "scenario.py"), "-o", "json", *options])
+        return sorted(each["node"] for each in json.loads(result.output)["placements"])
+
+    assert nodes() == ["a", "a", "b", "b"]
+    assert len(set(nodes("--config", str(tmp_path / "pack.yaml")))) == 1
+    for option in (f"--plugin={plugin}:only_b", f"--plugin={plugin}", f"--plugin-dir={plugin.parent}"):
+        assert nodes(option) == ["b"] * 4
+    wrong = CliRunner().invoke(main, ["simulate", str(EXAMPLE), "--plugin", "nope.py"])
+    assert (wrong.exit_code, "nope.py: there is no such file" in wrong.output) == (1, True)
 
 
 def test_a_wrong_file_is_refused_before_anything_runs(tmp_path: Path) -> None:

@@ -31,6 +31,15 @@ def problems(path: Path, text: str) -> str:
         ("steps:\n- after: 1s\n", ":2: steps[0]: does nothing; give it one of create"),
         ("plugins: [nowhere:Nothing]\n", "plugins: nowhere:Nothing"),
         ("config: {profiles: [{schedulerNam: x}]}\n", "did you mean schedulerName?"),
+        ("duration: -5s\n", ":1: duration: must not be negative"),
+        ("steps:\n- expect: {pod: a, phase: Runing}\n", 'no such phase, got "Runing"; did you mean Running'),
+        ("steps:\n- expect: {pod: a, count: 3}\n", ":2: steps[0].expect.count: is about several objects"),
+        ("steps:\n- waitFor: {pod: a, timeout: 5}\n", ":2: steps[0].waitFor.timeout: expected a duration"),
+        ("steps:\n- patch: {pod: a, patches: {}}\n", ":2: steps[0].patch.patches: unknown field; did you mean patch?"),
+        ("steps:\n- delete: {}\n", ":2: steps[0].delete: names no object; add pod: NAME"),
+        ("steps:\n- {at: 1s, after: 1s, log: x}\n", ":2: steps[0]: has both at and after; keep one"),
+        ("cluster: {nodeCpu: 4}\n", ":1: cluster.nodeCpu: expected a string, got 4"),
+        ("manifests: [nope.yaml]\n", "nope.yaml: No such file"),
     ],
 )
 def test_a_mistake_in_yaml_is_located(tmp_path: Path, text: str, said: str) -> None:
@@ -65,6 +74,34 @@ def test_an_assertion_in_a_scenario_names_its_line(tmp_path: Path) -> None:
     path = tmp_path / "scenario.py"
     path.write_text("async def scenario(client):\n    assert 1 == 2, 'not so'\n", "utf-8")
     assert run(load(path)).error == f"{path}:2: not so"
+
+
+def test_a_field_that_no_object_has_is_refused(tmp_path: Path) -> None:
+    """A misspelt field is not passed over in silence: the run would be about another pod than was meant."""
+    path = tmp_path / "scenario.yaml"
+    spec = "{nodeSelecter: {disk: ssd}, containers: [{name: a, image: b}]}"
+    path.write_text(
+        f"steps:\n- log: x\n- create: {{apiVersion: v1, kind: Pod, metadata: {{name: a}}, spec: {spec}}}\n", "utf-8"
+    )
+    error = run(load(path)).error
+    assert "line 3: steps[1].create" in error
+    assert 'unknown field "spec.nodeSelecter"' in error
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ("expect(pood='a')", ":2: nothing called pood can be expected; did you mean pod?"),
+        ("wait_for(pod='a', phase='Runing')", ':2: phase: pods have no such phase, got "Runing"; did you mean Running'),
+        ("expect(on_node='a')", ":2: names no object; add pod: NAME"),
+        ("sleep('soon')", ':2: "soon" is not a duration'),
+    ],
+)
+def test_a_wrong_call_names_its_line(tmp_path: Path, call: str, said: str) -> None:
+    """Python is held to the same rules as YAML, when it runs."""
+    path = tmp_path / "scenario.py"
+    path.write_text(f"async def scenario(client):\n    await client.{call}\n", "utf-8")
+    assert said in run(load(path)).error
 
 
 def test_what_the_api_refuses_names_the_step(tmp_path: Path) -> None:

@@ -8,11 +8,12 @@ from typing import Any
 import msgspec
 
 from kubesched.client.protocol import JSON
-from kubesched.config.errors import Problem, join
+from kubesched.config.errors import Problem, join, suggest
 from kubesched.controlplane.store import Record, Store
 
 MISSING = "nothing"
 ENDED = ("Succeeded", "Failed")
+PHASES = ("Pending", "Running", *ENDED, "Unknown")
 
 
 class Expectation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -65,6 +66,12 @@ class Expectation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
             yield Problem(join(path, "onNode"), "expected a node's name or a list of names", self.on_node)
         if self.count is not None and self.count < 0:
             yield Problem(join(path, "count"), "must not be negative", self.count)
+        if self.count is not None and self.name_of:
+            hint = f"leave out count, or the name {self.name_of}"
+            yield Problem(join(path, "count"), "is about several objects, and one is named", self.count, hint)
+        if self.phase and self.phase not in PHASES and self.resource.lower() in ("pod", "pods", "po"):
+            hint = suggest(self.phase, PHASES) or f"expected one of {', '.join(PHASES)}"
+            yield Problem(join(path, "phase"), "pods have no such phase", self.phase, hint)
 
     def __str__(self) -> str:
         subject = f"{self.resource} {self.name_of}".strip()

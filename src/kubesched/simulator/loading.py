@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from kubesched.simulator.python_file import load_python
@@ -9,11 +12,29 @@ from kubesched.simulator.scenario import Scenario, ScenarioFileError
 from kubesched.simulator.yaml_file import load_yaml
 
 YAML = (".yaml", ".yml", ".json")
+STDIN = Path("-")
+_IS_SCENARIO = re.compile(rb"^(\s*async def scenario\(|kind:\s*[\"']?Scenario\b)", re.MULTILINE)
+
+
+def scenario_files(path: Path) -> Iterator[Path]:
+    """A file itself; of a folder the files in it that hold scenarios, as opposed to manifests or plugins."""
+    if not path.is_dir():
+        yield path
+        return
+    files = [file for file in sorted(path.iterdir()) if file.suffix in (".py", *YAML) and file.is_file()]
+    found = [file for file in files if _IS_SCENARIO.search(file.read_bytes())]
+    if not found:
+        what = "no .yaml file with kind: Scenario and no .py file with async def scenario"
+        raise ScenarioFileError([f"{path}: {what} is in this folder"])
+    yield from found
 
 
 def load(path: Path) -> Scenario:
-    """The scenario in a file. Raises `ScenarioFileError` with everything that is wrong."""
+    """The scenario in a file; for ``-`` the YAML on standard input. Raises `ScenarioFileError` with everything that is
+    wrong."""
     try:
+        if path == STDIN:
+            return load_yaml(Path("stdin"), sys.stdin.buffer.read())
         if path.suffix == ".py":
             if not path.is_file():
                 raise ScenarioFileError([f"{path}: there is no such file"])

@@ -39,6 +39,7 @@ class Scenario:
     config: Mapping[str, Any] | str | None = None
     """A KubeSchedulerConfiguration, or a file that has one; None for the default one with all `plugins` enabled."""
     plugins: Sequence[str | PluginSource] = ()
+    plugin_folders: Sequence[str] = ()
     cluster: ClusterOptions = field(default_factory=ClusterOptions)
     duration: float = 0.0
     """How long it goes on at least, and what a progress bar counts to."""
@@ -49,10 +50,10 @@ class Scenario:
         """The scheduler's configuration and all plugins. Raises `ScenarioFileError` with all that is wrong."""
         problems: list[str] = []
         registry = in_tree_registry()
-        named = [self._located(each) for each in self.plugins if isinstance(each, str)]
+        named = [_beside(Path(self.source).parent, each) for each in self.plugins if isinstance(each, str)]
         given = [each for each in self.plugins if not isinstance(each, str)]
         found: list[str] = []
-        asked = add_all(registry, found, named=named, given=given)
+        asked = add_all(registry, found, named=named, folders=self.plugin_folders, given=given)
         problems += [f"{self.source}: plugins: {problem.removeprefix('--plugin: ')}" for problem in found]
         try:
             config = self._configuration(registry, asked)
@@ -68,12 +69,12 @@ class Scenario:
             raise ScenarioFileError(problems)
         return config, registry
 
-    def _located(self, place: str) -> str:
-        """A plugin's place; that of a file is relative to the scenario's own."""
-        file, _, name = place.partition(".py")
-        if not _ and not name:
-            return place
-        return str(Path(self.source).parent / f"{file}.py") + name
+    def vary(self, config: Path | None, plugins: Sequence[str], folders: Sequence[str]) -> None:
+        """Try it with another configuration and with more plugins. Their files are relative to where we are."""
+        if config is not None:
+            self.config = str(config.absolute())
+        self.plugins = (*self.plugins, *(_beside(Path.cwd(), place) for place in plugins))
+        self.plugin_folders = folders
 
     def _configuration(self, registry: Registry, asked: Sequence[str]) -> KubeSchedulerConfiguration:
         tree: Mapping[str, Any] | bytes
@@ -89,3 +90,11 @@ class Scenario:
             tree = {"apiVersion": API_VERSION, "kind": KIND, **self.config}
         given = dict(tree) if isinstance(tree, Mapping) else tree
         return load_config(given, source, points=registry.points, args_types=registry.args_types).config
+
+
+def _beside(folder: Path, place: str) -> str:
+    """A plugin's place; one in a file that is named relative to a folder."""
+    file, colon, name = place.rpartition(":")
+    if place.endswith(".py"):
+        file, colon, name = place, "", ""
+    return f"{folder / file}{colon}{name}" if file.endswith(".py") else place

@@ -23,6 +23,8 @@ from kubesched.simulator.expectations import Checked, Expectation, Finding, chec
 
 DEFAULT_NAMESPACE = "default"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+STRICT = {"fieldValidation": "Strict"}
+"""As kubectl asks: a field that no object has is a mistake of whoever wrote the scenario."""
 Object = Mapping[str, Any] | api.Object | str
 """An object as JSON, as a Struct, or as YAML text."""
 Seconds = float | str
@@ -51,7 +53,7 @@ class ScenarioClient:
         resource = self._resource(str(body.get("kind", "")), str(body.get("apiVersion", "")))
         metadata = body.get("metadata") or {}
         path = _path(resource, metadata.get("namespace") or DEFAULT_NAMESPACE)
-        return await self._call("POST", path, body)
+        return await self._call("POST", path, body, query=STRICT)
 
     async def get(self, kind: str, name: str, namespace: str = DEFAULT_NAMESPACE) -> JSON:
         """One object; `ApiError` with the code 404 if there is none."""
@@ -80,7 +82,7 @@ class ScenarioClient:
         resource = self._resource(kind)
         form = MERGE_PATCH if resource.custom else STRATEGIC_PATCH
         path = _path(resource, namespace, name, subresource)
-        return await self._call("PATCH", path, dict(patch), content_type=form)
+        return await self._call("PATCH", path, dict(patch), content_type=form, query=STRICT)
 
     async def delete(self, kind: str, name: str, namespace: str = DEFAULT_NAMESPACE, grace: int | None = None) -> None:
         """Delete an object. A pod on a node is gone once its kubelet has stopped it."""
@@ -146,17 +148,27 @@ class ScenarioClient:
         held.
         """
         await self.settle()
-        return self.report(Expectation(**what))
+        return self.report(_expectation(what))
 
     async def wait_for(self, *, timeout: Seconds = 60.0, **what: Any) -> bool:
         """Let time pass until something holds; that it does not within `timeout` is a failed expectation."""
-        return await self.wait(Expectation(**what), timeout)
+        return await self.wait(_expectation(what), timeout)
 
     async def wait(self, expectation: Expectation, timeout: Seconds) -> bool:
         """`wait_for` with an expectation made already."""
         limit = seconds_of(timeout)
+        shelf = self._cluster.api.store.shelf(self._resource(expectation.resource).storage)
+        looked_at = -1
+
+        def holds() -> bool:
+            nonlocal looked_at
+            if looked_at == shelf.visible:
+                return False  # nothing of this kind has changed since it did not hold
+            looked_at = shelf.visible
+            return not self._findings(expectation)
+
         try:
-            await self._cluster.clock.run_until(lambda: not self._findings(expectation), limit)
+            await self._cluster.clock.run_until(holds, limit)
         except TimeoutError:
             self._cluster.check()
             return self.report(expectation, f" within {Duration(round(limit * 1e9))}")
@@ -178,6 +190,18 @@ class ScenarioClient:
         else:
             key = expectation.name_of
         return check(expectation, self._cluster.api.store, resource.storage, key)
+
+
+def _expectation(what: Mapping[str, Any]) -> Expectation:
+    fields = Expectation.__struct_fields__
+    for name in what:
+        if name not in fields:
+            hint = suggest(name, fields) or f"there are {', '.join(fields)}"
+            raise ScenarioError(f"nothing called {name} can be expected; {hint}")
+    expectation = Expectation(**what)
+    if problems := list(expectation.problems("")):
+        raise ScenarioError("; ".join(str(problem).removeprefix(": ") for problem in problems))
+    return expectation
 
 
 def as_json(obj: Object) -> JSON:

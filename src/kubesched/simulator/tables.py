@@ -41,7 +41,7 @@ def show(report: Report, out: Console, rows: int = MOST_ROWS) -> None:
         if not each.holds:
             out.print(f"[bold red]✗[/] at {moment(each.time)} expected {escape(each.expected)}")
             for finding in each.findings:
-                out.print(f"    found: {escape(finding.about)}: {escape(finding.found)}")
+                out.print(f"    {escape(str(finding))}")
     if report.error:
         out.print(f"[bold red]✗[/] {escape(report.error)}")
     out.print(_verdict(report))

@@ -23,9 +23,10 @@ KIND = "Scenario"
 _STEP = re.compile(r'\.?([^.\[\]"]+)|\[(\d+)\]|\["([^"]*)"\]')
 
 
-def load_yaml(path: Path) -> Scenario:
-    """The scenario in a file. Raises `ScenarioFileError` with everything that is wrong, each with its line."""
-    text = path.read_bytes()
+def load_yaml(path: Path, text: bytes | None = None) -> Scenario:
+    """The scenario in a file, or in a text that was read already. Raises `ScenarioFileError` with everything that is
+    wrong, each with its line."""
+    text = path.read_bytes() if text is None else text
     problems: list[Problem] = []
     tree = read(text, problems)
     lines = Lines(text, str(path))
@@ -62,6 +63,8 @@ def _head_problems(file: ScenarioFile) -> Iterator[Problem]:
     if file.kind not in ("", KIND):
         hint = "to run plain manifests, list the file under manifests: of a scenario"
         yield Problem("kind", f"expected {KIND}", file.kind, hint)
+    if file.duration < 0:
+        yield Problem("duration", "must not be negative", str(file.duration))
     if file.config is not None and not isinstance(file.config, dict | str):
         yield Problem("config", "expected a KubeSchedulerConfiguration or the name of a file", file.config)
 
