@@ -14,8 +14,8 @@ import pytest
 import yaml
 from tests.controlplane.support import NODES, PODS, node, pod
 
+from kubesched.client.certificates import Authority, load_pair
 from kubesched.controlplane.apiserver import ApiServer
-from kubesched.controlplane.certificates import Authority, load_pair
 from kubesched.controlplane.launch import ServerOptions, build_server
 from kubesched.controlplane.server import AddressInUseError, Server
 

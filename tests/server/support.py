@@ -11,12 +11,13 @@ from typing import Any
 import aiohttp
 import trustme
 
+from kubesched.client.certificates import Pair
 from kubesched.client.clock import SystemClock
 from kubesched.client.protocol import JSON
 from kubesched.server.authentication import Authenticator, TokenAuthenticator
 from kubesched.server.authorities import Authorities
 from kubesched.server.authorization import Authorizer
-from kubesched.server.certificates import Pair, self_made
+from kubesched.server.certificates import self_made
 from kubesched.server.endpoints import Endpoints, Served
 from kubesched.server.guard import Guard
 from kubesched.server.serving import SecureServer, listen

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import msgspec
 
+from kubesched.client.certificates import Authority, Pair
 from kubesched.client.protocol import Clock
 from kubesched.controlplane.admission import AdmissionSettings
 from kubesched.controlplane.apiserver import ApiServer
-from kubesched.controlplane.certificates import Authority, Pair
 from kubesched.controlplane.durable import DataDirectoryError, DurableStore
 from kubesched.controlplane.server import Identity, Server
 from kubesched.controlplane.store import Store

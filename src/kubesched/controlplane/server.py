@@ -23,14 +23,25 @@ from aiohttp.http_parser import RawRequestMessage
 from aiohttp.web_protocol import RequestHandler
 from multidict import CIMultiDict
 
+from kubesched.client.certificates import Authority, Pair, load_pair
 from kubesched.controlplane.apiserver import ApiServer
 from kubesched.controlplane.auth import MASTERS
-from kubesched.controlplane.certificates import Authority, Pair, server_context
 from kubesched.controlplane.request import JSON_TYPE, Request, Response, User
 
 ADMIN = User("kubernetes-admin", (MASTERS, "kubeadm:cluster-admins"))
 _MAX_BODY = 16 << 20
 _ADDRESS = "127.0.0.1"
+_NAMES = (
+    "localhost",
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+    _ADDRESS,
+    "::1",
+    "10.96.0.1",
+)
+"""By what the server may be reached, besides the address that it listens on."""
 _BY_HAND = ("curl/", "Wget/", "Mozilla/")
 
 
@@ -106,7 +117,13 @@ class Server:
     def _context(self) -> ssl.SSLContext | None:
         if not self._tls:
             return None
-        return server_context(self.identity.authority, self.identity.authority.server_pair([self.address]))
+        authority = self.identity.authority
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        # Clients may show a certificate of the cluster's authority, and need not.
+        context.load_verify_locations(cadata=authority.certificate_pem.decode())
+        context.verify_mode = ssl.CERT_OPTIONAL
+        load_pair(context, authority.server_pair("kube-apiserver", (*_NAMES, self.address)))
+        return context
 
     # --- requests -----------------------------------------------------------------------------------------------------
 

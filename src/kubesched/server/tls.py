@@ -17,10 +17,10 @@ from typing import Any, Final
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
+from kubesched.client.certificates import Pair
 from kubesched.client.protocol import Clock
 from kubesched.scheduler.ports import ERROR, Log
 from kubesched.server.authorities import Authorities
-from kubesched.server.certificates import Pair
 from kubesched.server.ciphers import cipher_string
 
 CHECK_PERIOD: Final = 10.0

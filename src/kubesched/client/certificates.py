@@ -1,4 +1,4 @@
-"""A certificate authority of the cluster's own, and what it signs: the server's certificate and those of clients.
+"""A certificate authority of our own, and what it signs: certificates of servers and of clients.
 
 Elliptic-curve keys, because making them takes no time and a cluster should be there at once.
 """
@@ -9,8 +9,8 @@ import ipaddress
 import os
 import ssl
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -19,32 +19,26 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-_YEARS = timedelta(days=3650)
+YEARS = timedelta(days=3650)
 _SKEW = timedelta(hours=1)
-_SERVER_NAMES = (
-    "localhost",
-    "kubernetes",
-    "kubernetes.default",
-    "kubernetes.default.svc",
-    "kubernetes.default.svc.cluster.local",
-)
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A certificate and its key, in PEM."""
+    """A certificate, perhaps with its authority's, and its key, in PEM."""
 
     certificate: bytes
-    key: bytes
+    key: bytes = field(repr=False)
 
 
 class Authority:
     """Signs certificates."""
 
-    def __init__(self, pair: Pair | None = None) -> None:
+    def __init__(self, pair: Pair | None = None, *, name: str = "kubesched-ca", validity: timedelta = YEARS) -> None:
+        self._validity = validity
         if pair is None:
             self._key = ec.generate_private_key(ec.SECP256R1())
-            self._certificate = _self_signed(self._key)
+            self._certificate = _self_signed(_name(name), self._key, validity)
         else:
             key = serialization.load_pem_private_key(pair.key, password=None)
             if not isinstance(key, ec.EllipticCurvePrivateKey):
@@ -60,16 +54,10 @@ class Authority:
     def certificate_pem(self) -> bytes:
         return self._certificate.public_bytes(serialization.Encoding.PEM)
 
-    def server_pair(self, addresses: Sequence[str]) -> Pair:
-        """A certificate for a server that is reached by these addresses."""
-        names: list[x509.GeneralName] = [x509.DNSName(name) for name in _SERVER_NAMES]
-        for address in dict.fromkeys((*addresses, "127.0.0.1", "::1", "10.96.0.1")):
-            try:
-                names.append(x509.IPAddress(ipaddress.ip_address(address)))
-            except ValueError:
-                names.append(x509.DNSName(address))
-        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kube-apiserver")])
-        return self._signed(subject, ExtendedKeyUsageOID.SERVER_AUTH, x509.SubjectAlternativeName(names))
+    def server_pair(self, name: str, hosts: Iterable[str]) -> Pair:
+        """A certificate for a server that is reached by these names and addresses."""
+        names = x509.SubjectAlternativeName([_alternative(host) for host in dict.fromkeys(hosts)])
+        return self._signed(_name(name), ExtendedKeyUsageOID.SERVER_AUTH, names)
 
     def client_pair(self, user: str, groups: Sequence[str] = ()) -> Pair:
         """A certificate that says who a client is: the common name is the user, organizations are groups."""
@@ -82,10 +70,11 @@ class Authority:
     ) -> Pair:
         key = ec.generate_private_key(ec.SECP256R1())
         builder = (
-            _builder(subject, self._certificate.subject, key)
+            _builder(subject, self._certificate.subject, key, self._validity)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(_usage(sign=False), critical=True)
             .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
-            .add_extension(_authority_identifier(self._key), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
         )
         if names is not None:
             builder = builder.add_extension(names, critical=False)
@@ -93,29 +82,19 @@ class Authority:
         return Pair(certificate.public_bytes(serialization.Encoding.PEM), _key_pem(key))
 
 
-def _self_signed(key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kubesched-ca")])
-    usage = x509.KeyUsage(
-        digital_signature=True,
-        key_cert_sign=True,
-        crl_sign=True,
-        key_encipherment=False,
-        content_commitment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        encipher_only=False,
-        decipher_only=False,
-    )
+def _self_signed(name: x509.Name, key: ec.EllipticCurvePrivateKey, validity: timedelta) -> x509.Certificate:
     return (
-        _builder(name, name, key)
+        _builder(name, name, key, validity)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .add_extension(usage, critical=True)
+        .add_extension(_usage(sign=True), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .sign(key, hashes.SHA256())
     )
 
 
-def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, validity: timedelta
+) -> x509.CertificateBuilder:
     now = datetime.now(UTC)
     return (
         x509.CertificateBuilder()
@@ -124,27 +103,39 @@ def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivate
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _SKEW)
-        .not_valid_after(now + _YEARS)
+        .not_valid_after(now + validity)
     )
 
 
-def _authority_identifier(key: ec.EllipticCurvePrivateKey) -> x509.AuthorityKeyIdentifier:
-    return x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key())
+def _name(text: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+
+
+def _alternative(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _usage(*, sign: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        content_commitment=False,
+        key_encipherment=True,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=sign,
+        crl_sign=sign,
+        encipher_only=False,
+        decipher_only=False,
+    )
 
 
 def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-
-
-def server_context(authority: Authority, pair: Pair) -> ssl.SSLContext:
-    """TLS for a server that also takes client certificates of its authority."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_verify_locations(cadata=authority.certificate_pem.decode())
-    context.verify_mode = ssl.CERT_OPTIONAL
-    load_pair(context, pair)
-    return context
 
 
 def load_pair(context: ssl.SSLContext, pair: Pair) -> None:
