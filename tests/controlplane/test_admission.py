@@ -228,3 +228,46 @@ async def test_a_gated_pod_says_so(client: LocalClient) -> None:
     made = await client.create(PODS, pod("p", schedulingGates=[{"name": "g"}]))
     (condition,) = made["status"]["conditions"]
     assert (condition["type"], condition["reason"]) == ("PodScheduled", "SchedulingGated")
+
+
+async def test_keys_of_own_labels_become_requirements(client: LocalClient) -> None:
+    """Affinity and spreading by matchLabelKeys reach the scheduler as selectors, as upstream makes them."""
+    by_version = {
+        "topologyKey": "zone",
+        "matchLabelKeys": ["v", "absent"],
+        "labelSelector": {"matchLabels": {"a": "b"}},
+    }
+    unlike = {"topologyKey": "zone", "mismatchLabelKeys": ["v"], "labelSelector": {}}
+    body = pod(
+        "p",
+        affinity={
+            "podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [by_version]},
+            "podAntiAffinity": {
+                "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": unlike}]
+            },
+        },
+        topologySpreadConstraints=[{**by_version, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}],
+    )
+    body["metadata"]["labels"] = {"v": "1"}
+    spec = (await client.create(PODS, body))["spec"]
+    same = {"key": "v", "operator": "In", "values": ["1"]}
+    affinity = spec["affinity"]
+    (required,) = affinity["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert required["labelSelector"] == {"matchLabels": {"a": "b"}, "matchExpressions": [same]}
+    (preferred,) = affinity["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    assert preferred["podAffinityTerm"]["labelSelector"]["matchExpressions"] == [{**same, "operator": "NotIn"}]
+    assert spec["topologySpreadConstraints"][0]["labelSelector"]["matchExpressions"] == [same]
+
+
+async def test_a_node_port_is_given_once(client: LocalClient) -> None:
+    """A second service cannot have it; the first keeps it through updates."""
+    body: JSON = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"}}
+    body["spec"] = {"type": "NodePort", "ports": [{"port": 80, "nodePort": 30080}]}
+    await client.create(SERVICES, body)
+    error = await refusal(client.create(SERVICES, {**body, "metadata": {"name": "b"}}))
+    assert "spec.ports[0].nodePort: Invalid value: 30080: provided port is already allocated" in error.message
+    body["spec"]["ports"] = [{"port": 80, "nodePort": 80}]
+    error = await refusal(client.create(SERVICES, {**body, "metadata": {"name": "b"}}))
+    assert "The range of valid ports is 30000-32767" in error.message
+    patched = await client.patch(f"{SERVICES}/a", {"spec": {"selector": {"x": "y"}}})
+    assert patched["spec"]["ports"][0]["nodePort"] == 30080

@@ -35,7 +35,7 @@ class ServiceAddresses:
             self._check_address(service, {s.get("clusterIP") for s in services})
         spec["clusterIPs"] = [spec["clusterIP"]]
         if spec["type"] in ("NodePort", "LoadBalancer"):
-            self._assign_ports(spec, {p.get("nodePort") for s in services for p in s.get("ports") or []})
+            self._assign_ports(service, {p.get("nodePort") for s in services for p in s.get("ports") or []})
 
     def keep(self, old: JSON, new: JSON) -> None:
         """An update that does not name the address leaves it; one that changes the type gets what it lacks."""
@@ -52,9 +52,10 @@ class ServiceAddresses:
             self.assign(new)
             return
         after["clusterIPs"] = [after["clusterIP"]]
-        self._keep_ports(before, after)
+        self._keep_ports(before, new)
 
-    def _keep_ports(self, before: JSON, after: JSON) -> None:
+    def _keep_ports(self, before: JSON, new: JSON) -> None:
+        after = new["spec"]
         if after["type"] not in ("NodePort", "LoadBalancer"):
             return
         known = {(p.get("port"), p.get("protocol")): p.get("nodePort") for p in before.get("ports") or []}
@@ -63,14 +64,25 @@ class ServiceAddresses:
             if kept and not port.get("nodePort"):
                 port["nodePort"] = kept
         services = [record.load().get("spec") or {} for record in self._store.records("/services")]
-        self._assign_ports(after, {p.get("nodePort") for s in services for p in s.get("ports") or []})
+        own = set(known.values())
+        self._assign_ports(new, {p.get("nodePort") for s in services for p in s.get("ports") or []} - own)
 
-    def _assign_ports(self, spec: JSON, used: set[int | None]) -> None:
-        for port in spec.get("ports") or []:
-            if not port.get("nodePort"):
+    def _assign_ports(self, service: JSON, used: set[int | None]) -> None:
+        problems = Problems()
+        for index, port in enumerate(service["spec"].get("ports") or []):
+            field, number = f"spec.ports[{index}].nodePort", port.get("nodePort")
+            if not number:
                 free = [number for number in _NODE_PORTS if number not in used]
                 port["nodePort"] = self._random.choice(free)
+            elif number not in _NODE_PORTS:
+                first, last = _NODE_PORTS[0], _NODE_PORTS[-1]
+                detail = f"provided port is not in the valid range. The range of valid ports is {first}-{last}"
+                problems.invalid(field, number, detail)
+            elif number in used:
+                problems.invalid(field, number, "provided port is already allocated")
             used.add(port["nodePort"])
+        if problems.found:
+            raise invalid("Service", "", service["metadata"].get("name", ""), problems.found)
 
     def _free_address(self, used: set[str | None]) -> str:
         for _ in range(_TRIES):

@@ -32,6 +32,9 @@ ENVIRONMENT_RULE = "a valid environment variable name must consist only of print
 _MAX_LABEL, _MAX_SUBDOMAIN, _MAX_PORT_NAME = 63, 253, 15
 
 
+NO_DOTS = "must not contain dots"
+
+
 def label_errors(name: str) -> Iterator[str]:
     """What is wrong with the name of a container, a namespace and the like."""
     if len(name) > _MAX_LABEL:

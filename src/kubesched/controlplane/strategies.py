@@ -79,12 +79,42 @@ def prepare_create(resource: Resource, obj: JSON) -> None:
         obj.pop("status", None)
     if (initial := _INITIAL_STATUS.get(storage)) is not None:
         obj["status"] = dict(initial)
-        if storage == "/pods" and (obj.get("spec") or {}).get("schedulingGates"):
-            obj["status"]["conditions"] = [dict(_GATED)]
+        if storage == "/pods":
+            _prepare_pod(obj)
     elif resource.has("status") and not resource.custom:
         obj.setdefault("status", {})
     if storage in _WITH_GENERATION or resource.custom:
         bump_generation(obj)
+
+
+def _prepare_pod(pod: JSON) -> None:
+    spec, labels = pod.get("spec") or {}, pod["metadata"].get("labels") or {}
+    if spec.get("schedulingGates"):
+        pod["status"]["conditions"] = [dict(_GATED)]
+    for constraint in spec.get("topologySpreadConstraints") or []:
+        _select_by_own_labels(constraint, labels)
+    affinity = spec.get("affinity") or {}
+    for kind in ("podAffinity", "podAntiAffinity"):
+        terms = affinity.get(kind) or {}
+        for term in terms.get("requiredDuringSchedulingIgnoredDuringExecution") or []:
+            _select_by_own_labels(term, labels)
+        for weighted in terms.get("preferredDuringSchedulingIgnoredDuringExecution") or []:
+            _select_by_own_labels(weighted.get("podAffinityTerm") or {}, labels)
+
+
+def _select_by_own_labels(part: JSON, labels: JSON) -> None:
+    """Keys of the pod's own labels become requirements: schedulers read selectors, not keys."""
+    selector = part.get("labelSelector")
+    if selector is None:
+        return
+    for field, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")):
+        added = [
+            {"key": key, "operator": operator, "values": [labels[key]]}
+            for key in part.get(field) or []
+            if key in labels
+        ]
+        if added:
+            selector["matchExpressions"] = [*(selector.get("matchExpressions") or []), *added]
 
 
 def prepare_update(resource: Resource, old: JSON, new: JSON) -> None:

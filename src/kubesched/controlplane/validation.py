@@ -11,13 +11,15 @@ from collections.abc import Callable
 from kubesched.api.names import label_key_errors, label_value_errors
 from kubesched.client.protocol import JSON
 from kubesched.controlplane import validation_core, validation_pod, validation_workloads
-from kubesched.controlplane.naming import label_errors, subdomain_errors
+from kubesched.controlplane.naming import NO_DOTS, label_errors, subdomain_errors
 from kubesched.controlplane.problems import Problems
 from kubesched.controlplane.resources import Resource
 from kubesched.controlplane.status import Cause
 
 _LABEL_NAMES = ("/namespaces", "/services")
 """Kinds whose names become a part of host names."""
+_WITHOUT_DOTS = ("/namespaces", "apps/statefulsets")
+_MAX_CRON_JOB = 52
 _STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
 _MAX_ANNOTATIONS = 256 << 10
 
@@ -61,8 +63,11 @@ def _check_name(resource: Resource, meta: JSON, problems: Problems) -> None:
         _check_path_segment(name, problems)
         return
     errors = label_errors if resource.storage in _LABEL_NAMES else subdomain_errors
-    for error in errors(name):
+    dotted = "." in name and resource.storage in _WITHOUT_DOTS
+    for error in (NO_DOTS,) if dotted else errors(name):
         problems.invalid("metadata.name", name, error)
+    if resource.storage == "batch/cronjobs" and len(name) > _MAX_CRON_JOB:
+        problems.invalid("metadata.name", name, f"must be no more than {_MAX_CRON_JOB} characters")
     prefix = meta.get("generateName") or ""
     for error in errors(prefix.rstrip("-.") + "a") if prefix else ():
         problems.invalid("metadata.generateName", prefix, error)

@@ -67,8 +67,13 @@ def _service(obj: JSON, problems: Problems) -> None:
     ports = spec.get("ports") or []
     if not ports and spec.get("clusterIP") != "None" and type_ != "ExternalName":
         problems.required("spec.ports")
+    names: set[str] = set()
     for index, port in enumerate(ports):
         path = f"spec.ports[{index}]"
+        name = port.get("name") or ""
+        if name and name in names:
+            problems.duplicate(f"{path}.name", name)
+        names.add(name)
         number = port.get("port") or 0
         if not 0 < number < 65536:
             problems.invalid(f"{path}.port", number, "must be between 1 and 65535, inclusive")

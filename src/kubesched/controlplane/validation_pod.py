@@ -126,6 +126,8 @@ def _check_tolerations(spec: JSON, path: str, problems: Problems) -> None:
             problems.invalid(
                 f"{where}.operator", toleration["value"], "value must be empty when `operator` is 'Exists'"
             )
+        for error in label_value_errors(toleration.get("value") or "") if operator == "Equal" else ():
+            problems.invalid(f"{where}.operator", toleration["value"], error)
         effect = toleration.get("effect")
         if effect and effect not in _EFFECTS:
             problems.unsupported(f"{where}.effect", effect, _EFFECTS)
@@ -228,6 +230,9 @@ def _check_spread(spec: JSON, path: str, problems: Problems) -> None:
         action = constraint.get("whenUnsatisfiable")
         if action not in _UNSATISFIABLE:
             problems.unsupported(f"{where}.whenUnsatisfiable", action or "", _UNSATISFIABLE)
+        domains = constraint.get("minDomains")
+        if isinstance(domains, int) and domains <= 0:
+            problems.invalid(f"{where}.minDomains", domains, "must be greater than zero")
         if constraint.get("minDomains") is not None and action != "DoNotSchedule":
             problems.invalid(
                 f"{where}.minDomains",
@@ -239,6 +244,10 @@ def _check_spread(spec: JSON, path: str, problems: Problems) -> None:
             first = f"{seen[identity]}.{{topologyKey, whenUnsatisfiable}}"
             problems.duplicate(first, f"{{{identity[0]}, {identity[1]}}}")
         seen.setdefault(identity, where)
+        for field in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
+            one_of(constraint, field, ("Honor", "Ignore"), where, problems)
+        if constraint.get("matchLabelKeys") and constraint.get("labelSelector") is None:
+            problems.forbidden(f"{where}.matchLabelKeys", "must not be specified when labelSelector is not set")
         check_label_selector(constraint.get("labelSelector"), f"{where}.labelSelector", problems)
 
 

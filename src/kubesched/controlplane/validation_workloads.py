@@ -14,7 +14,7 @@ from kubesched.controlplane.naming import PERCENT_RULE, is_percent, label_errors
 from kubesched.controlplane.problems import IMMUTABLE, Problems
 from kubesched.controlplane.validation_containers import non_negative, one_of
 from kubesched.controlplane.validation_core import check_claim_spec
-from kubesched.controlplane.validation_pod import check_label_selector, check_pod_spec
+from kubesched.controlplane.validation_pod import check_label_selector, check_labels, check_pod_spec
 
 _TEMPLATE = "spec.template"
 
@@ -39,6 +39,7 @@ def _check_template(spec: JSON, problems: Problems, kind: str) -> None:
         names = {each["name"] for each in claims}
         own = [each for each in pod.get("volumes") or [] if each.get("name") not in names]
         pod = {**pod, "volumes": [*own, *({**each, "emptyDir": {}} for each in claims)]}
+    check_labels((template.get("metadata") or {}).get("labels"), f"{_TEMPLATE}.labels", problems)
     check_pod_spec(pod, f"{_TEMPLATE}.spec", problems)
     policy = pod.get("restartPolicy")
     if policy and policy != "Always":
