@@ -163,6 +163,30 @@ async def test_observers_hear_of_every_try() -> None:
     assert seen[0].seconds > 0
 
 
+async def test_nothing_is_written_once_it_must_not_be() -> None:
+    """Whoever may write no more when a request's turn has come does not send it; reading goes on."""
+    leading = True
+
+    class SleepsThroughTheLease(QuickClock):
+        async def sleep(self, seconds: float) -> None:
+            nonlocal leading
+            leading = False
+
+    async with (
+        serving() as server,
+        HttpClient(
+            server.connection, qps=1, burst=1, clock=SleepsThroughTheLease(), may_write=lambda: leading
+        ) as client,
+    ):
+        created = server.store.create(pod("a"))
+        assert isinstance(created, api.Pod)
+        await client.patch_pod_status(created, {"status": {"nominatedNodeName": "n"}})
+        with pytest.raises(ConnectionError, match="not sent: this process leads no more"):
+            await client.bind(created, "n")
+        assert [each.method for each in server.received] == ["PATCH"]
+        assert [each.node_name for each in (await client.list(api.Pod)).items if isinstance(each, api.Pod)] == [""]
+
+
 # --- refusals and retries ---------------------------------------------------------------------------------------------
 
 

@@ -45,6 +45,7 @@ class Candidate:
         try:
             await asyncio.Event().wait()
         finally:
+            self.led_to_the_end = self.elector.is_leader()
             self.leading = False
 
     def _stopped(self) -> None:
@@ -257,6 +258,7 @@ async def test_a_lease_taken_by_hand_ends_leading(clock: VirtualClock) -> None:
     await clock.advance(2.5)
     assert not one.leading
     assert one.seen == ["one", "somebody"]
+    assert not one.led_to_the_end, "what leading still has to end must not count as a leader's"
 
 
 @virtual_time

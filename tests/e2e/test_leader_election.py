@@ -6,7 +6,7 @@ import signal
 import time
 
 from tests.e2e.api import node_of
-from tests.e2e.control_plane import ControlPlane
+from tests.e2e.control_plane import ADMIN, SCHEDULER, ControlPlane
 from tests.e2e.objects import node, pod
 from tests.e2e.schedulers import KUBE_SCHEDULER, KUBESCHED, Running, start
 from tests.e2e.waiting import until
@@ -21,9 +21,9 @@ TAKES_OVER = LEASE + RETRY * 2.2 + 1.5
 """A candidate looks every 1 to 2.2 retry periods; then it takes a moment to begin."""
 
 
-def replica(plane: ControlPlane, name: str, program: str = KUBESCHED) -> Running:
+def replica(plane: ControlPlane, name: str, *flags: str, program: str = KUBESCHED, token: str = SCHEDULER) -> Running:
     """A candidate. Whether it is ready depends on nobody else."""
-    return start(program, plane, *FLAGS, name=name, elect=True)
+    return start(program, plane, *FLAGS, *flags, name=name, elect=True, kubeconfig=plane.kubeconfig(token=token))
 
 
 def holder(plane: ControlPlane) -> str:
@@ -83,10 +83,32 @@ def test_leader_that_slept_ends(plane: ControlPlane) -> None:
     assert other.child.running()
 
 
+def test_leader_that_slept_binds_nothing_more(plane: ControlPlane) -> None:
+    """Bindings that wait for their turn when a leader is frozen are not sent when it wakes up: another schedules."""
+    plane.admin.create(node("only"))
+    leader = replica(plane, "leader", "--kube-api-qps=20", "--kube-api-burst=1", token=ADMIN)
+    first = until(lambda: holder(plane), "somebody leads")
+    replica(plane, "other")
+    plane.admin.create(*(pod(f"many-{number}", cpu="1m") for number in range(100)))
+    until(plane.bindings, "it binds", enough=lambda seen: len(seen) >= 5)
+    leader.child.signal(signal.SIGSTOP)
+    until(lambda: holder(plane), "the other leads", seconds=TAKES_OVER, enough=lambda seen: seen not in ("", first))
+    by_the_first = bindings_of(plane, "admin")
+    assert 5 <= by_the_first < 100, "it must be frozen with bindings to do"
+    leader.child.signal(signal.SIGCONT)
+    assert leader.child.wait() == 1
+    assert bindings_of(plane, "admin") == by_the_first
+
+
+def bindings_of(plane: ControlPlane, user: str) -> int:
+    """How many bindings a user has tried."""
+    return sum(1 for each in plane.bindings() if each["user"]["username"] == user)
+
+
 def test_shares_a_lease_with_kube_scheduler(plane: ControlPlane) -> None:
     """kubesched stands by while the real kube-scheduler leads, and takes over from it; so can it be replaced live."""
     plane.admin.create(node("only"))
-    leader = replica(plane, "leader", KUBE_SCHEDULER)
+    leader = replica(plane, "leader", program=KUBE_SCHEDULER)
     first = until(lambda: holder(plane), "somebody leads")
     replica(plane, "other")
     bind(plane, "before")

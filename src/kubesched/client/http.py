@@ -22,7 +22,7 @@ from kubesched.client.connection import Connection
 from kubesched.client.protocol import JSON, ApiError, Change, Clock, Listing, Malformed, WatchEvent
 from kubesched.client.ratelimit import TokenBucket
 from kubesched.client.resources import EVENTS, LEASES, resource_of, resource_of_event
-from kubesched.client.transport import APPLICATION_JSON, Observer, Request, Transport
+from kubesched.client.transport import APPLICATION_JSON, MayWrite, Observer, Request, Transport
 from kubesched.client.whole import WholeObjects
 from kubesched.client.wire import decode_line, decode_object, decode_page, raw_object
 
@@ -64,13 +64,15 @@ class HttpClient:
         chance: random.Random | None = None,
         observe: Observer | None = None,
         whole: WholeObjects | None = None,
+        may_write: MayWrite | None = None,
     ) -> None:
         own_clock = clock or SystemClock()
         self._server = connection.server
         self._timeout = timeout
         self._chance = chance or random.Random()
         self._whole = whole or WholeObjects({})
-        self._transport = Transport(connection, TokenBucket(qps, burst, own_clock), own_clock, agent, observe)
+        limit = TokenBucket(qps, burst, own_clock)
+        self._transport = Transport(connection, limit, own_clock, agent, observe, may_write)
 
     async def __aenter__(self) -> Self:
         return self

@@ -163,7 +163,8 @@ class LeaderElector:
             logger.error("Failed to renew lease %s", self._where)
             return Ended.LOST
         finally:
-            lost = renewing.done()
+            if lost := renewing.done():
+                self._good_until = float("-inf")
             await _end(leading)
             await _end(renewing)
             if self.settings.release_on_exit and not lost:

@@ -58,6 +58,8 @@ class RequestDone(NamedTuple):
 
 
 Observer = Callable[[RequestDone], None]
+MayWrite = Callable[[], bool]
+"""Whether requests that change something may be sent at this very moment."""
 
 
 class Request(NamedTuple):
@@ -89,11 +91,13 @@ class Transport:
         clock: Clock,
         agent: str = "",
         observe: Observer | None = None,
+        may_write: MayWrite | None = None,
     ) -> None:
         self._connection = connection
         self._limit = limit
         self._clock = clock
         self._observe = observe
+        self._request_class = aiohttp.ClientRequest if may_write is None else _fenced(may_write)
         self._credentials = credentials_of(connection, clock)
         self._tls = TlsContexts(connection.tls, clock)
         self._proxy = connection.proxy_url or proxy_for(connection.server, os.environ)
@@ -181,7 +185,9 @@ class Transport:
             # The number of connections is limited by the slots, which watches do not take.
             connector = self._connector()
             jar = aiohttp.DummyCookieJar()
-            self._session = aiohttp.ClientSession(connector=connector, cookie_jar=jar)
+            self._session = aiohttp.ClientSession(
+                connector=connector, cookie_jar=jar, request_class=self._request_class
+            )
         return self._session
 
     def _connector(self) -> aiohttp.TCPConnector:
@@ -190,6 +196,22 @@ class Transport:
         from kubesched.client.socks import SocksConnector  # few need it
 
         return SocksConnector(self._proxy, _keep_alive, limit=0, keepalive_timeout=KEEP_ALIVE)
+
+
+def _fenced(may_write: MayWrite) -> type[aiohttp.ClientRequest]:
+    """Requests that are held back at the last moment, when a connection is there, if nothing may be written any more.
+
+    A process may be frozen anywhere. Whatever waited for a token or a connection goes on when it wakes up, before
+    anybody has found out that another one leads now.
+    """
+
+    class Fenced(aiohttp.ClientRequest):
+        async def send(self, conn: Any) -> aiohttp.ClientResponse:
+            if self.method != "GET" and not may_write():
+                raise ConnectionAbortedError("not sent: this process leads no more")
+            return await super().send(conn)
+
+    return Fenced
 
 
 def _headers(connection: Connection, agent: str) -> CIMultiDict[str]:

@@ -27,6 +27,7 @@ from kubesched.client.clock import SystemClock
 from kubesched.client.connection import Connection
 from kubesched.client.http import HttpClient
 from kubesched.client.leader import Ended, LeaderElector
+from kubesched.client.transport import MayWrite
 from kubesched.client.whole import WholeObjects
 from kubesched.cluster.pods import PodInfo
 from kubesched.config import dump
@@ -100,7 +101,7 @@ class Process:
         for name, gate in known_gates().items():
             setup.metrics.feature(name, gate.stage.upper().replace("GA", ""), setup.options.gates.enabled(name))
         whole = WholeObjects(passed_on_whole(config.extenders, {each.scheduler_name for each in config.profiles}))
-        client = self._client(setup.connection, "scheduler", whole)
+        client = self._client(setup.connection, "scheduler", whole, self._may_write)
         events = self._client(setup.connection)
         self._recorder = EventRecorder(
             events, self._clock, log=self._log, binds_waiting=lambda: self._scheduler.binds_waiting
@@ -138,7 +139,13 @@ class Process:
                 clock=self._clock,
             )
 
-    def _client(self, connection: Connection, agent: str = "", whole: WholeObjects | None = None) -> HttpClient:
+    def _client(
+        self,
+        connection: Connection,
+        agent: str = "",
+        whole: WholeObjects | None = None,
+        may_write: MayWrite | None = None,
+    ) -> HttpClient:
         limits = self._setup.config.client_connection
         client = HttpClient(
             connection,
@@ -148,6 +155,7 @@ class Process:
             clock=self._clock,
             observe=self._metrics.request,
             whole=whole,
+            may_write=may_write,
         )
         self._stack.push_async_callback(client.close)
         return client
@@ -156,6 +164,10 @@ class Process:
         table = self._scheduler.cluster.nodes
         row = table.row_of.get(node)
         return None if row is None else list(table.pods[row].values())
+
+    def _may_write(self) -> bool:
+        """Asked at the last moment: this process may have slept through its lease."""
+        return self._elector is None or self._elector.is_leader()
 
     def _is_leader(self) -> bool:
         return self._leading.is_set()
