@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 
 from kubesched.api import objects as api
@@ -70,7 +70,7 @@ class Decision:
     """Kept, like the scores and the rejections of other nodes, when the attempt is recorded."""
     best_rows: Ints | None = None
     scores: Scores | None = None
-    refused_by: Mapping[str, str] = field(default_factory=dict)
+    refused_by: Mapping[str, str] | None = None
     """Nodes that plugins let pass and an extender did not, each with that extender."""
 
     @property
@@ -84,7 +84,7 @@ class Decision:
             return {}
         names = self.diagnosis.table.names
         found = {names[row]: status for status, rows in self.diagnosis.statuses() for row in rows.tolist()}
-        for name, extender in self.refused_by.items():
+        for name, extender in (self.refused_by or {}).items():
             found[name] = found.get(name, NO_REASON).by(extender)
         return found
 

@@ -77,10 +77,10 @@ class Engine:
         self.unscored: frozenset[str] | None = None
         """Plugins whose PreScore skipped Score in the last decision; None if nobody was asked to score."""
         self._kept: OrderedDict[PodClass, Kept] = OrderedDict()
-        self._lifted = any(f.lifted for f in framework.filters)
+        self._lifted = [f for f in framework.filters if f.lifted]
         self._pre_filters = [(p, p.reads.is_kept) for p in framework.pre_filter]
         self._order = {f.name: index for index, f in enumerate(framework.filters)}
-        self._cluster_filters = [f for f in framework.filters if not f.reads.is_kept]
+        self._cluster_filters = [f for f in framework.filters if not f.reads.is_kept and not f.lifted]
         self._cluster_pre_scores = [p for p in framework.pre_score if not p.reads.is_kept]
         self._cluster_scores = [s for s in framework.scores if not s.reads.is_kept]
 
@@ -237,7 +237,7 @@ class Engine:
         whole = Nodes(self.cluster.nodes)
         in_order = len(entries)
         for plugin in self._cluster_filters:
-            if plugin.lifted or plugin.name in state.skip_filter:
+            if plugin.name in state.skip_filter:
                 continue
             if mask.any() or self._alive(plugin, entries, looked_at).any():
                 verdicts = self.framework.ask_filter(plugin, state, pod, whole)
@@ -247,7 +247,7 @@ class Engine:
         rejections = Rejections(len(mask), entries)
         if len(self.cluster.nominations):
             mask = self._with_nominated(pod, state, mask, looked_at, rejections)
-        one_by_one = [p for p in self._cluster_filters if p.lifted and p.name not in state.skip_filter]
+        one_by_one = [plugin for plugin in self._lifted if plugin.name not in state.skip_filter]
         if one_by_one:
             mask, looked_at = self._one_by_one(one_by_one, state, pod, entries, mask, looked_at)
         elif self._percentage or self._lifted or not self.framework.scores:

@@ -198,7 +198,8 @@ class Framework:
     def run_pre_enqueue(self, pod: api.Pod) -> Status | None:
         """Whether the pod may enter the active queue; the first plugin that objects speaks."""
         for plugin in self.pre_enqueue:
-            status = self._status(plugin, "PreEnqueue", "pre_enqueue", pod)
+            answer = self._call(plugin, "PreEnqueue", plugin.pre_enqueue, pod)
+            status = self._status(plugin, "PreEnqueue", "pre_enqueue", answer)
             if status is not None:
                 return status.by(plugin.name)
         return None
@@ -208,6 +209,8 @@ class Framework:
     def ask_pre_filter(self, plugin: Any, state: CycleState, pod: api.Pod, nodes: Nodes) -> Any:
         """One plugin's PreFilter answer: None, a Status, or node names."""
         answer = self._call(plugin, "PreFilter", plugin.pre_filter, state, pod, nodes)
+        if answer is None or type(answer) is Status:
+            return answer
         try:
             return pre_filter_answer(plugin, answer)
         except AnswerError as problem:
@@ -366,7 +369,10 @@ class Framework:
 
     def ask_pre_score(self, plugin: Any, state: CycleState, pod: api.Pod, nodes: Nodes) -> bool:
         """Run one plugin's PreScore; False when it wants no Score."""
-        status = self._status(plugin, "PreScore", "pre_score", state, pod, nodes)
+        answer = self._call(plugin, "PreScore", plugin.pre_score, state, pod, nodes)
+        if answer is None:
+            return True
+        status = self._status(plugin, "PreScore", "pre_score", answer)
         if status is None:
             return True
         if status.is_skip:
@@ -416,7 +422,8 @@ class Framework:
     def run_reserve(self, state: CycleState, pod: api.Pod, node_name: str) -> Status | None:
         """Let plugins set things aside for the pod; on a failure those that did are told to give them back."""
         for plugin in self.reserve:
-            status = self._status(plugin, "Reserve", "reserve", state, pod, node_name)
+            answer = self._call(plugin, "Reserve", plugin.reserve, state, pod, node_name)
+            status = self._status(plugin, "Reserve", "reserve", answer)
             if status is not None:
                 self.run_unreserve(state, pod, node_name)
                 if status.is_rejected:
@@ -430,9 +437,8 @@ class Framework:
             if hasattr(plugin, "unreserve"):
                 self._call(plugin, "Unreserve", plugin.unreserve, state, pod, node_name)
 
-    def _status(self, plugin: Any, point: str, method: str, *args: Any) -> Status | None:
-        """Ask a plugin for a status; None for success."""
-        answer = self._call(plugin, point, getattr(plugin, method), *args)
+    def _status(self, plugin: Any, point: str, method: str, answer: object) -> Status | None:
+        """A plugin's answer as a status; None for success."""
         try:
             return status_answer(plugin, method, answer)
         except AnswerError as problem:
