@@ -20,7 +20,7 @@ from kubesched.framework.status import unschedulable
 from kubesched.logs import ERROR, KRef, Logger, LoggingOptions, LoggingProblem, callers
 from kubesched.logs.callers import upstream_caller
 from kubesched.logs.formats import JsonFormat, TextFormat
-from kubesched.logs.levels import VModule, verbosity
+from kubesched.logs.levels import WARNING, VModule, verbosity
 from kubesched.logs.output import Output
 from kubesched.logs.standard import Bridge, install
 
@@ -47,6 +47,22 @@ def test_a_line_of_text() -> None:
     assert said(stream) == [
         'I1115 08:26:22.123456   12345 schedule_one.go:123] "Attempting to schedule pod" pod="default/web-1"'
     ]
+
+
+def test_lines_without_quotes() -> None:
+    """Upstream's printf-style messages and warnings are as upstream writes them: bare words, upstream's place."""
+    stream = io.BytesIO()
+    log = log_to(stream)
+    log(1, 'FLAG: --v="1"')
+    log(0, "Serving securely on [::]:10259")
+    log(WARNING, 'No "authentication-kubeconfig" provided')
+    log(WARNING, "structured", pod=POD)
+    assert [line.partition("12345 ")[2] for line in said(stream)[:2]] == [
+        'flags.go:64] FLAG: --v="1"',
+        "secure_serving.go:214] Serving securely on [::]:10259",
+    ]
+    assert said(stream)[2].endswith('] No "authentication-kubeconfig" provided')
+    assert said(stream)[3].endswith('] "structured" pod="default/web-1"')
 
 
 def test_a_line_of_json() -> None:

@@ -271,6 +271,15 @@ _PLACES: Final[dict[str, str]] = {
     message: f"{file}:{line}" for file, lines in _UPSTREAM.items() for line, message in lines.items()
 } | _OLDER
 
+_PRINTF: Final = {
+    "FLAG: --": "flag/flags.go:64",
+    "Generated self-signed cert (": "options/serving.go:405",
+    "Generated self-signed cert in-memory": "options/serving.go:411",
+    "Serving securely on ": "server/secure_serving.go:214",
+}
+"""Messages, by how they begin, that upstream composes in klog's older way: no fields, and no quotes in the text format."""
+PRINTF_PLACES: Final = frozenset(_PRINTF.values())
+
 MOVED: Final = "Pod moved to an internal scheduling queue"
 _MOVED: Final = {
     "Active": "queue/active_queue.go:111",
@@ -287,4 +296,4 @@ def upstream_caller(message: str, fields: Mapping[str, object]) -> str | None:
     """
     if message == MOVED:
         return _MOVED_AFTER_FAILURE if "schedulingCycle" in fields else _MOVED.get(str(fields.get("queue")))
-    return _PLACES.get(message)
+    return _PLACES.get(message) or next((_PRINTF[each] for each in _PRINTF if message.startswith(each)), None)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from kubesched.logs.callers import PRINTF_PLACES
 from kubesched.logs.levels import ERROR, WARNING
 from kubesched.logs.quoting import plain_number, quote
 from kubesched.logs.values import json_value, known_json, text_pair
@@ -34,9 +35,11 @@ class TextFormat:
         second = int(now)
         if second != self._second:
             self._second, self._stamp = second, time.strftime("%m%d %H:%M:%S", time.localtime(second))
+        # klog has no structured warnings.
+        plain = caller in PRINTF_PLACES or (level == WARNING and not fields)
         parts = [
             f"{_SEVERITY.get(level, 'I')}{self._stamp}.{int((now - second) * 1e6):06d} {self._pid} "
-            f"{caller[caller.rfind('/') + 1 :]}] {quote(message)}"
+            f"{caller[caller.rfind('/') + 1 :]}] {message if plain else quote(message)}"
         ]
         first = [key for key in (("err", "logger") if level == ERROR else ("logger",)) if key in fields]
         parts += [text_pair(key, fields[key]) for key in first]
