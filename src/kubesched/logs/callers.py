@@ -277,7 +277,7 @@ _PRINTF: Final = {
     "Generated self-signed cert in-memory": "options/serving.go:411",
     "Serving securely on ": "server/secure_serving.go:214",
 }
-"""Messages, by how they begin, that upstream composes in klog's older way: no fields, and no quotes in the text format."""
+"""Messages, by how they begin, that upstream composes in klog's older way: no fields, and no quotes in text."""
 PRINTF_PLACES: Final = frozenset(_PRINTF.values())
 
 MOVED: Final = "Pod moved to an internal scheduling queue"
