@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kubesched.client.connection import Connection, Tls, daemon_connection, in_cluster, resolve, user_connection
+from kubesched.client.connection import Connection, Tls, daemon_connection, in_cluster, resolve
 from kubesched.client.kubeconfig import KubeconfigError, load_file, load_files, merge, parse
 
 Tree = dict[str, Any]
@@ -131,13 +131,6 @@ def test_master_replaces_the_server() -> None:
     assert connection.tls.server_name == ""
 
 
-def test_context_override() -> None:
-    """--context picks another context than the current one."""
-    content = tree()
-    content["contexts"].append({"name": "y", "context": {"cluster": "c", "user": "u", "namespace": "other"}})
-    assert connect(content, context="y").namespace == "other"
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -208,8 +201,8 @@ def test_context_override() -> None:
             tree(context={"user": "v"}),
             "contexts[\"x\"].context.user: there is no user 'v'; define it; users there are: u",
         ),
-        ({**tree(), "current-context": "z"}, "current-context: there is no context 'z'; contexts there are: x"),
-        ({**tree(), "current-context": ""}, "current-context: is not set; set current-context or give --context"),
+        ({**tree(), "current-context": "z"}, "current-context: there is no context 'z'; set it to one of the contexts there are: x"),
+        ({**tree(), "current-context": ""}, "current-context: is not set; set it to one of the contexts there are: x"),
         ({**tree(), "kind": "Pod"}, "kind: expected apiVersion v1 and kind Config, got 'v1' and 'Pod'; name a"),
         ({**tree(), "users": [{"name": "u", "user": {"token": 5}}]}, "users[0].user.token: expected str, got int"),
         ({**tree(), "users": [{"name": "u"}, {"name": "u"}]}, "users: two entries have the name 'u'"),
@@ -305,7 +298,7 @@ def test_yaml_as_kubectl_writes_it(tmp_path: Path) -> None:
 
 
 def test_the_daemon_uses_the_file_it_is_told(tmp_path: Path) -> None:
-    """--kubeconfig is read, KUBECONFIG is not; a missing file is an error that names the flag."""
+    """If --kubeconfig or --master is given, KUBECONFIG is not read; a missing file is an error that names the flag."""
     path = write(tmp_path / "config", tree())
     env = {"KUBECONFIG": str(tmp_path / "other")}
     assert daemon_connection(path, env=env).server == "https://api.example.com:6443"
@@ -316,19 +309,17 @@ def test_the_daemon_uses_the_file_it_is_told(tmp_path: Path) -> None:
     assert "--master: 'http://' is no address" in str(refusal(lambda: daemon_connection(master="http://", env=env)))
 
 
-def test_a_person_gets_what_kubectl_would_use(tmp_path: Path) -> None:
-    """The file named, else KUBECONFIG's list, else ~/.kube/config, else the pod's service account."""
-    named = write(tmp_path / "named", tree(cluster={"server": "https://named"}))
+def test_the_daemon_outside_a_pod_reads_what_kubeconfig_lists(tmp_path: Path) -> None:
+    """Told nothing and in no pod, it merges the files of KUBECONFIG; in a pod the service account counts."""
     listed = write(tmp_path / "listed", tree(cluster={"server": "https://listed"}))
-    write(tmp_path / ".kube" / "config", tree(cluster={"server": "https://home"}))
-    home = {"HOME": str(tmp_path)}
-    many = {**home, "KUBECONFIG": os.pathsep.join((str(tmp_path / "none"), listed, named))}
-    assert user_connection(named, env=many).server == "https://named"
-    assert user_connection(env=many).server == "https://listed"
-    assert user_connection(env=home).server == "https://home"
-    nothing = {"HOME": str(tmp_path / "nowhere")}
-    assert user_connection(master="https://m", env=nothing).server == "https://m"
-    assert "so this is no pod of a cluster; give --kubeconfig" in str(refusal(lambda: user_connection(env=nothing)))
+    other = write(tmp_path / "other", tree(cluster={"server": "https://other"}))
+    env = {"KUBECONFIG": os.pathsep.join((str(tmp_path / "none"), listed, other))}
+    assert daemon_connection(env=env).server == "https://listed"
+    in_pod = {**env, "KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
+    assert "serviceaccount/token: cannot be read" in str(refusal(lambda: daemon_connection(env=in_pod)))
+    none = {"KUBECONFIG": str(tmp_path / "none")}
+    assert "KUBECONFIG: none of " in str(refusal(lambda: daemon_connection(env=none)))
+    assert "so this is no pod of a cluster; give --kubeconfig" in str(refusal(lambda: daemon_connection(env={})))
 
 
 def test_a_service_account(tmp_path: Path) -> None:

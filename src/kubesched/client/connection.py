@@ -1,8 +1,7 @@
 """How to reach an API server: what is left of a kubeconfig, a service account or a bare address once all is decided.
 
-The daemon follows kube-scheduler: the file it is told, else the address it is told, else the service account of the pod
-it runs in. Commands that people run follow kubectl: the file they name, else KUBECONFIG, else ~/.kube/config, else the
-service account.
+As kube-scheduler does it: the file that it is told, else the address that it is told, else the service account of the
+pod it runs in. Where kube-scheduler would then give up, the files that KUBECONFIG lists are read as kubectl reads them.
 """
 
 from __future__ import annotations
@@ -93,7 +92,6 @@ class Connection:
 def daemon_connection(
     kubeconfig: str = "",
     master: str = "",
-    context: str = "",
     env: Mapping[str, str] = os.environ,
     *,
     flag: str = "--kubeconfig",
@@ -101,33 +99,18 @@ def daemon_connection(
     """The connection of a component that is told its kubeconfig or its API server's address, or runs in a pod. `flag`
     is what named the file."""
     if kubeconfig:
-        return resolve(_load_explicit(kubeconfig, flag), context, master)
+        return resolve(_load_explicit(kubeconfig, flag), master)
     if master:
         return Connection(server=_server(master, "--master"))
+    if "KUBERNETES_SERVICE_HOST" not in env and (listed := env.get("KUBECONFIG")):
+        files = load_files(listed.split(os.pathsep))
+        if not files.files:
+            raise KubeconfigError("", "KUBECONFIG", f"none of {listed!r} exists", "correct it or give --kubeconfig")
+        return resolve(files)
     return in_cluster(env)
 
 
-def user_connection(
-    kubeconfig: str = "", master: str = "", context: str = "", env: Mapping[str, str] = os.environ
-) -> Connection:
-    """The connection of a command that a person runs: the one that kubectl would use."""
-    if kubeconfig:
-        return resolve(_load_explicit(kubeconfig), context, master)
-    config = load_files(_default_files(env))
-    if config.files and (config.contexts or config.clusters or context):
-        return resolve(config, context, master)
-    if master:
-        return Connection(server=_server(master, "--master"))
-    return in_cluster(env)
-
-
-def _default_files(env: Mapping[str, str]) -> list[str]:
-    if listed := env.get("KUBECONFIG"):
-        return listed.split(os.pathsep)
-    return [str(Path(env.get("HOME") or Path.home()) / ".kube" / "config")]
-
-
-def _load_explicit(path: str, flag: str = "--kubeconfig") -> Kubeconfig:
+def _load_explicit(path: str, flag: str) -> Kubeconfig:
     try:
         return load_file(path)
     except FileNotFoundError:
@@ -137,7 +120,7 @@ def _load_explicit(path: str, flag: str = "--kubeconfig") -> Kubeconfig:
 def in_cluster(env: Mapping[str, str] = os.environ, folder: str = SERVICE_ACCOUNT) -> Connection:
     """The service account of the pod this runs in."""
     host, port = env.get("KUBERNETES_SERVICE_HOST", ""), env.get("KUBERNETES_SERVICE_PORT", "")
-    hint = "give --kubeconfig or --master, or run in a pod with a service account"
+    hint = "give --kubeconfig or --master, set KUBECONFIG, or run in a pod with a service account"
     if not host or not port:
         problem = "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set, so this is no pod of a cluster"
         raise KubeconfigError("", "", problem, hint)
@@ -167,9 +150,9 @@ def _text(path: str) -> str:
 # --- from a kubeconfig to a connection --------------------------------------------------------------------------------
 
 
-def resolve(config: Kubeconfig, context: str = "", master: str = "") -> Connection:
-    """The connection that a context describes: the one named, else the current one. `master` replaces its server."""
-    entry = _context(config, context)
+def resolve(config: Kubeconfig, master: str = "") -> Connection:
+    """The connection that the current context describes. `master` replaces its server."""
+    entry = _context(config)
     cluster = _part(config.clusters, entry, "cluster", entry.value.cluster) or Entry(entry.file, "clusters", Cluster())
     user = _part(config.users, entry, "user", entry.value.user) or Entry(entry.file, "users", User())
     connection = Connection(
@@ -187,17 +170,13 @@ def resolve(config: Kubeconfig, context: str = "", master: str = "") -> Connecti
     return _with_credentials(connection, cluster, user)
 
 
-def _context(config: Kubeconfig, wanted: str) -> Entry[Context]:
-    name = wanted or config.current_context
-    file = ", ".join(config.files)
-    known = ", ".join(sorted(config.contexts)) or "none"
-    if not name:
-        hint = f"set current-context or give --context; contexts there are: {known}"
-        raise KubeconfigError(file, "current-context", "is not set", hint)
-    if name not in config.contexts:
-        place = "--context" if wanted else "current-context"
-        raise KubeconfigError(file, place, f"there is no context {name!r}", f"contexts there are: {known}")
-    return config.contexts[name]
+def _context(config: Kubeconfig) -> Entry[Context]:
+    name = config.current_context
+    if name in config.contexts:
+        return config.contexts[name]
+    problem = f"there is no context {name!r}" if name else "is not set"
+    hint = f"set it to one of the contexts there are: {', '.join(sorted(config.contexts)) or 'none'}"
+    raise KubeconfigError(", ".join(config.files), "current-context", problem, hint)
 
 
 def _part(parts: Mapping[str, Entry[Any]], context: Entry[Context], field: str, name: str) -> Entry[Any] | None:
