@@ -201,7 +201,10 @@ def test_master_replaces_the_server() -> None:
             tree(context={"user": "v"}),
             "contexts[\"x\"].context.user: there is no user 'v'; define it; users there are: u",
         ),
-        ({**tree(), "current-context": "z"}, "current-context: there is no context 'z'; set it to one of the contexts there are: x"),
+        (
+            {**tree(), "current-context": "z"},
+            "current-context: there is no context 'z'; set it to one of the contexts there are: x",
+        ),
         ({**tree(), "current-context": ""}, "current-context: is not set; set it to one of the contexts there are: x"),
         ({**tree(), "kind": "Pod"}, "kind: expected apiVersion v1 and kind Config, got 'v1' and 'Pod'; name a"),
         ({**tree(), "users": [{"name": "u", "user": {"token": 5}}]}, "users[0].user.token: expected str, got int"),
