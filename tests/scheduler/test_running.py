@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from random import Random
 
 import pytest
 from tests.builders import node, pod
 from tests.scheduler.world import Events, Lines, world
 
+from kubesched.api.objects import Object, PodDisruptionBudget
 from kubesched.client.clock import VirtualClock, virtual_time
 from kubesched.client.fake import InProcessApi
+from kubesched.client.protocol import ApiError, Listing
 from kubesched.config.load import default
 from kubesched.engine.decision import Decision
 from kubesched.plugins import in_tree_registry
 from kubesched.scheduler.scheduler import Scheduler
+
+
+class Forbidding(InProcessApi):
+    """An API server that does not show some kinds, all of them until a time and a few for ever."""
+
+    def __init__(self, clock: VirtualClock, until: float = 0, never: Sequence[type[Object]] = ()) -> None:
+        super().__init__(clock)
+        self._opens, self._never, self._time = clock.monotonic() + until, never, clock.monotonic
+
+    async def list(self, kind: type[Object]) -> Listing:
+        if kind in self._never or self._time() < self._opens:
+            raise ApiError(403, "Forbidden", "not for you")
+        return await super().list(kind)
 
 
 def scheduler(clock: VirtualClock, api: InProcessApi) -> Scheduler:
@@ -37,6 +53,35 @@ async def test_a_replica_schedules_when_its_turn_has_come(clock: VirtualClock) -
     turn.set()
     await clock.settle()
     assert len(api.bindings) == 1
+    await made.stop()
+    await running
+
+
+@virtual_time
+async def test_it_does_without_a_kind_that_it_may_not_see(clock: VirtualClock) -> None:
+    """Without disruption budgets pods are scheduled, and the log says once what is missing."""
+    api = Forbidding(clock, never=(PodDisruptionBudget,))
+    api.create(node("n1"))
+    api.create(pod("web"))
+    made = scheduler(clock, api)
+    running = asyncio.create_task(made.run())
+    await clock.advance(60)
+    assert len(api.bindings) == 1
+    assert isinstance(made.log, Lines)
+    without = [fields["resource"] for _, text, fields in made.log if text.startswith("Going on without a kind")]
+    assert without == ["poddisruptionbudgets.policy"]
+    await made.stop()
+    await running
+
+
+@virtual_time
+async def test_a_server_that_forbids_everything_at_first(clock: VirtualClock) -> None:
+    """While its roles are being loaded an API server refuses every list: that is no reason to go on without a kind."""
+    api = Forbidding(clock, until=5)
+    made = scheduler(clock, api)
+    running = asyncio.create_task(made.run())
+    await made.synced.wait()
+    assert made.unsynced() == []
     await made.stop()
     await running
 

@@ -61,8 +61,11 @@ class Sources:
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        """Begin to list and watch."""
-        self._tasks = [asyncio.create_task(each.run(), name=f"informer {each.resource}") for each in self.informers]
+        """Begin to list and watch what is indispensable; `synced` goes on with the rest."""
+        self._follow([each for each in self.informers if each.kind in INDISPENSABLE])
+
+    def _follow(self, informers: Sequence[Informer[api.Object]]) -> None:
+        self._tasks += [asyncio.create_task(each.run(), name=f"informer {each.resource}") for each in informers]
 
     def objects(self, kind: type[O]) -> list[O]:
         """All objects of a kind, as last heard of."""
@@ -71,11 +74,18 @@ class Sources:
 
     async def synced(self) -> None:
         """Wait until everything that is there has been delivered. Kinds that the server lacks are waited for only if
-        nothing can be scheduled without them."""
+        nothing can be scheduled without them.
+
+        Those come first: a server that has only just started refuses everything until it has loaded its roles, and
+        whatever it refuses after it has shown these is missing indeed.
+        """
         for informer in self.informers:
             if informer.kind in INDISPENSABLE:
                 await informer.synced.wait()
-            elif not await informer.wait_until_settled():
+        others = [each for each in self.informers if each.kind not in INDISPENSABLE]
+        self._follow(others)
+        for informer in others:
+            if not await informer.wait_until_settled():
                 self._log(0, "Going on without a kind that the server does not show", resource=str(informer.resource))
         self._log(3, "Handlers synced")
 
