@@ -172,6 +172,86 @@ async def test_the_scheduler_s_privileges(api: ApiServer, client: LocalClient) -
     assert (await refusal(scheduler.get("/api/v1/secrets"))).code == 403
 
 
+# --- giving away ------------------------------------------------------------------------------------------------------
+
+ROLE_WRITER: JSON = {
+    "metadata": {"name": "writer"},
+    "rules": [
+        {"verbs": ["create", "patch"], "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["*"]},
+        READ_PODS,
+        {"verbs": ["get"], "nonResourceURLs": ["/logs/*"]},
+    ],
+}
+
+
+async def _role_writer(api: ApiServer, client: LocalClient) -> LocalClient:
+    """Bob, who may write roles and bindings, and read pods and logs."""
+    await client.create(f"{RBAC}/clusterroles", ROLE_WRITER)
+    binding = {"roleRef": {"kind": "ClusterRole", "name": "writer"}, "subjects": [{"kind": "User", "name": "bob"}]}
+    await client.create(f"{RBAC}/clusterrolebindings", {"metadata": {"name": "writer"}, **binding})
+    return as_user(api, "bob", "staff")
+
+
+async def test_a_role_gives_no_more_than_its_author_has(api: ApiServer, client: LocalClient) -> None:
+    """What one may do can be given away; what one may not is refused in upstream's words, new or changed."""
+    bob = await _role_writer(api, client)
+    roles = f"{RBAC}/namespaces/default/roles"
+    subset = {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"], "resourceNames": ["one"]}
+    await bob.create(roles, {"metadata": {"name": "fewer"}, "rules": [subset]})
+    logs = {"verbs": ["get"], "nonResourceURLs": ["/logs/today"]}
+    await bob.create(f"{RBAC}/clusterroles", {"metadata": {"name": "logs"}, "rules": [logs]})
+    more = {"verbs": ["get", "delete", "list"], "apiGroups": [""], "resources": ["pods", "pods/status"]}
+    refused = await refusal(bob.create(roles, {"metadata": {"name": "more"}, "rules": [more]}))
+    assert (refused.code, refused.reason) == (403, "Forbidden")
+    assert refused.message == (
+        'roles.rbac.authorization.k8s.io "more" is forbidden: user "bob" (groups=["staff" "system:authenticated"])'
+        " is attempting to grant RBAC permissions not currently held:\n"
+        '{APIGroups:[""], Resources:["pods"], Verbs:["delete"]}\n'
+        '{APIGroups:[""], Resources:["pods/status"], Verbs:["get" "delete" "list"]}'
+    )
+    assert (await refusal(bob.patch(f"{roles}/fewer", {"rules": [more]}))).code == 403
+    await bob.patch(f"{roles}/fewer", {"metadata": {"labels": {"a": "b"}}})
+    paths = {"verbs": ["get", "put"], "nonResourceURLs": ["/logs/*", "/metrics"]}
+    refused = await refusal(bob.create(f"{RBAC}/clusterroles", {"metadata": {"name": "p"}, "rules": [paths]}))
+    assert refused.message.splitlines()[1:] == [
+        '{NonResourceURLs:["/logs/*"], Verbs:["put"]}',
+        '{NonResourceURLs:["/metrics"], Verbs:["get"]}',
+        '{NonResourceURLs:["/metrics"], Verbs:["put"]}',
+    ]
+    union = {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}
+    refused = await refusal(bob.create(f"{RBAC}/clusterroles", {"metadata": {"name": "u"}, "aggregationRule": union}))
+    assert refused.message.endswith("must have cluster-admin privileges to use the aggregationRule")
+    await client.patch(f"{roles}/fewer", {"rules": [more]})
+    assert (await refusal(bob.patch(f"{roles}/fewer", {"metadata": {"labels": {"a": "c"}}}))).code == 403
+    await bob.patch(f"{roles}/fewer", {"metadata": {"finalizers": ["example.com/hold"]}})
+
+
+async def test_a_binding_gives_no_more_than_its_author_has(api: ApiServer, client: LocalClient) -> None:
+    """Nobody binds themselves, or others, to a role that allows more than they may, unless they may `bind` it."""
+    bob = await _role_writer(api, client)
+    bindings = f"{RBAC}/namespaces/default/rolebindings"
+
+    def binding(name: str, kind: str = "ClusterRole") -> JSON:
+        subjects = [{"kind": "User", "name": "bob"}]
+        return {"metadata": {"name": name}, "roleRef": {"kind": kind, "name": name}, "subjects": subjects}
+
+    refused = await refusal(bob.create(bindings, binding("cluster-admin")))
+    assert refused.message.startswith('rolebindings.rbac.authorization.k8s.io "cluster-admin" is forbidden: user "bob"')
+    assert refused.message.endswith('{NonResourceURLs:["*"], Verbs:["*"]}')
+    assert (await refusal(bob.create(f"{RBAC}/clusterrolebindings", binding("view")))).code == 403
+    missing = await refusal(bob.create(bindings, binding("none", "Role")))
+    assert (missing.code, missing.message) == (404, 'roles.rbac.authorization.k8s.io "none" not found')
+    await bob.create(bindings, binding("writer"))
+    admit = {"verbs": ["bind"], "apiGroups": ["*"], "resources": ["clusterroles"], "resourceNames": ["view"]}
+    await client.patch(f"{RBAC}/clusterroles/writer", {"rules": [*ROLE_WRITER["rules"], admit]})
+    await bob.create(f"{RBAC}/clusterrolebindings", binding("view"))
+    assert (await refusal(bob.create(bindings, binding("edit")))).code == 403
+    escalate = {"verbs": ["escalate"], "apiGroups": ["*"], "resources": ["roles"]}
+    await client.patch(f"{RBAC}/clusterroles/writer", {"rules": [*ROLE_WRITER["rules"], escalate]})
+    everything = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
+    await bob.create(f"{RBAC}/namespaces/default/roles", {"metadata": {"name": "all"}, "rules": [everything]})
+
+
 # --- reviews and impersonation ----------------------------------------------------------------------------------------
 
 
@@ -210,3 +290,27 @@ async def test_impersonation(api: ApiServer, client: LocalClient) -> None:
     nobody = await as_user(api, "bob").send("GET", PODS, headers={"impersonate-user": "root"})
     assert 'cannot impersonate resource "users"' in decode(nobody.body)["message"]
     assert (await client.send("GET", PODS, headers={"impersonate-group": "x"})).status == 400
+
+
+async def test_impersonation_asks_about_every_part(api: ApiServer, client: LocalClient) -> None:
+    """Groups and extras that a request names have to be allowed, those of service accounts among them."""
+    rules = [{"verbs": ["impersonate"], "apiGroups": [""], "resources": ["users", "serviceaccounts"]}]
+    await client.create(f"{RBAC}/clusterroles", {"metadata": {"name": "impersonator"}, "rules": rules})
+    binding = {
+        "roleRef": {"kind": "ClusterRole", "name": "impersonator"},
+        "subjects": [{"kind": "User", "name": "bob"}],
+    }
+    await client.create(f"{RBAC}/clusterrolebindings", {"metadata": {"name": "impersonator"}, **binding})
+    bob, who = as_user(api, "bob"), "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+    account = {"impersonate-user": "system:serviceaccount:default:default"}
+    for headers in ({"impersonate-user": "ann"}, account):
+        assert (await bob.send("POST", who, {}, headers=headers)).status == 201
+    for header, value, cannot in (
+        ("impersonate-group", "system:serviceaccounts:kube-system", 'resource "groups"'),
+        ("impersonate-group", "staff", 'resource "groups"'),
+        ("impersonate-extra-scopes", "all", 'resource "userextras/scopes"'),
+        ("impersonate-uid", "1", 'resource "uids"'),
+    ):
+        refused = await bob.send("POST", who, {}, headers={"impersonate-user": "ann", header: value})
+        assert (refused.status, f"cannot impersonate {cannot}" in decode(refused.body)["message"]) == (403, True)
+        assert (await client.send("POST", who, {}, headers={header: value})).status == 400

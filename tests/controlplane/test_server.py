@@ -17,6 +17,7 @@ from tests.controlplane.support import NODES, PODS, node, pod
 from kubesched.client.certificates import Authority, load_pair
 from kubesched.controlplane.apiserver import ApiServer
 from kubesched.controlplane.launch import ServerOptions, build_server
+from kubesched.controlplane.local import LocalClient
 from kubesched.controlplane.server import AddressInUseError, Server
 
 
@@ -111,6 +112,24 @@ async def test_a_watch_ends_with_its_client(session: aiohttp.ClientSession, serv
     async with asyncio.timeout(5):
         while shelf.watchers:
             await asyncio.sleep(0.01)
+
+
+async def test_the_service_says_where_the_server_is(tmp_path: Path) -> None:
+    """Behind the service `kubernetes` is the server's address; after a restart on another port, the new one."""
+    for _ in range(2):
+        server = build_server(ServerOptions(data_dir=tmp_path))
+        await server.start()
+        client = LocalClient(server.api)
+        try:
+            endpoints = await client.get("/api/v1/namespaces/default/endpoints/kubernetes")
+            path = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
+            (piece,) = (await client.get(f"{path}?labelSelector=kubernetes.io/service-name=kubernetes"))["items"]
+        finally:
+            await server.stop()
+        ports = [{"name": "https", "port": server.port, "protocol": "TCP"}]
+        assert endpoints["subsets"] == [{"addresses": [{"ip": "127.0.0.1"}], "ports": ports}]
+        assert (piece["metadata"]["name"], piece["addressType"], piece["ports"]) == ("kubernetes", "IPv4", ports)
+        assert piece["endpoints"] == [{"addresses": ["127.0.0.1"], "conditions": {"ready": True}}]
 
 
 async def test_a_port_in_use_is_said(server: Server) -> None:

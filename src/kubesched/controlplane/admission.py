@@ -13,6 +13,7 @@ from random import Random
 from kubesched.api.quantity import QuantityError, nanos
 from kubesched.client.protocol import JSON
 from kubesched.controlplane.allocation import ServiceAddresses
+from kubesched.controlplane.escalation import Escalation
 from kubesched.controlplane.meta import random_suffix
 from kubesched.controlplane.request import User
 from kubesched.controlplane.resources import Resource
@@ -47,8 +48,9 @@ class AdmissionSettings:
 class Admission:
     """Changes or refuses objects before they are checked and stored."""
 
-    def __init__(self, store: Store, settings: AdmissionSettings, random: Random) -> None:
+    def __init__(self, store: Store, settings: AdmissionSettings, random: Random, escalation: Escalation) -> None:
         self._store = store
+        self._escalation = escalation
         self.settings = settings
         self._addresses = ServiceAddresses(store, random)
         self._create: dict[str, Callable[[JSON], None]] = {
@@ -76,11 +78,13 @@ class Admission:
     # --- the three verbs ----------------------------------------------------------------------------------------------
 
     def create(self, resource: Resource, obj: JSON, user: User | None) -> None:
+        self._escalation.check(resource, None, obj, user)
         act = self._create.get(resource.storage)
         if act is not None:
             act(obj)
 
     def update(self, resource: Resource, old: JSON, new: JSON, user: User | None) -> None:
+        self._escalation.check(resource, old, new, user)
         if resource.storage == "/services":
             self._addresses.keep(old, new)
         elif resource.storage == "/pods" and old["spec"].get("tolerations") != new["spec"].get("tolerations"):
@@ -88,7 +92,7 @@ class Admission:
         elif resource.storage == "/persistentvolumeclaims":
             self._resized(old, new)
 
-    def delete(self, resource: Resource, obj: JSON, user: User | None) -> None:
+    def delete(self, resource: Resource, obj: JSON) -> None:
         name = obj["metadata"]["name"]
         if resource.storage == "/namespaces" and name in _IMMORTAL:
             raise forbidden("namespaces", "", name, "this namespace may not be deleted")

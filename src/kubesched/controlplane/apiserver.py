@@ -17,6 +17,7 @@ from kubesched.controlplane.bootstrap import Bootstrap
 from kubesched.controlplane.crd import CustomResources
 from kubesched.controlplane.deletion import Deleter
 from kubesched.controlplane.discovery import Discovery
+from kubesched.controlplane.escalation import Escalation
 from kubesched.controlplane.fields import fields_reader
 from kubesched.controlplane.health import Health
 from kubesched.controlplane.impersonation import impersonated, impersonation_actions
@@ -59,7 +60,7 @@ class ApiServer:
         self.authenticator = Authenticator(self.store, self.tokens, static_tokens or {}, self.clock)
         self.authorizer = Authorizer(self.store)
         self.custom = CustomResources(self.store, self.registry, self.clock)
-        admitting = Admission(self.store, admission or AdmissionSettings(), random)
+        admitting = Admission(self.store, admission or AdmissionSettings(), random, Escalation(self.authorizer))
         self.writer = Writer(self.store, self.registry, admitting, self.clock)
         self.deleter = Deleter(self.writer)
         self.pods = Pods(self.writer, self.deleter, self.registry.find("", "v1", "pods"))
@@ -69,7 +70,8 @@ class ApiServer:
         self._discovery = Discovery(self.registry)
         self._openapi = OpenAPI(self.registry, self.custom)
         self.custom.restore()
-        Bootstrap(self.writer, client_ca).run()
+        self.bootstrap = Bootstrap(self.writer, client_ca)
+        self.bootstrap.run()
         Aggregation(self.store).refresh()
 
     def _prepare_shelves(self) -> None:
@@ -114,7 +116,7 @@ class ApiServer:
         wanted = impersonated(request)
         if wanted is None:
             return user
-        for action in impersonation_actions(wanted):
+        for action in impersonation_actions(request, wanted):
             self.authorizer.check(user, action)
         return wanted
 

@@ -1,7 +1,7 @@
 """What a new cluster contains before anybody has done anything: namespaces, roles, priority classes, CA certificates.
 
 Everything here is created if it is missing and left alone if it is there, so that a restarted durable server keeps what
-its users changed.
+its users changed; but for where the server listens, which only it knows.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ _PRIORITIES = {
         "Used for system critical pods that must not be moved from their current node.",
     ),
 }
+_SERVICE = "kubernetes"
 _LABELS = {"kubernetes.io/bootstrapping": "rbac-defaults"}
 _AUTOUPDATE = {"rbac.authorization.kubernetes.io/autoupdate": "true"}
 
@@ -77,7 +78,24 @@ class Bootstrap:
             "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}],
         }
         labels = {"component": "apiserver", "provider": "kubernetes"}
-        self._ensure("", "services", "default", "kubernetes", {"spec": spec}, labels)
+        self._ensure("", "services", "default", _SERVICE, {"spec": spec}, labels)
+
+    def announce(self, address: str, port: int) -> None:
+        """Say behind the service `kubernetes` where the server listens, whatever a former one said there."""
+        ports = [{"name": "https", "port": port, "protocol": "TCP"}]
+        subset = {"addresses": [{"ip": address}], "ports": ports}
+        self._write("", "endpoints", {"subsets": [subset]}, {"endpointslice.kubernetes.io/skip-mirror": "true"})
+        piece = {
+            "addressType": "IPv6" if ":" in address else "IPv4",
+            "endpoints": [{"addresses": [address], "conditions": {"ready": True}}],
+            "ports": ports,
+        }
+        self._write("discovery.k8s.io", "endpointslices", piece, {"kubernetes.io/service-name": _SERVICE})
+
+    def _write(self, group: str, plural: str, body: JSON, labels: dict[str, str]) -> None:
+        self._ensure(group, plural, "default", _SERVICE, body, labels)
+        resource = self._writer.registry.find(group, "v1", plural)
+        self._writer.update(resource, "default", _SERVICE, lambda old: {**old, **body})
 
     def _ensure(
         self, group: str, plural: str, namespace: str, name: str, body: JSON, labels: dict[str, str] | None = None

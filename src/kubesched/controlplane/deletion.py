@@ -13,7 +13,7 @@ from kubesched.client.protocol import JSON
 from kubesched.controlplane import meta
 from kubesched.controlplane.body import parse
 from kubesched.controlplane.conversion import served_object, to_stored
-from kubesched.controlplane.request import Request, User
+from kubesched.controlplane.request import Request
 from kubesched.controlplane.resources import Resource
 from kubesched.controlplane.schema import type_of
 from kubesched.controlplane.status import Cause, bad_request, invalid
@@ -80,14 +80,12 @@ class Deleter:
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
 
-    def delete(
-        self, resource: Resource, namespace: str, name: str, options: DeleteOptions, user: User | None = None
-    ) -> tuple[Record, bool]:
+    def delete(self, resource: Resource, namespace: str, name: str, options: DeleteOptions) -> tuple[Record, bool]:
         """Delete an object; answers with its last state and whether it is gone."""
         record = self._writer.find(resource, namespace, name)
         obj = served_object(resource, record)
         options.preconditions.check(resource, obj)
-        self._writer.admission.delete(resource, obj, user)
+        self._writer.admission.delete(resource, obj)
         grace = self._grace(resource, obj, options)
         finalizers = self._finalizers(resource, obj, options)
         if not finalizers and grace == 0 and not self._is_held(resource, obj):

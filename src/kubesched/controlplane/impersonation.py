@@ -15,6 +15,7 @@ _GROUP = "impersonate-group"
 _UID = "impersonate-uid"
 _EXTRA = "impersonate-extra-"
 _ACCOUNT = "system:serviceaccount:"
+_AUTHENTICATION = "authentication.k8s.io"
 
 
 def impersonated(request: Request) -> User | None:
@@ -22,10 +23,10 @@ def impersonated(request: Request) -> User | None:
     headers = request.headers
     name = headers.get(_USER, "")
     if not name:
-        if _GROUP in headers or _UID in headers:
+        if _GROUP in headers or _UID in headers or any(header.startswith(_EXTRA) for header in headers):
             raise bad_request("requested groups, uid or extra without impersonating a user")
         return None
-    groups = tuple(group.strip() for group in headers.get(_GROUP, "").split(",") if group.strip())
+    groups = _groups(request)
     if not groups and name.startswith(_ACCOUNT):
         namespace = name.removeprefix(_ACCOUNT).partition(":")[0]
         groups = (ACCOUNTS, f"{ACCOUNTS}:{namespace}")
@@ -37,15 +38,21 @@ def impersonated(request: Request) -> User | None:
     return User(name, groups, headers.get(_UID, ""), extra)
 
 
-def impersonation_actions(user: User) -> Iterator[Action]:
-    """What one has to be allowed in order to ask in this user's name."""
+def impersonation_actions(request: Request, user: User) -> Iterator[Action]:
+    """What one has to be allowed in order to ask in this user's name; groups that nobody asked for are free."""
     if user.name.startswith(_ACCOUNT):
         namespace, _, account = user.name.removeprefix(_ACCOUNT).partition(":")
         yield Action("impersonate", resource="serviceaccounts", namespace=namespace, name=account)
     else:
         yield Action("impersonate", resource="users", name=user.name)
-    for group in user.groups:
-        if group != AUTHENTICATED and not group.startswith(ACCOUNTS):
-            yield Action("impersonate", resource="groups", name=group)
+    for group in _groups(request):
+        yield Action("impersonate", resource="groups", name=group)
+    for key, values in user.extra.items():
+        for value in values:
+            yield Action("impersonate", _AUTHENTICATION, "userextras", key, name=value)
     if user.uid:
-        yield Action("impersonate", group="authentication.k8s.io", resource="uids", name=user.uid)
+        yield Action("impersonate", _AUTHENTICATION, "uids", name=user.uid)
+
+
+def _groups(request: Request) -> tuple[str, ...]:
+    return tuple(group.strip() for group in request.headers.get(_GROUP, "").split(",") if group.strip())

@@ -129,16 +129,24 @@ class Authorizer:
             if _speaks_for(binding, user, namespace):
                 yield from self._role_rules(binding["roleRef"], namespace)
 
+    def role(self, reference: JSON, namespace: str) -> JSON | None:
+        """The role that a binding of a namespace, or of the whole cluster, refers to."""
+        record = self._store.get(*_place(reference, namespace))
+        return None if record is None else record.load()
+
     def _role_rules(self, reference: JSON, namespace: str) -> tuple[Rule, ...]:
-        is_cluster = reference.get("kind") == "ClusterRole"
-        resource = CLUSTER_ROLES if is_cluster else ROLES
-        key = reference["name"] if is_cluster else f"{namespace}/{reference['name']}"
-        known = self._rules.get((resource, key))
+        place = _place(reference, namespace)
+        known = self._rules.get(place)
         if known is None:
-            record = self._store.get(resource, key)
-            rules = [] if record is None else record.load().get("rules") or []
-            known = self._rules[resource, key] = tuple(Rule.from_json(rule) for rule in rules)
+            rules = (self.role(reference, namespace) or {}).get("rules") or []
+            known = self._rules[place] = tuple(Rule.from_json(rule) for rule in rules)
         return known
+
+
+def _place(reference: JSON, namespace: str) -> tuple[str, str]:
+    """Where the store has the role that is referred to."""
+    name = reference.get("name") or ""
+    return (CLUSTER_ROLES, name) if reference.get("kind") == "ClusterRole" else (ROLES, f"{namespace}/{name}")
 
 
 def _speaks_for(binding: JSON, user: User, namespace: str) -> bool:

@@ -173,7 +173,7 @@ class Rest:
         selection = selection_of(request, resource, target.namespace)
         page = list_page(self._store, self.shelf(resource), request, selection)
         for record in page.records:
-            self._deleter.delete(resource, record.namespace, record.name, options, request.user)
+            self._deleter.delete(resource, record.namespace, record.name, options)
         return self._renderer(request, resource).page(page)
 
     # --- one object ---------------------------------------------------------------------------------------------------
@@ -223,7 +223,7 @@ class Rest:
 
     def _delete(self, request: Request, target: Target, resource: Resource) -> Response:
         options = read_options(request)
-        record, gone = self._deleter.delete(resource, target.namespace, target.name, options, request.user)
+        record, gone = self._deleter.delete(resource, target.namespace, target.name, options)
         shows_object = resource.storage in _RETURNS_DELETED or resource.group in _RETURNS_DELETED_GROUPS
         if not gone or shows_object:
             return self._renderer(request, resource).one(record)
@@ -267,7 +267,7 @@ class Rest:
             raise bad_request(f"name in URL ({target.name}) does not match name in Eviction object ({named})")
         body = eviction.get("deleteOptions") or {}
         options = read_options(Request("DELETE", "", request.query, body=encode({**body, "kind": "DeleteOptions"})))
-        self._pods.evict(target.namespace, target.name, options, request.user)
+        self._pods.evict(target.namespace, target.name, options)
         return Response(201, encode(created()))
 
     def _token(self, request: Request, target: Target) -> Response:

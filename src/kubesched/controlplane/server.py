@@ -102,6 +102,7 @@ class Server:
             ) from error
         self._runner = runner
         self.port = runner.addresses[0][1]
+        self.api.bootstrap.announce(self.address, self.port)
 
     async def stop(self) -> None:
         """End the watches, finish what is being answered, and close the socket."""

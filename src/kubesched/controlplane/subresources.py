@@ -8,7 +8,6 @@ from kubesched.client.protocol import JSON
 from kubesched.controlplane.deletion import DeleteOptions, Deleter
 from kubesched.controlplane.meta import parse_timestamp, timestamp
 from kubesched.controlplane.problems import Problems
-from kubesched.controlplane.request import User
 from kubesched.controlplane.resources import Resource
 from kubesched.controlplane.status import Cause, StatusError, bad_request, conflict, invalid
 from kubesched.controlplane.store import Record
@@ -67,13 +66,13 @@ class Pods:
 
     # --- eviction -----------------------------------------------------------------------------------------------------
 
-    def evict(self, namespace: str, name: str, options: DeleteOptions, user: User | None = None) -> None:
+    def evict(self, namespace: str, name: str, options: DeleteOptions) -> None:
         """Delete a pod unless that would break a disruption budget."""
         pod = self._writer.find(self._pods, namespace, name).load()
         options.preconditions.check(self._pods, pod)
         if not _may_ignore_budgets(pod):
             self._consult_budgets(namespace, pod, options.dry_run)
-        self._deleter.delete(self._pods, namespace, name, options, user)
+        self._deleter.delete(self._pods, namespace, name, options)
 
     def _consult_budgets(self, namespace: str, pod: JSON, dry_run: bool) -> None:
         labels = pod["metadata"].get("labels") or {}
