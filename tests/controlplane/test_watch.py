@@ -9,7 +9,7 @@ from tests.controlplane.support import CONFIG_MAPS, NODES, PODS, TABLE, config_m
 from kubesched.controlplane.apiserver import ApiServer
 from kubesched.controlplane.local import LocalClient
 from kubesched.controlplane.status import StatusError
-from kubesched.controlplane.store import Store
+from kubesched.controlplane.store import Store, decode
 
 
 async def test_watch_from_a_version(client: LocalClient) -> None:
@@ -143,3 +143,11 @@ def test_status_errors_are_exceptions() -> None:
     """A refusal knows its Status."""
     status = StatusError(404, "gone", details={"name": "x"}).status()
     assert (status["reason"], status["details"], status["code"]) == ("NotFound", {"name": "x"}, 404)
+
+
+async def test_a_namespace_called_watch_is_one_like_others(client: LocalClient) -> None:
+    """Its lists are lists, in spite of the old form of paths."""
+    await client.create("/api/v1/namespaces", {"metadata": {"name": "watch"}})
+    response = await client.send("GET", "/api/v1/namespaces/watch/pods")
+    assert response.stream is None
+    assert decode(response.body)["items"] == []

@@ -85,6 +85,8 @@ class Target:
     plural: str = ""
     name: str = ""
     subresource: str = ""
+    is_watch: bool = False
+    """Whether it is of the old form that asks for a watch: ``/api/v1/watch/pods``."""
 
     @property
     def group_version(self) -> str:
@@ -109,8 +111,9 @@ _NAMESPACE_SUBRESOURCES = ("status", "finalize")
 
 
 def _resource_target(path: str, group: str, version: str, rest: list[str]) -> Target:
-    if rest[0] == "watch":
-        rest = rest[1:] or ["watch"]
+    is_watch = rest[0] == "watch" and len(rest) > 1
+    if is_watch:
+        rest = rest[1:]
     namespace = ""
     if rest[0] == "namespaces" and len(rest) > 1:
         namespace = rest[1]
@@ -120,7 +123,7 @@ def _resource_target(path: str, group: str, version: str, rest: list[str]) -> Ta
     subresource = "/".join(rest[2:])
     if rest[0] == "namespaces":
         namespace = ""
-    return Target(path, True, group, version, namespace, rest[0], name, subresource)
+    return Target(path, True, group, version, namespace, rest[0], name, subresource, is_watch)
 
 
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "HEAD": "get", "GET": "get", "DELETE": "delete"}
@@ -140,5 +143,4 @@ def verb_of(request: Request, target: Target) -> str:
 
 def is_watch(request: Request, target: Target) -> bool:
     """Whether a get is a watch: by its query, or by the old form of path."""
-    old_form = "/watch/" in target.path and target.path.split("/watch/")[0].count("/") <= 3
-    return (request.flag("watch") and not target.subresource) or old_form
+    return target.is_watch or (request.flag("watch") and not target.subresource)
