@@ -18,9 +18,9 @@ from cryptography.hazmat.primitives import serialization as form
 from tests.client.server import ApiServer, serving
 from tests.client.test_credentials import V1, ManualClock, answer, plugin
 
+from kubesched.client.certificates import Pair
 from kubesched.client.clock import SystemClock
 from kubesched.client.connection import Connection, Tls
-from kubesched.client.credentials import KeyPair
 from kubesched.client.http import HttpClient
 from kubesched.client.kubeconfig import Exec
 from kubesched.client.tls import TlsContexts, TlsError
@@ -172,7 +172,7 @@ def test_rotated_files_are_taken_up(tmp_path: Path) -> None:
 def test_another_key_pair_is_another_context() -> None:
     """When an exec plugin hands out a new certificate, new connections show it."""
     contexts = TlsContexts(Tls(ca_data=CA_PEM), ManualClock())
-    one, two = (KeyPair(made.certificate, made.key) for made in (issue("one"), issue("two")))
+    one, two = (Pair(made.certificate, made.key) for made in (issue("one"), issue("two")))
     first = contexts.get(one)
     assert contexts.get(one) is first
     assert contexts.get(two) is not first

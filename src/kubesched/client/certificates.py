@@ -6,13 +6,11 @@ Elliptic-curve keys, because making them takes no time and a cluster should be t
 from __future__ import annotations
 
 import ipaddress
-import os
 import ssl
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -29,6 +27,10 @@ class Pair:
 
     certificate: bytes
     key: bytes = field(repr=False)
+
+
+class PairError(ValueError):
+    """A certificate and a key that cannot be used: why, and what to do."""
 
 
 class Authority:
@@ -139,11 +141,16 @@ def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def load_pair(context: ssl.SSLContext, pair: Pair) -> None:
-    """Load a certificate into a context; Python takes it only from files, which are gone again at once."""
-    descriptor, name = tempfile.mkstemp(suffix=".pem")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(pair.certificate + pair.key)
-        context.load_cert_chain(name)
-    finally:
-        Path(name).unlink()
+    """Have a context show a certificate. Raises `PairError`."""
+
+    def encrypted() -> str:
+        raise PairError("the key is encrypted; give it without a passphrase")
+
+    # OpenSSL reads only from files. This one is readable for us alone and gone at once.
+    with tempfile.NamedTemporaryFile(prefix="kubesched-") as file:
+        file.write(pair.certificate + b"\n" + pair.key)
+        file.flush()
+        try:
+            context.load_cert_chain(file.name, password=encrypted)
+        except ssl.SSLError:
+            raise PairError("no certificate and key in PEM form that belong together; check both") from None

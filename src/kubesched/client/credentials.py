@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from kubesched.client import exec_plugin
+from kubesched.client.certificates import Pair
 from kubesched.client.connection import Connection
 from kubesched.client.exec_plugin import CredentialError
 from kubesched.client.protocol import Clock
@@ -25,19 +26,11 @@ TOKEN_FILE_PERIOD = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class KeyPair:
-    """A client certificate with its key, in PEM."""
-
-    certificate: bytes
-    key: bytes = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
 class Identity:
     """What a request carries to say who sends it."""
 
     authorization: str = field(default="", repr=False)
-    key_pair: KeyPair | None = None
+    key_pair: Pair | None = None
 
 
 ANONYMOUS = Identity()
@@ -159,6 +152,6 @@ class ExecCredentials:
         status = await exec_plugin.run(self._command, self._cluster)
         pair = None
         if status.client_certificate_data:
-            pair = KeyPair(status.client_certificate_data.encode(), status.client_key_data.encode())
+            pair = Pair(status.client_certificate_data.encode(), status.client_key_data.encode())
         authorization = f"Bearer {status.token}" if status.token else ""
         self._identity, self._expires = Identity(authorization, pair), status.expires

@@ -9,11 +9,10 @@ from __future__ import annotations
 import logging
 import os
 import ssl
-import tempfile
 from pathlib import Path
 
+from kubesched.client.certificates import Pair, PairError, load_pair
 from kubesched.client.connection import Tls
-from kubesched.client.credentials import KeyPair
 from kubesched.client.protocol import Clock
 
 logger = logging.getLogger(__name__)
@@ -34,10 +33,10 @@ class TlsContexts:
         self._clock = clock
         self._checked_at = float("-inf")
         self._stamp: tuple[object, ...] = ()
-        self._pair: KeyPair | None = None
+        self._pair: Pair | None = None
         self._context: ssl.SSLContext | None = None
 
-    def get(self, key_pair: KeyPair | None = None) -> ssl.SSLContext:
+    def get(self, key_pair: Pair | None = None) -> ssl.SSLContext:
         """The context that shows `key_pair`, or else the connection's own certificate."""
         if self._context is None or key_pair != self._pair:
             self._renew(key_pair)
@@ -50,7 +49,7 @@ class TlsContexts:
         assert self._context is not None
         return self._context
 
-    def _renew(self, key_pair: KeyPair | None) -> None:
+    def _renew(self, key_pair: Pair | None) -> None:
         stamp = self._stamps()
         self._context = _context(self._settings, key_pair)
         self._pair, self._stamp = key_pair, stamp
@@ -63,10 +62,13 @@ class TlsContexts:
 
     def _stamps(self) -> tuple[object, ...]:
         settings = self._settings
-        return tuple(_stamp(path) for path in (settings.ca_file, settings.certificate_file, settings.key_file) if path)
+        return tuple(
+            file_stamp(path) for path in (settings.ca_file, settings.certificate_file, settings.key_file) if path
+        )
 
 
-def _stamp(path: str) -> object:
+def file_stamp(path: str) -> object:
+    """Something that differs once a file has changed."""
     try:
         found = os.stat(path)
     except OSError:
@@ -74,7 +76,7 @@ def _stamp(path: str) -> object:
     return (found.st_mtime_ns, found.st_size, found.st_ino)
 
 
-def _context(settings: Tls, key_pair: KeyPair | None) -> ssl.SSLContext:
+def _context(settings: Tls, key_pair: Pair | None) -> ssl.SSLContext:
     """Not `ssl.create_default_context`: from Python 3.13 on it refuses authorities that many clusters have."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -101,9 +103,9 @@ def _trust(context: ssl.SSLContext, settings: Tls) -> None:
         context.load_default_certs(ssl.Purpose.SERVER_AUTH)
 
 
-def _own_pair(settings: Tls) -> KeyPair:
+def _own_pair(settings: Tls) -> Pair:
     certificate = settings.certificate_data or _read(settings.certificate_file)
-    return KeyPair(certificate, settings.key_data or _read(settings.key_file))
+    return Pair(certificate, settings.key_data or _read(settings.key_file))
 
 
 def _described(settings: Tls) -> str:
@@ -118,15 +120,8 @@ def _read(path: str) -> bytes:
         raise TlsError(f"{path} cannot be read: {error.strerror}; make it readable for this user") from None
 
 
-def _show(context: ssl.SSLContext, pair: KeyPair, name: str) -> None:
-    def encrypted() -> str:
-        raise TlsError(f"{name}: the key is encrypted; give it without a passphrase")
-
-    # OpenSSL reads only from files. This one is readable for us alone and gone at once.
-    with tempfile.NamedTemporaryFile(prefix="kubesched-") as file:
-        file.write(pair.certificate + b"\n" + pair.key)
-        file.flush()
-        try:
-            context.load_cert_chain(file.name, password=encrypted)
-        except ssl.SSLError:
-            raise TlsError(f"{name}: no certificate and key in PEM form that belong together; check both") from None
+def _show(context: ssl.SSLContext, pair: Pair, name: str) -> None:
+    try:
+        load_pair(context, pair)
+    except PairError as problem:
+        raise TlsError(f"{name}: {problem}") from None

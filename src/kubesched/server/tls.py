@@ -6,9 +6,7 @@ the newest: certificates and authorities are replaced while old connections go o
 
 from __future__ import annotations
 
-import os
 import ssl
-import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +15,9 @@ from typing import Any, Final
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from kubesched.client.certificates import Pair
+from kubesched.client.certificates import Pair, PairError, load_pair
 from kubesched.client.protocol import Clock
+from kubesched.client.tls import file_stamp
 from kubesched.scheduler.ports import ERROR, Log
 from kubesched.server.authorities import Authorities
 from kubesched.server.ciphers import cipher_string
@@ -61,7 +60,7 @@ class PairSource:
     @property
     def stamp(self) -> tuple[object, ...]:
         """Something that differs once a file has changed."""
-        return () if self.made is not None else (_stamp(self.certificate_file), _stamp(self.key_file))
+        return () if self.made is not None else (file_stamp(self.certificate_file), file_stamp(self.key_file))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +72,6 @@ class TlsSettings:
     minimum_version: str = ""
     cipher_suites: Sequence[str] = ()
     curves: Sequence[int] = ()
-
-
-def _stamp(path: str) -> object:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return (found.st_mtime_ns, found.st_size, found.st_ino)
 
 
 class ServingContext(ssl.SSLContext):
@@ -208,17 +199,10 @@ def _set_curves(context: ssl.SSLContext, curves: Sequence[int]) -> None:
 
 
 def _load(context: ssl.SSLContext, pair: Pair, name: str) -> None:
-    def encrypted() -> str:
-        raise ServingError(f"{name}: the key is encrypted; give it without a passphrase")
-
-    # OpenSSL reads only from files. This one is readable for us alone and gone at once.
-    with tempfile.NamedTemporaryFile(prefix="kubesched-") as file:
-        file.write(pair.certificate + b"\n" + pair.key)
-        file.flush()
-        try:
-            context.load_cert_chain(file.name, password=encrypted)
-        except ssl.SSLError:
-            raise ServingError(f"{name}: no certificate and key in PEM form that belong together") from None
+    try:
+        load_pair(context, pair)
+    except PairError as problem:
+        raise ServingError(f"{name}: {problem}") from None
 
 
 def _names_in(pem: bytes) -> list[str]:
