@@ -163,6 +163,15 @@ async def test_observers_hear_of_every_try() -> None:
     assert seen[0].seconds > 0
 
 
+async def test_observers_hear_how_long_the_limit_held_a_request_back() -> None:
+    """What a request waits for its turn is told apart from what it takes."""
+    seen: list[RequestDone] = []
+    async with serving() as server, HttpClient(server.connection, qps=20, burst=1, observe=seen.append) as client:
+        await asyncio.gather(client.list(api.Node), client.list(api.Node))
+    first, second = sorted(done.waited for done in seen)
+    assert first < 0.04 <= second
+
+
 async def test_nothing_is_written_once_it_must_not_be() -> None:
     """Whoever may write no more when a request's turn has come does not send it; reading goes on."""
     leading = True

@@ -55,6 +55,8 @@ class RequestDone(NamedTuple):
     host: str
     code: int
     seconds: float
+    waited: float
+    """Seconds for which the rate limit held it back, which are not among the others."""
 
 
 Observer = Callable[[RequestDone], None]
@@ -128,9 +130,11 @@ class Transport:
     @asynccontextmanager
     async def answer(self, request: Request) -> AsyncGenerator[aiohttp.ClientResponse, None]:
         """The server's answer, if it is no refusal; whatever goes wrong is one of the errors that `Client` promises."""
+        began = self._clock.monotonic()
         await self._limit.acquire()
+        waited = self._clock.monotonic() - began
         try:
-            response = await self._send_observed(request)
+            response = await self._send_observed(request, waited)
             try:
                 if response.status >= 300:
                     raise error_of(response.status, await response.read(), response.headers.get("Retry-After"))
@@ -140,7 +144,7 @@ class Transport:
         except (aiohttp.ClientError, TimeoutError, ConnectionResetError) as error:
             raise _as_os_error(request, error) from error
 
-    async def _send_observed(self, request: Request) -> aiohttp.ClientResponse:
+    async def _send_observed(self, request: Request, waited: float) -> aiohttp.ClientResponse:
         began, code = time.perf_counter(), 0
         try:
             response = await self._send_as_somebody(request)
@@ -149,7 +153,7 @@ class Transport:
         finally:
             if self._observe is not None:
                 seconds = time.perf_counter() - began
-                self._observe(RequestDone(request.method, request.url.authority, code, seconds))
+                self._observe(RequestDone(request.method, request.url.authority, code, seconds, waited))
 
     async def _send_as_somebody(self, request: Request) -> aiohttp.ClientResponse:
         identity = await self._credentials.current()

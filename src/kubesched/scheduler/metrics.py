@@ -201,7 +201,7 @@ class Metrics:
         self._cache_size = self._gauge(
             "cache_size", "Number of nodes, pods, and assumed (bound) pods in the scheduler cache.", ("type",)
         )
-        self._features = self._add(
+        self._features = self.add(
             Gauge(
                 "kubernetes_feature_enabled",
                 "This metric records the data about the stage and enablement of a k8s feature.",
@@ -211,17 +211,18 @@ class Metrics:
         )
 
     def _counter(self, name: str, text: str, labels: Labels = (), stability: str = ALPHA) -> Counter:
-        return self._add(Counter(f"scheduler_{name}", text, labels, stability))
+        return self.add(Counter(f"scheduler_{name}", text, labels, stability))
 
     def _gauge(self, name: str, text: str, labels: Labels = (), stability: str = ALPHA) -> Gauge:
-        return self._add(Gauge(f"scheduler_{name}", text, labels, stability))
+        return self.add(Gauge(f"scheduler_{name}", text, labels, stability))
 
     def _histogram(
         self, name: str, text: str, bounds: list[float], labels: Labels = (), stability: str = ALPHA
     ) -> Histogram:
-        return self._add(Histogram(f"scheduler_{name}", text, bounds, labels, stability))
+        return self.add(Histogram(f"scheduler_{name}", text, bounds, labels, stability))
 
-    def _add(self, family: F) -> F:
+    def add(self, family: F) -> F:
+        """Show one more family, as flags say."""
         self._families.append(family)
         return family
 

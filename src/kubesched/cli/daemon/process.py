@@ -97,7 +97,7 @@ class Process:
     def _build(self) -> None:
         setup = self._setup
         config = setup.config
-        self._metrics = ProcessMetrics(setup.metrics, self._is_leader)
+        self._metrics = ProcessMetrics(setup.metrics)
         for name, gate in known_gates().items():
             setup.metrics.feature(name, gate.stage.upper().replace("GA", ""), setup.options.gates.enabled(name))
         whole = WholeObjects(passed_on_whole(config.extenders, {each.scheduler_name for each in config.profiles}))
@@ -128,6 +128,7 @@ class Process:
         )
         self._elector: LeaderElector | None = None
         if setup.election is not None:
+            self._metrics.leads(False)
             election_client = self._client(setup.connection, "leader-election")
             self._elector = LeaderElector(
                 election_client,
@@ -168,9 +169,6 @@ class Process:
     def _may_write(self) -> bool:
         """Asked at the last moment: this process may have slept through its lease."""
         return self._elector is None or self._elector.is_leader()
-
-    def _is_leader(self) -> bool:
-        return self._leading.is_set()
 
     def _spawn(self, work: object, name: str) -> None:
         self._tasks.append(asyncio.create_task(work, name=name))  # type: ignore[arg-type]  # coroutines, all of them
@@ -219,7 +217,7 @@ class Process:
             log=self._log,
             config=lambda: dump.to_builtins(setup.config),
             metrics=setup.metrics.render,
-            reset_metrics=self._reset_metrics,
+            reset_metrics=setup.metrics.reset,
             resource_metrics=self._resource_metrics,
             set_verbosity=self._log.set_verbosity,
             flags=setup.options.shown() if gates.enabled("ComponentFlagz") else None,
@@ -230,12 +228,8 @@ class Process:
             alone=[PING_CHECK, log_check(self._log.flush), informer_sync(scheduler.unsynced)],
         )
 
-    def _reset_metrics(self) -> None:
-        self._setup.metrics.reset()
-        self._metrics.reset()
-
     def _resource_metrics(self) -> str:
-        if not self._is_leader():
+        if not self._leading.is_set():
             return ""
         cluster = self._scheduler.cluster
         pending = [cluster.classes.info(pod) for pod in self._scheduler.queue.pending_pods()[0]]
@@ -286,6 +280,7 @@ class Process:
     async def _lead(self) -> None:
         """What a leader does, until it is stopped or cancelled."""
         self._leading.set()
+        self._metrics.leads(True)
         if self._setup.config.delay_cache_until_active:
             self._log(0, "Starting informers and waiting for sync...")
             self._running = asyncio.create_task(self._scheduler.run(), name="scheduler")
