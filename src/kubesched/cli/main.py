@@ -8,15 +8,15 @@ import importlib
 import click
 
 COMMANDS = {
-    "run": "Schedule a real cluster: kube-scheduler's flags, configuration file and endpoints.",
-    "conformance": "Replay recorded kube-scheduler decisions and report any difference.",
     "demo": "Start a cluster in memory, run a mixed set of pods on it and show why each went where.",
+    "up": "Start a whole local cluster in one process: API server, controllers, simulated kubelets, scheduler.",
+    "run": "Schedule a real cluster: kube-scheduler's flags, configuration file and endpoints.",
     "plugins": "List all plugins: where each comes from, its extension points, and how it answers.",
     "new-plugin": "Write a small installable project with a plugin, its tests, a configuration and a README.",
-    "bench": "Measure decisions per second, and pods per second through the whole loop.",
-    "up": "Start a whole local cluster in one process: API server, controllers, simulated kubelets, scheduler.",
     "simulate": "Run scenarios on a virtual clock: a whole cluster in one process, hours of it in seconds.",
     "learn": "Learn how a scheduler works, in seven runnable steps.",
+    "conformance": "Replay recorded kube-scheduler decisions and report any difference.",
+    "bench": "Measure decisions per second, and pods per second through the whole loop.",
 }
 """Subcommands and what `kubesched --help` says of them; `kubesched.cli.NAME:command` is the code."""
 
@@ -57,7 +57,8 @@ def main() -> None:
     \b
     See it decide, and why:             kubesched demo
     A whole cluster for kubectl:        kubesched up --nodes=5
-    Compare it with kube-scheduler:     kubesched conformance tests/conformance/corpus/*
+    The same with a rule of your own:   kubesched up --plugin rule.py --enable my_rule
+    Beside a real cluster's scheduler:  kubesched run --config=second.yaml
     Learn more about a command:         kubesched COMMAND --help
 
     Results go to stdout, everything else to stderr. NO_COLOR is respected.

@@ -261,7 +261,12 @@ class Logs(Section):
         BOOL, False, "[Alpha] Text: errors to stderr, the rest to stdout. Needs the gate LoggingAlphaOptions."
     )
     logging_format: str = flag(STRING, "text", "Format of the log: text or json.")
-    v: int = flag(LEVEL, 0, "How much to log. 2 tells decisions, 5 their reasons, 10 everything.", shorthand="v")
+    v: int = flag(
+        LEVEL,
+        0,
+        "How much to log. 2 tells where pods went or why nowhere, 5 what the queue does with them, 10 everything.",
+        shorthand="v",
+    )
     vmodule: str = flag(VMODULE, "", "More from single files: schedule_one=5,eventhandlers=4. Text format only.")
 
 

@@ -61,7 +61,10 @@ class LocalCluster:
             place = f"{self.server.address}:{flags.port}"
             why = "it is in use" if "in use" in str(error) else str(error)
             raise SetupError(
-                [f"cannot listen on {place}: {why}; choose another --port, or --port=0 for a free one"]
+                [
+                    f"cannot listen on {place}: {why}; choose another --port, or --port=0 for a free one. A second "
+                    "cluster also needs --secure-port=0 and a --write-kubeconfig of its own"
+                ]
             ) from None
         self.embedded.start()
         if "nodes" in self._options.changed or not self.server.api.store.shelf(NODES).records:

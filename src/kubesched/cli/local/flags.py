@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from kubesched.api.quantity import QuantityError, value
-from kubesched.cli.flags.flag import Section, flag
-from kubesched.cli.flags.kinds import DURATION, INT, STRING
+from kubesched.api.quantity import QuantityError, nanos
+from kubesched.cli.flags.flag import Flag, Section, flag
+from kubesched.cli.flags.kinds import DURATION, INT, IP, STRING
 from kubesched.cli.flags.options import Options
+from kubesched.cli.flags.sections import SecureServing
 from kubesched.config.duration import Duration
 
 INTRODUCTION = """\
@@ -24,9 +25,16 @@ until Ctrl-C. In another terminal:
   kubectl create deployment web --image=nginx --replicas=3
   kubectl get pods -o wide
 
+With a rule of your own, a function or class in a file (docs/guides/plugins.md):
+
+  kubesched up --plugin=rule.py --enable=my_rule
+
 Nodes are what --nodes makes, or what you create: kubectl apply of a Node object is enough. A pod that ends runs for
 --pod-run-time, or as long as its annotation kubesched.io/run-time says (90s, 1h), and ends with the code in
 kubesched.io/exit-code. kubectl annotate node NAME kubesched.io/kubelet=stopped makes a machine fall silent.
+
+Pods are scheduled by the profile that they name in schedulerName. With a --config that has no profile
+default-scheduler, those that name none stay pending.
 
 Without --data-dir everything is gone when it ends; with it, the next start finds what was there.
 """
@@ -62,10 +70,18 @@ class ClusterFlags(Section):
 
 
 @dataclass
+class LocalServing(SecureServing):
+    """As the daemon serves, but for nobody else's eyes: a cluster to try things on belongs on loopback."""
+
+    bind_address: str = flag(IP, "127.0.0.1", "Address to listen on. 0.0.0.0 and :: mean all, IPv4 and IPv6.")
+
+
+@dataclass
 class UpOptions(Options):
     """The options of `up`."""
 
     cluster: ClusterFlags = field(default_factory=ClusterFlags)
+    serving: SecureServing = field(default_factory=LocalServing)
 
     def sections(self) -> Iterator[Section]:
         yield self.cluster
@@ -78,12 +94,25 @@ class UpOptions(Options):
             yield f"--port {cluster.port} must be between 0 and 65535"
         if not 0 <= cluster.nodes <= 100_000:
             yield f"--nodes {cluster.nodes} must be between 0 and 100000"
-        for name, text in (("node-cpu", cluster.node_cpu), ("node-memory", cluster.node_memory)):
+        if cluster.node_pods < 0:
+            yield f"--node-pods {cluster.node_pods} must not be negative"
+        yield from self._quantity_problems()
+        yield from self._delay_problems()
+        yield from self._name_problems()
+
+    def _quantity_problems(self) -> Iterator[str]:
+        for name, text in (("node-cpu", self.cluster.node_cpu), ("node-memory", self.cluster.node_memory)):
             try:
-                value(text)
+                if nanos(text) < 0:
+                    yield f'--{name} "{text}" must not be negative'
             except QuantityError:
                 yield f'--{name} "{text}" is no quantity; write it as 4, 500m or 8Gi'
-        yield from self._name_problems()
+
+    def _delay_problems(self) -> Iterator[str]:
+        for name in ("pod-start-delay", "pod-stop-delay", "pod-run-time"):
+            delay: Duration = getattr(self.cluster, name.replace("-", "_"))
+            if delay.seconds < 0:
+                yield f"--{name} {delay} must not be negative"
 
     def _name_problems(self) -> Iterator[str]:
         text = self.cluster.node_name_format
@@ -96,3 +125,10 @@ class UpOptions(Options):
             yield f'--node-name-format "{text}" has no {{}} for the number: all nodes would have one name'
         if not _NAME.fullmatch(first):
             yield f'--node-name-format: "{first}" cannot be the name of a node: lower case letters, digits, - and .'
+
+    # --- what is accepted and changes nothing -------------------------------------------------------------------------
+
+    def _no_effect(self, section: Section, each: Flag) -> str:
+        if each.name in ("master", "kubeconfig"):
+            return "the scheduler works on the cluster that is started here"
+        return super()._no_effect(section, each)
