@@ -230,6 +230,10 @@ def test_a_configuration_names_a_kubeconfig_that_is_not_there(up: Callable[..., 
         (["--port=70000"], "--port 70000 must be between 0 and 65535"),
         (["--nodes=-1"], "--nodes -1 must be between 0 and 100000"),
         (["--node-cpu=many"], '--node-cpu "many" is no quantity'),
+        (["--node-cpu=-1m"], '--node-cpu "-1m" must not be negative'),
+        (["--node-memory=-1Gi"], '--node-memory "-1Gi" must not be negative'),
+        (["--node-pods=-1"], "--node-pods -1 must not be negative"),
+        (["--pod-run-time=-5s"], "--pod-run-time -5s must not be negative"),
         (["--node-name-format=node"], "has no {} for the number"),
         (["--node-name-format=Node-{}"], '"Node-1" cannot be the name of a node'),
         (["--node-name-format={nodes}"], "is no format"),
@@ -240,6 +244,25 @@ def test_a_configuration_names_a_kubeconfig_that_is_not_there(up: Callable[..., 
 def test_wrong_flags(flags: list[str], problem: str) -> None:
     """Each mistake is told in a sentence that says what to write instead."""
     assert any(problem in each for each in parse(flags, UpOptions()).problems)
+
+
+@pytest.mark.parametrize("flag", ["--master=https://elsewhere", "--kubeconfig=elsewhere"])
+def test_flags_that_name_another_cluster(flag: str) -> None:
+    """The scheduler works on the cluster that is started with it, and says so to who wants another."""
+    options = UpOptions()
+    assert parse([flag], options).problems == []
+    name = flag.partition("=")[0]
+    assert list(options.warnings()) == [
+        f"{name} has no effect: the scheduler works on the cluster that is started here"
+    ]
+
+
+def test_it_listens_on_loopback() -> None:
+    """Nobody elsewhere reaches the scheduler's port either, unless that is wanted."""
+    options = UpOptions()
+    assert options.serving.bind_address == "127.0.0.1"
+    assert parse(["--bind-address=0.0.0.0"], options).problems == []
+    assert options.serving.bind_address == "0.0.0.0"
 
 
 def test_the_help_lists_all_flags() -> None:
