@@ -33,7 +33,7 @@ POD = pod("web", uid="u-web", cpu="500m")
 async def asking(server: ExtenderServer, **settings: Any) -> AsyncIterator[HTTPExtender]:
     """An extender that uses the server for everything, unless told otherwise."""
     verbs = {"filter_verb": "filter", "prioritize_verb": "prioritize", "preempt_verb": "preempt", "bind_verb": "bind"}
-    more = {key: settings.pop(key) for key in ("pods_on", "raw") if key in settings}
+    more = {key: settings.pop(key) for key in ("pods_on", "raw", "may_write") if key in settings}
     extender = HTTPExtender(config.Extender(url_prefix=server.url, **(verbs | settings)), **more)
     try:
         yield extender
@@ -69,6 +69,14 @@ async def test_filter_with_whole_nodes() -> None:
     assert [each["metadata"]["name"] for each in sent["Nodes"]["items"]] == ["n1", "n2", "n3"]
     assert msgspec.convert(sent["Nodes"]["items"][0], api.Node) == NODES[0]
     assert server.headers["Content-Type"] == "application/json"
+
+
+async def test_an_extender_is_asked_by_a_leader_only() -> None:
+    """A scheduler that slept through its lease has no extender bind a pod."""
+    async with serving() as server, asking(server, may_write=lambda: False) as extender:
+        with pytest.raises(ExtenderError, match="not sent: this process leads no more"):
+            await extender.bind(POD, "n1")
+    assert not server.asked
 
 
 async def test_filter_with_names() -> None:

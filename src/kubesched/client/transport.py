@@ -99,7 +99,7 @@ class Transport:
         self._limit = limit
         self._clock = clock
         self._observe = observe
-        self._request_class = aiohttp.ClientRequest if may_write is None else _fenced(may_write)
+        self._request_class = request_class(may_write)
         self._credentials = credentials_of(connection, clock)
         self._tls = TlsContexts(connection.tls, clock)
         self._proxy = connection.proxy_url or proxy_for(connection.server, os.environ)
@@ -202,12 +202,14 @@ class Transport:
         return SocksConnector(self._proxy, _keep_alive, limit=0, keepalive_timeout=KEEP_ALIVE)
 
 
-def _fenced(may_write: MayWrite) -> type[aiohttp.ClientRequest]:
-    """Requests that are held back at the last moment, when a connection is there, if nothing may be written any more.
+def request_class(may_write: MayWrite | None) -> type[aiohttp.ClientRequest]:
+    """For a session: requests that are held back at the last moment, when a connection is there, if nothing may be written any more.
 
     A process may be frozen anywhere. Whatever waited for a token or a connection goes on when it wakes up, before
     anybody has found out that another one leads now.
     """
+    if may_write is None:
+        return aiohttp.ClientRequest
 
     class Fenced(aiohttp.ClientRequest):
         async def send(self, conn: Any) -> aiohttp.ClientResponse:

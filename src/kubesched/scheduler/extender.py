@@ -22,6 +22,7 @@ from kubesched.client.clock import SystemClock
 from kubesched.client.connection import Tls
 from kubesched.client.protocol import Clock
 from kubesched.client.tls import TlsContexts
+from kubesched.client.transport import MayWrite, request_class
 from kubesched.client.whole import Wanted
 from kubesched.cluster.pods import PodInfo
 from kubesched.config import types as config
@@ -46,6 +47,7 @@ class HTTPExtender:
         pods_on: PodsOnNode | None = None,
         raw: wire.RawObject | None = None,
         clock: Clock | None = None,
+        may_write: MayWrite | None = None,
     ) -> None:
         self._settings = settings
         self._url = settings.url_prefix.rstrip("/")
@@ -55,6 +57,7 @@ class HTTPExtender:
         self._encoder = wire.Encoder(raw)
         self._timeout = settings.http_timeout.seconds or DEFAULT_TIMEOUT
         self._tls = TlsContexts(tls_settings(settings), clock or SystemClock())
+        self._request_class = request_class(may_write)
         self._session: aiohttp.ClientSession | None = None
         self.name = settings.url_prefix
         self.weight = settings.weight
@@ -191,6 +194,7 @@ class HTTPExtender:
                 trust_env=not _is_loopback(URL(self._url).host or ""),
                 headers={"User-Agent": "kubesched"},
                 cookie_jar=aiohttp.DummyCookieJar(),
+                request_class=self._request_class,
             )
         return self._session
 
@@ -220,9 +224,10 @@ def make_extenders(
     pods_on: PodsOnNode | None = None,
     raw: wire.RawObject | None = None,
     clock: Clock | None = None,
+    may_write: MayWrite | None = None,
 ) -> list[HTTPExtender]:
     """The configured extenders in the order they are asked: those that may be ignored come last."""
-    made = [HTTPExtender(each, pods_on=pods_on, raw=raw, clock=clock) for each in settings]
+    made = [HTTPExtender(each, pods_on=pods_on, raw=raw, clock=clock, may_write=may_write) for each in settings]
     return sorted(made, key=lambda extender: extender.ignorable)
 
 

@@ -110,7 +110,9 @@ class Process:
         setup.metrics.count_from(
             "kubesched_events_lost_total", lost, lambda: self._recorder.dropped + self._recorder.abandoned
         )
-        extenders = make_extenders(config.extenders, pods_on=self._pods_on, raw=whole, clock=self._clock)
+        extenders = make_extenders(
+            config.extenders, pods_on=self._pods_on, raw=whole, clock=self._clock, may_write=self._may_write
+        )
         for extender in extenders:
             self._stack.push_async_callback(extender.close)
         profiles = with_ignored_resources(config.profiles, config.extenders)
