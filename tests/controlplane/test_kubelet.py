@@ -216,6 +216,29 @@ async def test_addresses_are_unique_and_used_again(clock: VirtualClock) -> None:
 
 
 @virtual_time
+async def test_a_pod_that_has_ended_gives_its_address_back(clock: VirtualClock) -> None:
+    """It still says which it had; the next pod gets the same, also from kubelets that were started anew."""
+    api = None
+    for name in ("first", "second"):
+        async with world(clock, nodes=1, api=api) as w:
+            for number in range(2):
+                w.create(PODS, f"{name}-{number}", _pod(restartPolicy="Never"))
+                await clock.advance(10)
+            w.create(PODS, f"{name}-stays", _pod())
+            await clock.advance(10)
+            api = w.api
+            found = {pod["metadata"]["name"]: pod["status"]["podIP"] for pod in w.pods()}
+    assert found == {
+        "first-0": "10.244.0.2",
+        "first-1": "10.244.0.2",
+        "first-stays": "10.244.0.2",
+        "second-0": "10.244.0.3",
+        "second-1": "10.244.0.3",
+        "second-stays": "10.244.0.3",
+    }
+
+
+@virtual_time
 async def test_a_node_object_is_enough_for_a_node(clock: VirtualClock) -> None:
     """Applied with nothing but a name it is completed; what it says about its size is kept."""
     async with world(clock, nodes=0) as w:

@@ -77,6 +77,8 @@ class Kubelets:
             self._forget(old.metadata.uid)
             self.nodes.addresses.free(old)
         if new is not None and new.spec.node_name:
+            if new.has_ended:
+                self.nodes.addresses.free(new)
             self._consider(new)
 
     def _consider(self, pod: Pod) -> None:

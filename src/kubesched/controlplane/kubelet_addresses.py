@@ -66,12 +66,12 @@ class Addresses:
         """The addresses taken on a node; those of pods that were there before this process, too."""
         if name not in self._hosts:
             pods = self._context.pods_by_node.get(name)
-            taken = [pod for pod in pods if pod.status.pod_ip and not pod.spec.host_network]
+            taken = [pod for pod in pods if pod.status.pod_ip and not pod.spec.host_network and not pod.has_ended]
             self._hosts[name] = {int(pod.status.pod_ip.rpartition(".")[2]): pod.metadata.uid for pod in taken}
         return self._hosts[name]
 
     def free(self, pod: Pod) -> None:
-        """A pod is gone and needs its address no more."""
+        """A pod has ended or is gone, and needs its address no more."""
         hosts = self._hosts.get(pod.spec.node_name)
         if hosts and pod.status.pod_ip and not pod.spec.host_network:
             host = int(pod.status.pod_ip.rpartition(".")[2])
