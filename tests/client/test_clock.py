@@ -50,6 +50,19 @@ def test_timers_fire_in_order_at_their_moment(delays: list[float]) -> None:
     assert all(abs(delay - moment) < 1e-8 for delay, moment in woken)
 
 
+@virtual_time
+async def test_timers_of_one_moment_fire_in_the_order_in_which_they_were_set(clock: VirtualClock) -> None:
+    """Whoever set its timer first is first, also when others before them were cancelled."""
+    loop = asyncio.get_running_loop()
+    fired: list[int] = []
+    timers = [loop.call_at(5.0 + number % 2, fired.append, number) for number in range(300)]
+    for timer in timers[::3]:
+        timer.cancel()
+    await clock.advance(6)
+    left = [number for number in range(300) if number % 3]
+    assert fired == [number for number in left if number % 2 == 0] + [number for number in left if number % 2]
+
+
 def test_two_runs_are_the_same() -> None:
     """The same program with the same seed interleaves in the same way."""
 

@@ -13,11 +13,13 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import itertools
 import selectors
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Executor
-from typing import Any, Concatenate, ParamSpec, TypeVar, TypeVarTuple, Unpack
+from contextvars import Context
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, TypeVarTuple, Unpack
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -26,6 +28,7 @@ Ts = TypeVarTuple("Ts")
 START = 1_767_225_600.0
 """Midnight of 1 January 2026, UTC: when a virtual clock starts unless told otherwise."""
 ASK_AFTER = 100
+_earlier = float.__lt__
 
 
 class SystemClock:
@@ -45,8 +48,26 @@ class Stalled(RuntimeError):  # noqa: N818 - "Stalled" is what the program is; i
     """Everything waits, no timer is set and no I/O is under way: without this error the program would hang."""
 
 
+class _Due(float):
+    """When a timer is due. Of several due at the same moment, which in virtual time are many, the first to be set is
+    the first: asyncio's own order among them is any."""
+
+    __slots__ = ("_place",)
+    _place: int
+
+    def __new__(cls, when: float, place: int) -> Self:
+        self = super().__new__(cls, when)
+        self._place = place
+        return self
+
+    def __lt__(self, other: float) -> bool:
+        return _earlier(self, other) or (self == other and isinstance(other, _Due) and self._place < other._place)
+
+
 class VirtualLoop(asyncio.SelectorEventLoop):
     """An event loop whose time stands still while anything can run, and jumps to the next timer when nothing can.
+
+    Timers that are due at the same moment fire in the order in which they were set.
 
     Work in threads takes no virtual time: the loop waits for it. Neither does I/O inside this process; since the kernel
     may need a moment to carry it, an open socket gets `io_patience` real seconds to become ready before time jumps.
@@ -56,6 +77,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._now = 0.0
         self._selector_of_time = _JumpingSelector(self, io_patience)
         self.threads = 0
+        self._places = itertools.count()
         self._idle_waiters: list[asyncio.Future[None]] = []
         self._jump_waiters: list[asyncio.Future[None]] = []
         super().__init__(self._selector_of_time)
@@ -64,6 +86,11 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         """Virtual seconds since the loop was made."""
         return self._now
+
+    def call_at(
+        self, when: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        return super().call_at(_Due(when, next(self._places)), callback, *args, context=context)
 
     async def idle(self) -> None:
         """Wait until nothing can run any more without time passing."""
