@@ -203,13 +203,16 @@ class Transport:
 
 
 def request_class(may_write: MayWrite | None) -> type[aiohttp.ClientRequest]:
-    """For a session: requests that are held back at the last moment, when a connection is there, if nothing may be written any more.
+    """For a session: requests that are sent only if they may be."""
+    return aiohttp.ClientRequest if may_write is None else _fenced(may_write)
+
+
+def _fenced(may_write: MayWrite) -> type[aiohttp.ClientRequest]:
+    """Requests that are held back at the last moment, when a connection is there, if nothing may be written any more.
 
     A process may be frozen anywhere. Whatever waited for a token or a connection goes on when it wakes up, before
     anybody has found out that another one leads now.
     """
-    if may_write is None:
-        return aiohttp.ClientRequest
 
     class Fenced(aiohttp.ClientRequest):
         async def send(self, conn: Any) -> aiohttp.ClientResponse:
