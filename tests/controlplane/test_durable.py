@@ -133,6 +133,18 @@ def test_a_file_is_no_directory(tmp_path: Path) -> None:
         DurableStore(file)
 
 
+async def test_nobody_else_can_read_it(tmp_path: Path) -> None:
+    """The files of a cluster are their owner's alone, also in a directory that others can look into."""
+    tmp_path.chmod(0o755)
+    server = build_server(ServerOptions(data_dir=tmp_path))
+    await server.start()
+    try:
+        modes = {each.name: each.stat().st_mode & 0o777 for each in tmp_path.iterdir()}
+    finally:
+        await server.stop()
+    assert modes == {"cluster.db": 0o600, "cluster.db-wal": 0o600, "identity.json": 0o600}
+
+
 async def test_keys_stay_the_same(tmp_path: Path) -> None:
     """A restarted cluster has the same authority, admin and signing key, so kubeconfigs and tokens go on working."""
     options = ServerOptions(data_dir=tmp_path)

@@ -122,11 +122,13 @@ async def test_the_service_says_where_the_server_is(tmp_path: Path) -> None:
         client = LocalClient(server.api)
         try:
             endpoints = await client.get("/api/v1/namespaces/default/endpoints/kubernetes")
+            service = await client.get("/api/v1/namespaces/default/services/kubernetes")
             path = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
             (piece,) = (await client.get(f"{path}?labelSelector=kubernetes.io/service-name=kubernetes"))["items"]
         finally:
             await server.stop()
         ports = [{"name": "https", "port": server.port, "protocol": "TCP"}]
+        assert [each["targetPort"] for each in service["spec"]["ports"]] == [server.port]
         assert endpoints["subsets"] == [{"addresses": [{"ip": "127.0.0.1"}], "ports": ports}]
         assert (piece["metadata"]["name"], piece["addressType"], piece["ports"]) == ("kubernetes", "IPv4", ports)
         assert piece["endpoints"] == [{"addresses": ["127.0.0.1"], "conditions": {"ready": True}}]

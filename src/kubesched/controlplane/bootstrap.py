@@ -73,16 +73,16 @@ class Bootstrap:
             self._ensure("", "configmaps", "kube-system", name, {"data": data})
 
     def _kubernetes_service(self) -> None:
-        spec = {
-            "clusterIP": "10.96.0.1",
-            "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}],
-        }
+        spec = {"clusterIP": "10.96.0.1", "ports": _service_ports(6443)}
         labels = {"component": "apiserver", "provider": "kubernetes"}
         self._ensure("", "services", "default", _SERVICE, {"spec": spec}, labels)
 
     def announce(self, address: str, port: int) -> None:
         """Say behind the service `kubernetes` where the server listens, whatever a former one said there."""
         ports = [{"name": "https", "port": port, "protocol": "TCP"}]
+        services = self._writer.registry.find("", "v1", "services")
+        spec = {"ports": _service_ports(port)}
+        self._writer.update(services, "default", _SERVICE, lambda old: {**old, "spec": {**old["spec"], **spec}})
         subset = {"addresses": [{"ip": address}], "ports": ports}
         self._write("", "endpoints", {"subsets": [subset]}, {"endpointslice.kubernetes.io/skip-mirror": "true"})
         piece = {
@@ -110,6 +110,10 @@ class Bootstrap:
             meta["annotations"] = dict(_AUTOUPDATE)
         head = {"apiVersion": resource.group_version, "kind": resource.kind, "metadata": meta}
         self._writer.create(resource, namespace, {**head, **body})
+
+
+def _service_ports(target: int) -> list[JSON]:
+    return [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": target}]
 
 
 def _reference(kind: str, name: str) -> JSON:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -157,6 +158,8 @@ class DurableStore(Store):
 def _open(directory: Path) -> sqlite3.Connection:
     try:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # There are secrets in it, and the directory may be one that others can look into.
+        os.close(os.open(directory / _FILE, os.O_CREAT | os.O_RDWR, 0o600))
         database = sqlite3.connect(directory / _FILE, check_same_thread=False, timeout=0.5)
         _check(database, directory)
     except (OSError, sqlite3.DatabaseError) as error:
