@@ -10,6 +10,8 @@ from kubesched.simulator.loading import load
 from kubesched.simulator.run import run
 from kubesched.simulator.scenario import ScenarioFileError
 
+META = "apiVersion: v1, metadata: {name: a}"
+
 
 def problems(path: Path, text: str) -> str:
     path.write_text(text, "utf-8")
@@ -40,6 +42,13 @@ def problems(path: Path, text: str) -> str:
         ("steps:\n- {at: 1s, after: 1s, log: x}\n", ":2: steps[0]: has both at and after; keep one"),
         ("cluster: {nodeCpu: 4}\n", ":1: cluster.nodeCpu: expected a string, got 4"),
         ("manifests: [nope.yaml]\n", "nope.yaml: No such file"),
+        ("objects:\n- {kind: Pod, apiVersion: v1, metadata: {name: no}}\n", "expected a string, got false; put it in"),
+        (f"objects:\n- {{kind: Nod, {META}}}\n", ':2: objects[0].kind: the API has no such kind, got "Nod"; did you'),
+        (f"objects:\n- {{kind: pod, {META}}}\n", 'the API has no such kind, got "pod"; did you mean Pod'),
+        (f"objects:\n- {{kind: Job, {META}}}\n", '.apiVersion: the API has no Job in this version, got "v1"; it is in'),
+        (f"steps:\n- {{count: 3, create: {{kind: Widget, {META}}}}}\n", "needs a CustomResourceDefinition in the"),
+        ("steps:\n- waitFor: {kind: Deploymnt, name: a}\n", ":2: steps[0].waitFor.kind: the API has no such kind"),
+        ("steps:\n- delete: [{kind: Deploymnt, name: a}]\n", ":2: steps[0].delete[0].kind: the API has no such kind"),
     ],
 )
 def test_a_mistake_in_yaml_is_located(tmp_path: Path, text: str, said: str) -> None:
@@ -94,6 +103,7 @@ def test_a_field_that_no_object_has_is_refused(tmp_path: Path) -> None:
         ("expect(pood='a')", ":2: nothing called pood can be expected; did you mean pod?"),
         ("wait_for(pod='a', phase='Runing')", ':2: phase: pods have no such phase, got "Runing"; did you mean Running'),
         ("expect(on_node='a')", ":2: names no object; add pod: NAME"),
+        ("delete('Widgit', 'a')", ":2: the API has no kind 'Widgit'"),
         ("sleep('soon')", ':2: "soon" is not a duration'),
     ],
 )
@@ -109,3 +119,29 @@ def test_what_the_api_refuses_names_the_step(tmp_path: Path) -> None:
     path = tmp_path / "scenario.yaml"
     path.write_text("steps:\n- delete: {pod: nobody}\n", "utf-8")
     assert 'line 2: steps[0].delete: pods "nobody" not found' in run(load(path)).error
+
+
+def test_kinds_of_ones_own_and_kinds_without_a_namespace(tmp_path: Path) -> None:
+    """A definition in the scenario makes its kind known to the check too; what has no namespace is counted as well."""
+    path = tmp_path / "scenario.yaml"
+    path.write_text(
+        """
+        objects:
+        - apiVersion: apiextensions.k8s.io/v1
+          kind: CustomResourceDefinition
+          metadata: {name: widgets.example.com}
+          spec:
+            group: example.com
+            scope: Cluster
+            names: {kind: Widget, plural: widgets, shortNames: [wd]}
+            versions:
+            - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}
+        steps:
+        - {count: 3, create: {apiVersion: example.com/v1, kind: Widget, metadata: {name: "widget-{i}"}}}
+        - delete: {kind: wd, name: widget-0}
+        - expect: [{kind: widgets, count: 2}, {kind: Widget, name: widget-0, exists: false}]
+        """,
+        "utf-8",
+    )
+    report = run(load(path))
+    assert (report.error, [each.message for each in report.expectations if not each.holds]) == ("", [])

@@ -85,9 +85,7 @@ class CustomResources:
     def _serve(self, key: str, definition: JSON) -> None:
         self._withdraw(key, forget=False)
         resources = []
-        for version in definition["spec"].get("versions") or []:
-            if not version.get("served"):
-                continue
+        for version in _served_versions(definition):
             resource = _resource(definition, version)
             self._versions[resource] = version
             self._validators[resource] = Validator((version.get("schema") or {}).get("openAPIV3Schema") or {})
@@ -133,6 +131,15 @@ class CustomResources:
 def _is_established(definition: JSON) -> bool:
     conditions = (definition.get("status") or {}).get("conditions") or []
     return any(c.get("type") == "Established" and c.get("status") == "True" for c in conditions)
+
+
+def resources_of(definition: JSON) -> list[Resource]:
+    """What a definition has served, once it is there."""
+    return [_resource(definition, version) for version in _served_versions(definition)]
+
+
+def _served_versions(definition: JSON) -> list[JSON]:
+    return [version for version in definition["spec"].get("versions") or [] if version.get("served")]
 
 
 def _resource(definition: JSON, version: JSON) -> Resource:

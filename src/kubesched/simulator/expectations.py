@@ -9,6 +9,7 @@ import msgspec
 
 from kubesched.client.protocol import JSON
 from kubesched.config.errors import Problem, join, suggest
+from kubesched.controlplane.resources import Resource
 from kubesched.controlplane.store import Record, Store
 
 MISSING = "nothing"
@@ -123,11 +124,13 @@ class Checked(msgspec.Struct, frozen=True):
         return f"{self.expected}; " + "; ".join(map(str, self.findings)) if self.findings else self.expected
 
 
-def check(expectation: Expectation, store: Store, storage: str, key: str) -> Sequence[Finding]:
+def check(expectation: Expectation, store: Store, resource: Resource) -> Sequence[Finding]:
     """What does not hold."""
-    if key:
+    storage = resource.storage
+    if expectation.name_of:
+        key = resource.key(expectation.namespace, expectation.name_of)
         return tuple(_check_one(expectation, key, store.get(storage, key)))
-    where = "" if storage == "/nodes" else expectation.namespace
+    where = expectation.namespace if resource.namespaced else ""
     records = [each for each in store.records(storage, where) if expectation.labels.items() <= each.labels.items()]
     if expectation.count is None:
         if not records:

@@ -20,6 +20,7 @@ from kubesched.controlplane.resources import Resource
 from kubesched.controlplane.status import StatusError
 from kubesched.simulator.cluster import SimulatedCluster
 from kubesched.simulator.expectations import Checked, Expectation, Finding, check
+from kubesched.simulator.kinds import find, suggestion
 
 DEFAULT_NAMESPACE = "default"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
@@ -103,15 +104,12 @@ class ScenarioClient:
         return known[1]
 
     def _search(self, kind: str, version: str) -> Resource:
-        wanted = kind.lower()
-        served = [each for each in self._cluster.api.registry if each.is_stored]
-        found = [each for each in served if wanted in _names(each)]
-        exact = [each for each in found if each.group_version == version]
-        if exact or found:
-            return (exact or found)[0]
+        served = list(self._cluster.api.registry)
+        if (found := find(kind, version, served)) is not None:
+            return found
         if not kind:
             raise ScenarioError("an object has no kind; give it one, and an apiVersion")
-        hint = suggest(kind, [each.kind for each in served])
+        hint = suggestion(kind, served)
         raise ScenarioError(f"the API has no kind {kind!r}" + (f"; {hint}" if hint else ""))
 
     # --- time ---------------------------------------------------------------------------------------------------------
@@ -185,11 +183,7 @@ class ScenarioClient:
 
     def _findings(self, expectation: Expectation) -> Sequence[Finding]:
         resource = self._resource(expectation.resource)
-        if resource.namespaced and expectation.name_of:
-            key = f"{expectation.namespace}/{expectation.name_of}"
-        else:
-            key = expectation.name_of
-        return check(expectation, self._cluster.api.store, resource.storage, key)
+        return check(expectation, self._cluster.api.store, resource)
 
 
 def _expectation(what: Mapping[str, Any]) -> Expectation:
@@ -224,10 +218,6 @@ def seconds_of(duration: Seconds) -> float:
         return Duration.parse(duration).seconds
     except ValueError as error:
         raise ScenarioError(f'{error}; write a number of seconds or a duration such as "1m30s"') from None
-
-
-def _names(resource: Resource) -> tuple[str, ...]:
-    return (resource.kind.lower(), resource.plural, resource.singular, *resource.short_names)
 
 
 def _path(resource: Resource, namespace: str, name: str = "", subresource: str = "") -> str:

@@ -180,9 +180,15 @@ def object_problems(obj: object, path: str) -> Iterator[Problem]:
     for field in ("apiVersion", "kind"):
         if not isinstance(obj.get(field), str):
             yield Problem(join(path, field), "required, must be given", hint="for a pod: apiVersion: v1, kind: Pod")
-    metadata = obj.get("metadata")
-    if not isinstance(metadata, dict) or not (metadata.get("name") or metadata.get("generateName")):
+    metadata = obj.get("metadata") or {}
+    if not isinstance(metadata, dict):
+        yield Problem(join(path, "metadata"), "expected an object", metadata)
+        return
+    name = metadata.get("name", metadata.get("generateName"))
+    if name is None or name == "":
         yield Problem(join(path, "metadata.name"), "required, must be given")
+    elif not isinstance(name, str):
+        yield Problem(join(path, "metadata.name"), "expected a string", name, "put it in quotes")
 
 
 def numbered(value: Any, number: int) -> Any:

@@ -14,6 +14,7 @@ from kubesched.config.decode import decode
 from kubesched.config.errors import Problem
 from kubesched.config.read import read
 from kubesched.simulator.expectations import Expectation
+from kubesched.simulator.kinds import kind_problems
 from kubesched.simulator.scenario import Act, Scenario, ScenarioFileError
 from kubesched.simulator.scenario_client import ScenarioClient, ScenarioError
 from kubesched.simulator.steps import Action, Planned, ScenarioFile, Target, WaitFor, object_problems, planned
@@ -42,6 +43,7 @@ def load_yaml(path: Path, text: bytes | None = None) -> Scenario:
     for index, name in enumerate(file.manifests):
         objects += _manifest(path.parent / name, f"manifests[{index}]", problems)
     plan = planned(file.steps, problems)
+    problems += kind_problems([*objects, *(action for step in plan for action in step.actions)])
     if problems:
         raise ScenarioFileError([lines.located(problem) for problem in problems])
     return Scenario(

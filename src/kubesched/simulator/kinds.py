@@ -1,0 +1,60 @@
+"""The kinds that a scenario speaks of: built in, or defined by the scenario itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from kubesched.config.errors import Problem, join, suggest
+from kubesched.controlplane.crd import resources_of
+from kubesched.controlplane.resources import BUILT_IN, Resource
+from kubesched.simulator.steps import Action
+
+
+def find(kind: str, version: str, served: Iterable[Resource]) -> Resource | None:
+    """A kind by any of its names; of several the one in this version, if there is one."""
+    wanted = kind.lower()
+    found = [each for each in served if each.is_stored and wanted in _names(each)]
+    return next((each for each in found if each.group_version == version), found[0] if found else None)
+
+
+def suggestion(kind: str, served: Iterable[Resource]) -> str:
+    """What may have been meant; empty if nothing comes close."""
+    return suggest(kind, [each.kind for each in served if each.is_stored])
+
+
+def kind_problems(actions: Iterable[Action]) -> Iterator[Problem]:
+    """Kinds that the API will not have when the scenario runs. Every mistake is told once, however often it counts."""
+    actions = list(actions)
+    served = [*BUILT_IN, *(each for action in actions for each in _defined(action))]
+    found = (_problem(action, served) for action in actions)
+    yield from dict.fromkeys(problem for problem in found if problem is not None)
+
+
+def _problem(action: Action, served: list[Resource]) -> Problem | None:
+    what = action.what
+    created = isinstance(what, Mapping)
+    kind, version = (what.get("kind"), what.get("apiVersion")) if created else (getattr(what, "resource", None), "")
+    if not isinstance(kind, str) or not isinstance(version, str):
+        return None  # a log, or an object that is wrong already
+    resource = find(kind, version, served)
+    if resource is None or (created and kind != resource.kind):
+        hint = suggestion(kind, served) or "a kind of one's own needs a CustomResourceDefinition in the scenario"
+        return Problem(join(action.path, "kind"), "the API has no such kind", kind, hint)
+    if created and version != resource.group_version:
+        wrong = f"the API has no {kind} in this version"
+        return Problem(join(action.path, "apiVersion"), wrong, version, f"it is in {resource.group_version}")
+    return None
+
+
+def _defined(action: Action) -> list[Resource]:
+    obj: Any = action.what
+    is_definition = isinstance(obj, Mapping) and obj.get("kind") == "CustomResourceDefinition"
+    try:
+        return resources_of(obj) if is_definition else []
+    except (KeyError, TypeError, AttributeError):
+        return []  # the API server will say what is wrong with the definition
+
+
+def _names(resource: Resource) -> tuple[str, ...]:
+    return (resource.kind.lower(), resource.plural, resource.singular, *resource.short_names)
