@@ -365,6 +365,13 @@ def test_the_help_has_upstreams_sections_and_every_flag() -> None:
     )
 
 
+def test_the_introduction_fits_the_terminal() -> None:
+    """Its paragraphs are as wide as the terminal; commands and files in it stay in one piece."""
+    text = usage("kubesched run", width=60).partition("Usage:")[0]
+    assert max(len(line) for line in text.splitlines() if not line.startswith(" ")) <= 60
+    assert "  profiles: [{schedulerName: kubesched}]\n\nIn its place" in text
+
+
 def test_the_configuration_in_the_help_works() -> None:
     """What the help tells to try is a scheduler under its own name, with a lease of its own."""
     text = usage().split("second.yaml:\n\n")[1].split("\n\n")[0]

@@ -48,7 +48,7 @@ def usage(
 ) -> str:
     """The whole help text."""
     columns = min(width or shutil.get_terminal_size().columns, MOST_WIDTH)
-    parts = [introduction.format(program=program), f"Usage:\n  {program} [flags]\n"]
+    parts = [_filled(introduction.format(program=program), columns), f"Usage:\n  {program} [flags]\n"]
     for section in (options or Options()).sections():
         parts.append(f"{section.title} flags:")
         if section.note:
@@ -57,6 +57,18 @@ def usage(
     gates = "\n".join(f"      {name:<24}{what}" for name, what in COUNTS.items())
     parts.append(f"Feature gates that count here:\n{gates}\n")
     return "\n".join(parts)
+
+
+def _filled(text: str, columns: int) -> str:
+    """Paragraphs to the terminal's width; what is indented stays as it is, to be copied."""
+    paragraphs = text.strip("\n").split("\n\n")
+    return (
+        "\n\n".join(
+            each if each.startswith(" ") else textwrap.fill(each, columns, break_on_hyphens=False)
+            for each in paragraphs
+        )
+        + "\n"
+    )
 
 
 def _lines(flags: list[Flag], columns: int) -> Iterator[str]:
