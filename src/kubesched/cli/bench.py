@@ -15,8 +15,8 @@ LOOP = "loop"
 NAMES = (*dict.fromkeys(workload.name for workload in WORKLOADS), LOOP)
 
 
-@click.command()
-@click.argument("names", nargs=-1, type=click.Choice(NAMES), metavar=f"[{'|'.join(NAMES)}]...")
+@click.command(epilog="\b\nNames:\n" + "\n".join(f"  {name}" for name in NAMES))
+@click.argument("names", nargs=-1, type=click.Choice(NAMES), metavar="[NAME]...")
 @click.option(
     "--output",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
@@ -28,7 +28,7 @@ def command(names: tuple[str, ...], output: Path | None) -> None:
 
     The first table is about decisions: every workload in a process of its own, compared with the same plugins asked
     about one node at a time. The second is about pods from a watch to a binding with its event, against an API server
-    in the same process, and says whose each microsecond is. NAMES choose workloads; all of them take minutes.
+    in the same process, and says whose each microsecond is. NAMEs choose workloads; all of them take minutes.
     """
     progress, out = Console(stderr=True), Console()
     results: list[decisions.Result] = []

@@ -32,7 +32,7 @@ In its place, for all other pods, as soon as its lease is free:
 
 Look at it while it runs, with a token of somebody who may:
 
-  curl -k https://127.0.0.1:10259/readyz?verbose
+  curl -k 'https://127.0.0.1:10259/readyz?verbose'
   curl -k -H "Authorization: Bearer $TOKEN" https://127.0.0.1:10259/metrics
   curl -k -H "Authorization: Bearer $TOKEN" -X PUT -d 5 https://127.0.0.1:10259/debug/flags/v
 
