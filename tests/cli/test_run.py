@@ -161,6 +161,7 @@ async def test_a_cluster_is_scheduled_as_a_leader(tmp_path: Path) -> None:
         assert isinstance(cluster, Cluster)
         cluster.store.create(node("n1", cpu=4))
         cluster.store.create(pod("a", cpu=1))
+        cluster.store.create(pod("theirs", cpu=2, scheduler="another"))
         async with daemon(tmp_path, cluster, "--leader-elect=true") as scheduler:
             await scheduler.until(lambda: node_of(cluster, "a") == "n1")
             assert await scheduler.ask("GET", "/readyz?verbose") == (
@@ -169,7 +170,9 @@ async def test_a_cluster_is_scheduled_as_a_leader(tmp_path: Path) -> None:
             )
             answer = await scheduler.ask("PUT", "/debug/flags/v", data="5")
             assert answer == (200, "successfully set klog.logging.verbosity to 5\n")
-            assert 'resource="cpu",unit="cores"} 1\n' in (await scheduler.ask("GET", "/metrics/resources"))[1]
+            requests = (await scheduler.ask("GET", "/metrics/resources"))[1]
+            assert 'resource="cpu",unit="cores"} 1\n' in requests
+            assert 'scheduler="another",priority="",resource="cpu",unit="cores"} 2\n' in requests
             metrics = (await scheduler.ask("GET", "/metrics"))[1]
             assert 'leader_election_master_status{name="kube-scheduler"} 1' in metrics
             assert "rest_client_requests_total{" in metrics

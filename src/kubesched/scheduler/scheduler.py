@@ -14,6 +14,7 @@ from random import Random
 from kubesched.api import objects as api
 from kubesched.client.protocol import Client, Clock
 from kubesched.cluster.cluster import Cluster
+from kubesched.cluster.pods import PodInfo
 from kubesched.config.types import KubeSchedulerConfiguration
 from kubesched.engine.decision import Decision
 from kubesched.engine.profiles import build_engines
@@ -148,6 +149,11 @@ class Scheduler:
         debugger.dump()
         pods = (pod for pod in self._sources.objects(api.Pod) if pod.node_name or pod.scheduler_name in self.profiles)
         return debugger.compare(self._sources.objects(api.Node), pods)
+
+    def pods(self) -> list[PodInfo]:
+        """All pods that the API server was last heard to have, also those that are others' to schedule."""
+        cluster = self.cluster
+        return [cluster.pods.get(pod.uid) or cluster.classes.info(pod) for pod in self._sources.objects(api.Pod)]
 
     # Running
 

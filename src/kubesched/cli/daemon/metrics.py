@@ -6,7 +6,7 @@ import platform
 
 from kubesched.cli.daemon.version import KUBERNETES_MAJOR, KUBERNETES_MINOR, short_version
 from kubesched.client.transport import RequestDone
-from kubesched.scheduler.metric_families import Counter, Gauge, Histogram
+from kubesched.scheduler.metric_families import BETA, Counter, Gauge, Histogram
 from kubesched.scheduler.metrics import Metrics
 
 LATENCIES = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0]
@@ -50,8 +50,9 @@ class ProcessMetrics:
         build = Gauge(
             "kubernetes_build_info",
             "A metric with a constant '1' value labeled by major, minor, git version, git commit, git tree state, "
-            "build date, Go version, and compiler from which Kubernetes was built, and platform on which it runs.",
+            "build date, Go version, and compiler from which Kubernetes was built, and platform on which it is running.",
             ("major", "minor", "git_version", "go_version", "compiler", "platform"),
+            BETA,
         )
         python = f"python{platform.python_version()}"
         compiler = platform.python_implementation().lower()

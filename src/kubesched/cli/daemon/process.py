@@ -231,11 +231,7 @@ class Process:
         )
 
     def _resource_metrics(self) -> str:
-        if not self._leading.is_set():
-            return ""
-        cluster = self._scheduler.cluster
-        pending = [cluster.classes.info(pod) for pod in self._scheduler.queue.pending_pods()[0]]
-        return resource_metrics([*cluster.pods.values(), *pending])
+        return resource_metrics(self._scheduler.pods()) if self._leading.is_set() else ""
 
     # --- scheduling ---------------------------------------------------------------------------------------------------
 
