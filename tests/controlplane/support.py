@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -17,6 +18,7 @@ CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 NAMESPACES = "/api/v1/namespaces"
 TABLE = {"accept": "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"}
+PATIENCE = 30.0
 CREATED_AT = 1_700_000_000.0
 
 
@@ -88,7 +90,8 @@ async def refusal(call: Any) -> StatusError:
 async def take(events: AsyncIterator[JSON], count: int) -> list[tuple[str, str]]:
     """The next events of a watch, as type and name."""
     taken = []
-    for _ in range(count):
-        event = await anext(events)
-        taken.append((event["type"], event["object"].get("metadata", {}).get("name", "")))
+    async with asyncio.timeout(PATIENCE):
+        for _ in range(count):
+            event = await anext(events)
+            taken.append((event["type"], event["object"].get("metadata", {}).get("name", "")))
     return taken

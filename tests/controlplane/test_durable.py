@@ -6,13 +6,14 @@ import asyncio
 import sqlite3
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 from tests.controlplane.support import CONFIG_MAPS, PODS, config_map, pod, take
 
 from kubesched.controlplane.apiserver import ApiServer
-from kubesched.controlplane.durable import DataDirectoryError, DurableStore
+from kubesched.controlplane.durable import DataDirectoryError, DurableStore, Row
 from kubesched.controlplane.launch import ServerOptions, build_server
 from kubesched.controlplane.local import LocalClient
 from kubesched.controlplane.status import StatusError
@@ -39,8 +40,34 @@ async def test_everything_comes_back(tmp_path: Path) -> None:
     await again.close()
 
 
-async def test_watchers_hear_only_of_what_is_on_disk(tmp_path: Path) -> None:
-    """An event is told after its write is durable, and the writer is answered then too."""
+async def test_watchers_hear_only_of_what_is_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the disk is busy nobody is told of a write, and who wrote is not answered; then both are."""
+    store = DurableStore(tmp_path)
+    client = LocalClient(ApiServer(store))
+    await store.durable()
+    before, write, may_write = str(store.version), store._write, threading.Event()
+
+    def wait_and_write(rows: list[Row]) -> int:
+        may_write.wait(20)
+        return write(rows)
+
+    monkeypatch.setattr(store, "_write", wait_and_write)
+    writing = asyncio.create_task(client.create(CONFIG_MAPS, config_map("slow")))
+    while store.version == store.visible:
+        await asyncio.sleep(0)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.2):
+            await take(client.watch(CONFIG_MAPS, resourceVersion=before), 1)
+    assert not writing.done()
+    may_write.set()
+    await writing
+    assert store.visible == store.version
+    assert await take(client.watch(CONFIG_MAPS, resourceVersion=before), 1) == [("ADDED", "slow")]
+    await store.close()
+
+
+async def test_many_writes_at_once_are_all_told(tmp_path: Path) -> None:
+    """A hundred writers are answered when their writes are on disk, and a watcher hears of each."""
     store = DurableStore(tmp_path)
     client = LocalClient(ApiServer(store))
     events = client.watch(CONFIG_MAPS, resourceVersion=str(store.version))
