@@ -50,7 +50,8 @@ class ProcessMetrics:
         build = Gauge(
             "kubernetes_build_info",
             "A metric with a constant '1' value labeled by major, minor, git version, git commit, git tree "
-            "state, build date, Go version, and compiler from which Kubernetes was built, and platform on which it is running.",
+            "state, build date, Go version, and compiler from which Kubernetes was built, and platform "
+            "on which it is running.",
             ("major", "minor", "git_version", "go_version", "compiler", "platform"),
             BETA,
         )
