@@ -7,7 +7,6 @@ the others of the group with it: half a job must not keep resources from one tha
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import msgspec
@@ -18,7 +17,6 @@ from kubesched import (
     CycleState,
     EventHint,
     Handle,
-    Hint,
     Nodes,
     Plugin,
     Pod,
@@ -46,20 +44,14 @@ class CoschedulingArgs(msgspec.Struct, frozen=True, rename="camel"):
 
 def group_of(pod: Pod) -> Group | None:
     """The group of a pod, if it has one."""
-    name = pod.metadata.labels.get(GROUP)
-    return (pod.metadata.namespace, name) if name else None
+    name = pod.labels.get(GROUP)
+    return (pod.namespace, name) if name else None
 
 
 def needed(pod: Pod) -> int | None:
     """How many of its group there must be; None if the label says nothing that can be used."""
-    text = pod.metadata.labels.get(MIN_AVAILABLE, "")
+    text = pod.labels.get(MIN_AVAILABLE, "")
     return int(text) if text.isascii() and text.isdigit() and int(text) > 0 else None
-
-
-def _same_group(waiting: Pod, before: object, after: object) -> Hint:
-    """A hint: only news of the pod's own group help it."""
-    alike = isinstance(after, Pod) and group_of(after) == group_of(waiting)
-    return Hint.QUEUE if alike else Hint.SKIP
 
 
 class Coscheduling(Plugin):
@@ -70,19 +62,13 @@ class Coscheduling(Plugin):
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._sent_back: dict[Group, dict[str, Pod]] = {}
-        """Members that had a place and gave it up, by UID: to be tried again as soon as one of them has one."""
-        self._resting: dict[Group, asyncio.TimerHandle] = {}
-        """Groups that gave up a moment ago. Otherwise the first to give up makes room for the next of the same group,
-        and they hold it for ever in turns."""
+        self._resting: dict[Group, dict[str, Pod]] = {}
+        """Groups that gave up a moment ago, with their members to be tried again, by UID. Without a rest the first to
+        give up would make room for the next of the same group, and they would hold it for ever in turns."""
 
     def events_to_register(self) -> list[EventHint]:
-        """Another member, or more room: what a member lacked that never came to wait."""
-        return [
-            on(Resource.POD, Action.ADD | Action.UPDATE_POD_LABEL, _same_group),
-            on(Resource.ASSIGNED_POD, Action.DELETE),
-            on(Resource.NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE),
-        ]
+        """Only other labels help a pod here: whoever had a place and gave it up is woken by the end of the rest."""
+        return [on(Resource.UNSCHEDULED_POD, Action.UPDATE_POD_LABEL)]
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
         """A group that does not say how large it is would never start: say so at once. One that rests waits."""
@@ -92,7 +78,7 @@ class Coscheduling(Plugin):
         if needed(pod) is None:
             return unresolvable(f"label {MIN_AVAILABLE} of the pod must be a positive number")
         if group in self._resting:
-            self._sent_back.setdefault(group, {})[pod.metadata.uid] = pod
+            self._resting[group][pod.uid] = pod
             return unresolvable(f"group {group[1]} has just given up its places")
         return None
 
@@ -100,20 +86,15 @@ class Coscheduling(Plugin):
         """Nothing to reserve; it is here because `unreserve` belongs to it."""
         return None
 
-    def permit(self, state: CycleState, pod: Pod, node_name: str) -> Status | tuple[Status, float] | None:
+    def permit(self, state: CycleState, pod: Pod, node_name: str) -> tuple[Status, float] | None:
         """Wait for the others, or be the last one and let all go."""
         group, wanted = group_of(pod), needed(pod)
         if group is None or wanted is None:
             return None
-        back = self._sent_back.get(group, {})
-        back.pop(pod.metadata.uid, None)
-        waiting = self._waiting(group)
         if self._placed(group, pod) < wanted:
-            self.handle.activate(list(back.values()))
             return Status(Code.WAIT), float(self.args.permit_waiting_time_seconds)
-        for each in waiting:
+        for each in self._waiting(group):
             each.allow(self.name)
-        self._sent_back.pop(group, None)
         return None
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
@@ -121,16 +102,16 @@ class Coscheduling(Plugin):
         group = group_of(pod)
         if group is None:
             return
-        self._sent_back.setdefault(group, {})[pod.metadata.uid] = pod
         if group not in self._resting:
-            later = asyncio.get_running_loop().call_later
-            self._resting[group] = later(self.args.backoff_seconds, self._try_again, group)
+            self._resting[group] = {}
+            self.handle.spawn(self._rest(group))
+        self._resting[group][pod.uid] = pod
         for each in self._waiting(group):
             each.reject(self.name, f"pod {pod.name} of group {group[1]} gave up its place")
 
-    def _try_again(self, group: Group) -> None:
-        del self._resting[group]
-        self.handle.activate(list(self._sent_back.pop(group, {}).values()))
+    async def _rest(self, group: Group) -> None:
+        await self.handle.clock.sleep(self.args.backoff_seconds)
+        self.handle.activate(self._resting.pop(group).values())
 
     def _waiting(self, group: Group) -> list[WaitingPod]:
         return [each for each in self.handle.waiting_pods if group_of(each.pod) == group]
@@ -139,4 +120,4 @@ class Coscheduling(Plugin):
         """How many of the group have a place: bound, waiting, and the pod itself, which has just been given one."""
         infos = self.handle.cluster.pods.values()
         there = {each.pod.uid for each in infos if group_of(each.pod) == group and not each.pod.is_terminating}
-        return len(there | {pod.metadata.uid})
+        return len(there | {pod.uid})

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from coscheduling import GROUP, MIN_AVAILABLE, Coscheduling
+from msgspec.structs import replace
 
 from kubesched import Pod
 from kubesched.simulator import ScenarioClient
@@ -61,6 +62,55 @@ def test_they_give_up_together(two: VirtualCluster) -> None:
     assert two.schedule(pod("other", cpu="3", scheduler="gang-scheduler")).node
 
 
+def test_one_that_came_later_gives_up_with_the_first(two: VirtualCluster) -> None:
+    """Its own ten seconds are not over, but there is nobody left to wait for."""
+    two.schedule(member("job-0"))
+    two.advance(6)
+    two.schedule(member("job-1"))
+    two.advance(4.1)
+    assert len(two.waiting_pods) == 0
+    assert "pod job-0 of group job gave up its place" in two.events.of("job-1", "FailedScheduling")[0]
+
+
+def test_a_member_is_deleted_while_it_waits(two: VirtualCluster) -> None:
+    """The others give up with it; when others have come, and the group has rested, it starts."""
+    two.add(node("n3"))
+    for name in ("gone", "job-0"):
+        two.schedule(member(name))
+    two.remove(two.pod("gone"))
+    assert len(two.waiting_pods) == 0
+    two.add(member("job-1"), member("job-2"))
+    two.advance(19)
+    assert placed(two) == [False] * 3
+    two.advance(2)
+    assert placed(two) == [True] * 3
+
+
+def test_two_groups_do_not_block_each_other(two: VirtualCluster) -> None:
+    """Each has half of what there is; one gets it all, and when its pods are gone the other."""
+    two.add(node("n3"), node("n4"))
+    members = [(group, f"{group}-{number}") for number in range(3) for group in ("one", "two")]
+    for group, name in members:
+        two.schedule(member(name, group=group))
+    assert len(two.waiting_pods) == 4
+    two.advance(60)
+    bound = {group for group, name in members if two.node_of(name)}
+    assert len(bound) == 1
+    two.remove(*(two.pod(name) for group, name in members if group in bound))
+    two.advance(60)
+    assert all(two.node_of(name) for group, name in members if group not in bound)
+
+
+def test_a_group_of_which_too_few_exist_leaves_room_most_of_the_time(two: VirtualCluster) -> None:
+    """It tries again every half minute, and nothing that happens meanwhile makes it try more often."""
+    for name in NAMES[:2]:
+        two.add(member(name))
+    for number in range(15):
+        two.advance(20)
+        two.add(node(f"more-{number}"))
+    assert two.attempts("job-0") == 11
+
+
 def test_they_are_tried_again_together(two: VirtualCluster) -> None:
     """Long after all gave up a node comes with room for the third, and the group starts."""
     for name in NAMES:
@@ -82,10 +132,24 @@ def test_a_member_that_comes_back_finds_the_others(two: VirtualCluster) -> None:
     assert two.node_of("job-2") == "n3"
 
 
+def test_a_member_that_is_going_does_not_count(two: VirtualCluster) -> None:
+    """Its place is there no more in a moment."""
+    going = pod("job-0", node="n1", labels=member("job-0").labels)
+    two.add(node("n3"), replace(going, metadata=replace(going.metadata, deletion_timestamp="2026-01-01T00:00:00Z")))
+    for name in NAMES[1:]:
+        two.schedule(member(name))
+    assert placed(two)[1:] == [False, False]
+
+
 def test_a_group_without_a_size_is_told_so(two: VirtualCluster) -> None:
-    """A label that is no number keeps the pod pending, with the reason; pods without a group do not care."""
+    """A label that is no number keeps the pod pending, with the reason, until it is put right; pods without a group do
+    not care."""
     decision = two.schedule(member("job-0", of="three"))
     assert "must be a positive number" in decision.message
+    found = two.pod("job-0")
+    two.add(replace(found, metadata=replace(found.metadata, labels={**found.labels, MIN_AVAILABLE: "1"})))
+    two.advance(5)
+    assert two.node_of("job-0")
     two.schedule(pod("alone", scheduler="gang-scheduler"))
     assert two.node_of("alone")
 
@@ -108,5 +172,5 @@ def test_on_the_embedded_cluster(embedded: Embedded) -> None:
 
 
 def test_it_keeps_the_contract() -> None:
-    """Deterministic, nothing changed, and a pod whose label is put right is tried again."""
+    """Deterministic, and nothing changed."""
     check_plugin(Coscheduling, pods=[member("job-0"), member("job-1", of="three"), pod("alone")])
