@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, TypeVar
 
 from kubesched.client.protocol import JSON
 from kubesched.controlplane.apiserver import ApiServer
 from kubesched.controlplane.local import LocalClient
 from kubesched.controlplane.request import User
 from kubesched.controlplane.status import StatusError
+
+T = TypeVar("T")
 
 PODS = "/api/v1/namespaces/default/pods"
 NODES = "/api/v1/nodes"
@@ -87,11 +89,15 @@ async def refusal(call: Any) -> StatusError:
     raise AssertionError(f"not refused: {answer}")
 
 
+async def upcoming(events: AsyncIterator[T]) -> T:
+    """What a stream says next; that it says nothing is an error and no reason to wait for ever."""
+    return await asyncio.wait_for(anext(events), PATIENCE)
+
+
 async def take(events: AsyncIterator[JSON], count: int) -> list[tuple[str, str]]:
     """The next events of a watch, as type and name."""
     taken = []
-    async with asyncio.timeout(PATIENCE):
-        for _ in range(count):
-            event = await anext(events)
-            taken.append((event["type"], event["object"].get("metadata", {}).get("name", "")))
+    for _ in range(count):
+        event = await upcoming(events)
+        taken.append((event["type"], event["object"].get("metadata", {}).get("name", "")))
     return taken

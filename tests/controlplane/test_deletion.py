@@ -13,6 +13,7 @@ from tests.controlplane.support import (
     deployment,
     pod,
     refusal,
+    upcoming,
 )
 
 from kubesched.client.protocol import JSON
@@ -150,7 +151,7 @@ async def test_a_forced_deletion_is_seen_by_watchers(client: LocalClient, api: A
     """The last event of a pod says that no grace was given."""
     made = await client.create(PODS, pod("a", nodeName="n"))
     await client.delete(f"{PODS}/a?gracePeriodSeconds=0")
-    event = await anext(client.watch(PODS, resourceVersion=made["metadata"]["resourceVersion"]))
+    event = await upcoming(client.watch(PODS, resourceVersion=made["metadata"]["resourceVersion"]))
     assert event["type"] == "DELETED"
     assert event["object"]["metadata"]["deletionGracePeriodSeconds"] == 0
     assert event["object"]["metadata"]["resourceVersion"] == str(api.store.version)

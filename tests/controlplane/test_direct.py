@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.controlplane.support import NODES, PODS, FixedClock, node, pod
+from tests.controlplane.support import NODES, PODS, FixedClock, node, pod, upcoming
 
 from kubesched.api.objects import Node, Pod
 from kubesched.client.protocol import ApiError, Change
@@ -35,7 +35,7 @@ async def test_pods_that_have_ended_are_not_there(client: LocalClient, direct: D
     events = direct.watch(Pod, listing.resource_version)
     await client.patch(f"{PODS}/a/status", {"status": {"phase": "Succeeded"}})
     await client.patch(f"{PODS}/b/status", {"status": {"phase": "Running"}})
-    seen = [await anext(events), await anext(events)]
+    seen = [await upcoming(events), await anext(events)]
     assert [(event.change, event.object.name) for event in seen if event.object] == [
         (Change.DELETED, "a"),
         (Change.MODIFIED, "b"),
@@ -50,7 +50,7 @@ async def test_a_forgotten_version_is_410(client: LocalClient, direct: DirectCli
     await client.create(NODES, node("n"))
     api.store.shelf("/nodes").forget()
     with pytest.raises(ApiError) as refused:
-        await anext(direct.watch(Node, version))
+        await upcoming(direct.watch(Node, version))
     assert refused.value.code == 410
 
 

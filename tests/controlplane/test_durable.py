@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from tests.controlplane.support import CONFIG_MAPS, PODS, config_map, pod, take
+from tests.controlplane.support import CONFIG_MAPS, PODS, config_map, pod, take, upcoming
 
 from kubesched.controlplane.apiserver import ApiServer
 from kubesched.controlplane.durable import DataDirectoryError, DurableStore, Row
@@ -35,7 +35,7 @@ async def test_everything_comes_back(tmp_path: Path) -> None:
     assert [item["metadata"]["name"] for item in found["items"]] == ["c"]
     assert len((await client.get(PODS))["items"]) == 2
     assert again.version > version
-    event = await anext(client.watch(PODS, resourceVersion=str(version)))
+    event = await upcoming(client.watch(PODS, resourceVersion=str(version)))
     assert event["object"]["code"] == 410
     await again.close()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.controlplane.support import CONFIG_MAPS, NODES, PODS, TABLE, config_map, node, pod, refusal, take
+from tests.controlplane.support import CONFIG_MAPS, NODES, PODS, TABLE, config_map, node, pod, refusal, take, upcoming
 
 from kubesched.controlplane.apiserver import ApiServer
 from kubesched.controlplane.local import LocalClient
@@ -37,8 +37,8 @@ async def test_initial_events_end_with_a_bookmark(client: LocalClient, api: ApiS
     await client.create(NODES, node("a"))
     query = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
     events = client.watch(NODES, **query)
-    assert (await anext(events))["type"] == "ADDED"
-    bookmark = await anext(events)
+    assert (await upcoming(events))["type"] == "ADDED"
+    bookmark = await upcoming(events)
     assert bookmark["type"] == "BOOKMARK"
     assert bookmark["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
     assert bookmark["object"]["metadata"]["resourceVersion"] == str(api.store.version)
@@ -55,7 +55,7 @@ async def test_selection_makes_objects_come_and_go(client: LocalClient) -> None:
     last = await client.patch(f"{PODS}/a", {"metadata": {"labels": {"x": "2"}}})
     events = client.watch(PODS, resourceVersion=version, labelSelector="x=1")
     assert await take(events, 2) == [("ADDED", "a"), ("MODIFIED", "a")]
-    gone = await anext(events)
+    gone = await upcoming(events)
     assert gone["type"] == "DELETED"
     assert gone["object"]["metadata"]["labels"] == {"x": "1"}
     assert gone["object"]["metadata"]["resourceVersion"] == last["metadata"]["resourceVersion"]
@@ -78,7 +78,7 @@ async def test_too_old_is_an_error_event() -> None:
     client = LocalClient(ApiServer(Store(max_events=2)))
     for number in range(10):
         await client.create(NODES, node(f"n{number}"))
-    event = await anext(client.watch(NODES, resourceVersion="1"))
+    event = await upcoming(client.watch(NODES, resourceVersion="1"))
     assert (event["type"], event["object"]["code"], event["object"]["reason"]) == ("ERROR", 410, "Expired")
 
 
@@ -92,7 +92,7 @@ async def test_a_slow_watcher_that_lost_history_is_told() -> None:
     assert await first == [("ADDED", "first")]
     for number in range(30):
         await client.create(NODES, node(f"n{number}"))
-    assert (await anext(events))["object"]["code"] == 410
+    assert (await upcoming(events))["object"]["code"] == 410
 
 
 async def test_time_over(api: ApiServer) -> None:
@@ -136,7 +136,7 @@ async def test_old_style_watch_path(client: LocalClient) -> None:
     await client.create(NODES, node("a"))
     response = await client.send("GET", "/api/v1/watch/nodes")
     assert response.stream is not None
-    assert b'"type":"ADDED"' in await anext(response.stream)
+    assert b'"type":"ADDED"' in await upcoming(response.stream)
 
 
 def test_status_errors_are_exceptions() -> None:
