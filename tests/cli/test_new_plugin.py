@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -65,6 +68,45 @@ def test_it_is_as_clean_as_our_own_code(here: Path) -> None:
     run(here / "quiet-hours", "mypy", "--strict", "--cache-dir", str(here / "cache"), "src", "tests")
     run(here / "quiet-hours", "ruff", "check", "--no-cache", "--select", "E,F,W,I,UP,B", "--line-length", "120", ".")
     run(here / "quiet-hours", "ruff", "format", "--no-cache", "--check", "--line-length", "120", ".")
+
+
+def test_installed_it_is_found_by_its_entry_point(here: Path) -> None:
+    """Beside nothing but the installed package, any command knows it: the list, with its version, and a simulation."""
+    CliRunner().invoke(main, ["new-plugin", "QuietHours"])
+    install(here / "quiet-hours", here / "site")
+    words = [sys.executable, "-c", "from kubesched.cli.main import main; main()"]
+    environment = {**os.environ, "PYTHONPATH": str(here / "site")}
+    done = subprocess.run([*words, "plugins", "-o", "json"], env=environment, capture_output=True, text=True)
+    (found,) = (each for each in json.loads(done.stdout) if each["name"] == "QuietHours")
+    assert (found["origin"], found["from"], found["version"]) == ("package", "quiet-hours", "0.1.0")
+    assert found["vectorised"]
+    (here / "scenario.yaml").write_text(
+        """
+        config: quiet-hours/scheduler.yaml
+        objects:
+        - {apiVersion: v1, kind: Node, metadata: {name: node1, labels: {example.com/resting: "true"}}}
+        steps:
+        - create:
+            {apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {schedulerName: quiet-hours, containers:
+              [{name: main, image: nginx}]}}
+        - {after: 1s, expect: {pod: web, pending: true, because: 1 node(s) were resting}}
+        """
+    )
+    done = subprocess.run([*words, "simulate", "scenario.yaml"], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def install(project: Path, site: Path) -> None:
+    """What pip leaves of a package of pure Python: its modules, and beside them what it offers."""
+    metadata = tomllib.loads((project / "pyproject.toml").read_text())["project"]
+    shutil.copytree(project / "src", site)
+    information = site / f"{metadata['name'].replace('-', '_')}-{metadata['version']}.dist-info"
+    information.mkdir()
+    text = f"Metadata-Version: 2.1\nName: {metadata['name']}\nVersion: {metadata['version']}\n"
+    (information / "METADATA").write_text(text)
+    groups = metadata["entry-points"].items()
+    lines = [line for group, points in groups for line in (f"[{group}]", *map(" = ".join, points.items()))]
+    (information / "entry_points.txt").write_text("\n".join(lines))
 
 
 def test_a_folder_of_ones_choice(here: Path) -> None:
