@@ -78,8 +78,8 @@ def test_an_enabled_plugin_without_an_entry_gets_the_defaults() -> None:
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        ({"labelKey": 5}, "profiles[0].pluginConfig[1].args.labelKey: expected str, got int"),
-        ({"rules": [{"maxCount": "x"}]}, "profiles[0].pluginConfig[1].args.rules[0].maxCount: expected int, got str"),
+        ({"labelKey": 5}, "profiles[0].pluginConfig[1].args.labelKey: expected str, got 5"),
+        ({"rules": [{"maxCount": "x"}]}, 'profiles[0].pluginConfig[1].args.rules[0].maxCount: expected int, got "x"'),
         ({"rules": [{}]}, "profiles[0].pluginConfig[1].args.rules[0]: object missing required field maxCount"),
         ({"labelKy": "x"}, "profiles[0].pluginConfig[1].args.labelKy: unknown field; did you mean labelKey?"),
         (
@@ -91,7 +91,11 @@ def test_an_enabled_plugin_without_an_entry_gets_the_defaults() -> None:
             'profiles[0].pluginConfig[1].args.byZone["a"].zzz: unknown field; the fields here are maxCount, note',
         ),
         ({"share": 2.0}, "profiles[0].pluginConfig[1].args: share must be between 0 and 1"),
-        ([], "profiles[0].pluginConfig[1].args: expected object, got array"),
+        (
+            {"byZone": {"a": {"maxCount": "x"}}},
+            "profiles[0].pluginConfig[1].args.byZone[].maxCount: expected int, got str",
+        ),
+        ([], "profiles[0].pluginConfig[1].args: expected object, got []"),
     ],
 )
 def test_a_mistake_has_its_place(args: object, said: str) -> None:

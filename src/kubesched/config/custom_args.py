@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
+from typing import Any
 
 import msgspec
 from msgspec import inspect as mi
@@ -18,6 +19,7 @@ from kubesched.config.errors import Problem, join, suggest
 from kubesched.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile, PluginConfig
 
 _WHERE = re.compile(r" - at `(key in )?\$(.*)`$")
+_PART = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 _TYPE_META = ("apiVersion", "kind")
 
 _describe = cache(mi.type_info)
@@ -48,7 +50,7 @@ def decode_args(cls: type, args: object, path: str, problems: list[Problem]) -> 
     try:
         return msgspec.convert(args, cls)
     except msgspec.ValidationError as error:
-        problems.append(_placed(error, path))
+        problems.append(_placed(error, args, path))
     return None
 
 
@@ -79,12 +81,26 @@ def _defaults(name: str, cls: type, path: str, problems: list[Problem]) -> objec
     return args
 
 
-def _placed(error: msgspec.ValidationError, path: str) -> Problem:
+def _placed(error: msgspec.ValidationError, args: object, path: str) -> Problem:
     text = str(error)
     where = _WHERE.search(text)
-    if where is None:
-        return Problem(path, _reworded(text))
-    return Problem(f"{path}{where[2].replace('[...]', '[]')}", _reworded(text[: where.start()]))
+    place = where[2] if where else ""
+    said = _reworded(text[: where.start()] if where else text)
+    value = msgspec.UNSET if where and where[1] else _value_at(args, place)
+    if value is not msgspec.UNSET and said.startswith("expected "):
+        said = said.partition(", got ")[0]  # msgspec names the value's type, a Problem the value
+    else:
+        value = msgspec.UNSET
+    return Problem(f"{path}{place.replace('[...]', '[]')}", said, value)
+
+
+def _value_at(value: Any, place: str) -> Any:
+    """What stands at ``.rules[0].key``; UNSET if msgspec does not say which of several it means."""
+    for name, index in _PART.findall(place):
+        if index == "...":
+            return msgspec.UNSET
+        value = value[name] if name else value[int(index)]
+    return value
 
 
 def _reworded(text: str) -> str:
