@@ -40,7 +40,7 @@ pytestmark = pytest.mark.skipif(
 _EXPECTED = re.compile(
     r"requestheader-client-ca-file"
     r"|The manifest file is empty, ignoring"
-    r'|pods \\"job-\d+\\" not found'
+    r'|pods \\"(job-\d+|web-[\w-]+)\\" not found'
 )
 
 
@@ -155,6 +155,8 @@ async def test_it_schedules(cluster: tuple[Server, EmbeddedCluster], scheduler: 
     await _create_pod(client, "huge", **_requests("64"))
     await _until(lambda: _failures(server, "huge"), scheduler)
     assert f"0/{NODES} nodes are available: {NODES} Insufficient cpu." in _failures(server, "huge")[0]
+    # Event and condition are written side by side: either may be there first.
+    await _until(lambda: "conditions" in _objects(server, "/pods")["huge"]["status"], scheduler)
     condition = _objects(server, "/pods")["huge"]["status"]["conditions"][0]
     assert (condition["type"], condition["reason"]) == ("PodScheduled", "Unschedulable")
 
