@@ -137,9 +137,17 @@ async def test_unknown_fields_as_the_client_wishes(client: LocalClient) -> None:
 async def test_yaml_is_read_and_protobuf_garbage_is_not(client: LocalClient) -> None:
     """Bodies may be YAML; what claims to be protobuf and is not is a bad request; anything else is 415."""
     made = await client.call(
-        "POST", CONFIG_MAPS, b"metadata: {name: y}\ndata: {a: b}\n", content_type="application/yaml"
+        "POST", CONFIG_MAPS, b"metadata: {name: one}\ndata: {a: b}\n", content_type="application/yaml"
     )
     assert made["data"] == {"a": "b"}
+    lease = (
+        b"metadata: {name: one, creationTimestamp: 2026-01-01T00:00:00Z}\nspec: {renewTime: 2026-01-01T00:00:00.5Z}\n"
+    )
+    path = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+    stored = await client.call("POST", path, lease, content_type="application/yaml")
+    assert stored["spec"]["renewTime"].startswith("2026-01-01T00:00:00.5")
+    wrong = await refusal(client.call("POST", PODS, b"a: [", content_type="application/yaml"))
+    assert (wrong.code, wrong.message[:30]) == (400, "error converting YAML to JSON:")
     bad = await refusal(client.call("POST", PODS, b"xx", content_type="application/vnd.kubernetes.protobuf"))
     assert bad.code == 400
     assert (await refusal(client.call("POST", PODS, b"xx", content_type="text/plain"))).code == 415

@@ -39,13 +39,15 @@ def scalars_as_go(cls: R) -> R:
 
 
 @scalars_as_go
-class _Loader(SafeLoader):
+class Loader(SafeLoader):
+    """Scalars as Go's library sees them."""
+
     bool_values = SafeLoader.bool_values | {"y": True, "n": False}
 
 
 def read(text: str | bytes, problems: list[Problem]) -> object:
     """The document in ``text``; None, and a problem, where there is none to read."""
-    loader = _Loader(text)
+    loader = Loader(text)
     try:
         node = loader.get_single_node()
         if node is None:

@@ -8,6 +8,7 @@ import msgspec
 import yaml
 
 from kubesched.client.protocol import JSON
+from kubesched.config.read import Loader
 from kubesched.controlplane import protobuf
 from kubesched.controlplane.request import Request
 from kubesched.controlplane.resources import Resource
@@ -58,8 +59,8 @@ def parse_json(data: bytes) -> Any:
 
 def parse_yaml(data: bytes) -> Any:
     try:
-        return yaml.load(data, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except yaml.YAMLError as error:
+        return yaml.load(data, Loader=Loader)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise bad_request(f"error converting YAML to JSON: {error}") from None
 
 
