@@ -141,7 +141,7 @@ async def test_yaml_is_read_and_protobuf_garbage_is_not(client: LocalClient) -> 
     )
     assert made["data"] == {"a": "b"}
     lease = (
-        b"metadata: {name: one, creationTimestamp: 2026-01-01T00:00:00Z}\nspec: {renewTime: 2026-01-01T00:00:00.5Z}\n"
+        b"metadata: {name: b, creationTimestamp: 2026-01-01T00:00:00Z}\nspec: {renewTime: 2026-01-01T00:00:00.5Z}\n"
     )
     path = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
     stored = await client.call("POST", path, lease, content_type="application/yaml")

@@ -96,6 +96,18 @@ async def test_with_several_owners_the_last_one_counts(clock: VirtualClock) -> N
 
 
 @virtual_time
+async def test_in_the_foreground_dependents_of_others_stay(clock: VirtualClock) -> None:
+    """An owner waits for no dependent that another one keeps; that one forgets it."""
+    async with world(clock) as w:
+        first, second = (w.create(CONFIG_MAPS, name) for name in ("first", "second"))
+        _owned(w, "child", first, second, block=True)
+        w.delete(CONFIG_MAPS, "first", "Foreground")
+        await clock.advance(1)
+        assert "first" not in w.names(CONFIG_MAPS)
+        assert [each["name"] for each in w.get(CONFIG_MAPS, "child")["metadata"]["ownerReferences"]] == ["second"]
+
+
+@virtual_time
 async def test_an_object_whose_owner_never_was_goes(clock: VirtualClock) -> None:
     """A reference to nobody is as good as one to somebody who is gone."""
     async with world(clock) as w:

@@ -89,14 +89,14 @@ class GarbageCollector(Controller):
             known.pop(ref, None)
             if not known:
                 del self._dependents[owner.uid]
+        # It may have been the last one that a foreground deletion waited for.
+        if (above := self._uids.get(owner.uid)) is not None:
+            self._enqueue(above)
 
     def _forget(self, ref: Ref, meta: Meta) -> None:
         self._uids.pop(meta.uid, None)
         for owner in self._owners.pop(ref, ()):
             self._unlink(owner, ref)
-            # It may have been the last one that a foreground deletion waited for.
-            if (above := self._uids.get(owner.uid)) is not None:
-                self._enqueue(above)
         for dependent in self._dependents.get(meta.uid, ()):
             self._enqueue(dependent)
 
