@@ -46,7 +46,7 @@ def test_examples_run(path: Path) -> None:
     """The Python of a document runs from top to bottom, its assertions included."""
     names: dict[str, object] = {"__name__": "example"}
     for block in blocks(path, "python"):
-        exec(compile(block, name(path), "exec"), names)
+        exec(compile(block, name(path), "exec", dont_inherit=True), names)
 
 
 def test_the_example_scenario_is_one() -> None:

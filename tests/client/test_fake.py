@@ -245,14 +245,17 @@ async def test_volumes_and_claims_are_patched() -> None:
     cluster = InProcessApi()
     cluster.create(api.PersistentVolumeClaim(metadata=api.ObjectMeta(name="c", namespace="default")))
     cluster.create(api.PersistentVolume(metadata=api.ObjectMeta(name="v")))
-    await cluster.patch_claim("default", "c", {"metadata": {"annotations": {"a": "b"}}, "spec": {"volumeName": "v"}})
-    await cluster.patch_volume("v", {"spec": {"claimRef": {"namespace": "default", "name": "c"}}})
+    change = {"metadata": {"annotations": {"a": "b"}}, "spec": {"volumeName": "v"}}
+    await cluster.merge_patch(api.PersistentVolumeClaim, "c", change, "default")
+    await cluster.merge_patch(api.PersistentVolume, "v", {"spec": {"claimRef": {"namespace": "default", "name": "c"}}})
     claim, volume = cluster.get(api.PersistentVolumeClaim, "default/c"), cluster.get(api.PersistentVolume, "v")
     assert claim is not None
     assert volume is not None
     assert (claim.spec.volume_name, claim.annotations) == ("v", {"a": "b"})
     assert volume.spec.claim_ref is not None
-    assert (await refusal(cluster.patch_volume("v", {"metadata": {"resourceVersion": "1"}}))).code == 409
+    assert (
+        await refusal(cluster.merge_patch(api.PersistentVolume, "v", {"metadata": {"resourceVersion": "1"}}))
+    ).code == 409
 
 
 @virtual_time

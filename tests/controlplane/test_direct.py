@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.controlplane.support import NODES, PODS, FixedClock, node, pod, upcoming
 
-from kubesched.api.objects import Node, Pod
+from kubesched.api.objects import Node, PersistentVolumeClaim, Pod
 from kubesched.client.protocol import ApiError, Change
 from kubesched.controlplane.apiserver import ApiServer
 from kubesched.controlplane.direct import DirectClient
@@ -75,7 +75,9 @@ async def test_claims_are_merged_and_statuses_by_their_keys(client: LocalClient,
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     meta = {"name": "c", "annotations": {"old": "1"}}
     await client.create(CLAIMS, {"metadata": meta, "spec": spec})
-    changed = await direct.patch_claim("default", "c", {"metadata": {"annotations": {"old": None, "new": "2"}}})
+    changed = await direct.merge_patch(
+        PersistentVolumeClaim, "c", {"metadata": {"annotations": {"old": None, "new": "2"}}}, "default"
+    )
     assert changed.metadata.annotations == {"new": "2"}
     await client.create(PODS, pod("p"))
     seen = await _pod(direct, "p")

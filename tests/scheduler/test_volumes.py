@@ -58,7 +58,7 @@ async def controller(here: World, seconds: float) -> None:
                 "spec": {"volumeName": "disk"},
                 "status": {"phase": "Bound"},
             }
-            await here.api.patch_claim("default", "data", patch)
+            await here.api.merge_patch(api.PersistentVolumeClaim, "data", patch, "default")
             return
 
 

@@ -7,17 +7,23 @@ such a mark where there is nothing to ignore.
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import assert_type
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 import kubesched
+import kubesched.testing
 from kubesched import (
+    MAX_NODE_SCORE,
     SKIP,
     Action,
     ApiClient,
@@ -35,22 +41,32 @@ from kubesched import (
     Object,
     Plugin,
     Pod,
+    PodInfo,
     PostFilterResult,
+    Quantity,
     Reads,
+    Registry,
     Requests,
     Resource,
     Status,
     Verdicts,
     WaitingPod,
     default_normalize,
+    error,
     milli,
     nanos,
     on,
     reject,
     scheduling_requests,
+    unresolvable,
     unschedulable,
 )
+from kubesched.framework.contract import PARAMETERS
 from kubesched.testing import Decision, VirtualCluster, container, node, pod
+
+GUIDE = (Path(__file__).parents[2] / "docs/guides/plugins.md").read_text("utf-8")
+INSIDE = {"table", "row", "rows", "row_numbers", "label", "label_column"}
+"""What windows and nodes have for plugins that come with kubesched, and may change."""
 
 
 class Args(msgspec.Struct):
@@ -82,6 +98,7 @@ class Vectorised(Plugin):
         assert_type(nodes.names, list[str])
         assert_type(nodes.label_in("a", "b"), Mask)
         assert_type(nodes.has_taint("a"), Mask)
+        assert_type(nodes.by_label("a", lambda value: len(value or "")), npt.NDArray[np.float64])
         return reject(nodes.has_label("a") & ~nodes.unschedulable, Status(Code.UNSCHEDULABLE, "no"))
 
     def score_all(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints:
@@ -117,6 +134,12 @@ class Thorough(Plugin):
         free = node.allocatable.milli_cpu - node.requested.milli_cpu
         return unschedulable("Insufficient cpu") if asks > free else None
 
+    def add_pod(self, state: CycleState, pod: Pod, info: PodInfo, row: int) -> None:
+        assert_type(info.pod, Pod)
+
+    def remove_pod(self, state: CycleState, pod: Pod, info: PodInfo, row: int) -> None:
+        assert_type(self.handle.cluster.nodes.names[row], str)
+
     def post_filter(self, state: CycleState, pod: Pod, diagnosis: Diagnosis) -> tuple[PostFilterResult | None, Status]:
         return None, unschedulable("nothing to be done")
 
@@ -127,7 +150,7 @@ class Thorough(Plugin):
         return node.allocatable["example.com/gpu"] + len(node.pods)
 
     def normalize(self, state: CycleState, pod: Pod, scores: Ints) -> Ints:
-        return default_normalize(scores, reverse=True)
+        return np.minimum(default_normalize(scores, reverse=True), MAX_NODE_SCORE)
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         return None
@@ -139,6 +162,10 @@ class Thorough(Plugin):
 
     async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         found = assert_type(await self.handle.client.read(Node, node_name), Node)
+        assert_type(await self.handle.client.list(Pod), Sequence[Pod])
+        assert_type(await self.handle.client.merge_patch(Pod, pod.name, {}, pod.namespace), Pod)
+        if found.spec.unschedulable:
+            return unresolvable("it is cordoned") if found.labels else error("it is cordoned")
         self.handle.log(2, "There it is", node=found.name)
         self.handle.recorder(pod, "Normal", "Checked", "Checking", f"{found.name} is there")
         return None
@@ -157,6 +184,8 @@ def test_every_point_of_a_class() -> None:
 
 def test_amounts() -> None:
     """As they are written, in numbers."""
+    written: Quantity = "500m"
+    assert milli(written) == 500
     assert (assert_type(milli("500m"), int), assert_type(nanos("0.5"), int)) == (500, 500_000_000)
 
 
@@ -170,6 +199,11 @@ def test_a_function_keeps_its_types() -> None:
     assert_type(fraction(pod(), found), float)
     with pytest.raises(TypeError):
         plain(pod())  # type: ignore[call-arg]  # no node
+
+
+def test_plugins_by_name() -> None:
+    """A registry is a mapping."""
+    assert assert_type(Registry([Thorough, plain])["Thorough"], type[Plugin]) is Thorough
 
 
 def test_what_a_type_checker_refuses() -> None:
@@ -217,3 +251,30 @@ def test_nothing_is_loaded_before_it_is_asked_for() -> None:
     """`import kubesched` is quick: NumPy waits until a plugin is written."""
     check = "import sys, kubesched; assert 'numpy' not in sys.modules; kubesched.Plugin; assert 'numpy' in sys.modules"
     subprocess.run([sys.executable, "-c", check], check=True)
+
+
+@pytest.mark.parametrize("module", [kubesched, kubesched.testing], ids=lambda module: module.__name__)
+def test_every_name_is_in_the_guide(module: ModuleType) -> None:
+    """Whoever writes a plugin finds all that there is on one page, and nothing that is not there."""
+    _, heading, rest = GUIDE.partition(f"`from {module.__name__} import …`:")
+    assert heading
+    table = rest.strip().partition("\n\n")[0]
+    told = {name for row in table.splitlines() for name in re.findall(r"`(\w+)`", row.split("|")[1])}
+    assert told == {name for name in getattr(module, "__all__", vars(module)) if _is_public(module, name)}
+
+
+def _is_public(module: ModuleType, name: str) -> bool:
+    return not name.startswith("_") and not isinstance(getattr(module, name), ModuleType)
+
+
+def test_every_method_of_every_point_is_in_the_guide() -> None:
+    """With its parameters, as they are checked when a plugin is loaded."""
+    table = GUIDE.partition("## Extension points")[2].partition("## All names")[0]
+    assert dict(re.findall(r"`(?:async )?(\w+)\(([\w, ]*)\)`", table)) == PARAMETERS
+
+
+def test_every_column_of_a_window_and_every_part_of_a_node_is_in_the_guide() -> None:
+    """The vectorised form needs no look at the source."""
+    for kind in (Nodes, NodeInfo):
+        names = {name for name in vars(kind) if not name.startswith("_")} - INSIDE
+        assert not {name for name in names if not re.search(rf"`{name}\b", GUIDE)}

@@ -57,6 +57,9 @@ class Object(Part, frozen=True):
 
     api_version: ClassVar[str] = ""
     kind: ClassVar[str] = ""
+    plural: ClassVar[str] = ""
+    """As it stands in paths: for kinds made outside this project, which says elsewhere where its own are."""
+    namespaced: ClassVar[bool] = True
 
     metadata: ObjectMeta = ObjectMeta()
 

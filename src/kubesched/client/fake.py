@@ -37,8 +37,7 @@ CALLS = frozenset(
         "delete_pod",
         "create_event",
         "patch_event",
-        "patch_claim",
-        "patch_volume",
+        "merge_patch",
         "get_lease",
         "create_lease",
         "update_lease",
@@ -247,7 +246,7 @@ class InProcessApi:
                 yield event
 
     async def read(self, kind: type[O], name: str, namespace: str = "") -> O:
-        return await self._answer("read", self.store.read, kind, f"{namespace}/{name}" if namespace else name)
+        return await self._answer("read", self.store.read, kind, _key(namespace, name))
 
     async def bind(self, pod: api.Pod, node_name: str) -> None:
         await self._answer("bind", self.store.bind, pod, node_name)
@@ -264,12 +263,8 @@ class InProcessApi:
     async def patch_event(self, namespace: str, name: str, patch: JSON) -> JSON:
         return await self._answer("patch_event", self.store.patch_event, namespace, name, patch)
 
-    async def patch_claim(self, namespace: str, name: str, patch: JSON) -> api.PersistentVolumeClaim:
-        key = f"{namespace}/{name}"
-        return await self._answer("patch_claim", self.store.patch, api.PersistentVolumeClaim, key, patch)
-
-    async def patch_volume(self, name: str, patch: JSON) -> api.PersistentVolume:
-        return await self._answer("patch_volume", self.store.patch, api.PersistentVolume, name, patch)
+    async def merge_patch(self, kind: type[O], name: str, patch: JSON, namespace: str = "") -> O:
+        return await self._answer("merge_patch", self.store.patch, kind, _key(namespace, name), patch)
 
     async def get_lease(self, namespace: str, name: str) -> JSON:
         return await self._answer("get_lease", self.store.get_lease, namespace, name)
@@ -302,3 +297,7 @@ class InProcessApi:
         self.store.mark_for_deletion(pod)
         if self.deletion_takes < math.inf and not found.is_terminating:
             asyncio.get_running_loop().call_later(self.deletion_takes, self.finish_deletion, found)
+
+
+def _key(namespace: str, name: str) -> str:
+    return f"{namespace}/{name}" if namespace else name

@@ -203,14 +203,9 @@ class HttpClient:
     async def patch_event(self, namespace: str, name: str, patch: JSON) -> JSON:
         return await self.patch(EVENTS.path(namespace, name), patch, STRATEGIC_MERGE_PATCH)
 
-    async def patch_claim(self, namespace: str, name: str, patch: JSON) -> api.PersistentVolumeClaim:
-        path = resource_of(api.PersistentVolumeClaim).path(namespace, name)
-        answer = await self.request("PATCH", path, patch, content_type=MERGE_PATCH)
-        return _object(api.PersistentVolumeClaim, answer)
-
-    async def patch_volume(self, name: str, patch: JSON) -> api.PersistentVolume:
-        path = resource_of(api.PersistentVolume).path(name=name)
-        return _object(api.PersistentVolume, await self.request("PATCH", path, patch, content_type=MERGE_PATCH))
+    async def merge_patch(self, kind: type[O], name: str, patch: JSON, namespace: str = "") -> O:
+        path = resource_of(kind).path(namespace, name)
+        return _object(kind, await self.request("PATCH", path, patch, content_type=MERGE_PATCH))
 
     async def get_lease(self, namespace: str, name: str) -> JSON:
         return await self.get(LEASES.path(namespace, name))

@@ -112,12 +112,8 @@ class Client(Protocol):
         """Apply a strategic merge patch to an Event."""
         ...
 
-    async def patch_claim(self, namespace: str, name: str, patch: JSON) -> api.PersistentVolumeClaim:
-        """Apply a merge patch to a PersistentVolumeClaim; answers with what was stored."""
-        ...
-
-    async def patch_volume(self, name: str, patch: JSON) -> api.PersistentVolume:
-        """Apply a merge patch to a PersistentVolume; answers with what was stored."""
+    async def merge_patch(self, kind: type[O], name: str, patch: JSON, namespace: str = "") -> O:
+        """Apply a merge patch to an object; answers with what was stored."""
         ...
 
     async def get_lease(self, namespace: str, name: str) -> JSON:

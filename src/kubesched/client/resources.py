@@ -75,8 +75,10 @@ def resource_of_event(event: Mapping[str, Any]) -> Resource:
 
 
 def resource_of(kind: type[api.Object]) -> Resource:
-    """Where a kind lives; a kind made outside this project declares it as a class variable `resource`."""
-    found = RESOURCES.get(kind) or getattr(kind, "resource", None)
-    if not isinstance(found, Resource):
-        raise TypeError(f"{kind.__name__} has no path at the API server; give it a class variable `resource: Resource`")
-    return found
+    """Where a kind lives; one made outside this project says so itself."""
+    if kind not in RESOURCES:
+        if not (kind.api_version and kind.plural):
+            what = "give it the class variables api_version, kind, plural and, if it has no namespaces, namespaced"
+            raise TypeError(f"{kind.__name__} has no path at the API server; {what}")
+        return Resource(kind.api_version, kind.plural, kind.namespaced)
+    return RESOURCES[kind]

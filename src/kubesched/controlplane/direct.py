@@ -102,7 +102,7 @@ class DirectClient:
         _answer(lambda: self._server.deleter.delete(served, pod.namespace, pod.name, options))
         await self._store.durable()
 
-    # --- events, claims, volumes --------------------------------------------------------------------------------------
+    # --- events and all else ------------------------------------------------------------------------------------------
 
     async def create_event(self, namespace: str, event: JSON) -> JSON:
         return await self._create(resource_of_event(event), namespace, event)
@@ -110,13 +110,8 @@ class DirectClient:
     async def patch_event(self, namespace: str, name: str, patch: JSON) -> JSON:
         return await self._strategic(EVENTS, namespace, name, patch)
 
-    async def patch_claim(self, namespace: str, name: str, patch: JSON) -> api.PersistentVolumeClaim:
-        kind = api.PersistentVolumeClaim
+    async def merge_patch(self, kind: type[O], name: str, patch: JSON, namespace: str = "") -> O:
         return api.decode_as(kind, await self._merge(resource_of(kind), namespace, name, patch))
-
-    async def patch_volume(self, name: str, patch: JSON) -> api.PersistentVolume:
-        kind = api.PersistentVolume
-        return api.decode_as(kind, await self._merge(resource_of(kind), "", name, patch))
 
     # --- leases -------------------------------------------------------------------------------------------------------
 

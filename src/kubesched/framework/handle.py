@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
@@ -18,7 +18,9 @@ O = TypeVar("O", bound=api.Object)  # noqa: E741  # the one-letter name for "som
 
 
 class ApiClient(Protocol):
-    """What a plugin may ask of the API server, in PreBind, Bind and PostBind.
+    """What a plugin may ask of the API server, in PreBind, Bind, PostBind and whatever it spawns.
+
+    A kind is a class: `kubesched.Pod`, `kubesched.Node`, or one of the plugin's own, derived from `kubesched.Object`.
 
     Each call raises an `ApiError` when the server refuses and an `OSError` when it is out of reach. To a plugin that
     lets them pass, the attempt fails and the pod is tried again.
@@ -26,6 +28,14 @@ class ApiClient(Protocol):
 
     async def read(self, kind: type[O], name: str, namespace: str = "") -> O:
         """One object as it is now, which may be newer than what `handle.cluster` has heard of."""
+        ...
+
+    async def list(self, kind: type[O]) -> Sequence[O]:
+        """All objects of a kind, in every namespace; of pods, those that have not ended."""
+        ...
+
+    async def merge_patch(self, kind: type[O], name: str, patch: dict[str, Any], namespace: str = "") -> O:
+        """Change fields of an object as ``kubectl patch --type=merge`` does; answers with what was stored."""
         ...
 
     async def bind(self, pod: api.Pod, node_name: str) -> None:

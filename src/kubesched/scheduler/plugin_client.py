@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import cast
 
 import msgspec
 
@@ -23,6 +24,14 @@ class PluginClient:
         """One object as it is now."""
         return await self._client.read(kind, name, namespace)
 
+    async def list(self, kind: type[O]) -> Sequence[O]:
+        """All objects of a kind that can be read."""
+        return cast(Sequence[O], (await self._client.list(kind)).items)
+
+    async def merge_patch(self, kind: type[O], name: str, patch: JSON, namespace: str = "") -> O:
+        """Change fields of an object."""
+        return await self._client.merge_patch(kind, name, patch, namespace)
+
     async def bind(self, pod: api.Pod, node_name: str) -> None:
         """Create the pod's Binding, and note if it stays open whether that took effect."""
         try:
@@ -39,13 +48,14 @@ class PluginClient:
         """Set a volume's claimRef and annotations; answers with the volume as it is after."""
         patch = _patch(annotations, resource_version)
         patch["spec"] = {"claimRef": msgspec.to_builtins(claim_ref)}
-        return await self._client.patch_volume(name, patch)
+        return await self._client.merge_patch(api.PersistentVolume, name, patch)
 
     async def annotate_claim(
         self, namespace: str, name: str, annotations: Mapping[str, str], resource_version: str
     ) -> api.PersistentVolumeClaim:
         """Set a claim's annotations; answers with the claim as it is after."""
-        return await self._client.patch_claim(namespace, name, _patch(annotations, resource_version))
+        patch = _patch(annotations, resource_version)
+        return await self._client.merge_patch(api.PersistentVolumeClaim, name, patch, namespace)
 
 
 def _patch(annotations: Mapping[str, str], resource_version: str) -> JSON:
