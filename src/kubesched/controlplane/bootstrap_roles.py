@@ -104,17 +104,19 @@ CLUSTER_ROLES: dict[str, ClusterRole] = {
                 "configmaps events persistentvolumeclaims replicationcontrollers replicationcontrollers/scale secrets"
                 " serviceaccounts services services/proxy",
             ),
-            _R(_WRITE, "apps", _WORKLOADS),
+            _R(_WRITE, "events.k8s.io", "events"),
+            _R(_WRITE, "apps", f"{_WORKLOADS} deployments/rollback"),
             _R(_WRITE, "batch", "cronjobs jobs"),
             _R(_WRITE, "policy", "poddisruptionbudgets"),
             _R(_WRITE, "resource.k8s.io", "resourceclaims resourceclaimtemplates"),
-            _R("create delete deletecollection get list patch update watch", "coordination.k8s.io", "leases"),
+            _R(_ALL, "coordination.k8s.io", "leases"),
         ),
         aggregate_to=("edit",),
     ),
     "system:aggregate-to-view": ClusterRole(
         (
             _R(_READ, "core", _CORE_VIEW),
+            _R(_READ, "events.k8s.io", "events"),
             _R(_READ, "discovery.k8s.io", "endpointslices"),
             _R(
                 _READ,
@@ -150,7 +152,13 @@ CLUSTER_ROLES: dict[str, ClusterRole] = {
         )
     ),
     "system:monitoring": ClusterRole(
-        (_R("get", paths="/healthz /healthz/* /livez /livez/* /metrics /metrics/slis /readyz /readyz/*"),)
+        (
+            _R(
+                "get",
+                paths="/flagz /healthz /healthz/* /livez /livez/* /metrics /metrics/slis /readyz /readyz/* /statusz",
+            ),
+            _R("get", "core", "nodes/metrics"),
+        )
     ),
     "system:kube-scheduler": ClusterRole(_SCHEDULER),
     "system:volume-scheduler": ClusterRole(
@@ -180,17 +188,18 @@ CLUSTER_ROLES: dict[str, ClusterRole] = {
             _R(_READ, "core", "services"),
             _R("create get list watch", "core", "nodes"),
             _R("patch update", "core", "nodes nodes/status"),
-            _R("create patch update", "core", "events"),
+            _R("create patch update", "core events.k8s.io", "events"),
             _R("get list watch create delete", "core", "pods"),
             _R("patch update", "core", "pods/status"),
             _R("create", "core", "pods/eviction serviceaccounts/token"),
             _R(_READ, "core", "configmaps secrets"),
-            _R("get", "core", "persistentvolumeclaims persistentvolumes endpoints"),
+            _R("get", "core", "persistentvolumeclaims persistentvolumes endpoints serviceaccounts"),
+            _R("get patch update", "core", "persistentvolumeclaims/status"),
             _R("create delete get patch update", "coordination.k8s.io", "leases"),
             _R("get", _STORAGE, "volumeattachments"),
             _R(_READ, _STORAGE, "csidrivers"),
             _R("create delete get patch update", _STORAGE, "csinodes"),
-            _R("create delete deletecollection get list patch update watch", "resource.k8s.io", "resourceslices"),
+            _R("deletecollection", "resource.k8s.io", "resourceslices"),
             _R("get", "resource.k8s.io", "resourceclaims"),
         )
     ),
