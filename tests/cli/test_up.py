@@ -24,6 +24,7 @@ from kubesched.cli.local.flags import UpOptions
 
 KUBESCHED = [sys.executable, "-c", "from kubesched.cli.main import main; main()"]
 PATIENCE = 60.0
+INDEX = Path(__file__).parents[2] / "examples/index-scheduling"
 
 
 class Up:
@@ -70,6 +71,9 @@ class Up:
     def phase(self, name: str) -> str:
         return str(self.call("GET", f"/api/v1/namespaces/default/pods/{name}")["status"]["phase"])
 
+    def node_of(self, name: str) -> str:
+        return str(self.call("GET", f"/api/v1/namespaces/default/pods/{name}")["spec"].get("nodeName", ""))
+
     def names(self, plural: str) -> list[str]:
         return [each["metadata"]["name"] for each in self.call("GET", f"/api/v1/{plural}")["items"]]
 
@@ -84,6 +88,12 @@ def eventually(condition: Callable[[], object]) -> None:
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.05)
+
+
+def answers(port: int) -> bool:
+    """Whether somebody listens there."""
+    with socket.socket() as tried:
+        return tried.connect_ex(("127.0.0.1", port)) == 0
 
 
 @pytest.fixture
@@ -143,6 +153,42 @@ def test_a_signal_at_any_time(tmp_path: Path, number: signal.Signals, said: str)
             process.kill()
     assert "Traceback" not in log.read_text("utf-8")
     assert sorted(each.name for each in (tmp_path / "data").iterdir()) == ["cluster.db", "identity.json"]
+
+
+def test_a_plugin_in_a_folder_is_loaded_anew_when_it_changes(up: Callable[..., Up], tmp_path: Path) -> None:
+    """The next pod is judged by the rule as it is now, in the same cluster."""
+    rule = tmp_path / "plugins/rule.py"
+    rule.parent.mkdir()
+    text = "import kubesched\n\n@kubesched.filter\ndef rule(pod, node):\n    return node.name == 'node-{}'\n"
+    rule.write_text(text.format(1))
+    cluster = up("--nodes=3", f"--plugin-dir={rule.parent}", "--enable=rule")
+    cluster.run_pod("first")
+    rule.write_text(text.format(3))
+    eventually(lambda: '"Plugins have changed, starting anew"' in cluster.err)
+    cluster.run_pod("second")
+    assert [cluster.node_of(name) for name in ("first", "second")] == ["node-1", "node-3"]
+
+
+def test_an_extender_in_a_process_of_its_own(up: Callable[..., Up], tmp_path: Path) -> None:
+    """The example's server and its configuration: pods go to the worker of their number, and one has none."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    text = (INDEX / "index-extender.yaml").read_text("utf-8")
+    assert ":10261/" in text
+    (tmp_path / "config.yaml").write_text(text.replace(":10261/", f":{port}/"))
+    extender = subprocess.Popen([sys.executable, INDEX / "index_extender.py", f"--port={port}"])
+    try:
+        eventually(lambda: answers(port))
+        cluster = up("--nodes=2", "--node-name-format=worker{:02}.home.local", f"--config={tmp_path}/config.yaml")
+        for sample in yaml.safe_load_all((INDEX / "samples.yaml").read_text("utf-8")):
+            cluster.call("POST", "/api/v1/namespaces/default/pods", sample)
+        eventually(lambda: "2 number does not match" in json.dumps(cluster.call("GET", "/api/v1/events")))
+        eventually(lambda: all(cluster.phase(name) == "Running" for name in ("sample-01", "sample-02")))
+        nodes = [cluster.node_of(f"sample-0{number}") for number in (1, 2, 3)]
+        assert nodes == ["worker01.home.local", "worker02.home.local", ""]
+    finally:
+        extender.kill()
+        extender.wait()
 
 
 def test_with_a_data_directory_the_next_start_finds_everything(up: Callable[..., Up], tmp_path: Path) -> None:
