@@ -140,9 +140,7 @@ async def test_yaml_is_read_and_protobuf_garbage_is_not(client: LocalClient) -> 
         "POST", CONFIG_MAPS, b"metadata: {name: one}\ndata: {a: b}\n", content_type="application/yaml"
     )
     assert made["data"] == {"a": "b"}
-    lease = (
-        b"metadata: {name: b, creationTimestamp: 2026-01-01T00:00:00Z}\nspec: {renewTime: 2026-01-01T00:00:00.5Z}\n"
-    )
+    lease = b"metadata: {name: b, creationTimestamp: 2026-01-01T00:00:00Z}\nspec: {renewTime: 2026-01-01T00:00:00.5Z}\n"
     path = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
     stored = await client.call("POST", path, lease, content_type="application/yaml")
     assert stored["spec"]["renewTime"].startswith("2026-01-01T00:00:00.5")
@@ -165,6 +163,17 @@ async def test_optimistic_concurrency(client: LocalClient) -> None:
     assert "the object has been modified; please apply your changes to the latest version" in error.message
     third = await client.replace(f"{CONFIG_MAPS}/a", config_map("a", x="4"))
     assert third["metadata"]["uid"] == second["metadata"]["uid"] == first["metadata"]["uid"]
+
+
+async def test_a_status_of_an_old_version_is_a_conflict(client: LocalClient) -> None:
+    """Who reports on what has changed meanwhile is told so, and nothing is written."""
+    path = f"{DEPLOYMENTS}/d"
+    old = await client.create(DEPLOYMENTS, deployment("d", 1))
+    await client.patch(path, {"spec": {"replicas": 2}})
+    error = await refusal(client.replace(f"{path}/status", {**old, "status": {"replicas": 1}}))
+    assert (error.code, error.reason) == (409, "Conflict")
+    now = await client.get(path)
+    assert (now["spec"]["replicas"], "replicas" in now["status"]) == (2, False)
 
 
 async def test_an_update_that_changes_nothing_is_none(client: LocalClient, api: ApiServer) -> None:

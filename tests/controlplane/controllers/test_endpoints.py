@@ -6,7 +6,7 @@ from tests.controlplane.controllers.world import World, template, workload, worl
 
 from kubesched.client.clock import VirtualClock, virtual_time
 from kubesched.client.protocol import JSON
-from kubesched.controlplane.controllers.access import DEPLOYMENTS, ENDPOINT_SLICES, ENDPOINTS, SERVICES
+from kubesched.controlplane.controllers.access import DEPLOYMENTS, ENDPOINT_SLICES, ENDPOINTS, PODS, SERVICES
 
 
 def _slice(w: World) -> JSON:
@@ -35,6 +35,32 @@ async def test_ready_pods_are_behind_their_service(clock: VirtualClock) -> None:
         await clock.advance(2)
         assert _slice(w)["endpoints"] == []
         assert not w.get(ENDPOINTS, "web").get("subsets")
+
+
+@virtual_time
+async def test_a_pod_that_is_not_ready_gets_no_traffic(clock: VirtualClock) -> None:
+    """Both forms still list it, as not ready; and as ready when it is again."""
+
+    def say(ready: str) -> None:
+        def edit(obj: JSON) -> None:
+            for condition in obj["status"]["conditions"]:
+                if condition["type"] == "Ready":
+                    condition["status"] = ready
+
+        w.access.edit(PODS, pod, edit, "status")
+
+    async with world(clock) as w:
+        w.create(DEPLOYMENTS, "web", workload("web", 1))
+        w.create(SERVICES, "web", {"selector": {"app": "web"}, "ports": [{"port": 80}]})
+        await w.until(lambda: len(w.running(app="web")) == 1)
+        pod = f"default/{w.running(app='web')[0]['metadata']['name']}"
+        for ready, listed in (("False", {"notReadyAddresses", "ports"}), ("True", {"addresses", "ports"})):
+            say(ready)
+            await clock.advance(1)
+            (subset,) = w.get(ENDPOINTS, "web")["subsets"]
+            (endpoint,) = _slice(w)["endpoints"]
+            assert set(subset) == listed
+            assert (endpoint["conditions"]["ready"], endpoint["conditions"]["serving"]) == (ready == "True",) * 2
 
 
 @virtual_time
