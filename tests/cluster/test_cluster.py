@@ -30,6 +30,29 @@ def test_objects_are_found_by_kind_and_key() -> None:
     assert list(state.all(api.StorageClass)) == []
 
 
+def test_nodes_and_pods_are_found_as_all_else() -> None:
+    """Although they live in the table; a row without its node, and a pod without a node, are not there."""
+    n1, web = node("n1"), pod("web", node="n1")
+    state = cluster(n1, web, pod("early", node="n2"), pod("waiting"))
+    assert state.get(api.Node, "n1") is n1
+    assert state.get(api.Node, "n2") is None
+    assert state.get(api.Node, "n3") is None
+    assert list(state.all(api.Node)) == [n1]
+    assert state.get(api.Pod, "default/web") is web
+    assert state.get(api.Pod, "default/waiting") is None
+    assert [each.name for each in state.all(api.Pod)] == ["web", "early"]
+
+
+def test_versions_of_nodes_and_pods_move_too() -> None:
+    """Who follows them by version hears of a change, and that all of them are to be looked at."""
+    state = cluster(node("n1"))
+    nodes, pods = state.version(api.Node), state.version(api.Pod)
+    assert (state.changed_since(api.Node, nodes), state.changed_since(api.Pod, pods)) == ([], [])
+    state.set(node("n2"))
+    state.set(pod("web", node="n1"))
+    assert (state.changed_since(api.Node, nodes), state.changed_since(api.Pod, pods)) == (None, None)
+
+
 def test_a_controller_at_work_moves_no_version() -> None:
     """A service or controller whose selector stays is new to nobody, although the object is."""
     state = Cluster()

@@ -97,16 +97,36 @@ class Cluster:
             self._changed(type(obj), obj.key)
 
     def get(self, kind: type[O], key: str) -> O | None:
-        """The object of this kind with this key ("namespace/name", or the name where there is no namespace)."""
-        return cast("O | None", self._objects.get(kind, {}).get(key))
+        """The object of this kind with this key ("namespace/name", or the name where there is no namespace).
+
+        Of pods, one that is on a node; they are filed by UID, and looked through one by one for a key.
+        """
+        found: api.Object | None
+        if kind is api.Node:
+            row = self.nodes.row_of.get(key)
+            found = None if row is None else self.nodes.nodes[row]
+        elif kind is api.Pod:
+            found = next((info.pod for info in reversed(self.pods.values()) if info.pod.key == key), None)
+        else:
+            found = self._objects.get(kind, {}).get(key)
+        return cast("O | None", found)
 
     def all(self, kind: type[O]) -> Collection[O]:
-        """All objects of a kind."""
-        return cast("Collection[O]", self._objects.get(kind, {}).values())
+        """All objects of a kind; of pods, those on nodes."""
+        found: Collection[api.Object]
+        if kind is api.Node:
+            found = [node for node in self.nodes.nodes if node is not None]
+        elif kind is api.Pod:
+            found = [info.pod for info in self.pods.values()]
+        else:
+            found = self._objects.get(kind, {}).values()
+        return cast("Collection[O]", found)
 
     def version(self, kind: type[api.Object]) -> int:
         """A number that moves whenever an object of this kind comes, goes, or changes in what scheduling reads."""
-        return self._versions.get(kind, 0)
+        if kind is api.Node:
+            return self.nodes.node_version
+        return self.nodes.log_end if kind is api.Pod else self._versions.get(kind, 0)
 
     def changed_since(self, kind: type[api.Object], version: int) -> list[str] | None:
         """Keys of the objects of a kind that came, changed or went since that version; None if that is too long ago."""
