@@ -75,10 +75,12 @@ def resource_of_event(event: Mapping[str, Any]) -> Resource:
 
 
 def resource_of(kind: type[api.Object]) -> Resource:
-    """Where a kind lives; one made outside this project says so itself."""
-    if kind not in RESOURCES:
-        if not (kind.api_version and kind.plural):
-            what = "give it the class variables api_version, kind, plural and, if it has no namespaces, namespaced"
-            raise TypeError(f"{kind.__name__} has no path at the API server; {what}")
-        return Resource(kind.api_version, kind.plural, kind.namespaced)
-    return RESOURCES[kind]
+    """Where a kind lives. One that is not listed here says so itself: by its plural, or as a `resource` if only a part
+    of it is to be seen."""
+    found = RESOURCES.get(kind) or getattr(kind, "resource", None)
+    if isinstance(found, Resource):
+        return found
+    if not (kind.api_version and kind.plural):
+        what = "give it the class variables api_version, kind, plural and, if it has no namespaces, namespaced"
+        raise TypeError(f"{kind.__name__} has no path at the API server; {what}")
+    return Resource(kind.api_version, kind.plural, kind.namespaced)
