@@ -74,6 +74,11 @@ async def test_an_update_goes_from_the_last_to_the_partition(clock: VirtualClock
         await clock.advance(20)
         images = [w.get(PODS, f"db-{n}")["spec"]["containers"][0]["image"] for n in range(3)]
         assert images == ["nginx:1.27", "nginx:1.27", "nginx:2"]
+        for name in ("db-0", "db-2"):
+            w.delete(PODS, name)
+        await clock.advance(20)
+        images = [w.get(PODS, f"db-{n}")["spec"]["containers"][0]["image"] for n in range(3)]
+        assert images == ["nginx:1.27", "nginx:1.27", "nginx:2"]
         w.edit(STATEFUL_SETS, "db", updateStrategy={"type": "RollingUpdate", "rollingUpdate": {"partition": 0}})
         await w.until(lambda: _is_done(w, 3))
         status = w.get(STATEFUL_SETS, "db")["status"]

@@ -28,6 +28,13 @@ class Revisions:
                 found.append(revision)
         return sorted(found, key=lambda each: int(each.get("revision", 0)))
 
+    def template(self, owner: JSON, suffix: str) -> JSON | None:
+        """The template that a revision was made of, if it is still known."""
+        for revision in self.of(owner):
+            if revision["metadata"]["labels"].get(HASH_LABEL) == suffix:
+                return {key: value for key, value in revision["data"]["spec"]["template"].items() if key != "$patch"}
+        return None
+
     def current(self, owner: JSON) -> JSON:
         """The revision of the owner's present template, made or renewed if need be."""
         data = {"spec": {"template": {**copy.deepcopy(owner["spec"]["template"]), "$patch": "replace"}}}

@@ -49,12 +49,12 @@ class StatefulSetController(Controller):
         revision: str = self._revisions.current(owner)["metadata"]["labels"][HASH_LABEL]
         current = (owner.get("status") or {}).get("currentRevision", "").rpartition("-")[2] or revision
         if "deletionTimestamp" not in owner["metadata"]:
-            self._manage(owner, {_ordinal(owner, pod): pod for pod in pods}, revision)
+            self._manage(owner, {_ordinal(owner, pod): pod for pod in pods}, current, revision)
         self._write_status(key, owner, self._context.pods_by_owner.get(owner["metadata"]["uid"]), current, revision)
 
     # --- pods ---------------------------------------------------------------------------------------------------------
 
-    def _manage(self, owner: JSON, pods: dict[int, Pod], revision: str) -> None:
+    def _manage(self, owner: JSON, pods: dict[int, Pod], current: str, revision: str) -> None:
         """The next step; in order, there is never more than one under way."""
         spec = owner["spec"]
         first = (spec.get("ordinals") or {}).get("start", 0)
@@ -65,7 +65,7 @@ class StatefulSetController(Controller):
             if pod is not None and pod.has_ended and not pod.metadata.going:
                 self._delete(owner, pod)
             if pod is None:
-                self._create(owner, ordinal, revision)
+                self._create(owner, ordinal, revision if ordinal in _updated(owner, wanted) else current)
             if not parallel and not (pod is not None and pod.is_ready and not pod.metadata.going):
                 return
         surplus = sorted((ordinal for ordinal in pods if ordinal not in wanted), reverse=True)
@@ -79,14 +79,10 @@ class StatefulSetController(Controller):
 
     def _update(self, owner: JSON, pods: dict[int, Pod], wanted: range, revision: str) -> None:
         """Replace pods of an earlier template, the last first, down to the partition."""
-        strategy = owner["spec"].get("updateStrategy") or {}
-        if strategy.get("type") == "OnDelete":
+        if (owner["spec"].get("updateStrategy") or {}).get("type") == "OnDelete":
             return
-        partition = (strategy.get("rollingUpdate") or {}).get("partition", 0)
-        for ordinal in reversed(wanted):
+        for ordinal in reversed(_updated(owner, wanted)):
             pod = pods.get(ordinal)
-            if ordinal < partition:
-                return
             if pod is None or pod.metadata.going or not pod.is_ready:
                 if pod is not None and not pod.metadata.going and pod.metadata.labels.get(HASH_LABEL) != revision:
                     self._delete(owner, pod)
@@ -97,19 +93,20 @@ class StatefulSetController(Controller):
 
     def _create(self, owner: JSON, ordinal: int, revision: str) -> None:
         name = f"{owner['metadata']['name']}-{ordinal}"
-        pod = pod_from(owner["spec"]["template"], owner, name=name)
+        template = self._revisions.template(owner, revision) or owner["spec"]["template"]
+        pod = pod_from(template, owner, name=name)
         labels = {HASH_LABEL: revision, INDEX_LABEL: str(ordinal), NAME_LABEL: name}
         pod["metadata"]["labels"] = {**(pod["metadata"].get("labels") or {}), **labels}
         pod["spec"]["hostname"] = name
         if owner["spec"].get("serviceName"):
             pod["spec"]["subdomain"] = owner["spec"]["serviceName"]
-        templates = owner["spec"].get("volumeClaimTemplates") or []
-        own = {each["metadata"]["name"] for each in templates}
+        claims = owner["spec"].get("volumeClaimTemplates") or []
+        own = {each["metadata"]["name"] for each in claims}
         volumes = [each for each in pod["spec"].get("volumes") or [] if each["name"] not in own]
-        for template in templates:
-            claim = f"{template['metadata']['name']}-{name}"
-            self._ensure_claim(owner, template, claim, name)
-            volumes.append({"name": template["metadata"]["name"], "persistentVolumeClaim": {"claimName": claim}})
+        for each in claims:
+            claim = f"{each['metadata']['name']}-{name}"
+            self._ensure_claim(owner, each, claim, name)
+            volumes.append({"name": each["metadata"]["name"], "persistentVolumeClaim": {"claimName": claim}})
         if volumes:
             pod["spec"]["volumes"] = volumes
         told = f"create Pod {{}} in StatefulSet {owner['metadata']['name']} successful"
@@ -181,6 +178,12 @@ class StatefulSetController(Controller):
             }
 
         self._access.edit_status(STATEFUL_SETS, key, edit, owner["metadata"]["uid"])
+
+
+def _updated(owner: JSON, wanted: range) -> range:
+    """The pods that are to have the present template: those from the partition on."""
+    rolling = (owner["spec"].get("updateStrategy") or {}).get("rollingUpdate") or {}
+    return wanted[rolling.get("partition", 0) :]
 
 
 def _ordinal(owner: JSON, pod: Pod) -> int:
