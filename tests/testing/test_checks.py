@@ -4,13 +4,27 @@ from __future__ import annotations
 
 import builtins
 import itertools
+import random
 from typing import Any
 
 import numpy as np
 import pytest
 
 import kubesched
-from kubesched import CycleState, EventHint, Hint, NodeInfo, Nodes, Plugin, Pod, Reads, Verdicts, reject, unschedulable
+from kubesched import (
+    CycleState,
+    EventHint,
+    Hint,
+    NodeInfo,
+    Nodes,
+    Plugin,
+    Pod,
+    Reads,
+    Status,
+    Verdicts,
+    reject,
+    unschedulable,
+)
 from kubesched.plugins import IN_TREE
 from kubesched.testing import PluginCheckError, check_plugin, node, pod
 
@@ -113,6 +127,14 @@ BAD = {
         "set reads = Reads.ROW",
     ),
     "reads too narrow for pods": (variant(reads=Reads.NODE), "depend on the pods that run there"),
+    "reads too narrow for other nodes": (
+        variant(
+            reads=Reads.ROW,
+            filter_all=lambda self, s, p, n: reject(np.full(len(n), len(self.handle.cluster.pods) > 1), NO),
+        ),
+        "its answers depend on other nodes: Filter says ('Unschedulable', 'no') of",
+    ),
+    "moods": (variant(filter_all=lambda s, t, p, n: reject(np.full(len(n), random.random() < 0.5), NO)), "Bad ("),
     "an exception": (variant(filter_all=lambda *_: 1 // 0), "raised ZeroDivisionError"),
     "a wrong answer": (variant(filter_all=lambda *_: True), "return None, reject(mask, status) or Verdicts"),
     "deaf to new nodes": (variant(events_to_register=only(DELETED)), "does not ask for it to be tried then"),
@@ -232,6 +254,23 @@ def test_given_nodes_and_pods_are_used() -> None:
         check_plugin(
             fragile, nodes=[node("n", labels={"rack": "7"})], pods=[pod("p", annotations={"team": "x"})], examples=200
         )
+
+
+def test_labels_of_given_pods_may_be_those_that_a_pod_gets() -> None:
+    """A plugin that turns pods down by a label of their own has to hear when it changes."""
+
+    class Labelled(Plugin):
+        name = "Labelled"
+
+        def events_to_register(self) -> list[EventHint]:
+            return [kubesched.on(NODE, ADD)]
+
+        def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
+            return None if pod.labels.get("team") == "x" else NO
+
+    check_plugin(Labelled)
+    with pytest.raises(PluginCheckError, match="would take it after the pod's own labels change"):
+        check_plugin(Labelled, pods=[pod("p", labels={"team": "x"}), pod("q")])
 
 
 def test_arguments_are_as_in_a_file() -> None:

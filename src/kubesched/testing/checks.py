@@ -149,6 +149,9 @@ class _Check:
 
     def _reads_no_more(self, answers: Answers) -> None:
         """Kept answers are given to other pods of the class, and kept while other things change."""
+        if self.plugin.reads is Reads.CLUSTER:
+            return
+        self._reads_its_own_row(answers)
         if not self.plugin.reads.is_kept:
             return
         pod = self.example.pod
@@ -164,6 +167,16 @@ class _Check:
                 claim = "has reads = Reads.NODE, but its answers depend on the pods that run there"
                 raise self._wrong(f"{claim}: {difference}; set reads = Reads.PODS")
 
+    def _reads_its_own_row(self, answers: Answers) -> None:
+        """What is asked again when a row changes is that row, and what preemption tries out is one node."""
+        for name in answers.filters:
+            alone = self._ask_then(self.example.only(name))
+            for what, before, after in (("Filter", answers.filters, alone.filters), ("Score", answers.raw, alone.raw)):
+                if name in before and name in after and before[name] != after[name]:
+                    claim = f"has reads = Reads.{self.plugin.reads.name}, but its answers depend on other nodes"
+                    said = f"{what} says {before[name] or 'yes'} of {name} and, when that is the only node there is"
+                    raise self._wrong(f"{claim}: {said}, {after[name] or 'yes'}; set reads = Reads.CLUSTER")
+
     def _hints(self, asked: Asked, answers: Answers) -> None:
         """Whoever rejects a pod must let it be tried again when something happens that lets it fit."""
         registered = self._guarded(registered_by, asked.plugin)
@@ -171,7 +184,7 @@ class _Check:
             return
         for change in self.example.changes():
             heard = self._hears(registered, change)
-            if not answers.fits and not heard and self._ask_then(change).fits:
+            if not answers.fits and not heard and self._ask_then(change.then).fits:
                 event = change.events[0] if change.events else NODE_ADD
                 wanted = f"on(Resource.{event.resource.name}, Action.{event.action.name})"
                 advice = f"let events_to_register have {wanted}, with a hint that says QUEUE then, or without one"
@@ -206,9 +219,9 @@ class _Check:
                 raise self._wrong("a hint with by_class=True depends on more than the pod's class; drop by_class")
         return answer
 
-    def _ask_then(self, change: Change) -> Answers:
-        cluster = cluster_of(change.then)
-        return self._guarded(self._guarded(Asked, self.plugin, cluster, change.then.pod, self.args).everything)
+    def _ask_then(self, example: Example) -> Answers:
+        asked = self._guarded(Asked, self.plugin, cluster_of(example), example.pod, self.args)
+        return self._guarded(asked.everything)
 
 
 def _twin(pod: api.Pod) -> api.Pod:

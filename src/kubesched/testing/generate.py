@@ -96,6 +96,7 @@ class Example:
         self._chance = chance
         self._labels = {**COMMON, **labels}
         self._given_nodes = nodes
+        self._given_pods = pods
         count = chance.number(1, 5)
         self.nodes = [self._node(f"node-{number}", nodes) for number in range(count)]
         self.running = [self._running(f"running-{number}") for number in range(chance.number(0, 4))]
@@ -111,8 +112,18 @@ class Example:
         yield self._with_running(f"a pod {_shown(comes.labels)} comes to a node", [ASSIGNED_POD_ADD], None, comes)
         for goes in self.running[:1]:
             yield self._with_running(f"pod {goes.name} goes", [ASSIGNED_POD_DELETE], goes, None)
-        yield self._with_pod(labels={**self.pod.labels, "app": self._chance.choice(["new", *APPS])})
+        others = [{**self.pod.labels, "app": app} for app in ("new", *APPS)] + [
+            each.labels for each in self._given_pods
+        ]
+        yield self._with_pod(labels=self._chance.choice(others))
         yield self._with_pod(tolerations=(*self.pod.spec.tolerations, toleration("*")))
+
+    def only(self, name: str) -> Example:
+        """The same with one of its nodes, and the pods there."""
+        then = copy(self)
+        then.nodes = [each for each in self.nodes if each.name == name]
+        then.running = [each for each in self.running if each.node_name == name]
+        return then
 
     def _changed(self, was: api.Node) -> api.Node:
         """A node that differs in one respect from what it was."""
