@@ -52,6 +52,13 @@ def test_the_built_in_plugins_keep_the_contract(plugin: type[Plugin]) -> None:
         ({"preFilter": method("self, state, pod, nodes")}, "nothing calls preFilter; rename it to pre_filter"),
         ({"filter_al": method("self, state, pod, nodes")}, "nothing calls filter_al; rename it to filter_all"),
         (
+            {"score": method("self, s, p, n"), "filter_al": method("self, state, pod, nodes")},
+            "nothing calls filter_al; rename it to filter_all",
+        ),
+        ({"score": method("self, s, p, n"), "fliter": method("self, s, p, n")}, "fliter; rename it to filter"),
+        ({"score": method("self, s, p, n"), "permitt": method("self, s, p, n")}, "permitt; rename it to permit"),
+        ({"score": method("self, s, p, n"), "rezerve": method("self, s, p, n")}, "rezerve; rename it to reserve"),
+        (
             {"score": method("self, s, p, n"), "normalize_score": method("self, s, p, scores")},
             "nothing calls normalize_score; rename it to normalize",
         ),
@@ -104,6 +111,37 @@ def test_what_is_not_refused() -> None:
             raise NotImplementedError
 
     check_contract(Loose)
+
+
+def test_a_helper_may_be_called_nearly_as_an_extension_point() -> None:
+    """If another method calls it, or its name is not that near, it is no slip."""
+
+    class Helped(Plugin):
+        name = "Helped"
+
+        def score_all(self, state: object, pod: object, nodes: list[object]) -> object:
+            return (self.scores(node) for node in nodes if self.filtered)
+
+        def scores(self, node: object) -> int:
+            return 0
+
+        @property
+        def filtered(self) -> bool:
+            return self.permits()
+
+        def permits(self) -> bool:
+            return True
+
+        def filter_nodes(self, nodes: list[object]) -> list[object]:
+            return nodes
+
+        def score_of(self, node: object) -> int:
+            return 0
+
+        def find(self, node: object) -> int:
+            return 0
+
+    check_contract(Helped)
 
 
 # --- answers ----------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator
 from difflib import get_close_matches
+from types import CodeType
 from typing import Any, Final
 from weakref import WeakSet
 
@@ -137,16 +138,42 @@ def _may_be_awaited(method: object) -> bool:
 
 
 def _misspelt(plugin: type[Plugin]) -> Iterator[tuple[str, str]]:
-    """Methods that look like one of the contract's but are not called so."""
+    """Methods that look like one of the contract's but are not called so, by the framework or within the class."""
     known = {_plain(method): method for method in PARAMETERS} | OTHER_WORDS
+    points = points_of(plugin)
+    called = {name for base in plugin.__mro__ for value in vars(base).values() for name in _named_in(value)}
     for name, value in vars(plugin).items():
         if name.startswith("_") or name in PARAMETERS or not inspect.isfunction(value):
             continue
-        meant = known.get(_plain(name))
-        if meant is None and not points_of(plugin):
-            meant = next((known[each] for each in get_close_matches(_plain(name), known, n=1, cutoff=0.8)), None)
+        plain = _plain(name)
+        meant = known.get(plain)
+        if meant is None and not points:
+            meant = next((known[each] for each in get_close_matches(plain, known, n=1, cutoff=0.8)), None)
+        elif meant is None and name not in called:  # what another method calls is a helper, whatever its name
+            meant = next((known[each] for each in known if _one_slip(plain, each)), None)
         if meant and not hasattr(plugin, meant):
             yield name, meant
+
+
+def _one_slip(written: str, meant: str) -> bool:
+    """Whether a letter is missing, too many or wrong, or two are swapped; short words are near too many others."""
+    same = next(
+        (i for i, (a, b) in enumerate(zip(written, meant, strict=False)) if a != b), min(len(written), len(meant))
+    )
+    left, right = written[same:], meant[same:]
+    swapped = left[1::-1] + left[2:] == right
+    return len(meant) > 4 and (swapped or left == right[1:] or left[1:] == right or left[1:] == right[1:])
+
+
+def _named_in(member: object) -> Iterator[str]:
+    """The names that a class's method, or what is written inside it, uses: `helper` of `self.helper()`."""
+    function = getattr(member, "fget", getattr(member, "__func__", member))  # of a property, of a static method
+    codes = [getattr(inspect.unwrap(function), "__code__", None)] if callable(function) else []
+    while codes:
+        code = codes.pop()
+        if isinstance(code, CodeType):
+            yield from code.co_names
+            codes += code.co_consts
 
 
 def _plain(name: str) -> str:
