@@ -187,7 +187,7 @@ async def test_keys_stay_the_same(tmp_path: Path) -> None:
 
 
 async def test_a_disk_that_fails_is_said(tmp_path: Path) -> None:
-    """When the disk cannot be written, writes are refused rather than lost."""
+    """When the disk cannot be written, writes are refused rather than lost, and the server is not healthy."""
     store = DurableStore(tmp_path)
     client = LocalClient(ApiServer(store))
     store._database.execute("DROP TABLE objects")
@@ -195,4 +195,11 @@ async def test_a_disk_that_fails_is_said(tmp_path: Path) -> None:
         await client.create(CONFIG_MAPS, config_map("a"))
     with pytest.raises(StatusError, match="cannot write to its data directory"):
         await client.create(CONFIG_MAPS, config_map("b"))
+    answers = {path: await client.send("GET", path) for path in ("/readyz", "/livez/store", "/livez/ping")}
+    assert {path: answer.status for path, answer in answers.items()} == {
+        "/readyz": 500,
+        "/livez/store": 500,
+        "/livez/ping": 200,
+    }
+    assert answers["/readyz"].body == b"[+]ping ok\n[-]store failed: reason withheld\nreadyz check failed\n"
     await store.close()

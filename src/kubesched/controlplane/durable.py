@@ -48,7 +48,6 @@ class DurableStore(Store):
         self._touched: set[Shelf] = set()
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
         self._flushing: asyncio.Task[None] | None = None
-        self._failure: Exception | None = None
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store")
 
     def load(self) -> None:
@@ -61,7 +60,7 @@ class DurableStore(Store):
 
     async def durable(self) -> None:
         """Return once everything done so far is on disk."""
-        if self._failure is not None:
+        if self.failure is not None:
             raise self._refusal()
         if self.visible >= self.version:
             return
@@ -79,7 +78,7 @@ class DurableStore(Store):
     # --- writing ------------------------------------------------------------------------------------------------------
 
     def _commit(self, resource: str, shelf: Shelf, event: Event) -> None:
-        if self._failure is not None:
+        if self.failure is not None:
             raise self._refusal()
         record = event.record
         self.version = record.version
@@ -145,14 +144,14 @@ class DurableStore(Store):
         self._waiters = still
 
     def _fail(self, error: Exception) -> None:
-        self._failure = error
+        self.failure = error
         for _, waiter in self._waiters:
             if not waiter.done():
                 waiter.set_exception(self._refusal())
         self._waiters = []
 
     def _refusal(self) -> StatusError:
-        return StatusError(500, f"the store cannot write to its data directory: {self._failure}")
+        return StatusError(500, f"the store cannot write to its data directory: {self.failure}")
 
 
 def _open(directory: Path) -> sqlite3.Connection:

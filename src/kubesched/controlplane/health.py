@@ -59,12 +59,17 @@ class Health:
 
     def check(self, request: Request, parts: list[str]) -> Response:
         """One endpoint's health: all checks, or the one that is named."""
-        if len(parts) > 2 or (len(parts) == 2 and parts[1] not in _CHECKS):
+        endpoint, *named = parts
+        if len(named) > 1 or not set(named) <= set(_CHECKS):
             raise no_such_path()
-        if "verbose" not in request.query:
+        failed = {"store"} & set(named or _CHECKS) if self._store.failure is not None else set()
+        if not failed and "verbose" not in request.query:
             return Response(body=b"ok", content_type=_TEXT)
-        lines = [f"[+]{check} ok" for check in _CHECKS]
-        return Response(body="\n".join([*lines, f"{parts[0]} check passed", ""]).encode(), content_type=_TEXT)
+        lines = [
+            f"[-]{each} failed: reason withheld" if each in failed else f"[+]{each} ok" for each in named or _CHECKS
+        ]
+        lines += [f"{endpoint} check {'failed' if failed else 'passed'}", ""]
+        return Response(500 if failed else 200, "\n".join(lines).encode(), _TEXT)
 
     def metrics(self, _request: Request, parts: list[str]) -> Response:
         if len(parts) > 1:

@@ -245,6 +245,8 @@ class Store:
         self.version = version
         self.visible = version
         """The version that watches have been told everything up to."""
+        self.failure: Exception | None = None
+        """Why nothing can be written any more, if that is so."""
         self.started_at = version
         self.shelves: dict[str, Shelf] = {}
         self._max_events = max_events
