@@ -18,12 +18,14 @@ def place_of(thing: object) -> str:
     return f"{short_path(file)}:{line}"
 
 
-@lru_cache(maxsize=128)  # a search for mistakes asks a thousand times, and inspect parses the whole file each time
+@lru_cache(maxsize=128)  # a search for mistakes asks a thousand times, and for a class inspect parses the whole file
 def _source(thing: object) -> tuple[str | None, int]:
     try:
-        file = inspect.getsourcefile(thing)  # type: ignore[arg-type]  # what has no source raises TypeError
-        return file, inspect.getsourcelines(thing)[1]  # type: ignore[arg-type]  # as above
-    except (OSError, TypeError):
+        written = inspect.unwrap(thing)  # type: ignore[arg-type]  # what has no source raises TypeError
+        code = getattr(written, "__code__", None)
+        line = inspect.findsource(written)[1] + 1 if code is None else code.co_firstlineno
+        return inspect.getsourcefile(written), line
+    except (OSError, TypeError, SyntaxError):  # the last if the file was changed since, and cannot be parsed now
         return None, 0
 
 
