@@ -76,7 +76,7 @@ LINES = [
     "Update event for scheduled pod",
 ]
 
-CONTROLLER = "{apiVersion: v1, kind: Node, metadata: {name: controller.home.local}}"
+CONTROLLER = "apiVersion: v1\nkind: Node\nmetadata: {name: controller.home.local}\n"
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +156,7 @@ def gpu(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
     """The document's two nodes, made with kubectl."""
     with local(tmp_path_factory.mktemp("gpu"), "--nodes=0") as running:
         for name in GPU_NODES:
-            running("apply -f -", f"{{apiVersion: v1, kind: Node, metadata: {{name: {name}}}}}")
+            running("apply -f -", f"apiVersion: v1\nkind: Node\nmetadata: {{name: {name}}}\n")
         running("wait --for=condition=Ready node --all --timeout=30s")
         yield running
 
