@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.controlplane.controllers.world import World, template, workload, world
 
 from kubesched.client.clock import VirtualClock, virtual_time
 from kubesched.client.protocol import JSON
 from kubesched.controlplane.controllers.access import DEPLOYMENTS, REPLICA_SETS
+from kubesched.controlplane.controllers.rollout import Limits
 
 
 def _condition(world: World, kind: str) -> JSON:
@@ -148,3 +150,21 @@ async def test_old_revisions_are_forgotten_beyond_the_limit(clock: VirtualClock)
             for name in w.names(REPLICA_SETS)
         }
         assert images == {"nginx:2", "nginx:3", "nginx:4"}
+
+
+@pytest.mark.parametrize(
+    ("replicas", "surge", "unavailable", "limits"),
+    [
+        (4, "25%", "25%", Limits(1, 1)),
+        (3, "25%", "25%", Limits(1, 0)),
+        (10, "25%", "25%", Limits(3, 2)),
+        (10, 2, 0, Limits(2, 0)),
+        (3, "0%", "25%", Limits(0, 1)),
+        (2, 0, 5, Limits(0, 2)),
+    ],
+)
+def test_percentages(replicas: int, surge: object, unavailable: object, limits: Limits) -> None:
+    """What may be beside is rounded up, what may be missing down, and something always may."""
+    rolling = {"maxSurge": surge, "maxUnavailable": unavailable}
+    spec = {"replicas": replicas, "strategy": {"type": "RollingUpdate", "rollingUpdate": rolling}}
+    assert Limits.of({"spec": spec}) == limits

@@ -6,6 +6,7 @@ from tests.controlplane.controllers.world import World, template, workload, worl
 
 from kubesched.client.clock import VirtualClock, virtual_time
 from kubesched.controlplane.controllers.access import CLAIMS, EVENTS, PODS, STATEFUL_SETS, VOLUMES
+from kubesched.controlplane.store import Change, Event
 
 
 def _is_done(w: World, replicas: int) -> bool:
@@ -18,17 +19,21 @@ def _is_done(w: World, replicas: int) -> bool:
 @virtual_time
 async def test_pods_come_one_after_the_other(clock: VirtualClock) -> None:
     """A pod is made only when the one before it is ready; scaled down, the last goes first."""
+    order: list[tuple[Change, str, int]] = []
+
+    def note(event: Event) -> None:
+        if event.change is not Change.MODIFIED:
+            order.append((event.change, event.record.name, len(w.running(app="db"))))
+
     async with world(clock) as w:
+        w.access.store.shelf(PODS).observers.append(note)
         w.create(STATEFUL_SETS, "db", workload("db", 3, serviceName="db"))
         await w.until(lambda: _is_done(w, 3))
-        assert w.names(PODS) == ["db-0", "db-1", "db-2"]
-        pods = [w.get(PODS, name) for name in w.names(PODS)]
-        versions = [int(pod["metadata"]["resourceVersion"]) for pod in pods]
-        assert versions == sorted(versions)
-        assert pods[1]["spec"]["hostname"] == "db-1"
+        assert order == [(Change.ADDED, "db-0", 0), (Change.ADDED, "db-1", 1), (Change.ADDED, "db-2", 2)]
+        assert w.get(PODS, "db-1")["spec"]["hostname"] == "db-1"
         w.edit(STATEFUL_SETS, "db", replicas=1)
         await w.until(lambda: _is_done(w, 1))
-        assert w.names(PODS) == ["db-0"]
+        assert [each[:2] for each in order[3:]] == [(Change.DELETED, "db-2"), (Change.DELETED, "db-1")]
 
 
 @virtual_time
@@ -84,6 +89,20 @@ async def test_an_update_goes_from_the_last_to_the_partition(clock: VirtualClock
         status = w.get(STATEFUL_SETS, "db")["status"]
         assert status["currentRevision"] == status["updateRevision"]
         assert len(w.names("apps/controllerrevisions")) == 2
+
+
+@virtual_time
+async def test_an_update_replaces_one_at_a_time(clock: VirtualClock) -> None:
+    """The next pod goes only when the one before it is back and ready; Parallel is about scaling alone."""
+    async with world(clock) as w:
+        w.create(STATEFUL_SETS, "db", workload("db", 3, podManagementPolicy="Parallel"))
+        await w.until(lambda: _is_done(w, 3))
+        up: list[int] = []
+        w.access.store.shelf(PODS).observers.append(lambda _event: up.append(len(w.running(app="db"))))
+        w.edit(STATEFUL_SETS, "db", template=template("db", containers=[{"name": "main", "image": "nginx:2"}]))
+        await w.until(lambda: _is_done(w, 3))
+        assert {w.get(PODS, f"db-{n}")["spec"]["containers"][0]["image"] for n in range(3)} == {"nginx:2"}
+        assert min(up) == 2
 
 
 @virtual_time
