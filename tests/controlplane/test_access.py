@@ -172,6 +172,21 @@ async def test_the_scheduler_s_privileges(api: ApiServer, client: LocalClient) -
     assert (await refusal(scheduler.get("/api/v1/secrets"))).code == 403
 
 
+async def test_a_list_of_one_object_by_its_name(api: ApiServer, client: LocalClient) -> None:
+    """Who may see one object may list and watch it by its name, and nothing else: so the scheduler follows who may
+    sign the certificates of clients."""
+    maps, one = "/api/v1/namespaces/kube-system/configmaps", "metadata.name=extension-apiserver-authentication"
+    await client.create(maps, {"metadata": {"name": "extension-apiserver-authentication"}})
+    scheduler = as_user(api, "system:kube-scheduler")
+    (found,) = (await scheduler.get(maps, query={"fieldSelector": one}))["items"]
+    event = await anext(scheduler.watch(maps, fieldSelector=one))
+    assert event["object"]["metadata"]["name"] == found["metadata"]["name"] == "extension-apiserver-authentication"
+    others = ("", "metadata.name!=extension-apiserver-authentication", "metadata.name=other", "metadata.name", "a=b")
+    for selector in others:
+        assert (await refusal(scheduler.get(maps, query={"fieldSelector": selector}))).code == 403, selector
+    assert (await refusal(scheduler.call("DELETE", maps, query={"fieldSelector": one}))).code == 403
+
+
 # --- giving away ------------------------------------------------------------------------------------------------------
 
 ROLE_WRITER: JSON = {

@@ -27,6 +27,7 @@ from kubesched.controlplane.request import Request, Response, Target, User, pars
 from kubesched.controlplane.resources import Registry, Resource
 from kubesched.controlplane.rest import Rest
 from kubesched.controlplane.reviews import Reviews
+from kubesched.controlplane.selectors import NAME, split_fields
 from kubesched.controlplane.status import StatusError, no_such_path
 from kubesched.controlplane.store import Store, encode
 from kubesched.controlplane.subresources import Pods
@@ -159,8 +160,18 @@ def _action(request: Request, target: Target) -> Action:
         resource=target.plural,
         subresource=target.subresource,
         namespace=namespace,
-        name=target.name,
+        name=target.name or (_selected_name(request) if request.method in ("GET", "HEAD") else ""),
     )
+
+
+def _selected_name(request: Request) -> str:
+    """The one object that a list or watch asks for: who may see just that one may do it so."""
+    try:
+        fields = split_fields(request.query.get("fieldSelector", ""))
+    except StatusError:
+        return ""  # the answer will say so, to those who may list
+    name = next((value for field, equal, value in fields if equal and field == NAME), "")
+    return "" if name in (".", "..") or "/" in name or "%" in name else name
 
 
 def refusal(error: StatusError) -> Response:
