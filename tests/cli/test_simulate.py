@@ -99,6 +99,26 @@ def test_a_wrong_file_is_refused_before_anything_runs(tmp_path: Path) -> None:
     assert "did you mean steps?" in result.output
 
 
+def test_a_step_that_was_broken_says_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mistake in a copy of a step is told in a line, not as the traceback of everything around it."""
+    monkeypatch.chdir(tmp_path)
+    runner = CliRunner()
+    runner.invoke(main, ["learn", "3", "--edit"])
+    file = Path("step3_score.py")
+    lines = file.read_text("utf-8").splitlines()
+    line = next(number for number, each in enumerate(lines) if each.lstrip().startswith("return 10 if"))
+    lines[line] = "        return 1 / 0"
+    file.write_text("\n".join(lines), "utf-8")
+    result = runner.invoke(main, ["simulate", str(file)], env={"COLUMNS": "200"})
+    assert f"step3_score.py:{line + 1}: the scheduler ended: ZeroDivisionError: division by zero" in result.output
+    assert "Traceback" not in result.output
+    assert (result.exit_code, type(result.exception)) == (1, SystemExit)
+    file.write_text("\n".join([*lines, "def scheduler(*parts): return 1 / 0"]), "utf-8")
+    result = runner.invoke(main, ["simulate", str(file)])
+    said = f"Error: step3_score.py:{len(lines) + 1}: the scheduler did not start: ZeroDivisionError: division by zero\n"
+    assert (result.output, result.exit_code) == (said, 1)
+
+
 def test_learn_lists_runs_and_compares() -> None:
     """Without a number all steps, with one its story, with --diff what is new."""
     runner = CliRunner()

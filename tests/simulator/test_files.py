@@ -85,6 +85,42 @@ def test_an_assertion_in_a_scenario_names_its_line(tmp_path: Path) -> None:
     assert run(load(path)).error == f"{path}:2: not so"
 
 
+OWN = """import asyncio
+
+class Mine:
+    def __init__(self, client, clock, random, tell):
+        {made}
+
+    async def run(self):
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.cycle())
+
+    async def cycle(self):
+        {cycle}
+
+scheduler = Mine
+
+async def scenario(client):
+    {act}
+"""
+
+
+@pytest.mark.parametrize("act", ["pass", "await client.sleep(1)", "assert False, 'no pod is anywhere'"])
+def test_what_ends_a_scheduler_of_ones_own_names_its_line(tmp_path: Path, act: str) -> None:
+    """The run fails with that, whatever the scenario made of it."""
+    path = tmp_path / "scenario.py"
+    path.write_text(OWN.format(made="pass", cycle="1 / 0", act=act), "utf-8")
+    assert run(load(path)).error == f"{path}:12: the scheduler ended: ZeroDivisionError: division by zero"
+
+
+def test_a_scheduler_of_ones_own_that_cannot_be_made_names_its_line(tmp_path: Path) -> None:
+    """It is a file that cannot be run."""
+    path = tmp_path / "scenario.py"
+    path.write_text(OWN.format(made="client.nope()", cycle="pass", act="pass"), "utf-8")
+    with pytest.raises(ScenarioFileError, match=r"scenario.py:5: the scheduler did not start: AttributeError: .*nope"):
+        run(load(path))
+
+
 def test_a_field_that_no_object_has_is_refused(tmp_path: Path) -> None:
     """A misspelt field is not passed over in silence: the run would be about another pod than was meant."""
     path = tmp_path / "scenario.yaml"

@@ -144,6 +144,8 @@ def _run(scenario: Scenario, seed: int | None, console: Console) -> Report:
             return run(scenario, seed, started.append)
         except PluginStartError as error:
             raise click.ClickException(f"{scenario.source}: {error}") from None
+        except ScenarioFileError as error:
+            raise click.ClickException(str(error)) from None
 
 
 @contextmanager

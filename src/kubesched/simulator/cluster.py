@@ -91,19 +91,25 @@ class SimulatedCluster:
         await self.clock.settle()
         self.timeline.follow(self.api)
 
+    @property
+    def crash(self) -> BaseException | None:
+        """What ended the scheduler, if something did."""
+        ended = [task for task in self._tasks if task.done() and not task.cancelled()]
+        return next((problem for task in ended if (problem := task.exception()) is not None), None)
+
     def check(self) -> None:
         """Raise what ended the scheduler, if something did: a scenario must not wait for one that is no more."""
-        for task in self._tasks:
-            if task.done() and not task.cancelled() and (problem := task.exception()) is not None:
-                raise problem
+        if (problem := self.crash) is not None:
+            raise problem
 
     async def stop(self) -> None:
-        """End everything."""
+        """End everything. What ended before is `crash`'s to tell."""
         if self.scheduler is not None:
             await self.scheduler.stop()
-        for task in self._tasks:
+        running = [task for task in self._tasks if not task.done()]
+        for task in running:
             task.cancel()
-        for task in self._tasks:
+        for task in running:
             with suppress(asyncio.CancelledError):
                 await task
         await self.embedded.stop()

@@ -10,7 +10,7 @@ from kubesched.client.clock import VirtualClock, run_virtual
 from kubesched.client.protocol import ApiError
 from kubesched.simulator.cluster import SimulatedCluster
 from kubesched.simulator.report import Report, make_report
-from kubesched.simulator.scenario import Scenario
+from kubesched.simulator.scenario import Scenario, ScenarioFileError
 from kubesched.simulator.scenario_client import ScenarioClient, ScenarioError
 
 Started = Callable[[SimulatedCluster], None]
@@ -27,14 +27,21 @@ def run(scenario: Scenario, seed: int | None = None, started: Started | None = N
     reports: list[Report] = []
 
     async def main(clock: VirtualClock) -> None:
-        cluster = SimulatedCluster(clock, chosen, scenario.cluster, config, registry, scenario.scheduler)
-        await cluster.start()
+        try:
+            cluster = SimulatedCluster(clock, chosen, scenario.cluster, config, registry, scenario.scheduler)
+            await cluster.start()
+        except Exception as problem:
+            if scenario.scheduler is None:
+                raise
+            raise ScenarioFileError([_said(problem, scenario, "the scheduler did not start: ")]) from problem
         if started is not None:
             started(cluster)
         try:
             client = ScenarioClient(cluster)
             error = await _act(scenario, client)
             await clock.settle()
+            if (crash := cluster.crash) is not None:  # whatever else went wrong may be for this
+                error = _said(crash, scenario, "the scheduler ended: ")
             reports.append(make_report(scenario.name, chosen, cluster, client.checked, error))
         finally:
             await cluster.stop()
@@ -50,17 +57,20 @@ async def _act(scenario: Scenario, client: ScenarioClient) -> str:
         await scenario.act(client)
         if scenario.duration > client.now:
             await client.sleep_until(scenario.duration)
-    except (ApiError, ScenarioError) as error:
-        return f"{_place(error, scenario.source)}: {error}"
-    except AssertionError as error:
-        return f"{_place(error, scenario.source)}: {error or 'an assertion does not hold'}"
     except Exception as error:
-        return f"{_place(error, scenario.source)}: {type(error).__name__}: {error}"
+        return _said(error, scenario)
     return ""
 
 
-def _place(error: BaseException, source: str) -> str:
-    """File and line of the scenario's own code in which something went wrong."""
-    wanted = str(Path(source).resolve())
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == wanted]
-    return f"{source}:{lines[-1]}" if lines else source
+def _said(error: BaseException, scenario: Scenario, whose: str = "") -> str:
+    """What went wrong, with the last line of the scenario's own code that it came through."""
+    while isinstance(error, BaseExceptionGroup):  # of a task group, which the first to fail brings down
+        error = error.exceptions[0]
+    own = str(Path(scenario.source).resolve())
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == own]
+    where = f"{scenario.source}:{lines[-1]}: {whose}" if lines else f"{scenario.source}: {whose}"
+    if isinstance(error, ApiError | ScenarioError):
+        return f"{where}{error}"
+    if isinstance(error, AssertionError):
+        return f"{where}{error or 'an assertion does not hold'}"
+    return f"{where}{type(error).__name__}: {error}"
