@@ -14,7 +14,7 @@ from tests.controlplane.support import CONFIG_MAPS, PODS, config_map, pod, take,
 
 from kubesched.controlplane.apiserver import ApiServer
 from kubesched.controlplane.durable import DataDirectoryError, DurableStore, Row
-from kubesched.controlplane.launch import ServerOptions, build_server
+from kubesched.controlplane.launch import ServerOptions, _kept_keys, build_server
 from kubesched.controlplane.local import LocalClient
 from kubesched.controlplane.status import StatusError
 
@@ -160,6 +160,14 @@ def test_a_file_is_no_directory(tmp_path: Path) -> None:
         DurableStore(file)
 
 
+def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    """What is in it is not mixed with a cluster's files."""
+    (tmp_path / "letter.txt").write_text("x")
+    with pytest.raises(DataDirectoryError, match="has files in it that are not of a cluster; name a new or an empty"):
+        DurableStore(tmp_path)
+    assert [each.name for each in tmp_path.iterdir()] == ["letter.txt"]
+
+
 async def test_nobody_else_can_read_it(tmp_path: Path) -> None:
     """The files of a cluster are their owner's alone, also in a directory that others can look into."""
     tmp_path.chmod(0o755)
@@ -184,6 +192,18 @@ async def test_keys_stay_the_same(tmp_path: Path) -> None:
     assert second.api.tokens.key_pem == key
     await second.api.store.close()
     assert (tmp_path / "identity.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_keys_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
+    """Whatever lies in the place of the keys: the message names the file."""
+    keys = tmp_path / "identity.json"
+    keys.write_text("{}")
+    with pytest.raises(DataDirectoryError, match=r"identity\.json: cannot be used: .*certificate"):
+        _kept_keys(tmp_path)
+    keys.unlink()
+    keys.mkdir()
+    with pytest.raises(DataDirectoryError, match=r"identity\.json: cannot be used: .*[Dd]irectory"):
+        _kept_keys(tmp_path)
 
 
 async def test_a_disk_that_fails_is_said(tmp_path: Path) -> None:

@@ -60,15 +60,15 @@ def _new_keys() -> tuple[Identity, Tokens]:
 
 def _kept_keys(directory: Path) -> tuple[Identity, Tokens]:
     path = directory / _IDENTITY_FILE
-    if not path.exists():
-        identity, tokens = _new_keys()
-        _write(path, identity, tokens)
-        return identity, tokens
     try:
+        if not path.exists():
+            identity, tokens = _new_keys()
+            _write(path, identity, tokens)
+            return identity, tokens
         keys = msgspec.json.decode(path.read_bytes(), type=_Keys)
         authority = Authority(Pair(keys.certificate, keys.key))
-    except (ValueError, msgspec.MsgspecError) as error:
-        raise DataDirectoryError(f"{path}: cannot be read: {error}; choose another --data-dir") from error
+    except (OSError, ValueError, msgspec.MsgspecError) as error:
+        raise DataDirectoryError(f"{path}: cannot be used: {error}; choose another --data-dir") from error
     return Identity(authority, keys.admin_token), Tokens(keys.signing_key)
 
 
