@@ -157,6 +157,10 @@ class DurableStore(Store):
 def _open(directory: Path) -> sqlite3.Connection:
     try:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not (directory / _FILE).exists() and any(directory.iterdir()):
+            raise DataDirectoryError(
+                f"{directory}: has files in it that are not of a cluster; name a new or an empty folder"
+            )
         # There are secrets in it, and the directory may be one that others can look into.
         os.close(os.open(directory / _FILE, os.O_CREAT | os.O_RDWR, 0o600))
         database = sqlite3.connect(directory / _FILE, check_same_thread=False, timeout=0.5)
