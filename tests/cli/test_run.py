@@ -395,14 +395,14 @@ async def test_an_extender_that_cannot_be_asked(tmp_path: Path) -> None:
 
 
 async def test_a_port_that_is_taken() -> None:
-    """A port that somebody else has shows at the start."""
+    """A port that somebody else has shows at the start, with what to do about it."""
     with listen("127.0.0.1", 0) as taken:
         taken.listen()
         port = taken.getsockname()[1]
         flags = ["--bind-address=127.0.0.1", f"--secure-port={port}", "--master=http://127.0.0.1:1"]
         code, errors = await refused(*flags)
     assert code == 1
-    assert f"failed to listen on 127.0.0.1:{port}: Address already in use" in errors
+    assert f"failed to listen on 127.0.0.1:{port}: Address already in use; choose another --secure-port" in errors
 
 
 async def test_the_default_configuration_is_written_as_upstream_writes_it(tmp_path: Path) -> None:

@@ -228,7 +228,7 @@ def test_a_second_cluster_leaves_the_first_ones_kubeconfig_alone(tmp_path: Path)
         port = taken.getsockname()[1]
         flags = ("--bind-address=127.0.0.1", f"--secure-port={port}", f"--write-kubeconfig={tmp_path / 'c'}")
         said = refused("--port=0", *flags)
-    assert f"127.0.0.1:{port}: Address already in use; choose another --secure-port, or --secure-port=0" in said
+    assert f"127.0.0.1:{port}: Address already in use; choose another --secure-port or" in said
     assert (tmp_path / "c").read_text("utf-8") == "of the first"
 
 

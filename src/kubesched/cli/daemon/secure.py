@@ -25,8 +25,12 @@ LOOKUP_HINT = (
 
 
 def listening_socket(flags: SecureServing) -> socket.socket:
-    """The port, bound."""
-    return listen(flags.bind_address, flags.secure_port, share_port=flags.permit_port_sharing)
+    """The port, bound. Raises `ServingError`."""
+    try:
+        return listen(flags.bind_address, flags.secure_port, share_port=flags.permit_port_sharing)
+    except ServingError as error:
+        hint = "choose another --secure-port or --bind-address, or --secure-port=0 to serve nothing"
+        raise ServingError(f"{error}; {hint}") from None
 
 
 def tls_settings(flags: SecureServing, log: Logger) -> TlsSettings:

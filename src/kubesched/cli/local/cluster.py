@@ -68,8 +68,7 @@ class LocalCluster:
             ) from None
         self.embedded.start()
         if "nodes" in self._options.changed or not self.server.api.store.shelf(NODES).records:
-            for name in flags.node_names():
-                self.embedded.kubelets.nodes.create(name)
+            self.embedded.add_nodes(flags.nodes, flags.node_name_format)
 
     async def stop(self) -> None:
         """Stop everything that was started, the API and its store last."""
@@ -93,22 +92,13 @@ class LocalCluster:
             # There is one, and after a crash it must not wait for the lease of the one before.
             options.leader_election.leader_elect = False
             options.changed.add("leader-elect")
-        try:
-            setup = prepare(options, self._log, plugins, connection=self._connection())
-        except SetupError as error:
-            raise SetupError([_with_hint(problem) for problem in error.problems]) from None
+        setup = prepare(options, self._log, plugins, connection=self._connection())
         return Process(_unlimited(setup), plugins)
 
     def _connection(self) -> Connection:
         pair = self.server.identity.authority.client_pair(SCHEDULER)
         text = yaml.safe_dump(self.server.kubeconfig(SCHEDULER, pair)).encode()
         return resolve(kubeconfig.parse(text, "the embedded cluster"))
-
-
-def _with_hint(problem: str) -> str:
-    """Another cluster's scheduler has the port, most likely."""
-    taken = "failed to listen on" in problem and "in use" in problem
-    return f"{problem}; choose another --secure-port, or --secure-port=0 for none" if taken else problem
 
 
 def _unlimited(setup: Setup) -> Setup:
