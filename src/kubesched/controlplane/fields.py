@@ -54,9 +54,6 @@ FIELDS: dict[tuple[str, str], FieldPaths] = {
     ("resource.k8s.io", "resourceslices"): _paths("spec.nodeName", "spec.driver"),
 }
 
-# How many values of a kind are remembered to be shared.
-_KNOWN = 8192
-
 # Fields whose absence means something other than the empty string when selected by.
 _ABSENT = {"spec.unschedulable": "false", "spec.hostNetwork": "false", "status.replicas": "0", "status.successful": "0"}
 

@@ -20,7 +20,7 @@ from kubesched.controlplane.problems import Problems
 from kubesched.controlplane.request import Request
 from kubesched.controlplane.resources import Resource
 from kubesched.controlplane.selectors import NAME, NAMESPACE, FieldSelector, fields_match, parse_fields, parse_labels
-from kubesched.controlplane.status import StatusError, bad_request, continue_expired, invalid, version_too_large
+from kubesched.controlplane.status import StatusError, bad_request, invalid, version_too_large
 from kubesched.controlplane.store import Change, Event, Record, Shelf, Store, decode, encode
 
 BOOKMARK_SECONDS = 60.0
@@ -320,6 +320,3 @@ def watch_start(request: Request, store: Store) -> tuple[int, bool]:
     if version > store.version:
         raise version_too_large(version, store.version)
     return version, False
-
-
-__all__ = ["Page", "Selection", "Watch", "continue_expired", "list_page", "selection_of", "watch_start"]

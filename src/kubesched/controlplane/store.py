@@ -263,10 +263,6 @@ class Store:
             shelf.select_by(fields_of)
         return shelf
 
-    def drop_shelf(self, resource: str) -> None:
-        """Forget a kind that is served no more."""
-        self.shelves.pop(resource, None)
-
     def get(self, resource: str, key: str) -> Record | None:
         return self.shelf(resource).records.get(key)
 

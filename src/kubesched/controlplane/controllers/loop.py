@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from typing import Protocol
 
 from kubesched.client.protocol import Clock
@@ -135,6 +134,3 @@ class Controller:
 
     def sync(self, key: str) -> None:
         raise NotImplementedError
-
-
-Enqueue = Callable[[str], None]
