@@ -35,6 +35,35 @@ def test_a_failed_expectation_is_exit_code_1_in_every_form(tmp_path: Path) -> No
     assert root.find("testsuite/testcase/failure") is not None
 
 
+def test_junit_is_what_ci_systems_read(tmp_path: Path) -> None:
+    """As Jenkins' schema junit-10.xsd has it: a suite per scenario with its numbers, a case per expectation and one for
+    the run itself; text that XML cannot have does no harm."""
+    fails, raises = tmp_path / "fails.yaml", tmp_path / "raises.py"
+    fails.write_text(FAILS, "utf-8")
+    raises.write_text("async def scenario(client):\n    raise ValueError('\\x1b[31m<red>\\x00')\n")
+    result = CliRunner().invoke(main, ["simulate", str(fails), str(raises), str(EXAMPLE), "-o", "junit"])
+    root = ElementTree.fromstring(result.stdout)
+    assert root.tag == "testsuites"
+    numbers = [tuple(suite.get(name) for name in ("name", "tests", "failures", "errors")) for suite in root]
+    assert numbers == [("fails", "2", "1", "0"), ("raises", "1", "0", "1"), ("node10", "3", "0", "0")]
+    for suite in root:
+        assert suite.tag == "testsuite"
+        assert set(suite.attrib) == {"name", "tests", "failures", "errors", "time"}
+        assert len(suite) == int(suite.attrib["tests"])
+        assert float(suite.attrib["time"]) >= 0
+        for case in suite:
+            assert case.tag == "testcase"
+            assert set(case.attrib) == {"classname", "name", "time"}
+            assert [(each.tag, set(each.attrib)) for each in case] in (
+                [],
+                [("failure", {"message"})],
+                [("error", {"message"})],
+            )
+    error = root.find("testsuite/testcase/error")
+    assert error is not None
+    assert error.attrib["message"].endswith("ValueError: \ufffd[31m<red>\ufffd")
+
+
 def test_folders_and_standard_input_are_scenarios_too(tmp_path: Path) -> None:
     """Of a folder the scenarios are taken, not the manifests and plugins beside them; - is YAML on standard input."""
     runner = CliRunner()

@@ -160,7 +160,7 @@ def _check_one(expectation: Expectation, key: str, record: Record | None) -> Ite
     if expectation.phase and phase_of(obj) != expectation.phase:
         yield Finding(key, f"phase {expectation.phase}", f"phase {phase_of(obj)}; {whereabouts(obj)}")
     for field, wanted in expectation.fields.items():
-        if (found := _at(obj, field)) != wanted:
+        if (found := _at(obj, field.split("."))) != wanted:
             yield Finding(f"{key} {field}", _shown(wanted), _shown(found))
 
 
@@ -195,16 +195,17 @@ def whereabouts(pod: JSON) -> str:
     return f"pending: {why}" if why else "pending, not tried yet"
 
 
-def _at(obj: JSON, field: str) -> object:
-    value: Any = obj
-    for part in field.split("."):
-        if isinstance(value, list) and part.isdecimal() and int(part) < len(value):
-            value = value[int(part)]
-        elif isinstance(value, Mapping) and part in value:
-            value = value[part]
-        else:
-            return None
-    return value
+def _at(value: Any, parts: Sequence[str]) -> object:
+    """What stands at a place. A key may have dots in it, as labels have: the longest that is there is meant."""
+    if not parts:
+        return value
+    if isinstance(value, list) and parts[0].isdecimal() and int(parts[0]) < len(value):
+        return _at(value[int(parts[0])], parts[1:])
+    if isinstance(value, Mapping):
+        for end in range(len(parts), 0, -1):
+            if (key := ".".join(parts[:end])) in value:
+                return _at(value[key], parts[end:])
+    return None
 
 
 def _shown(value: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 from xml.etree import ElementTree
@@ -9,6 +10,9 @@ from xml.etree import ElementTree
 import msgspec
 
 from kubesched.simulator.report import Report
+
+_NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that XML cannot have, not even escaped: the colours of a terminal in an error's text, say."""
 
 
 def as_json(reports: Sequence[Report]) -> str:
@@ -54,7 +58,7 @@ def as_junit(reports: Sequence[Report]) -> str:
         if report.error:
             ElementTree.SubElement(end, "error", message=report.error)
     ElementTree.indent(root)
-    return ElementTree.tostring(root, "unicode", xml_declaration=True) + "\n"
+    return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", ElementTree.tostring(root, "unicode", xml_declaration=True)) + "\n"
 
 
 def _case(suite: ElementTree.Element, report: Report, name: str, time: float) -> ElementTree.Element:
