@@ -12,6 +12,7 @@ from kubesched.config.duration import Duration
 from kubesched.config.errors import Problem, join
 from kubesched.simulator.expectations import Expectation
 from kubesched.simulator.settings import ClusterOptions
+from kubesched.simulator.snapshot import unwrapped
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -165,11 +166,12 @@ def _decoded(name: str, form: type[Any], value: object, path: str, problems: lis
 
 
 def _each(value: object, path: str) -> Iterator[tuple[str, object]]:
-    """One or several."""
+    """One or several, a List of Kubernetes' included."""
     if isinstance(value, list):
-        yield from ((f"{path}[{index}]", each) for index, each in enumerate(value))
+        for index, each in enumerate(value):
+            yield from unwrapped(each, f"{path}[{index}]")
     else:
-        yield path, value
+        yield from unwrapped(value, path)
 
 
 def object_problems(obj: object, path: str) -> Iterator[Problem]:

@@ -17,10 +17,13 @@ from kubesched.simulator.expectations import Expectation
 from kubesched.simulator.kinds import kind_problems
 from kubesched.simulator.scenario import Act, Scenario, ScenarioFileError
 from kubesched.simulator.scenario_client import ScenarioClient, ScenarioError
+from kubesched.simulator.snapshot import as_new, has_ended, rank, unwrapped, was_read
 from kubesched.simulator.steps import Action, Planned, ScenarioFile, Target, WaitFor, object_problems, planned
 
 API_VERSION = "kubesched.io/v1alpha1"
 KIND = "Scenario"
+RESTORE = "restore"
+"""To create an object that was read from a cluster, if it is not there already."""
 _STEP = re.compile(r'\.?([^.\[\]"]+)|\[(\d+)\]|\["([^"]*)"\]')
 
 
@@ -37,11 +40,10 @@ def load_yaml(path: Path, text: bytes | None = None) -> Scenario:
         raise ScenarioFileError([f"{path}: expected a scenario with objects and steps, got {tree!r}"])
     file = decode(ScenarioFile, tree, "", problems) or ScenarioFile()
     problems += _head_problems(file)
-    for index, obj in enumerate(file.objects):
-        problems += object_problems(obj, f"objects[{index}]")
-    objects = [Action("create", obj, f"objects[{index}]") for index, obj in enumerate(file.objects)]
+    objects = [each for i, obj in enumerate(file.objects) for each in _begun_with(obj, f"objects[{i}]", problems)]
     for index, name in enumerate(file.manifests):
         objects += _manifest(path.parent / name, f"manifests[{index}]", problems)
+    objects.sort(key=lambda action: rank(action.what) if action.name == RESTORE else 0)
     plan = planned(file.steps, problems)
     problems += kind_problems([*objects, *(action for step in plan for action in step.actions)])
     if problems:
@@ -80,9 +82,17 @@ def _manifest(path: Path, where: str, problems: list[Problem]) -> list[Action]:
     except yaml.YAMLError as error:
         problems.append(Problem(where, f"{path}: not valid YAML: {' '.join(str(error).split())}"))
         return []
-    for document in documents:
-        problems += object_problems(document, where)
-    return [Action("create", document, where) for document in documents]
+    return [each for document in documents for each in _begun_with(document, where, problems)]
+
+
+def _begun_with(given: object, path: str, problems: list[Problem]) -> Iterator[Action]:
+    """An object that is there from the start, or those in a List."""
+    for where, obj in unwrapped(given, path):
+        problems += object_problems(obj, where)
+        if not was_read(obj):
+            yield Action("create", obj, where)
+        elif not has_ended(obj):
+            yield Action(RESTORE, as_new(obj), where)
 
 
 def _act(objects: Sequence[Action], plan: Sequence[Planned], lines: Lines) -> Act:
@@ -121,7 +131,11 @@ async def _do(client: ScenarioClient, what: Any, name: str) -> None:
         case str():
             client.log(what)
         case _:
-            await client.create(what)
+            try:
+                await client.create(what)
+            except ApiError as error:  # the namespaces and services of every cluster are there already
+                if name != RESTORE or error.reason != "AlreadyExists":
+                    raise
 
 
 class Lines:
