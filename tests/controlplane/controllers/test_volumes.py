@@ -128,6 +128,20 @@ async def test_a_volume_to_be_retained_is_released(clock: VirtualClock) -> None:
 
 
 @virtual_time
+async def test_a_claim_whose_volume_is_gone_is_lost(clock: VirtualClock) -> None:
+    """Somebody took the volume away in spite of its finalizer: the claim says so, and nothing is made in its place."""
+    async with world(clock) as w:
+        w.create(CLAIMS, "data", _claim(storageClassName="immediate"))
+        await clock.advance(1)
+        volume = w.get(CLAIMS, "data")["spec"]["volumeName"]
+        w.delete(VOLUMES, volume)
+        w.access.edit(VOLUMES, volume, lambda obj: obj["metadata"].pop("finalizers"))
+        await clock.advance(1)
+        assert (w.names(VOLUMES), _phase(w, CLAIMS, "data")) == ([], "Lost")
+        assert "ClaimLost" in {each["reason"] for each in w.access.list(EVENTS)}
+
+
+@virtual_time
 async def test_an_ephemeral_volume_has_a_claim_that_goes_with_its_pod(clock: VirtualClock) -> None:
     """The claim bears the pod's name and the volume's, and the pod owns it."""
     async with world(clock) as w:

@@ -61,6 +61,9 @@ class VolumeController(Controller):
         self.enqueue(f"{kind} {event.record.key}")
         if kind == "volume":
             self._all_claims()
+            holder = event.record.load()["spec"].get("claimRef") if event.change is Change.DELETED else None
+            if holder:
+                self.enqueue(f"claim {holder['namespace']}/{holder['name']}")
             return
         claim = event.record.load()
         if event.change is Change.DELETED:
