@@ -64,10 +64,6 @@ class ClusterFlags(Section):
     pod_stop_delay: Duration = flag(DURATION, Duration(200 * _MILLISECOND), "From deletion to being gone, at most.")
     pod_run_time: Duration = flag(DURATION, Duration.of(5), "How long pods run that end and do not say when.")
 
-    def node_names(self) -> list[str]:
-        """The names of the nodes to begin with."""
-        return [self.node_name_format.format(number) for number in range(1, self.nodes + 1)]
-
 
 @dataclass
 class LocalServing(SecureServing):
