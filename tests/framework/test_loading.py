@@ -135,6 +135,22 @@ def test_what_cannot_be_loaded(folder: Path, place: str, said: str) -> None:
     assert said in problems[0]
 
 
+@pytest.mark.parametrize("place", ["my-rules", "rules", ".", "./rules", "nested/my-rules", "nested/my-rules:Picky"])
+def test_a_folder_is_for_the_other_flag(folder: Path, place: str) -> None:
+    """Whatever Python makes of it as a module's name."""
+    for name in ("my-rules", "rules", "nested/my-rules"):
+        (folder / name).mkdir(parents=True)
+    _, _, problems = added(named=[place])
+    target = place.removesuffix(":Picky")
+    assert problems == [f"--plugin: {place}: this is a folder; give it as --plugin-dir={target}"]
+
+
+def test_a_path_that_is_not_there(folder: Path) -> None:
+    """It is not taken for a module."""
+    _, _, problems = added(named=["nested/rules"])
+    assert problems == ["--plugin: nested/rules: no module, and no file that ends in .py"]
+
+
 def test_no_such_folder() -> None:
     """A folder that is not there is told."""
     assert added(folders=["/nowhere/at/all"])[2] == ["--plugin-dir: /nowhere/at/all is no folder"]

@@ -188,10 +188,23 @@ def _split(place: str) -> tuple[str, str]:
 def _module(target: str) -> ModuleType:
     if target.endswith(SUFFIX):
         return _module_of_file(Path(target).resolve())
+    if os.sep in target or target.startswith("."):
+        raise LookupError(
+            _as_folder(target) if os.path.isdir(target) else f"no module, and no file that ends in {SUFFIX}"
+        )
     if (here := os.getcwd()) not in sys.path:
         # A program has only its own folder there, and people try out plugins from where they write them.
         sys.path.append(here)
-    return importlib.import_module(target)
+    module = importlib.import_module(target)
+    if (
+        hasattr(module, "__path__") and getattr(module, "__file__", None) is None
+    ):  # Python takes any folder for a package
+        raise LookupError(_as_folder(target))
+    return module
+
+
+def _as_folder(target: str) -> str:
+    return f"this is a folder; give it as --plugin-dir={target}"
 
 
 def _module_of_file(file: Path) -> ModuleType:
