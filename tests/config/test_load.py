@@ -292,3 +292,9 @@ def test_plugins_yet_to_come_are_among_the_names() -> None:
     tree = v1(profiles=[{"plugins": {"filter": {"enabled": names("NodeDeclaredFeature")}}}])
     with pytest.raises(ConfigError, match="did you mean NodeDeclaredFeatures"):
         load(tree, known_plugins=["NodeName"])
+
+
+def test_a_plugin_that_nobody_knows_has_to_be_given() -> None:
+    """Where no name comes close, the flags that make one's own plugins known are named."""
+    with pytest.raises(ConfigError, match=r'"Zyx"; give a plugin of your own with --plugin or --plugin-dir$'):
+        load_plugins(multiPoint={"enabled": [{"name": "Zyx"}]})

@@ -226,7 +226,7 @@ def _known(path: str, name: str, known: Collection[str] | None, refuse_removed: 
     elif refuse_removed and name in REMOVED:
         yield Problem(path, "this plugin was removed", name, REMOVED[name])
     elif known is not None:
-        hint = suggest(name, {*known, *NOT_YET}) or "a plugin of your own must be registered before it can be enabled"
+        hint = suggest(name, {*known, *NOT_YET}) or "give a plugin of your own with --plugin or --plugin-dir"
         yield Problem(path, "no plugin has this name", name, hint)
 
 
