@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -20,7 +21,9 @@ import pytest
 import yaml
 
 from kubesched.cli.flags import parse
+from kubesched.cli.local.cluster import LocalCluster
 from kubesched.cli.local.flags import UpOptions
+from kubesched.cli.up import start
 
 KUBESCHED = [sys.executable, "-c", "from kubesched.cli.main import main; main()"]
 PATIENCE = 60.0
@@ -96,6 +99,12 @@ def answers(port: int) -> bool:
         return tried.connect_ex(("127.0.0.1", port)) == 0
 
 
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
+
+
 @pytest.fixture
 def up(tmp_path: Path) -> Iterator[Callable[..., Up]]:
     """Starts clusters, and sees that none is left."""
@@ -135,11 +144,40 @@ def test_it_starts_runs_pods_and_stops(up: Callable[..., Up]) -> None:
     assert "Traceback" not in cluster.err
 
 
+def test_what_it_says_is_in_one_piece(up: Callable[..., Up]) -> None:
+    """The log, in which nothing is wrong, does not cut through what there is."""
+    port = free_port()
+    cluster = up(f"--secure-port={port}", "--v=5")
+    cluster.run_pod("one")
+    lines = cluster.err.splitlines()
+    begin = lines.index(f"  API server on {cluster.url}")
+    assert lines[begin + 1 : begin + 4] == [
+        "  3 nodes, controllers",
+        f"  kubeconfig in {cluster.kubeconfig}",
+        f"  scheduler of default-scheduler, serving on https://127.0.0.1:{port}",
+    ]
+    assert [line for line in lines if re.match(r"[EW]\d{4} ", line)] == []
+
+
+def test_a_configuration_without_the_default_scheduler(up: Callable[..., Up], tmp_path: Path) -> None:
+    """It says for whom it schedules, and proposes a pod that it will schedule."""
+    config = tmp_path / "config.yaml"
+    head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+    config.write_text(f"{head}profiles: [{{schedulerName: mine}}, {{schedulerName: other}}]\n", "utf-8")
+    cluster = up(f"--config={config}")
+    assert "  scheduler of mine, other\n" in cluster.err
+    warning = 'No profile is named default-scheduler: pods stay Pending unless spec.schedulerName is "mine" or "other"'
+    assert warning in cluster.err
+    assert "create deployment" not in cluster.out
+    assert """--overrides='{"spec": {"schedulerName": "mine"}}'""" in cluster.out
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("said", ["API server on", "Ctrl-C ends it."])
+@pytest.mark.parametrize("said", ["Generated self-signed cert", "Starting Kubernetes Scheduler", "Ctrl-C ends it."])
 def test_a_signal_at_any_time(tmp_path: Path, number: signal.Signals, said: str) -> None:
     """Ctrl-C and SIGTERM end it in order, also while it is still starting."""
-    flags = ["--port=0", "--secure-port=0", f"--write-kubeconfig={tmp_path / 'c'}", f"--data-dir={tmp_path / 'data'}"]
+    flags = ["--port=0", f"--secure-port={free_port()}", f"--write-kubeconfig={tmp_path / 'c'}"]
+    flags += [f"--data-dir={tmp_path / 'data'}"]
     log = tmp_path / "log"
     with (
         log.open("wb") as output,
@@ -171,8 +209,7 @@ def test_a_plugin_in_a_folder_is_loaded_anew_when_it_changes(up: Callable[..., U
 
 def test_an_extender_in_a_process_of_its_own(up: Callable[..., Up], tmp_path: Path) -> None:
     """The example's server and its configuration: pods go to the worker of their number, and one has none."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     text = (INDEX / "index-extender.yaml").read_text("utf-8")
     assert ":10261/" in text
     (tmp_path / "config.yaml").write_text(text.replace(":10261/", f":{port}/"))
@@ -232,6 +269,38 @@ def test_a_second_cluster_leaves_the_first_ones_kubeconfig_alone(tmp_path: Path)
     assert (tmp_path / "c").read_text("utf-8") == "of the first"
 
 
+async def test_the_usual_kubeconfig_stays_with_the_cluster_that_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A second cluster takes another file and says so; when the first has ended, its file is free."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    options = UpOptions()
+    assert parse(["--port=0"], options).problems == []
+    first, second = (LocalCluster(options, options.logging().logger()) for _ in range(2))
+    usual = tmp_path / ".kube/kubesched.config"
+    try:
+        await first.start()
+        await second.start()
+        assert first.write_kubeconfig() == usual
+        other = usual.with_name(f"kubesched-{second.server.port}.config")
+        # In a thread, because it is this one in which the first cluster answers.
+        assert await asyncio.to_thread(second.write_kubeconfig) == other
+        assert f"{usual} belongs to another cluster that runs" in capsys.readouterr().err
+    finally:
+        await first.stop()
+    try:
+        assert second.write_kubeconfig() == usual
+    finally:
+        await second.stop()
+
+
+def test_the_configuration_can_be_written(tmp_path: Path) -> None:
+    """--write-config-to writes what would be used, and starts nothing."""
+    out = tmp_path / "config.yaml"
+    assert start([f"--write-config-to={out}", "--secure-port=0"]) == 0
+    assert "kind: KubeSchedulerConfiguration" in out.read_text("utf-8")
+
+
 def test_a_data_directory_of_another_version(tmp_path: Path) -> None:
     """A folder that this version cannot read is named, and left alone."""
     (tmp_path / "cluster.db").write_bytes(b"not a database, but for all we know somebody's work")
@@ -241,9 +310,11 @@ def test_a_data_directory_of_another_version(tmp_path: Path) -> None:
 
 
 def test_a_configuration_that_cannot_be_read(tmp_path: Path) -> None:
-    """A missing file and a file with a mistake are errors that name the file and the field."""
-    common = ("--port=0", "--secure-port=0", f"--write-kubeconfig={tmp_path / 'c'}")
-    assert "no-such.yaml: No such file or directory" in refused("--config=no-such.yaml", *common)
+    """A missing file and a file with a mistake are errors that name the file and the field, before anything starts."""
+    common = ("--port=0", "--secure-port=0", f"--write-kubeconfig={tmp_path / 'c'}", f"--data-dir={tmp_path / 'data'}")
+    said = refused("--config=no-such.yaml", *common)
+    assert said.splitlines()[0] == "Error: no-such.yaml: No such file or directory"
+    assert not (tmp_path / "data").exists()
     config = tmp_path / "config.yaml"
     config.write_text(
         "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nparallelism: -1\n", "utf-8"

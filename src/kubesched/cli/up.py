@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kubesched.cli.daemon.setup import SetupError
+from kubesched.cli.daemon import write_config
+from kubesched.cli.daemon.setup import Setup, SetupError
 from kubesched.cli.flags import parse, usage
 from kubesched.cli.local.flags import INTRODUCTION, UpOptions
+from kubesched.config.load import DEFAULT_SCHEDULER_NAME as DEFAULT
 from kubesched.logs import Logger
 from kubesched.logs.levels import WARNING
 from kubesched.logs.standard import install
@@ -62,7 +64,7 @@ def start(argv: Sequence[str], *, plugins: Iterable[PluginSource] = (), program:
     log = options.logging().logger()
     bridge = install(log)
     try:
-        return asyncio.run(_run(options, log, plugins, began))
+        return asyncio.run(_run(options, log, tuple(plugins), began))
     except SetupError as error:
         return _refused(error.problems, program)
     except KeyboardInterrupt:
@@ -72,16 +74,22 @@ def start(argv: Sequence[str], *, plugins: Iterable[PluginSource] = (), program:
         bridge.close()
 
 
-async def _run(options: UpOptions, log: Logger, plugins: Iterable[PluginSource], began: float) -> int:
-    from kubesched.cli.local.cluster import LocalCluster  # after the flags are known to be right: it loads everything
+async def _run(options: UpOptions, log: Logger, plugins: Sequence[PluginSource], began: float) -> int:
+    from kubesched.cli.local.cluster import (  # after the flags are known to be right: it loads everything
+        LocalCluster,
+        prepare_scheduler,
+    )
 
     for warning in options.warnings():
         log(WARNING, warning)
     _end_by_signals()
+    setup = prepare_scheduler(options, log, plugins)
+    if options.misc.write_config_to:
+        return write_config(setup, options.misc.write_config_to)
     cluster = LocalCluster(options, log)
     try:
         await cluster.start()
-        return await _serve(cluster, options, plugins, began)
+        return await _serve(cluster, setup, options, plugins, began)
     except asyncio.CancelledError:
         return DONE
     finally:
@@ -96,42 +104,58 @@ def _end_by_signals() -> None:
         loop.add_signal_handler(number, this.cancel)
 
 
-async def _serve(cluster: LocalCluster, options: UpOptions, plugins: Iterable[PluginSource], began: float) -> int:
+async def _serve(
+    cluster: LocalCluster, setup: Setup, options: UpOptions, plugins: Sequence[PluginSource], began: float
+) -> int:
     from kubesched.cli.daemon.process import AGAIN
+    from kubesched.cli.local.cluster import prepare_scheduler
 
-    _progress(f"API server on {cluster.server.url}")
-    _progress(f"{_counted(len(cluster.embedded.context.nodes.objects), 'node')}, controllers")
-    process = cluster.scheduler(plugins)
-    # Not before all the rest is known to work: the file may belong to a cluster that runs.
-    path = cluster.write_kubeconfig()
-    _progress(f"kubeconfig in {path}")
-    port = options.serving.secure_port
-    _progress(f"scheduler{f', serving on https://127.0.0.1:{port}' if port else ''}")
-    _say_what_next(path, time.perf_counter() - began)
+    process = cluster.scheduler(setup, plugins, lambda: _announce(cluster, setup, began))
     try:
         while (code := await process.run()) == AGAIN:
-            process = cluster.scheduler(plugins)
+            process = cluster.scheduler(prepare_scheduler(options, setup.log, plugins), plugins)
     finally:
-        _progress("stopping")
+        print("  stopping", file=sys.stderr, flush=True)
     return code
 
 
-def _progress(text: str) -> None:
-    print(f"  {text}", file=sys.stderr, flush=True)
+def _announce(cluster: LocalCluster, setup: Setup, began: float) -> None:
+    """Say what there is and what to do with it, each in one piece: the log goes on beside it."""
+    names = [profile.scheduler_name for profile in setup.config.profiles]
+    if DEFAULT not in names:
+        wanted = " or ".join(f'"{name}"' for name in names)
+        setup.log(WARNING, f"No profile is named {DEFAULT}: pods stay Pending unless spec.schedulerName is {wanted}")
+    # Not before all the rest is known to work: the file may belong to a cluster that runs.
+    path = cluster.write_kubeconfig()
+    port = setup.options.serving.secure_port
+    print(
+        f"  API server on {cluster.server.url}\n"
+        f"  {_counted(len(cluster.embedded.context.nodes.objects), 'node')}, controllers\n"
+        f"  kubeconfig in {path}\n"
+        f"  scheduler of {', '.join(names)}{f', serving on https://127.0.0.1:{port}' if port else ''}\n",
+        end="",
+        file=sys.stderr,
+        flush=True,
+    )
+    _say_what_next(path, names, time.perf_counter() - began)
 
 
 def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _say_what_next(path: Path, seconds: float) -> None:
+def _say_what_next(path: Path, names: Sequence[str], seconds: float) -> None:
+    trial = "kubectl create deployment web --image=nginx --replicas=3"
+    if DEFAULT not in names:
+        trial = f"""kubectl run web --image=nginx --overrides='{{"spec": {{"schedulerName": "{names[0]}"}}}}'"""
     print(
         f"The cluster is up after {seconds:.1f} s. In another terminal:\n\n"
         f"  export KUBECONFIG={path}\n"
         "  kubectl get nodes\n"
-        "  kubectl create deployment web --image=nginx --replicas=3\n"
+        f"  {trial}\n"
         "  kubectl get pods -o wide\n\n"
-        "Ctrl-C ends it.",
+        "Ctrl-C ends it.\n",
+        end="",
         flush=True,
     )
 

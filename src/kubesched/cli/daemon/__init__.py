@@ -65,7 +65,7 @@ def _run(options: Options, log: Logger, plugins: Iterable[PluginSource], program
         if log.enabled(2):
             log(2, "Using component config", config=dump.to_yaml(_without_keys(setup.config)))
         if options.misc.write_config_to:
-            return _write_config(setup, options.misc.write_config_to)
+            return write_config(setup, options.misc.write_config_to)
         while (code := asyncio.run(Process(setup, plugins).run())) == AGAIN:
             setup = prepare(options, log, plugins)
         return code
@@ -82,7 +82,8 @@ def _without_keys(config: KubeSchedulerConfiguration) -> KubeSchedulerConfigurat
     return replace(config, extenders=extenders)
 
 
-def _write_config(setup: Setup, path: str) -> int:
+def write_config(setup: Setup, path: str) -> int:
+    """Write the complete configuration to a file; answers with the exit code."""
     try:
         with open(path, "w", encoding="utf-8") as file:
             file.write(dump.to_yaml(setup.config))

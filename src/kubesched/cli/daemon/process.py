@@ -11,7 +11,7 @@ import asyncio
 import os
 import random
 import signal
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack, suppress
 from typing import Any
 
@@ -54,9 +54,12 @@ EVENT_SECONDS = 5.0
 class Process:
     """One run of the daemon."""
 
-    def __init__(self, setup: Setup, plugins: Iterable[PluginSource] = ()) -> None:
+    def __init__(
+        self, setup: Setup, plugins: Iterable[PluginSource] = (), when_serving: Callable[[], None] | None = None
+    ) -> None:
         self._setup = setup
         self._plugins = plugins
+        self._when_serving = when_serving
         self._again = False
         self._log = setup.log
         self._clock = SystemClock()
@@ -85,6 +88,8 @@ class Process:
             if self._setup.options.plugins.plugin_dir:
                 self._spawn(self._watch_plugins(), "plugin folders")
             try:
+                if self._when_serving is not None:
+                    self._when_serving()
                 code = await self._schedule()
                 return AGAIN if self._again and code == DONE else code
             finally:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import socket
+import ssl
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import msgspec
 import yaml
@@ -24,13 +27,23 @@ from kubesched.controlplane.launch import ServerOptions, build_server
 from kubesched.controlplane.server import AddressInUseError
 from kubesched.framework.registry import PluginSource
 from kubesched.logs import Logger
+from kubesched.logs.levels import WARNING
 
 SCHEDULER = "system:kube-scheduler"
 ALL_ADMISSION = AdmissionSettings(require_service_accounts=True, taint_new_nodes=True, protect_storage=True)
 
 
+def prepare_scheduler(options: UpOptions, log: Logger, plugins: Iterable[PluginSource] = ()) -> Setup:
+    """All that the scheduler needs but the way to its cluster. Raises `SetupError` with all that is wrong."""
+    if "leader-elect" not in options.changed:
+        # There is one, and after a crash it must not wait for the lease of the one before.
+        options.leader_election.leader_elect = False
+        options.changed.add("leader-elect")
+    return _unlimited(prepare(options, log, plugins, connection=Connection("")))
+
+
 class LocalCluster:
-    """API server, controllers, kubelets; and the set-up of the scheduler that belongs to them."""
+    """API server, controllers, kubelets; and the scheduler that belongs to them."""
 
     def __init__(self, options: UpOptions, log: Logger) -> None:
         self._options = options
@@ -63,7 +76,7 @@ class LocalCluster:
             raise SetupError(
                 [
                     f"cannot listen on {place}: {why}; choose another --port, or --port=0 for a free one. A second "
-                    "cluster also needs --secure-port=0 and a --write-kubeconfig of its own"
+                    "cluster also needs --secure-port=0"
                 ]
             ) from None
         self.embedded.start()
@@ -78,27 +91,46 @@ class LocalCluster:
     def write_kubeconfig(self) -> Path:
         """Write the administrator's kubeconfig to where it was asked for; answers with the place."""
         given = self._options.cluster.write_kubeconfig
-        path = Path(given).expanduser() if given else Path.home() / ".kube" / "kubesched.config"
+        path = Path(given).expanduser() if given else self._usual_place()
         try:
             self.server.write_kubeconfig(path)
         except OSError as error:
             raise SetupError([f"--write-kubeconfig: {path} cannot be written: {error.strerror or error}"]) from None
         return path
 
-    def scheduler(self, plugins: Iterable[PluginSource] = ()) -> Process:
-        """The daemon of `kubesched run`, on this cluster. Raises `SetupError` with all that is wrong."""
-        options = self._options
-        if "leader-elect" not in options.changed:
-            # There is one, and after a crash it must not wait for the lease of the one before.
-            options.leader_election.leader_elect = False
-            options.changed.add("leader-elect")
-        setup = prepare(options, self._log, plugins, connection=self._connection())
-        return Process(_unlimited(setup), plugins)
+    def _usual_place(self) -> Path:
+        usual = Path.home() / ".kube" / "kubesched.config"
+        if not _leads_to_another(usual, self.server.url):
+            return usual
+        path = usual.with_name(f"kubesched-{self.server.port}.config")
+        self._log(WARNING, f"{usual} belongs to another cluster that runs; the kubeconfig of this one is {path}")
+        return path
+
+    def scheduler(
+        self, setup: Setup, plugins: Iterable[PluginSource] = (), when_serving: Callable[[], None] | None = None
+    ) -> Process:
+        """The daemon of `kubesched run`, on this cluster."""
+        setup.connection = setup.authentication = setup.authorization = self._connection()
+        return Process(setup, plugins, when_serving)
 
     def _connection(self) -> Connection:
         pair = self.server.identity.authority.client_pair(SCHEDULER)
         text = yaml.safe_dump(self.server.kubeconfig(SCHEDULER, pair)).encode()
         return resolve(kubeconfig.parse(text, "the embedded cluster"))
+
+
+def _leads_to_another(path: Path, own: str) -> bool:
+    """Whether a kubeconfig's cluster runs: somebody is at its address, with a certificate that it vouches for."""
+    try:
+        known = resolve(kubeconfig.load_file(str(path)))
+        trust = ssl.create_default_context(cadata=known.tls.ca_data.decode())
+        host, port = urlsplit(known.server).hostname or "", urlsplit(known.server).port or 443
+        if known.server == own:
+            return False
+        with socket.create_connection((host, port), timeout=1) as plain, trust.wrap_socket(plain, server_hostname=host):
+            return True
+    except (OSError, ValueError, kubeconfig.KubeconfigError):
+        return False
 
 
 def _unlimited(setup: Setup) -> Setup:
