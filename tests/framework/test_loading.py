@@ -71,6 +71,8 @@ def test_one_plugin_by_name(folder: Path, place: str) -> None:
 @pytest.mark.parametrize("place", ["picky", "picky.py"])
 def test_all_plugins_of_a_module(folder: Path, place: str) -> None:
     """Without a name, everything that the module defines; not what it imports, nor a base without a name."""
+    (folder / "shared.py").write_text("import kubesched\n@kubesched.filter\ndef shared(pod, node): return True\n")
+    (folder / "picky.py").write_text(f"from shared import shared\n{SOURCE}")
     assert added(named=[place])[1:] == (["Picky", "prefer_ssd"], [])
 
 
