@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from kubesched.cli.main import main
+from kubesched.learn.steps import STEPS
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "scenarios" / "node10.yaml"
 FAILS = "objects: [{apiVersion: v1, kind: Node, metadata: {name: a}}]\nsteps: [{expect: {pod: p, onNode: a}}]\n"
@@ -159,6 +160,18 @@ def test_learn_lists_runs_and_compares() -> None:
     assert runner.invoke(main, ["learn", "8"]).exit_code == 2
     assert runner.invoke(main, ["learn", "--diff"]).exit_code == 2
     assert runner.invoke(main, ["learn", "3", "--diff", "--edit"]).exit_code == 2
+
+
+def test_a_diff_that_is_piped_is_left_as_it_is() -> None:
+    """No line is broken, padded or coloured, however narrow the terminal; the same goes for the code."""
+    runner = CliRunner()
+    diff = runner.invoke(main, ["learn", "3", "--diff"], env={"COLUMNS": "40"}).output
+    code = runner.invoke(main, ["learn", "3", "--show"], env={"COLUMNS": "40"}).output
+    assert code == STEPS[2].code
+    before, after = STEPS[1].code.splitlines(), code.splitlines()
+    lines = [line for line in diff.splitlines() if not line.startswith(("---", "+++", "@@"))]
+    assert {line[1:] for line in lines if line[0] in " -"} <= set(before)
+    assert {line[1:] for line in lines if line[0] in " +"} <= set(after)
 
 
 @pytest.mark.parametrize("width", [60, 200])

@@ -47,9 +47,9 @@ def command(number: int | None, diff: bool, show: bool, edit: bool, seed: int | 
         raise click.UsageError("--diff, --show and --edit are one at a time")
     step = STEPS[number - 1]
     if diff:
-        out.print(Syntax("\n".join(step.diff()), "diff", background_color="default", word_wrap=True))
+        _show("\n".join(step.diff()), "diff", out)
     elif show:
-        out.print(Syntax(step.code, "python", background_color="default", word_wrap=True))
+        _show(step.code, "python", out)
     elif edit:
         _copy(step)
     else:
@@ -64,6 +64,13 @@ def _list(out: Console) -> None:
         table.add_row(str(step.number), step.title, step.expected)
     out.print(table)
     out.print("\nRun one with: kubesched learn 1", highlight=False)
+
+
+def _show(text: str, language: str, out: Console) -> None:
+    if out.is_terminal:
+        out.print(Syntax(text, language, background_color="default", word_wrap=True))
+    else:  # a pipe or a file gets the lines as they are, for patch or an editor
+        click.echo(text.rstrip("\n"))
 
 
 def _copy(step: Step) -> None:
