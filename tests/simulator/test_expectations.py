@@ -115,6 +115,13 @@ steps:
     assert [each.message for each in report.expectations if not each.holds] == []
 
 
+def test_amounts_need_no_quotes(tmp_path: Path) -> None:
+    """As in any manifest, a number is as good as a text."""
+    capacity = "{status.capacity.cpu: '6', status.capacity.memory: 2Gi, status.capacity.pods: '5'}"
+    steps = f"steps: [{{after: 1s, expect: {{node: node1, fields: {capacity}}}}}]"
+    assert ran(tmp_path, f"cluster: {{nodeCpu: 6, nodeMemory: 2Gi, nodePods: 5}}\n{steps}\n").passed
+
+
 def test_how_long_and_with_what_dice(tmp_path: Path) -> None:
     """It goes on for its duration, or to its last step if that is later; the seed is the file's."""
     report = ran(tmp_path, "seed: 7\nduration: 1m\n")

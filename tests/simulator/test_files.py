@@ -40,7 +40,13 @@ def problems(path: Path, text: str) -> str:
         ("steps:\n- patch: {pod: a, patches: {}}\n", ":2: steps[0].patch.patches: unknown field; did you mean patch?"),
         ("steps:\n- delete: {}\n", ":2: steps[0].delete: names no object; add pod: NAME"),
         ("steps:\n- {at: 1s, after: 1s, log: x}\n", ":2: steps[0]: has both at and after; keep one"),
-        ("cluster: {nodeCpu: 4}\n", ":1: cluster.nodeCpu: expected a string, got 4"),
+        (
+            "cluster: {nodeCpu: four}\n",
+            ':1: cluster.nodeCpu: is no amount, got "four"; write a number with a suffix or',
+        ),
+        ("cluster: {nodePods: -1}\n", ":1: cluster.nodePods: is no amount, got -1"),
+        ("cluster: {nodePods: [1]}\n", ":1: cluster.nodePods: is no amount, got [1]"),
+        ("cluster: {heartbeat: -1s}\n", ':1: cluster.heartbeat: must not be negative, got "-1s"'),
         ("manifests: [nope.yaml]\n", "nope.yaml: No such file"),
         ("objects:\n- {kind: Pod, apiVersion: v1, metadata: {name: no}}\n", "expected a string, got false; put it in"),
         (f"objects:\n- {{kind: Nod, {META}}}\n", ':2: objects[0].kind: the API has no such kind, got "Nod"; did you'),
@@ -63,6 +69,10 @@ def test_a_mistake_in_yaml_is_located(tmp_path: Path, text: str, said: str) -> N
         ("def scenario(client): ...\n", ":1: scenario must be async"),
         ("def scenario(:\n", ":1: invalid syntax"),
         ("\nimport no_such_module\n", ":2: ModuleNotFoundError"),
+        (
+            "cluster = {'nodeMemory': '8GB'}\nasync def scenario(client): ...\n",
+            'cluster.nodeMemory: is no amount, got "8GB"',
+        ),
         ("cluster = {'heartbeet': '1s'}\nasync def scenario(client): ...\n", "did you mean heartbeat?"),
     ],
 )

@@ -35,6 +35,7 @@ def of_module(module: ModuleType, source: str, name: str) -> Scenario:
         raise ScenarioFileError([f"{source}:{line}: {FUNCTION} must be async; write async def {FUNCTION}(client): ..."])
     problems: list[Problem] = []
     cluster = decode(ClusterOptions, getattr(module, "cluster", {}), "cluster", problems)
+    problems += cluster.problems("cluster") if cluster is not None else ()
     seed = getattr(module, "seed", 1)
     if not isinstance(seed, int):
         problems.append(Problem("seed", "expected a whole number", seed))

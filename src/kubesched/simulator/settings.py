@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 
+from kubesched.api.quantity import QuantityError, nanos
 from kubesched.config.duration import Duration
+from kubesched.config.errors import Problem, join
 from kubesched.controlplane.embedded import ClusterSettings
 from kubesched.controlplane.kubelet import KubeletSettings
 from kubesched.controlplane.kubelet_nodes import NodeSettings
@@ -21,15 +25,25 @@ class ClusterOptions(msgspec.Struct, frozen=True, rename="camel"):
     """From the deletion of a pod to its being gone."""
     pod_run_time: Duration = Duration.of(5)
     """How long a pod runs that ends and does not say after how long."""
-    node_cpu: str = "4"
-    node_memory: str = "8Gi"
-    node_pods: str = "110"
+    node_cpu: object = "4"
+    """An amount as Kubernetes writes it, in quotes or not."""
+    node_memory: object = "8Gi"
+    node_pods: object = "110"
     heartbeat: Duration = Duration.of(10)
     """Between two heartbeats of a node; ``0s`` for none, which also means that no node is ever found lost."""
     events: bool = True
     """Whether anybody writes Events."""
     pod_steps: bool = True
     """Whether kubelets write every step of a pod's start or only the last."""
+
+    def problems(self, path: str) -> Iterator[Problem]:
+        """What no cluster can have."""
+        for field in msgspec.structs.fields(self):
+            value, where = getattr(self, field.name), join(path, field.encode_name)
+            if isinstance(value, Duration) and value < 0:
+                yield Problem(where, "must not be negative", str(value))
+            elif field.type is object and not _is_amount(value):
+                yield Problem(where, "is no amount", value, "write a number with a suffix or without, such as 4 or 8Gi")
 
     def for_cluster(self, seed: int) -> ClusterSettings:
         """The same for the embedded cluster."""
@@ -41,8 +55,18 @@ class ClusterOptions(msgspec.Struct, frozen=True, rename="camel"):
                 every_step=self.pod_steps,
             ),
             node=NodeSettings(
-                cpu=self.node_cpu, memory=self.node_memory, pods=self.node_pods, heartbeat=self.heartbeat.seconds
+                cpu=str(self.node_cpu),
+                memory=str(self.node_memory),
+                pods=str(self.node_pods),
+                heartbeat=self.heartbeat.seconds,
             ),
             events=self.events,
             seed=seed,
         )
+
+
+def _is_amount(value: object) -> bool:
+    try:
+        return isinstance(value, str | int) and not isinstance(value, bool) and nanos(value) >= 0
+    except QuantityError:
+        return False

@@ -67,6 +67,7 @@ def _head_problems(file: ScenarioFile) -> Iterator[Problem]:
     if file.kind not in ("", KIND):
         hint = "to run plain manifests, list the file under manifests: of a scenario"
         yield Problem("kind", f"expected {KIND}", file.kind, hint)
+    yield from file.cluster.problems("cluster")
     if file.duration < 0:
         yield Problem("duration", "must not be negative", str(file.duration))
     if file.config is not None and not isinstance(file.config, dict | str):
