@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import itertools
 import random
+import traceback
 from typing import Any
 
 import numpy as np
@@ -280,3 +281,13 @@ def test_arguments_are_as_in_a_file() -> None:
     check_plugin(NodeResourcesBalancedAllocation, args={"resources": [{"name": "memory"}]}, examples=5)
     with pytest.raises(PluginCheckError, match=r"args.resurces: unknown field; did you mean resources\?"):
         check_plugin(NodeResourcesBalancedAllocation, args={"resurces": []}, examples=5)
+
+
+def test_a_failure_ends_with_the_example() -> None:
+    """What the search drew, and the way through it, say nothing to an author; what the plugin raised does."""
+    with pytest.raises(PluginCheckError) as caught:
+        check_plugin(variant(score_all=lambda *_: 1 // 0))
+    said = "".join(traceback.format_exception(caught.value)).splitlines()
+    assert said[-1].startswith("example: pod ")
+    assert "ZeroDivisionError: integer division or modulo by zero" in said
+    assert [frame.name for frame in caught.traceback] == ["test_a_failure_ends_with_the_example", "check_plugin"]

@@ -58,7 +58,11 @@ def check_plugin(
         example = Example(chance, labels or {}, nodes, pods)
         _Check(checked, example, args).run()
 
-    search(once, examples, seed)
+    __tracebackhide__ = True  # pytest then shows the line of the test
+    try:
+        search(once, examples, seed)
+    except PluginCheckError as error:
+        raise error.with_traceback(None)  # noqa: B904  # the same error, without our way to it; its cause stays
 
 
 class _Check:

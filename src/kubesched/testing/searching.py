@@ -42,5 +42,6 @@ def search(once: Callable[[Chance], None], examples: int, seed: int) -> None:
 
     try:
         each()
-    except hypothesis.errors.Flaky:
-        raise found[-1] from None  # a mistake that comes and goes: it cannot be made smaller, but it is one
+    except (AssertionError, hypothesis.errors.Flaky):  # flaky: it comes and goes, and cannot be made smaller
+        found[-1].__notes__ = []  # what was drawn, a line each; the example that it came to is in the message
+        raise found[-1] from found[-1].__cause__
