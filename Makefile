@@ -11,6 +11,7 @@ PIP  := $(BIN)/python -m pip --quiet --disable-pip-version-check
 help:
 	@echo 'make demo    start a cluster in memory, run pods on it and see why each went where'
 	@echo 'make test    run all tests, the conformance corpus included'
+	@echo 'make parts   build a real kubectl and control plane once, with Go; tests use them where they find them'
 	@echo 'make e2e     run it beside the real kube-scheduler on a real API server; builds those once, with Go'
 	@echo 'make lint    ruff, mypy strict, import-linter'
 	@echo 'make bench   measure decisions, and pods through the whole loop, per second'
