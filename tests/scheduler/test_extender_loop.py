@@ -23,15 +23,23 @@ def extender_of(server: ExtenderServer, **settings: Any) -> HTTPExtender:
 
 @virtual_time
 async def test_filter_and_scores_decide(clock: VirtualClock) -> None:
-    """The extender leaves two nodes and prefers one of them."""
+    """The extender leaves two nodes and prefers one of them; a log that wants scores is told its."""
     async with serving() as server:
         extender = extender_of(server, filter_verb="filter", prioritize_verb="prioritize", weight=5)
         server.answers["/filter"] = {"NodeNames": ["n1", "n3"], "FailedNodes": {"n2": "too loud"}}
         server.answers["/prioritize"] = [{"Host": "n3", "Score": 10}, {"Host": "n1", "Score": 0}]
-        async with world(clock, *NODES, extenders=[extender]) as here:
+        async with world(clock, *NODES, extenders=[extender], verbosity=10) as here:
             here.create(pod("web", cpu="1"))
             await here.settle()
             assert here.node_of("web") == "n3"
+            said = [fields for _, message, fields in here.log if message == "Extender scored node for pod"]
+            assert [(fields["extender"], fields["node"], fields["score"]) for fields in said] == [
+                (extender.name, "n3", 10),
+                (extender.name, "n1", 0),
+            ]
+            final = [fields for _, message, fields in here.log if message == "Calculated node's final score for pod"]
+            totals = {fields["node"]: int(str(fields["score"])) for fields in final}
+            assert totals["n3"] == totals["n1"] + 10 * 5 * 10
         await extender.close()
     assert [path for path, _ in server.asked] == ["/filter", "/prioritize"]
     assert server.asked[1][1]["NodeNames"] == ["n1", "n3"]

@@ -39,6 +39,32 @@ async def test_the_life_of_a_pod(clock: VirtualClock) -> None:
 
 
 @virtual_time
+async def test_scores_are_told_at_verbosity_ten(clock: VirtualClock) -> None:
+    """What each plugin, in the profile's order, gave each node, then the sums; below that there is no such line."""
+    async with world(clock, node("n1"), node("n2", cpu="8"), verbosity=10) as here:
+        here.create(pod("demo", cpu="1"))
+        await here.settle()
+        told = [(message, fields) for level, message, fields in here.log if level == 10]
+        given = [fields for message, fields in told if message == "Plugin scored node for pod"]
+        totals = [fields for message, fields in told if message == "Calculated node's final score for pod"]
+        assert [*given, *totals] == [fields for _, fields in told]
+        names = [each.name for each in here.scheduler.profiles["default-scheduler"].engine.framework.scores]
+        for node_name in ("n1", "n2"):
+            plugins = [str(fields["plugin"]) for fields in given if fields["node"] == node_name]
+            assert plugins == [name for name in names if name in plugins]
+            assert {"NodeResourcesFit", "TaintToleration"} < set(plugins)
+            (total,) = [fields["score"] for fields in totals if fields["node"] == node_name]
+            assert total == sum(int(str(fields["score"])) for fields in given if fields["node"] == node_name)
+        assert here.node_of("demo") == max(totals, key=lambda fields: int(str(fields["score"])))["node"] == "n2"
+        here.log.clear()
+        here.log.verbosity = 9
+        here.create(pod("later", cpu="1"))
+        await here.settle()
+        assert here.node_of("later")
+        assert not [message for _, message, _ in here.log if "score" in message]
+
+
+@virtual_time
 async def test_a_quiet_log_stays_quiet(clock: VirtualClock) -> None:
     """At verbosity 0 a pod that is scheduled without trouble leaves no line."""
     async with world(clock, node("n1"), verbosity=0) as here:

@@ -87,6 +87,8 @@ class Attempt:
     node: str = ""
     assumed: api.Pod = NO_POD
     """The pod as if it were on its node."""
+    scores_told: bool = False
+    """Whether the log wants to know what each node was given."""
 
     @property
     def pod(self) -> api.Pod:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kubesched.api import objects as api
-from kubesched.engine.decision import Decision, Outcome
+from kubesched.engine.decision import Decision, Outcome, Scores
 from kubesched.engine.engine import NO_NODES
 from kubesched.framework.state import CycleState
 from kubesched.queue.pods import QueuedPodInfo
@@ -51,7 +51,7 @@ class SchedulingCycle:
         if attempt is None:
             return None
         try:
-            decision = attempt.profile.engine.schedule(queued.info, state=attempt.state)
+            decision = attempt.profile.engine.schedule(queued.info, state=attempt.state, record=attempt.scores_told)
             self._conclude(attempt, decision)
             return decision
         except Exception as problem:
@@ -93,7 +93,9 @@ class SchedulingCycle:
         profile.engine.framework.watch = profile.points.watch if timed else None
         if timed:
             state.write(PLUGINS_TIMED, True)
-        return Attempt(queued, profile, state, context.clock.monotonic(), to_activate)
+        attempt = Attempt(queued, profile, state, context.clock.monotonic(), to_activate)
+        attempt.scores_told = verbose and context.log.verbosity >= 10
+        return attempt
 
     def _skipped(self, profile: Profile, pod: api.Pod) -> bool:
         """A pod being deleted is not worth a place; one that has a place already came into the queue by an update."""
@@ -111,6 +113,8 @@ class SchedulingCycle:
         context.metrics.algorithm(context.clock.monotonic() - attempt.started)
         self._report_points(attempt.profile, decision)
         attempt.profile.evaluations.count(decision)
+        if attempt.scores_told and decision.scores is not None:
+            self._tell_scores(attempt, decision.scores)
         if decision.outcome is not Outcome.SCHEDULED:
             self._undecided(attempt, decision)
             return
@@ -123,6 +127,15 @@ class SchedulingCycle:
             context.queue.activate(list(attempt.to_activate.values()))
             attempt.to_activate.clear()
         self._binding.start(attempt)
+
+    def _tell_scores(self, attempt: Attempt, scores: Scores) -> None:
+        log, nodes = self._context.log, list(scores.by_node())
+        plugins = [each.name for each in attempt.profile.engine.framework.scores if each.name in scores.plugins]
+        for node, given, _ in nodes:
+            for plugin in plugins:
+                log(10, "Plugin scored node for pod", pod=attempt.pod, plugin=plugin, node=node, score=given[plugin])
+        for node, _, total in nodes:
+            log(10, "Calculated node's final score for pod", pod=attempt.pod, node=node, score=total)
 
     def _report_points(self, profile: Profile, decision: Decision) -> None:
         """Tell metrics how long each extension point took, and how it ended."""

@@ -27,7 +27,7 @@ async def decide_with_extenders(context: Context, attempt: Attempt) -> Decision:
     info, state = attempt.queued.info, attempt.state
     interested = [extender for extender in context.extenders if extender.is_interested(info.pod)]
     if not interested:
-        return attempt.profile.engine.schedule(info, state=state)
+        return attempt.profile.engine.schedule(info, state=state, record=attempt.scores_told)
     try:
         return await _decide(context, attempt, interested)
     except PluginError as problem:
@@ -38,6 +38,7 @@ async def decide_with_extenders(context: Context, attempt: Attempt) -> Decision:
 
 async def _decide(context: Context, attempt: Attempt, extenders: Sequence[Extender]) -> Decision:
     engine, info, state = attempt.profile.engine, attempt.queued.info, attempt.state
+    record = engine.record or attempt.scores_told
     engine.start_laps()
     if not context.cluster.nodes.valid_count:
         return Decision(info, Outcome.ERROR, state, message=NO_NODES)
@@ -50,17 +51,17 @@ async def _decide(context: Context, attempt: Attempt, extenders: Sequence[Extend
             engine.lap("PostFilter")
         decision = engine.unschedulable(info, state, found, made)
         decision.refused_by = refused_by
-        if engine.record:
+        if record:
             found.freeze()
         return decision
-    decision = engine.decision_for(info, state, found, record=engine.record)
+    decision = engine.decision_for(info, state, found, record=record)
     decision.refused_by = refused_by
     if found.size == 1:
         best: Ints = np.flatnonzero(found.mask)
     else:
-        scores = await _scores(context, info.pod, found, extenders)
+        scores = await _scores(context, attempt, found, extenders)
         engine.resume_laps()
-        best = engine.prioritize(info, state, found, decision if engine.record else None, scores)
+        best = engine.prioritize(info, state, found, decision if record else None, scores)
         engine.lap("Score")
     engine.choose(decision, best)
     return decision
@@ -115,12 +116,14 @@ async def _filtered(
     return found
 
 
-async def _scores(context: Context, pod: api.Pod, found: Feasible, extenders: Sequence[Extender]) -> Mapping[str, Ints]:
+async def _scores(
+    context: Context, attempt: Attempt, found: Feasible, extenders: Sequence[Extender]
+) -> Mapping[str, Ints]:
     """What each extender's scores add for every row, brought to the scale of plugins' scores."""
     asked = [extender for extender in extenders if extender.is_prioritizer]
     if not asked:
         return NOBODY_ELSE
-    table = context.cluster.nodes
+    table, pod = context.cluster.nodes, attempt.pod
     nodes = _nodes(context, found)
     totals: dict[str, Ints] = {}
     context.metrics.goroutines("prioritizing_extender", len(asked))
@@ -133,6 +136,9 @@ async def _scores(context: Context, pod: api.Pod, found: Feasible, extenders: Se
             continue
         column = totals.setdefault(extender.name, np.zeros(table.size, dtype=np.int64))
         for name, score in answer.items():
+            if attempt.scores_told:
+                told = {"pod": pod, "extender": extender.name, "node": name, "score": score}
+                context.log(10, "Extender scored node for pod", **told)
             if (row := table.row_of.get(name)) is not None:
                 column[row] += score * extender.weight * (MAX_NODE_SCORE // MAX_EXTENDER_SCORE)
     return totals
