@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -42,6 +47,23 @@ def test_a_process_of_its_own() -> None:
     assert (result["workload"], result["nodes"]) == (WORKLOADS[0].name, WORKLOADS[0].nodes)
     assert result["pods_per_s"] > 0
     assert result["ratio_one_at_a_time"] > 1
+
+
+def test_ctrl_c_ends_it_in_a_word() -> None:
+    """Neither the command nor the process that measures leaves a traceback, and nothing stays behind."""
+    command = [sys.executable, "-c", "from kubesched.cli.main import main; main()", "bench"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as bench:
+        children = Path(f"/proc/{bench.pid}/task/{bench.pid}/children")
+        deadline = time.monotonic() + 60
+        while not (started := children.read_text("utf-8").split()) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        time.sleep(0.3)  # into its imports
+        groups = [os.getpgid(int(each)) for each in started]
+        os.killpg(bench.pid, signal.SIGINT)
+        said = bench.communicate(timeout=60)[1]
+    assert (said.strip(), bench.returncode) == ("Aborted!", 1)
+    assert [group == bench.pid for group in groups] == [False]  # the terminal sends the signal to all of a group
+    assert not Path(f"/proc/{started[0]}").exists()
 
 
 def test_the_whole_loop() -> None:

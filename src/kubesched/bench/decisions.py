@@ -44,7 +44,9 @@ class Result(TypedDict):
 def measure_apart(workload: Workload) -> Result:
     """Measure one workload in a process of its own."""
     command = [sys.executable, "-m", __name__, str(WORKLOADS.index(workload))]
-    result: Result = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+    # In a session of its own: Ctrl-C is for us, who end it, and not for it to complain of.
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    result: Result = json.loads(done.stdout)
     return result
 
 
