@@ -48,7 +48,10 @@ class ClusterFlags(Section):
 
     port: int = flag(INT, 6443, "Port of the API server on 127.0.0.1. 0 takes a free one.")
     write_kubeconfig: str = flag(
-        STRING, "", "File to write the administrator's kubeconfig to, by default ~/.kube/kubesched.config."
+        STRING,
+        "",
+        "File to write the administrator's kubeconfig to, by default ~/.kube/kubesched.config, or one beside it while "
+        "another cluster runs that wrote it.",
     )
     data_dir: str = flag(STRING, "", "Folder to keep the cluster in. Without it everything is in memory.")
     nodes: int = flag(INT, 3, "Nodes to begin with; those that a data directory has already count.")
