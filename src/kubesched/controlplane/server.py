@@ -111,9 +111,18 @@ class Server:
             shelf.publish(self.api.store.visible)
         await asyncio.sleep(0)
         if self._runner is not None:
-            await self._runner.cleanup()
+            await self._end_connections(self._runner)
             self._runner = None
         await self.api.store.close()
+
+    async def _end_connections(self, runner: web.ServerRunner) -> None:
+        transports = [each.transport for each in runner.server.connections] if runner.server is not None else []
+        await runner.cleanup()
+        # All is answered. A client that does not confirm the end of TLS would keep its socket open for half a minute.
+        for transport in transports:
+            if transport is not None:
+                transport.abort()
+        await asyncio.sleep(0)
 
     def _context(self) -> ssl.SSLContext | None:
         if not self._tls:
