@@ -68,8 +68,8 @@ def test_a_rollout_and_the_way_back(kubectl: Local) -> None:
     assert re.findall(r"^(\d+) ", kubectl("rollout history deployment/web"), re.MULTILINE) == ["1", "2", "3"]
     kubectl("rollout undo deployment/web --to-revision=1")
     assert "successfully rolled out" in kubectl("rollout status deployment/web --timeout=30s")
-    images = kubectl("get pods -l app=web -o jsonpath={.items[*].spec.containers[*].image}").split()
-    assert set(images) == {"nginx"}
+    images = "get pods -l app=web -o jsonpath={.items[*].spec.containers[*].image}"
+    eventually(lambda: set(kubectl(images).split()) == {"nginx"}, what="pods that are on their way out are gone")
 
 
 def test_scale_wait_and_get(kubectl: Local) -> None:
