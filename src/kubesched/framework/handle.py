@@ -53,13 +53,13 @@ class ApiClient(Protocol):
     async def bind_volume(
         self, name: str, claim_ref: api.ObjectReference, annotations: Mapping[str, str], resource_version: str
     ) -> api.PersistentVolume:
-        """Set a volume's claimRef and annotations; answers with the volume as it is after."""
+        """Set a volume's claimRef and annotations, if it has this version still; answers with what was stored."""
         ...
 
     async def annotate_claim(
         self, namespace: str, name: str, annotations: Mapping[str, str], resource_version: str
     ) -> api.PersistentVolumeClaim:
-        """Set a claim's annotations; answers with the claim as it is after."""
+        """Set a claim's annotations, if it has this version still; answers with what was stored."""
         ...
 
 

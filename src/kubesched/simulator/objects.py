@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kubesched.client.protocol import JSON
+from kubesched.controlplane.kubelet import RUN_TIME
 
 PAUSE = "registry.k8s.io/pause:3.10"
-RUN_TIME = "kubesched.io/run-time"
 
 
 def node(

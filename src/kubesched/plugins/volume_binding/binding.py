@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Protocol, TypeVar
 
 import msgspec
 
 from kubesched.api import objects as api
 from kubesched.cluster.cluster import Cluster
-from kubesched.framework.handle import Clock
+from kubesched.framework.handle import ApiClient, Clock
 from kubesched.plugins.csi_migration import TranslationError, csi_node_affinity, migrated_plugins, migration_of
 from kubesched.plugins.volume_binding.assume_cache import AssumeCache
 from kubesched.plugins.volume_binding.places import selected_place
@@ -22,30 +21,11 @@ POLL_SECONDS = 1.0
 T = TypeVar("T", api.PersistentVolume, api.PersistentVolumeClaim)
 
 
-class VolumeClient(Protocol):
-    """What PreBind asks of an API server.
-
-    Both calls merge into the object, fail if it has another resource version by now, and return it as it is after.
-    """
-
-    async def bind_volume(
-        self, name: str, claim_ref: api.ObjectReference, annotations: Mapping[str, str], resource_version: str
-    ) -> api.PersistentVolume:
-        """Set a volume's claimRef and annotations."""
-        ...
-
-    async def annotate_claim(
-        self, namespace: str, name: str, annotations: Mapping[str, str], resource_version: str
-    ) -> api.PersistentVolumeClaim:
-        """Set a claim's annotations."""
-        ...
-
-
 class BindingHandle(Protocol):
     """What PreBind needs of the scheduler it runs in."""
 
     cluster: Cluster
-    client: VolumeClient
+    client: ApiClient
     clock: Clock
 
 
