@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from kubesched.cli.flags import parse
 from kubesched.client.resources import resource_of
 from kubesched.config.load import load
+from kubesched.daemon.flags import parse
 from kubesched.plugins import in_tree_registry
 from kubesched.scheduler.handlers import KINDS
 

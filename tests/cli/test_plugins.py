@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from kubesched.cli.daemon.configuration import configuration
-from kubesched.cli.daemon.plugins import PluginFolders, idle_plugins, known_plugins
-from kubesched.cli.daemon.reloading import plugins_changed, what_is_wrong
-from kubesched.cli.flags import Options, parse
+from kubesched.base.clocks import VirtualClock, virtual_time
 from kubesched.cli.main import main
-from kubesched.client.clock import VirtualClock, virtual_time
 from kubesched.config.errors import ConfigError
+from kubesched.daemon.configuration import configuration
+from kubesched.daemon.flags import Options, parse
+from kubesched.daemon.plugins import PluginFolders, idle_plugins, known_plugins
+from kubesched.daemon.reloading import plugins_changed, what_is_wrong
 from kubesched.plugins import IN_TREE
 from kubesched.testing.heard import LogLines
 

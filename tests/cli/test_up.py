@@ -20,10 +20,10 @@ from typing import Any
 import pytest
 import yaml
 
-from kubesched.cli.flags import parse
-from kubesched.cli.local.cluster import LocalCluster
-from kubesched.cli.local.flags import UpOptions
 from kubesched.cli.up import start
+from kubesched.daemon.flags import parse
+from kubesched.local.cluster import LocalCluster
+from kubesched.local.flags import UpOptions
 
 KUBESCHED = [sys.executable, "-c", "from kubesched.cli.main import main; main()"]
 PATIENCE = 60.0

@@ -14,9 +14,10 @@ import msgspec
 from aiohttp import web
 
 from kubesched.api import objects as api
+from kubesched.base.types import JSON
 from kubesched.client.connection import Connection
 from kubesched.client.merge import merge_patch, strategic_merge
-from kubesched.client.protocol import JSON, ApiError, Change
+from kubesched.client.protocol import ApiError, Change
 from kubesched.client.resources import RESOURCES
 from kubesched.client.store import ObjectStore, expired
 

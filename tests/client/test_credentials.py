@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from kubesched.base.clocks import START, VirtualClock, virtual_time
 from kubesched.client import exec_plugin
-from kubesched.client.clock import START, VirtualClock, virtual_time
 from kubesched.client.connection import Connection
 from kubesched.client.credentials import ExecCredentials, Identity, credentials_of
 from kubesched.client.exec_plugin import CredentialError

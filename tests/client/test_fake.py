@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kubesched.api import objects as api
-from kubesched.client.clock import VirtualClock, virtual_time
+from kubesched.base.clocks import VirtualClock, virtual_time
 from kubesched.client.fake import InProcessApi
 from kubesched.client.protocol import ApiError, Change, Client, WatchEvent
 

@@ -10,7 +10,7 @@ from aiohttp import web
 from tests.client.server import ApiServer, answering, hang_up, serving, status, watch_line
 
 from kubesched.api import objects as api
-from kubesched.client.clock import SystemClock
+from kubesched.base.clocks import SystemClock
 from kubesched.client.connection import Connection, Impersonation
 from kubesched.client.http import HttpClient
 from kubesched.client.protocol import ApiError, Change, Client, WatchEvent

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.client.server import ApiServer, serving, watch_line
 
 from kubesched.api import objects as api
-from kubesched.client.clock import VirtualClock, run_virtual, virtual_time
+from kubesched.base.clocks import VirtualClock, run_virtual, virtual_time
 from kubesched.client.fake import InProcessApi
 from kubesched.client.http import HttpClient, _decode_in_slices
 from kubesched.client.informer import Informer

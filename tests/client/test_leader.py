@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kubesched.client.clock import VirtualClock, run_virtual, virtual_time
+from kubesched.base.clocks import VirtualClock, run_virtual, virtual_time
 from kubesched.client.fake import InProcessApi
 from kubesched.client.leader import ElectionSettings, Ended, LeaderElector, default_identity
 from kubesched.client.protocol import ApiError

@@ -18,8 +18,8 @@ from cryptography.hazmat.primitives import serialization as form
 from tests.client.server import ApiServer, serving
 from tests.client.test_credentials import V1, ManualClock, answer, plugin
 
-from kubesched.client.certificates import Pair
-from kubesched.client.clock import SystemClock
+from kubesched.base.certificates import Pair
+from kubesched.base.clocks import SystemClock
 from kubesched.client.connection import Connection, Tls
 from kubesched.client.http import HttpClient
 from kubesched.client.kubeconfig import Exec

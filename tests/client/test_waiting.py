@@ -5,8 +5,8 @@ import random
 
 import pytest
 
+from kubesched.base.clocks import VirtualClock, virtual_time
 from kubesched.client.backoff import Backoff
-from kubesched.client.clock import VirtualClock, virtual_time
 from kubesched.client.proxy import proxy_for
 from kubesched.client.ratelimit import TokenBucket
 

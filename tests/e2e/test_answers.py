@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.controlplane.answers import recorded, said
+from tests.apiserver.answers import recorded, said
 from tests.e2e.control_plane import ControlPlane
 
 

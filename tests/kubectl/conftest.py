@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests.controlplane.kubectl import find_kubectl
+from tests.apiserver.kubectl import find_kubectl
 from tests.kubectl.local import Local, local
 
 PATH, REASON = find_kubectl()

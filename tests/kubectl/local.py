@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.controlplane.kubectl import find_kubectl
+from tests.apiserver.kubectl import find_kubectl
 
 ROOT = Path(__file__).parents[2]
 KUBESCHED = [sys.executable, "-c", "from kubesched.cli.main import main; main()"]

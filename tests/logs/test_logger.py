@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubesched.api import objects as api
-from kubesched.client.clock import VirtualClock, virtual_time
+from kubesched.base.clocks import VirtualClock, virtual_time
 from kubesched.config.duration import Duration
 from kubesched.framework.status import unschedulable
 from kubesched.logs import ERROR, KRef, Logger, LoggingOptions, LoggingProblem, callers

@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from kubesched.api import objects as api
+from kubesched.base.log import ERROR
 from kubesched.cluster.cluster import Cluster
 from kubesched.framework.events import Action, EventHint, Resource, on
 from kubesched.framework.status import Status, unresolvable
 from kubesched.plugins.priority_sort import PrioritySort
 from kubesched.queue.gates import PreEnqueue
-from kubesched.queue.hooks import ERROR, Place
+from kubesched.queue.hooks import Place
 from kubesched.queue.ordering import queue_order
 from kubesched.queue.pods import QueuedPodInfo
 from kubesched.queue.registrations import EventMap
@@ -29,6 +30,21 @@ class Clock:
 
     def monotonic(self) -> float:
         return self.time
+
+    def now(self) -> float:
+        return self.time
+
+    async def sleep(self, seconds: float) -> None:
+        self.time += seconds
+
+
+class Messages(list[tuple[int, str, dict[str, object]]]):
+    """A log that keeps what it is given."""
+
+    verbosity = 10
+
+    def __call__(self, level: int, message: str, /, **fields: object) -> None:
+        self.append((level, message, fields))
 
 
 class Recorder:
@@ -105,7 +121,7 @@ class Rig:
         self.clock = Clock()
         self.cluster = Cluster()
         self.metrics = Recorder()
-        self.messages: list[tuple[int, str, dict[str, object]]] = []
+        self.messages = self.log = Messages()
         self.wakeups = 0
         self.queue = SchedulingQueue(
             self.cluster,
@@ -119,9 +135,6 @@ class Rig:
             log=self.log,
         )
         self.queue.on_ready = self._wake
-
-    def log(self, level: int, message: str, /, **fields: object) -> None:
-        self.messages.append((level, message, fields))
 
     def _wake(self) -> None:
         self.wakeups += 1

@@ -10,7 +10,7 @@ from tests.builders import node, pod
 from tests.scheduler.world import World, world
 
 from kubesched.api import objects as api
-from kubesched.client.clock import VirtualClock, virtual_time
+from kubesched.base.clocks import VirtualClock, virtual_time
 from kubesched.client.protocol import ApiError
 
 CALLS = ("list", "watch", "bind", "patch_pod_status", "delete_pod")

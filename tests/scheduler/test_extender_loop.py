@@ -9,7 +9,7 @@ from tests.scheduler.extender_server import ExtenderServer, serving
 from tests.scheduler.world import world
 
 from kubesched.api import objects as api
-from kubesched.client.clock import VirtualClock, virtual_time
+from kubesched.base.clocks import VirtualClock, virtual_time
 from kubesched.config import types as config
 from kubesched.config.duration import Duration
 from kubesched.scheduler.extender import HTTPExtender

@@ -9,7 +9,7 @@ from tests.builders import node, pod
 from tests.scheduler.world import world
 
 from kubesched.api import objects as api
-from kubesched.client.clock import VirtualClock, virtual_time
+from kubesched.base.clocks import VirtualClock, virtual_time
 from kubesched.client.fake import InProcessApi
 from kubesched.engine.decision import Decision
 from kubesched.scheduler.ports import ExtenderError, ExtenderFilterResult, ExtenderVictims

@@ -14,7 +14,7 @@ from tests.builders import node, pod
 from tests.scheduler.test_extending import Fake
 
 from kubesched.api import objects as api
-from kubesched.client.clock import VirtualClock, virtual_time
+from kubesched.base.clocks import VirtualClock, virtual_time
 from kubesched.client.fake import InProcessApi
 from kubesched.cluster.view import NodeInfo
 from kubesched.config.load import load

@@ -9,7 +9,7 @@ from tests.builders import node, pod
 from tests.scheduler.world import world
 
 from kubesched.api import objects as api
-from kubesched.client.clock import VirtualClock, virtual_time
+from kubesched.base.clocks import VirtualClock, virtual_time
 from kubesched.client.protocol import ApiError
 from kubesched.framework.plugin import Plugin
 from kubesched.framework.state import CycleState

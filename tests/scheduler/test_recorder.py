@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.builders import pod
 
 from kubesched.api import objects as api
-from kubesched.client.clock import VirtualClock, virtual_time
+from kubesched.base.clocks import VirtualClock, virtual_time
 from kubesched.client.fake import InProcessApi
 from kubesched.client.protocol import ApiError
 from kubesched.scheduler import recorder as recording

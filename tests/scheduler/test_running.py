@@ -11,7 +11,7 @@ from tests.builders import node, pod
 from tests.scheduler.world import Events, Lines, world
 
 from kubesched.api.objects import Object, PodDisruptionBudget
-from kubesched.client.clock import VirtualClock, virtual_time
+from kubesched.base.clocks import VirtualClock, virtual_time
 from kubesched.client.fake import InProcessApi
 from kubesched.client.protocol import ApiError, Listing
 from kubesched.config.load import default

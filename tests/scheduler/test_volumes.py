@@ -8,7 +8,7 @@ from tests.builders import node, pod
 from tests.scheduler.world import World, world
 
 from kubesched.api import objects as api
-from kubesched.client.clock import VirtualClock, virtual_time
+from kubesched.base.clocks import VirtualClock, virtual_time
 from kubesched.scheduler.plugin_client import PluginClient
 
 CLASS = {"metadata": {"name": "local"}, "provisioner": "kubernetes.io/no-provisioner"}

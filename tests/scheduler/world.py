@@ -13,7 +13,7 @@ from typing import Any
 from kubesched.api import objects as api
 from kubesched.api.quantity import milli, value
 from kubesched.api.resources import node_requests
-from kubesched.client.clock import VirtualClock
+from kubesched.base.clocks import VirtualClock
 from kubesched.client.fake import InProcessApi
 from kubesched.config.load import load
 from kubesched.framework.plugin import Plugin

@@ -17,8 +17,8 @@ from typing import Any, TypedDict
 
 from rich.table import Table
 
+from kubesched.base.clocks import SystemClock
 from kubesched.bench.workloads import Workload, make_node, make_pod, plain
-from kubesched.client.clock import SystemClock
 from kubesched.client.fake import InProcessApi
 from kubesched.config.load import default
 from kubesched.plugins import in_tree_registry

@@ -18,6 +18,6 @@ def run(plugins: Iterable[PluginSource] = (), argv: Sequence[str] | None = None)
 
     `argv` are the flags; those of this process if there are none. Plugins still have to be enabled in a profile.
     """
-    from kubesched.cli.daemon import start  # not at the top: `kubesched --help` must not load a scheduler
+    from kubesched.daemon import start  # not at the top: `kubesched --help` must not load a scheduler
 
     return start(argv, plugins=plugins)

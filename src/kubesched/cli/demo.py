@@ -17,12 +17,12 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Column, Table
 
-from kubesched.cli.local.rehearsal import Attempts, Rehearsal
-from kubesched.client.clock import VirtualClock, run_virtual
+from kubesched.base.clocks import VirtualClock, run_virtual
 from kubesched.engine.decision import Decision, Outcome
 from kubesched.engine.engine import Engine
 from kubesched.framework.diagnosis import Diagnosis
 from kubesched.framework.status import Code
+from kubesched.local.rehearsal import Attempts, Rehearsal
 
 IN_FULL = "api-2"
 """The pod whose scores are shown plugin by plugin, for the best three nodes."""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kubesched.cli.daemon import start
-from kubesched.cli.flags import usage
+from kubesched.daemon import start
+from kubesched.daemon.flags import usage
 
 if TYPE_CHECKING:
     from kubesched.framework.registry import PluginSource

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kubesched.cli.daemon import write_config
-from kubesched.cli.daemon.setup import Setup, SetupError
-from kubesched.cli.flags import parse, usage
-from kubesched.cli.local.flags import INTRODUCTION, UpOptions
 from kubesched.config.load import DEFAULT_SCHEDULER_NAME as DEFAULT
+from kubesched.daemon import write_config
+from kubesched.daemon.flags import parse, usage
+from kubesched.daemon.setup import Setup, SetupError
+from kubesched.local.flags import INTRODUCTION, UpOptions
 from kubesched.logs import Logger
 from kubesched.logs.levels import WARNING
 from kubesched.logs.standard import install
 
 if TYPE_CHECKING:
-    from kubesched.cli.local.cluster import LocalCluster
     from kubesched.framework.registry import PluginSource
+    from kubesched.local.cluster import LocalCluster
 
 DONE, FAILED, INTERRUPTED = 0, 1, 130
 
@@ -75,7 +75,7 @@ def start(argv: Sequence[str], *, plugins: Iterable[PluginSource] = (), program:
 
 
 async def _run(options: UpOptions, log: Logger, plugins: Sequence[PluginSource], began: float) -> int:
-    from kubesched.cli.local.cluster import (  # after the flags are known to be right: it loads everything
+    from kubesched.local.cluster import (  # after the flags are known to be right: it loads everything
         LocalCluster,
         prepare_scheduler,
     )
@@ -107,8 +107,8 @@ def _end_by_signals() -> None:
 async def _serve(
     cluster: LocalCluster, setup: Setup, options: UpOptions, plugins: Sequence[PluginSource], began: float
 ) -> int:
-    from kubesched.cli.daemon.process import AGAIN
-    from kubesched.cli.local.cluster import prepare_scheduler
+    from kubesched.daemon.process import AGAIN
+    from kubesched.local.cluster import prepare_scheduler
 
     process = cluster.scheduler(setup, plugins, lambda: _announce(cluster, setup, began))
     try:

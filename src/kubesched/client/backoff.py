@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from kubesched.client.protocol import Clock
+from kubesched.base.clock import Clock
 
 FIRST = 0.8
 LONGEST = 30.0

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from kubesched.base.certificates import Pair
+from kubesched.base.clock import Clock
 from kubesched.client import exec_plugin
-from kubesched.client.certificates import Pair
 from kubesched.client.connection import Connection
 from kubesched.client.exec_plugin import CredentialError
-from kubesched.client.protocol import Clock
 
 logger = logging.getLogger(__name__)
 

@@ -16,7 +16,9 @@ from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
 
 from kubesched.api import objects as api
-from kubesched.client.protocol import JSON, ApiError, Clock, Listing, WatchEvent
+from kubesched.base.clock import Clock
+from kubesched.base.types import JSON
+from kubesched.client.protocol import ApiError, Listing, WatchEvent
 from kubesched.client.store import ObjectStore
 
 P = ParamSpec("P")

@@ -17,9 +17,11 @@ import msgspec
 from yarl import URL
 
 from kubesched.api import objects as api
-from kubesched.client.clock import SystemClock
+from kubesched.base.clock import Clock
+from kubesched.base.clocks import SystemClock
+from kubesched.base.types import JSON
 from kubesched.client.connection import Connection
-from kubesched.client.protocol import JSON, ApiError, Change, Clock, Listing, Malformed, WatchEvent
+from kubesched.client.protocol import ApiError, Change, Listing, Malformed, WatchEvent
 from kubesched.client.ratelimit import TokenBucket
 from kubesched.client.resources import EVENTS, LEASES, resource_of, resource_of_event
 from kubesched.client.transport import APPLICATION_JSON, MayWrite, Observer, Request, Transport

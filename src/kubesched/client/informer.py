@@ -18,9 +18,10 @@ from contextlib import aclosing
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from kubesched.api import objects as api
+from kubesched.base.clock import Clock
+from kubesched.base.clocks import SystemClock
 from kubesched.client.backoff import Backoff
-from kubesched.client.clock import SystemClock
-from kubesched.client.protocol import ApiError, Change, Client, Clock, Malformed, WatchEvent
+from kubesched.client.protocol import ApiError, Change, Client, Malformed, WatchEvent
 from kubesched.client.resources import resource_of
 
 O = TypeVar("O", bound=api.Object)  # noqa: E741 - the one-letter name for "some kind of object", as in the protocol

@@ -19,8 +19,10 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
 
-from kubesched.client.clock import SystemClock
-from kubesched.client.protocol import JSON, ApiError, Client, Clock
+from kubesched.base.clock import Clock
+from kubesched.base.clocks import SystemClock
+from kubesched.base.types import JSON
+from kubesched.client.protocol import ApiError, Client
 
 logger = logging.getLogger(__name__)
 

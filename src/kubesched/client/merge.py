@@ -6,7 +6,7 @@ conditions are merged by their type, every other list is replaced.
 
 from __future__ import annotations
 
-from kubesched.client.protocol import JSON
+from kubesched.base.types import JSON
 
 _MERGE_KEYS = {"conditions": "type"}
 

@@ -9,16 +9,14 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import msgspec
 
 from kubesched.api import objects as api
+from kubesched.base.types import JSON
 
 O = TypeVar("O", bound=api.Object)  # noqa: E741  # the one-letter name for "some kind of object"
-
-JSON = dict[str, Any]
-"""An object or a patch as the API server takes it; its values are of any kind."""
 
 
 class ApiError(Exception):
@@ -126,22 +124,6 @@ class Client(Protocol):
 
     async def update_lease(self, namespace: str, name: str, lease: JSON) -> JSON:
         """Replace a Lease; 409 if its resourceVersion is not the stored one."""
-        ...
-
-
-class Clock(Protocol):
-    """Time, so that a simulation can have its own."""
-
-    def now(self) -> float:
-        """Seconds since the epoch."""
-        ...
-
-    def monotonic(self) -> float:
-        """Seconds from an arbitrary start, never going back."""
-        ...
-
-    async def sleep(self, seconds: float) -> None:
-        """Wait."""
         ...
 
 

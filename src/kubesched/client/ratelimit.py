@@ -5,7 +5,7 @@ It protects an API server from a scheduler that has much to say at once, before 
 
 from __future__ import annotations
 
-from kubesched.client.protocol import Clock
+from kubesched.base.clock import Clock
 
 DEFAULT_QPS = 5.0
 DEFAULT_BURST = 10

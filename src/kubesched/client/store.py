@@ -19,8 +19,10 @@ import msgspec
 from msgspec.structs import replace
 
 from kubesched.api import objects as api
+from kubesched.base.clock import Clock
+from kubesched.base.types import JSON
 from kubesched.client.merge import merge_patch, strategic_merge
-from kubesched.client.protocol import JSON, ApiError, Change, Clock, Listing, WatchEvent
+from kubesched.client.protocol import ApiError, Change, Listing, WatchEvent
 from kubesched.client.resources import EVENTS, LEASES, Resource, resource_of
 
 O = TypeVar("O", bound=api.Object)  # noqa: E741 - the one-letter name for "some kind of object", as in the protocol

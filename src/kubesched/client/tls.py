@@ -11,9 +11,9 @@ import os
 import ssl
 from pathlib import Path
 
-from kubesched.client.certificates import Pair, PairError, load_pair
+from kubesched.base.certificates import Pair, PairError, load_pair
+from kubesched.base.clock import Clock
 from kubesched.client.connection import Tls
-from kubesched.client.protocol import Clock
 
 logger = logging.getLogger(__name__)
 

@@ -24,9 +24,10 @@ import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
+from kubesched.base.clock import Clock
 from kubesched.client.connection import Connection
 from kubesched.client.credentials import Identity, credentials_of
-from kubesched.client.protocol import ApiError, Clock
+from kubesched.client.protocol import ApiError
 from kubesched.client.proxy import is_socks, proxy_for
 from kubesched.client.ratelimit import TokenBucket
 from kubesched.client.tls import TlsContexts

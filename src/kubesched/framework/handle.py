@@ -7,6 +7,8 @@ from random import Random
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
 from kubesched.api import objects as api
+from kubesched.base.clock import Clock
+from kubesched.base.log import Log, SilentLog
 from kubesched.cluster.cluster import Cluster
 from kubesched.cluster.nominations import Nominations
 
@@ -60,30 +62,6 @@ class ApiClient(Protocol):
         self, namespace: str, name: str, annotations: Mapping[str, str], resource_version: str
     ) -> api.PersistentVolumeClaim:
         """Set a claim's annotations, if it has this version still; answers with what was stored."""
-        ...
-
-
-class Clock(Protocol):
-    """Time, real or simulated."""
-
-    def now(self) -> float:
-        """Seconds since the epoch."""
-        ...
-
-    def monotonic(self) -> float:
-        """Seconds, from wherever the clock counts."""
-        ...
-
-    async def sleep(self, seconds: float) -> None:
-        """Let this much time pass."""
-        ...
-
-
-class Log(Protocol):
-    """Takes a structured message with klog's verbosity; -1 is an error."""
-
-    def __call__(self, level: int, message: str, /, **fields: object) -> None:
-        """Say something."""
         ...
 
 
@@ -158,7 +136,7 @@ class Handle:
         self.cluster = cluster
         self.random = random
         self.profile_name = profile_name
-        self.log: Log = no_log
+        self.log: Log = SilentLog()
         self.recorder: Recorder = no_event
         self.waiting_pods: WaitingPods = NobodyWaits()
         self.activate: Activate = no_activation
@@ -193,10 +171,6 @@ class NobodyWaits:
 
 def no_activation(pods: Iterable[api.Pod]) -> None:
     """Activates nothing: there is no queue."""
-
-
-def no_log(level: int, message: str, /, **fields: object) -> None:
-    """Says nothing."""
 
 
 def no_event(

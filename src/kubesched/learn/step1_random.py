@@ -11,8 +11,9 @@ from collections.abc import Callable
 from random import Random
 
 from kubesched import Node, Pod
+from kubesched.base.clock import Clock
 from kubesched.client.informer import Informer
-from kubesched.client.protocol import Client, Clock
+from kubesched.client.protocol import Client
 from kubesched.simulator import ScenarioClient, node, pod
 from kubesched.simulator.cluster import Tell
 

@@ -11,8 +11,9 @@ import asyncio
 from random import Random
 
 from kubesched import Node, Pod, Status
+from kubesched.base.clock import Clock
 from kubesched.client.informer import Informer
-from kubesched.client.protocol import Client, Clock
+from kubesched.client.protocol import Client
 from kubesched.learn.step1_random import NewPods
 from kubesched.learn.step2_filter import FitError, NodeUnschedulable
 from kubesched.scheduler.waiting import WaitingPod, WaitingPods

@@ -15,8 +15,9 @@ from random import Random
 from typing import TypeVar
 
 from kubesched import Pod
+from kubesched.base.clock import Clock
 from kubesched.client.informer import Informer
-from kubesched.client.protocol import ApiError, Client, Clock
+from kubesched.client.protocol import ApiError, Client
 from kubesched.learn.step1_random import NewPods
 from kubesched.learn.step2_filter import FitError
 from kubesched.learn.step5_permit import Scheduler as PermitScheduler

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from random import Random
 
 from kubesched import Action, EventHint, Node, Resource, on
+from kubesched.base.clock import Clock
 from kubesched.client.informer import Informer
-from kubesched.client.protocol import Client, Clock
+from kubesched.client.protocol import Client
 from kubesched.framework.events import NODE_ADD, NODE_DELETE, ClusterEvent
 from kubesched.learn import step2_filter, step5_permit, step6_queue
 from kubesched.simulator import ScenarioClient, node, pod

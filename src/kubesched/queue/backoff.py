@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import floor, inf
 
+from kubesched.base.clock import Clock
 from kubesched.queue.heap import PodHeap
-from kubesched.queue.hooks import Clock
 from kubesched.queue.ordering import Order
 from kubesched.queue.pods import QueuedPodInfo
 

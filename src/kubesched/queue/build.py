@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kubesched.base.clock import Clock
+from kubesched.base.log import SILENT, Log
 from kubesched.cluster.cluster import Cluster
 from kubesched.framework.runtime import Framework
-from kubesched.queue.hooks import Clock, Log, QueueMetrics, no_log
+from kubesched.queue.hooks import QueueMetrics
 from kubesched.queue.ordering import queue_order
 from kubesched.queue.registrations import event_map
 from kubesched.queue.scheduling_queue import SchedulingQueue
@@ -22,7 +24,7 @@ def build_queue(
     max_backoff: float = 10.0,
     max_in_unschedulable: float = 300.0,
     metrics: QueueMetrics | None = None,
-    log: Log = no_log,
+    log: Log = SILENT,
 ) -> SchedulingQueue:
     """A queue for these profiles. They all have the same QueueSort plugin, so the first one's serves."""
     (sort,) = next(iter(frameworks.values())).points["queueSort"]

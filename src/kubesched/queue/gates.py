@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from kubesched.api import objects as api
+from kubesched.base.log import ERROR, Log
 from kubesched.framework.runtime import PluginError
 from kubesched.framework.status import Code, Status
-from kubesched.queue.hooks import ERROR, Log, QueueMetrics
+from kubesched.queue.hooks import QueueMetrics
 from kubesched.queue.pods import QueuedPodInfo
 
 PreEnqueue = Callable[[api.Pod], Status | None]

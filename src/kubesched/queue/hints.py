@@ -5,9 +5,11 @@ from __future__ import annotations
 from enum import IntEnum
 
 from kubesched.api import objects as api
+from kubesched.base.clock import Clock
+from kubesched.base.log import ERROR, Log
 from kubesched.cluster.pods import PodClass
 from kubesched.framework.events import EventHint, Hint, HintFunction
-from kubesched.queue.hooks import ERROR, Clock, Log, QueueMetrics
+from kubesched.queue.hooks import QueueMetrics
 from kubesched.queue.inflight import Happened
 from kubesched.queue.pods import QueuedPodInfo
 from kubesched.queue.registrations import EventMap

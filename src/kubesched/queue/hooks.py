@@ -1,12 +1,9 @@
-"""What the queue is given by whoever runs it: time, a log, metrics. By default they are silent."""
+"""What the queue is given by whoever runs it: metrics. By default nothing is counted."""
 
 from __future__ import annotations
 
 from enum import Enum
-from typing import Final, Protocol
-
-ERROR: Final = -1
-"""The verbosity of a message that is always worth saying: something went wrong."""
+from typing import Protocol
 
 
 class Place(Enum):
@@ -15,22 +12,6 @@ class Place(Enum):
     ACTIVE = "Active"
     BACKOFF = "Backoff"
     UNSCHEDULABLE = "Unschedulable"
-
-
-class Clock(Protocol):
-    """Time that never goes back, so that nobody waits longer because a clock was set."""
-
-    def monotonic(self) -> float:
-        """Seconds from an arbitrary start."""
-        ...
-
-
-class Log(Protocol):
-    """Takes a structured message; `ERROR` or a verbosity tells how much it matters."""
-
-    def __call__(self, level: int, message: str, /, **fields: object) -> None:
-        """Say something. Fields hold objects, not text: what a pod looks like in a log is not the queue's business."""
-        ...
 
 
 class QueueMetrics(Protocol):
@@ -65,7 +46,3 @@ class NoMetrics:
     def in_flight(self, event: str, change: int) -> None: ...
     def hint(self, plugin: str, event: str, outcome: str, seconds: float) -> None: ...
     def unschedulable(self, plugin: str, profile: str, change: int) -> None: ...
-
-
-def no_log(level: int, message: str, /, **fields: object) -> None:
-    """Says nothing."""

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from copy import copy
 from typing import Any
 
+from kubesched.base.log import ERROR, SILENT, Log
 from kubesched.framework.plugin import is_built_in
-from kubesched.queue.hooks import ERROR, Log, no_log
 from kubesched.queue.pods import QueuedPodInfo
 
 OrderKey = tuple[Any, float]
@@ -16,7 +16,7 @@ Order = Callable[[QueuedPodInfo], OrderKey]
 Report = Callable[[Exception, QueuedPodInfo], None]
 
 
-def queue_order(plugin: Any, log: Log = no_log) -> Order:
+def queue_order(plugin: Any, log: Log = SILENT) -> Order:
     """The order of a QueueSort plugin, made from `sort_key(pod)` or else from `less(a, b)` of queued pods.
 
     Whoever the plugin sees as equals go by the time they entered the queue. A plugin that raises says nothing.

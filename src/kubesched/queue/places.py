@@ -6,12 +6,14 @@ it may be popped from either, and who does not pass waits among the unschedulabl
 
 from __future__ import annotations
 
+from kubesched.base.clock import Clock
+from kubesched.base.log import Log
 from kubesched.framework.events import BACKOFF_COMPLETE, POP_FROM_BACKOFF
 from kubesched.queue.backoff import BackoffQueue
 from kubesched.queue.gates import Gates
 from kubesched.queue.heap import PodHeap
 from kubesched.queue.hints import Strategy
-from kubesched.queue.hooks import Clock, Log, Place, QueueMetrics
+from kubesched.queue.hooks import Place, QueueMetrics
 from kubesched.queue.ordering import Order
 from kubesched.queue.pods import QueuedPodInfo
 from kubesched.queue.unschedulable import UnschedulablePods

@@ -18,6 +18,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from kubesched.api import objects as api
+from kubesched.base.clock import Clock
+from kubesched.base.log import ERROR, SILENT, Log
 from kubesched.cluster.cluster import Cluster
 from kubesched.cluster.pods import PodInfo
 from kubesched.framework.events import (
@@ -34,7 +36,7 @@ from kubesched.queue.backoff import BackoffQueue
 from kubesched.queue.changes import pod_changes
 from kubesched.queue.gates import Gates, PreEnqueue
 from kubesched.queue.hints import HintRunner, Inquiry, Strategy
-from kubesched.queue.hooks import ERROR, Clock, Log, NoMetrics, Place, QueueMetrics, no_log
+from kubesched.queue.hooks import NoMetrics, Place, QueueMetrics
 from kubesched.queue.inflight import Flight, Happened, InFlight
 from kubesched.queue.nominator import Nominator
 from kubesched.queue.ordering import Order
@@ -60,7 +62,7 @@ class SchedulingQueue:
         max_backoff: float = 10.0,
         max_in_unschedulable: float = 300.0,
         metrics: QueueMetrics | None = None,
-        log: Log = no_log,
+        log: Log = SILENT,
     ) -> None:
         self.on_ready: Callable[[], None] = lambda: None
         """Called whenever `pop` may have something to give."""

@@ -8,12 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 from kubesched.api import objects as api
+from kubesched.base.log import ERROR
 from kubesched.client.protocol import ApiError
 from kubesched.framework.events import ASSIGNED_POD_DELETE
 from kubesched.framework.status import Code, Status, error
 from kubesched.scheduler.context import Attempt, Context
 from kubesched.scheduler.failure import Failure, FailureHandler
-from kubesched.scheduler.ports import ERROR, NORMAL, ExtenderError
+from kubesched.scheduler.ports import NORMAL, ExtenderError
 from kubesched.scheduler.statuses import StatusWriter
 from kubesched.scheduler.waiting import PreBinding
 

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from kubesched.api import objects as api
-from kubesched.client.protocol import Client, Clock
+from kubesched.base.clock import Clock
+from kubesched.base.log import Log
+from kubesched.client.protocol import Client
 from kubesched.cluster.cluster import Cluster
 from kubesched.engine.decision import Decision
 from kubesched.engine.engine import Engine
@@ -18,7 +20,7 @@ from kubesched.queue.scheduling_queue import SchedulingQueue
 from kubesched.scheduler.evaluations import EvaluationCounter
 from kubesched.scheduler.inbox import Inbox
 from kubesched.scheduler.points import Points
-from kubesched.scheduler.ports import Extender, Log, Metrics, Recorder
+from kubesched.scheduler.ports import Extender, Metrics, Recorder
 from kubesched.scheduler.tasks import Tasks
 from kubesched.scheduler.waiting import PreBinding, WaitingPods
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kubesched.api import objects as api
+from kubesched.base.log import ERROR
 from kubesched.engine.decision import Decision, Outcome, Scores
 from kubesched.engine.engine import NO_NODES
 from kubesched.framework.state import CycleState
@@ -17,7 +18,7 @@ from kubesched.scheduler.context import PODS_TO_ACTIVATE, Attempt, Context, Pods
 from kubesched.scheduler.extending import decide_with_extenders
 from kubesched.scheduler.failure import Failure, FailureHandler
 from kubesched.scheduler.points import PLUGINS_TIMED
-from kubesched.scheduler.ports import ERROR, WARNING
+from kubesched.scheduler.ports import WARNING
 from kubesched.scheduler.preemption import Preemptor
 from kubesched.scheduler.waiting import WaitingPod
 

@@ -18,9 +18,9 @@ import msgspec
 from yarl import URL
 
 from kubesched.api import objects as api
-from kubesched.client.clock import SystemClock
+from kubesched.base.clock import Clock
+from kubesched.base.clocks import SystemClock
 from kubesched.client.connection import Tls
-from kubesched.client.protocol import Clock
 from kubesched.client.tls import TlsContexts
 from kubesched.client.transport import MayWrite, request_class
 from kubesched.client.whole import Wanted

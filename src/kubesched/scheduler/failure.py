@@ -7,12 +7,13 @@ from collections.abc import Set
 from dataclasses import dataclass, field
 
 from kubesched.api import objects as api
+from kubesched.base.log import ERROR
 from kubesched.engine.decision import Decision, Outcome
 from kubesched.engine.engine import NO_NODES
 from kubesched.framework.status import Code, Status
 from kubesched.framework.verdicts import fit_message
 from kubesched.scheduler.context import Attempt, Context
-from kubesched.scheduler.ports import ERROR, WARNING
+from kubesched.scheduler.ports import WARNING
 from kubesched.scheduler.statuses import POD_SCHEDULED, StatusWriter
 
 UNSCHEDULABLE = "Unschedulable"

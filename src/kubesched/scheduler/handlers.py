@@ -6,6 +6,7 @@ from collections.abc import Container
 from typing import Final
 
 from kubesched.api import objects as api
+from kubesched.base.log import ERROR
 from kubesched.framework.events import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
@@ -21,7 +22,6 @@ from kubesched.framework.events import (
 )
 from kubesched.queue.changes import node_changes, pod_changes
 from kubesched.scheduler.context import Context, on_node
-from kubesched.scheduler.ports import ERROR
 
 RESOURCES: Final[dict[type[api.Object], Resource | None]] = {
     api.Namespace: Resource.NAMESPACE,

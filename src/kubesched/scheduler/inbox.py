@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVarTuple, Unpack
 
-from kubesched.scheduler.ports import ERROR, Log
+from kubesched.base.log import ERROR, Log
 
 Ts = TypeVarTuple("Ts")
 

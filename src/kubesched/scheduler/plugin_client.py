@@ -8,7 +8,8 @@ from typing import cast
 import msgspec
 
 from kubesched.api import objects as api
-from kubesched.client.protocol import JSON, ApiError, Client, O
+from kubesched.base.types import JSON
+from kubesched.client.protocol import ApiError, Client, O
 
 
 class PluginClient:

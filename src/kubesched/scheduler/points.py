@@ -12,13 +12,14 @@ from itertools import groupby
 from typing import Any
 
 from kubesched.api import objects as api
-from kubesched.client.protocol import Clock
+from kubesched.base.clock import Clock
+from kubesched.base.log import ERROR, Log
 from kubesched.framework.answers import permit_answer, status_answer
 from kubesched.framework.plugin import is_built_in
 from kubesched.framework.runtime import Framework, described, place_in
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import Code, Status, error
-from kubesched.scheduler.ports import ERROR, Log, Metrics
+from kubesched.scheduler.ports import Metrics
 from kubesched.scheduler.waiting import PreBinding
 
 LONGEST_PERMIT = 15 * 60.0

@@ -11,30 +11,10 @@ from typing import Final, Protocol
 
 from kubesched.api import objects as api
 from kubesched.cluster.pods import PodInfo
-from kubesched.queue.hooks import ERROR, NoMetrics, QueueMetrics
-
-__all__ = ["ERROR", "Extender", "ExtenderError", "Log", "Metrics", "Recorder", "Silent", "Uncounted", "Unrecorded"]
+from kubesched.queue.hooks import NoMetrics, QueueMetrics
 
 NORMAL: Final = "Normal"
 WARNING: Final = "Warning"
-
-
-class Log(Protocol):
-    """Takes a structured message: a level (klog's verbosity, or `ERROR`), upstream's words, upstream's keys.
-
-    Values are objects, not text: a pod, a node name, an exception under `err`. Two keys are not upstream's fields:
-    `logger` names klog's logger ("Bind.DefaultBinder"). Where upstream's line stands (``schedule_one.go:96``) follows
-    from the message, so whoever renders looks it up.
-    """
-
-    @property
-    def verbosity(self) -> int:
-        """Messages above this level are not even worth composing. May change while running."""
-        ...
-
-    def __call__(self, level: int, message: str, /, **fields: object) -> None:
-        """Say something."""
-        ...
 
 
 class Recorder(Protocol):
@@ -179,14 +159,6 @@ class Extender(Protocol):
     async def bind(self, pod: api.Pod, node_name: str) -> None:
         """Bind the pod in the scheduler's stead."""
         ...
-
-
-class Silent:
-    """A log that nobody reads."""
-
-    verbosity = -2
-
-    def __call__(self, level: int, message: str, /, **fields: object) -> None: ...
 
 
 class Unrecorded:

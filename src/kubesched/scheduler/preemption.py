@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from kubesched.api import objects as api
+from kubesched.base.log import ERROR
 from kubesched.client.protocol import ApiError
 from kubesched.framework.plugin import PostFilterResult
 from kubesched.scheduler.context import Context, Profile
-from kubesched.scheduler.ports import ERROR, NORMAL
+from kubesched.scheduler.ports import NORMAL
 from kubesched.scheduler.statuses import DISRUPTION_TARGET, StatusWriter
 
 PREEMPTED = "PreemptionByScheduler"

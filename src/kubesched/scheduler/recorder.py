@@ -30,8 +30,11 @@ from itertools import islice
 from typing import Final
 
 from kubesched.api import objects as api
-from kubesched.client.protocol import JSON, ApiError, Client, Clock
-from kubesched.scheduler.ports import ERROR, NORMAL, WARNING, Log, Silent
+from kubesched.base.clock import Clock
+from kubesched.base.log import ERROR, Log, SilentLog
+from kubesched.base.types import JSON
+from kubesched.client.protocol import ApiError, Client
+from kubesched.scheduler.ports import NORMAL, WARNING
 
 MAX_TRIES: Final = 12
 RETRY_DELAY: Final = 10.0
@@ -119,7 +122,7 @@ class EventRecorder:
     ) -> None:
         self._client = client
         self._clock = clock
-        self._log: Log = Silent() if log is None else log
+        self._log: Log = SilentLog() if log is None else log
         self._hostname = socket.gethostname() if hostname is None else hostname
         self._binds_waiting = binds_waiting
         self._chance = chance or random.Random()

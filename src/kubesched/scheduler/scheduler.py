@@ -12,7 +12,9 @@ from math import floor
 from random import Random
 
 from kubesched.api import objects as api
-from kubesched.client.protocol import Client, Clock
+from kubesched.base.clock import Clock
+from kubesched.base.log import ERROR, Log, SilentLog
+from kubesched.client.protocol import Client
 from kubesched.cluster.cluster import Cluster
 from kubesched.cluster.pods import PodInfo
 from kubesched.config.types import KubeSchedulerConfiguration
@@ -31,7 +33,7 @@ from kubesched.scheduler.handlers import EventHandlers
 from kubesched.scheduler.inbox import Inbox
 from kubesched.scheduler.plugin_client import PluginClient
 from kubesched.scheduler.points import Points
-from kubesched.scheduler.ports import ERROR, Extender, Log, Metrics, Recorder, Silent, Uncounted, Unrecorded
+from kubesched.scheduler.ports import Extender, Metrics, Recorder, Uncounted, Unrecorded
 from kubesched.scheduler.preemption import Preemptor
 from kubesched.scheduler.sources import Sources
 from kubesched.scheduler.statuses import StatusWriter
@@ -66,7 +68,7 @@ class Scheduler:
     ) -> None:
         self.config = config
         self.cluster = Cluster()
-        self.log: Log = Silent() if log is None else log
+        self.log: Log = SilentLog() if log is None else log
         self.metrics: Metrics = Uncounted() if metrics is None else metrics
         self.recorder: Recorder = Unrecorded() if recorder is None else recorder
         self.on_decision: Callable[[Decision], None] | None = None

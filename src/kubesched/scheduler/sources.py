@@ -9,10 +9,11 @@ from random import Random
 from typing import Final, TypeVar, cast
 
 from kubesched.api import objects as api
+from kubesched.base.clock import Clock
+from kubesched.base.log import Log
 from kubesched.client.informer import Informer
-from kubesched.client.protocol import Client, Clock
+from kubesched.client.protocol import Client
 from kubesched.scheduler.handlers import KINDS
-from kubesched.scheduler.ports import Log
 
 O = TypeVar("O", bound=api.Object)  # noqa: E741  # the one-letter name for "some kind of object"
 

@@ -12,9 +12,10 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from kubesched.api import objects as api
-from kubesched.client.protocol import JSON, ApiError
+from kubesched.base.log import ERROR
+from kubesched.base.types import JSON
+from kubesched.client.protocol import ApiError
 from kubesched.scheduler.context import Context
-from kubesched.scheduler.ports import ERROR
 
 POD_SCHEDULED = "PodScheduled"
 DISRUPTION_TARGET = "DisruptionTarget"

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-from kubesched.scheduler.ports import ERROR, Log
+from kubesched.base.log import ERROR, Log
 
 
 class Tasks:

@@ -12,13 +12,14 @@ from contextlib import suppress
 from random import Random
 from typing import Protocol
 
-from kubesched.client.clock import VirtualClock
-from kubesched.client.protocol import Client, Clock
+from kubesched.apiserver import meta
+from kubesched.apiserver.apiserver import ApiServer
+from kubesched.apiserver.inprocess.direct import DirectClient
+from kubesched.base.clock import Clock
+from kubesched.base.clocks import VirtualClock
+from kubesched.client.protocol import Client
 from kubesched.config.types import KubeSchedulerConfiguration
-from kubesched.controlplane import meta
-from kubesched.controlplane.apiserver import ApiServer
-from kubesched.controlplane.direct import DirectClient
-from kubesched.controlplane.embedded import EmbeddedCluster
+from kubesched.embedded import EmbeddedCluster
 from kubesched.framework.registry import Registry
 from kubesched.scheduler.recorder import EventRecorder
 from kubesched.scheduler.scheduler import Scheduler

@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from kubesched.client.protocol import JSON
+from kubesched.apiserver.kinds.resources import Resource
+from kubesched.apiserver.storage.store import Record, Store
+from kubesched.base.types import JSON
 from kubesched.config.errors import Problem, join, suggest
-from kubesched.controlplane.resources import Resource
-from kubesched.controlplane.store import Record, Store
 
 MISSING = "nothing"
 ENDED = ("Succeeded", "Failed")

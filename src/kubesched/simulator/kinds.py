@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from kubesched.apiserver.kinds.crd import resources_of
+from kubesched.apiserver.kinds.resources import BUILT_IN, Resource
 from kubesched.config.errors import Problem, join, suggest
-from kubesched.controlplane.crd import resources_of
-from kubesched.controlplane.resources import BUILT_IN, Resource
 from kubesched.simulator.steps import Action
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kubesched.client.protocol import JSON
-from kubesched.controlplane.kubelet import RUN_TIME
+from kubesched.base.types import JSON
+from kubesched.kubelet.kubelet import RUN_TIME
 
 PAUSE = "registry.k8s.io/pause:3.10"
 

@@ -6,7 +6,7 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from kubesched.client.clock import VirtualClock, run_virtual
+from kubesched.base.clocks import VirtualClock, run_virtual
 from kubesched.client.protocol import ApiError
 from kubesched.simulator.cluster import SimulatedCluster
 from kubesched.simulator.report import Report, make_report

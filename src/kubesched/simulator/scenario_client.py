@@ -10,14 +10,15 @@ import msgspec
 import yaml
 
 from kubesched.api import objects as api
-from kubesched.client.protocol import JSON, ApiError
+from kubesched.apiserver.inprocess.direct import as_api_error
+from kubesched.apiserver.inprocess.local import LocalClient
+from kubesched.apiserver.kinds.resources import Resource
+from kubesched.apiserver.rest.patch import MERGE_PATCH
+from kubesched.apiserver.wire.status import StatusError
+from kubesched.base.types import JSON
+from kubesched.client.protocol import ApiError
 from kubesched.config.duration import Duration
 from kubesched.config.errors import suggest
-from kubesched.controlplane.direct import as_api_error
-from kubesched.controlplane.local import LocalClient
-from kubesched.controlplane.patch import MERGE_PATCH
-from kubesched.controlplane.resources import Resource
-from kubesched.controlplane.status import StatusError
 from kubesched.simulator.cluster import SimulatedCluster
 from kubesched.simulator.expectations import Checked, Expectation, Finding, check
 from kubesched.simulator.kinds import find, suggestion

@@ -9,9 +9,9 @@ import msgspec
 from kubesched.api.quantity import QuantityError, nanos
 from kubesched.config.duration import Duration
 from kubesched.config.errors import Problem, join
-from kubesched.controlplane.embedded import ClusterSettings
-from kubesched.controlplane.kubelet import KubeletSettings
-from kubesched.controlplane.kubelet_nodes import NodeSettings
+from kubesched.embedded import ClusterSettings
+from kubesched.kubelet.kubelet import KubeletSettings
+from kubesched.kubelet.nodes import NodeSettings
 
 HALF_A_SECOND = Duration.parse("500ms")
 

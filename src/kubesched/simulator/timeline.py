@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
-from kubesched.controlplane.apiserver import ApiServer
-from kubesched.controlplane.controllers.access import NODES, PODS
-from kubesched.controlplane.store import Change, Event
+from kubesched.apiserver.apiserver import ApiServer
+from kubesched.apiserver.storage.store import Change, Event
+from kubesched.controllers.access import NODES, PODS
 from kubesched.engine.decision import Decision, Outcome
 from kubesched.simulator.usage import Usage
 

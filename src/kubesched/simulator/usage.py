@@ -11,8 +11,8 @@ import msgspec
 from kubesched.api import objects as api
 from kubesched.api.decoding import InvalidObject, decode_as
 from kubesched.api.resources import allocatable, node_requests
-from kubesched.controlplane.controllers.access import NODES, PODS
-from kubesched.controlplane.store import Change, Event, Record, Store
+from kubesched.apiserver.storage.store import Change, Event, Record, Store
+from kubesched.controllers.access import NODES, PODS
 
 ENDED = ("Succeeded", "Failed")
 

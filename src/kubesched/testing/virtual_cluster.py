@@ -17,7 +17,7 @@ from typing import Any, Self, TypeVar
 from msgspec.structs import replace
 
 from kubesched.api import objects as api
-from kubesched.client.clock import VirtualClock, VirtualLoop
+from kubesched.base.clocks import VirtualClock, VirtualLoop
 from kubesched.client.fake import InProcessApi
 from kubesched.cluster.pods import PodInfo
 from kubesched.config.errors import Problem

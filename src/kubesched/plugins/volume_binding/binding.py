@@ -7,8 +7,9 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from kubesched.api import objects as api
+from kubesched.base.clock import Clock
 from kubesched.cluster.cluster import Cluster
-from kubesched.framework.handle import ApiClient, Clock
+from kubesched.framework.handle import ApiClient
 from kubesched.plugins.csi_migration import TranslationError, csi_node_affinity, migrated_plugins, migration_of
 from kubesched.plugins.volume_binding.assume_cache import AssumeCache
 from kubesched.plugins.volume_binding.places import selected_place

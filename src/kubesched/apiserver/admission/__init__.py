@@ -1,0 +1,1 @@
+"""What happens to an object before it is validated: defaults, admission plugins, allocated addresses."""

@@ -1,0 +1,303 @@
+"""Filling in what a manifest leaves open, with upstream's values, for the fields that matter.
+
+Controllers and schedulers read completed objects and do not default again; `kubectl describe` and `diff` show them.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from typing import Any
+
+from kubesched.apiserver.admission.defaults_pod import pod_spec, pod_status, requests
+from kubesched.apiserver.kinds.resources import Resource
+from kubesched.base.types import JSON
+
+_RBAC_GROUP = "rbac.authorization.k8s.io"
+
+
+def apply(resource: Resource, obj: JSON) -> None:
+    """Complete an object in place."""
+    complete = _DEFAULTS.get(resource.storage)
+    if complete is not None:
+        complete(obj)
+
+
+def _section(obj: JSON, name: str) -> JSON:
+    """A part of an object that exists from now on; one that is null counts as absent."""
+    part = obj.get(name)
+    if not isinstance(part, dict):
+        part = obj[name] = {}
+    return part
+
+
+def _fill(part: JSON, **values: Any) -> None:
+    for name, value in values.items():
+        if part.get(name) is None:
+            part[name] = value
+
+
+def _each(part: JSON, name: str) -> list[JSON]:
+    return [item for item in part.get(name) or [] if isinstance(item, dict)]
+
+
+def _template(spec: JSON) -> None:
+    template = _section(spec, "template")
+    _section(template, "metadata")
+    pod_spec(_section(template, "spec"))
+
+
+# --- core -------------------------------------------------------------------------------------------------------------
+
+
+def _pod(obj: JSON) -> None:
+    spec = _section(obj, "spec")
+    pod_spec(spec)
+    requests(spec)
+    _fill(spec, enableServiceLinks=True)
+    pod_status(obj)
+
+
+def _namespace(obj: JSON) -> None:
+    meta = obj["metadata"]
+    meta["labels"] = {**(meta.get("labels") or {}), "kubernetes.io/metadata.name": meta.get("name", "")}
+    if "deletionTimestamp" not in meta:
+        _fill(_section(obj, "spec"), finalizers=["kubernetes"])
+    _fill(_section(obj, "status"), phase="Active")
+
+
+def _node(obj: JSON) -> None:
+    spec = _section(obj, "spec")
+    if spec.get("podCIDR"):
+        _fill(spec, podCIDRs=[spec["podCIDR"]])
+    status = _section(obj, "status")
+    if status.get("capacity") and not status.get("allocatable"):
+        status["allocatable"] = dict(status["capacity"])
+
+
+def _service(obj: JSON) -> None:
+    spec = _section(obj, "spec")
+    _fill(spec, type="ClusterIP", sessionAffinity="None")
+    if spec["type"] != "ExternalName":
+        _fill(spec, internalTrafficPolicy="Cluster", ipFamilies=["IPv4"], ipFamilyPolicy="SingleStack")
+    if spec["type"] in ("NodePort", "LoadBalancer"):
+        _fill(spec, externalTrafficPolicy="Cluster")
+    if spec["type"] == "LoadBalancer":
+        _fill(spec, allocateLoadBalancerNodePorts=True)
+    for port in _each(spec, "ports"):
+        _fill(port, protocol="TCP")
+        _fill(port, targetPort=port.get("port"))
+
+
+def _endpoints(obj: JSON) -> None:
+    for subset in _each(obj, "subsets"):
+        for port in _each(subset, "ports"):
+            _fill(port, protocol="TCP")
+
+
+def _secret(obj: JSON) -> None:
+    _fill(obj, type="Opaque")
+    plain = obj.pop("stringData", None)
+    if isinstance(plain, dict):
+        encoded = {key: base64.b64encode(str(value).encode()).decode() for key, value in plain.items()}
+        obj["data"] = {**(obj.get("data") or {}), **encoded}
+
+
+def _claim(obj: JSON) -> None:
+    _fill(_section(obj, "spec"), volumeMode="Filesystem")
+    _fill(_section(obj, "status"), phase="Pending")
+
+
+def _volume(obj: JSON) -> None:
+    spec = _section(obj, "spec")
+    _fill(spec, volumeMode="Filesystem", persistentVolumeReclaimPolicy="Retain")
+    if isinstance(spec.get("hostPath"), dict):
+        _fill(spec["hostPath"], type="")
+    _fill(_section(obj, "status"), phase="Pending")
+
+
+def _event(obj: JSON) -> None:
+    for field in ("source", "deprecatedSource"):
+        if field in obj and obj[field] is None:
+            del obj[field]
+
+
+def _limit_range(obj: JSON) -> None:
+    """What is left out of a container's limits follows from what is there."""
+    for limit in _each(_section(obj, "spec"), "limits"):
+        if limit.get("type") != "Container":
+            continue
+        for field, source in (("default", "max"), ("defaultRequest", "default"), ("defaultRequest", "min")):
+            if amounts := {**(limit.get(source) or {}), **(limit.get(field) or {})}:
+                limit[field] = amounts
+
+
+# --- workloads --------------------------------------------------------------------------------------------------------
+
+
+def _replica_set(obj: JSON) -> None:
+    spec = _section(obj, "spec")
+    _fill(spec, replicas=1)
+    _template(spec)
+
+
+def _replication_controller(obj: JSON) -> None:
+    """Selector and labels follow the template where they are left out; newer kinds have no such magic."""
+    _replica_set(obj)
+    spec = obj["spec"]
+    if not spec.get("selector"):
+        spec["selector"] = dict(spec["template"]["metadata"].get("labels") or {})
+    _labels_from_template(obj)
+
+
+def _labels_from_template(obj: JSON) -> None:
+    labels = obj["spec"]["template"]["metadata"].get("labels")
+    if labels and not obj["metadata"].get("labels"):
+        obj["metadata"]["labels"] = dict(labels)
+
+
+def _deployment(obj: JSON) -> None:
+    spec = _section(obj, "spec")
+    _fill(spec, replicas=1, revisionHistoryLimit=10, progressDeadlineSeconds=600)
+    strategy = _section(spec, "strategy")
+    _fill(strategy, type="RollingUpdate")
+    if strategy["type"] == "RollingUpdate":
+        _fill(_section(strategy, "rollingUpdate"), maxUnavailable="25%", maxSurge="25%")
+    _template(spec)
+
+
+def _stateful_set(obj: JSON) -> None:
+    spec = _section(obj, "spec")
+    _fill(spec, replicas=1, revisionHistoryLimit=10, podManagementPolicy="OrderedReady", serviceName="")
+    _fill(_section(spec, "persistentVolumeClaimRetentionPolicy"), whenDeleted="Retain", whenScaled="Retain")
+    strategy = _section(spec, "updateStrategy")
+    _fill(strategy, type="RollingUpdate")
+    if strategy["type"] == "RollingUpdate":
+        _fill(_section(strategy, "rollingUpdate"), partition=0)
+    for claim in _each(spec, "volumeClaimTemplates"):
+        _fill(claim, kind="PersistentVolumeClaim", apiVersion="v1")
+        _section(claim, "metadata")
+        _claim(claim)
+    _template(spec)
+
+
+_TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
+
+
+def _daemon_set(obj: JSON) -> None:
+    spec = _section(obj, "spec")
+    _fill(spec, revisionHistoryLimit=10)
+    strategy = _section(spec, "updateStrategy")
+    _fill(strategy, type="RollingUpdate")
+    if strategy["type"] == "RollingUpdate":
+        _fill(_section(strategy, "rollingUpdate"), maxUnavailable=1, maxSurge=0)
+    _template(spec)
+    _section(obj["metadata"], "annotations").setdefault(_TEMPLATE_GENERATION, "1")
+
+
+_JOB_LABELS = ("batch.kubernetes.io/controller-uid", "controller-uid")
+_JOB_NAME_LABELS = ("batch.kubernetes.io/job-name", "job-name")
+
+
+def _job(obj: JSON) -> None:
+    spec = _section(obj, "spec")
+    _job_spec(spec)
+    if spec["manualSelector"]:
+        _labels_from_template(obj)
+        return
+    meta = obj["metadata"]
+    labels = _section(spec["template"]["metadata"], "labels")
+    for key in _JOB_LABELS:
+        labels.setdefault(key, meta["uid"])
+    for key in _JOB_NAME_LABELS:
+        labels.setdefault(key, meta.get("name", ""))
+    _fill(spec, selector={"matchLabels": {_JOB_LABELS[0]: labels[_JOB_LABELS[0]]}})
+    _labels_from_template(obj)
+
+
+def _job_spec(spec: JSON) -> None:
+    if spec.get("completions") is None and spec.get("parallelism") is None:
+        spec["completions"] = 1
+    _fill(spec, parallelism=1, backoffLimit=6, completionMode="NonIndexed", suspend=False, manualSelector=False)
+    _fill(spec, podReplacementPolicy="Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed")
+    _template(spec)
+
+
+def _cron_job(obj: JSON) -> None:
+    spec = _section(obj, "spec")
+    _fill(spec, concurrencyPolicy="Allow", suspend=False, successfulJobsHistoryLimit=3, failedJobsHistoryLimit=1)
+    template = _section(spec, "jobTemplate")
+    _section(template, "metadata")
+    _template(_section(template, "spec"))
+
+
+# --- the rest ---------------------------------------------------------------------------------------------------------
+
+
+def _storage_class(obj: JSON) -> None:
+    _fill(obj, reclaimPolicy="Delete", volumeBindingMode="Immediate")
+
+
+def _attachment(obj: JSON) -> None:
+    _fill(_section(obj, "status"), attached=False)
+
+
+def _csi_driver(obj: JSON) -> None:
+    spec = _section(obj, "spec")
+    _fill(spec, attachRequired=True, podInfoOnMount=False, storageCapacity=False, requiresRepublish=False)
+    _fill(spec, fsGroupPolicy="ReadWriteOnceWithFSType", volumeLifecycleModes=["Persistent"], seLinuxMount=False)
+
+
+def _priority_class(obj: JSON) -> None:
+    _fill(obj, preemptionPolicy="PreemptLowerPriority")
+    _fill(obj, value=0)
+
+
+def _binding(obj: JSON) -> None:
+    _fill(_section(obj, "roleRef"), apiGroup=_RBAC_GROUP)
+    for subject in _each(obj, "subjects"):
+        if subject.get("kind") in ("User", "Group"):
+            _fill(subject, apiGroup=_RBAC_GROUP)
+
+
+def _endpoint_slice(obj: JSON) -> None:
+    for port in _each(obj, "ports"):
+        _fill(port, protocol="TCP", name="")
+
+
+def _definition(obj: JSON) -> None:
+    spec = _section(obj, "spec")
+    names = _section(spec, "names")
+    kind = names.get("kind") or ""
+    _fill(names, singular=kind.lower(), listKind=f"{kind}List")
+    _fill(_section(spec, "conversion"), strategy="None")
+
+
+_DEFAULTS: dict[str, Callable[[JSON], None]] = {
+    "/pods": _pod,
+    "/podtemplates": _template,
+    "/namespaces": _namespace,
+    "/nodes": _node,
+    "/services": _service,
+    "/endpoints": _endpoints,
+    "/secrets": _secret,
+    "/persistentvolumeclaims": _claim,
+    "/persistentvolumes": _volume,
+    "/events": _event,
+    "/limitranges": _limit_range,
+    "/replicationcontrollers": _replication_controller,
+    "apps/replicasets": _replica_set,
+    "apps/deployments": _deployment,
+    "apps/statefulsets": _stateful_set,
+    "apps/daemonsets": _daemon_set,
+    "batch/jobs": _job,
+    "batch/cronjobs": _cron_job,
+    "storage.k8s.io/storageclasses": _storage_class,
+    "storage.k8s.io/volumeattachments": _attachment,
+    "storage.k8s.io/csidrivers": _csi_driver,
+    "scheduling.k8s.io/priorityclasses": _priority_class,
+    "rbac.authorization.k8s.io/rolebindings": _binding,
+    "rbac.authorization.k8s.io/clusterrolebindings": _binding,
+    "discovery.k8s.io/endpointslices": _endpoint_slice,
+    "apiextensions.k8s.io/customresourcedefinitions": _definition,
+}

@@ -1,0 +1,286 @@
+"""What upstream's default admission plugins do to objects on their way in, as far as a scheduler's world needs it.
+
+Namespaces must exist and live; pods get their service account, priority and default tolerations; claims their storage
+class; services their address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+from kubesched.api.quantity import QuantityError, nanos
+from kubesched.apiserver.admission.allocation import ServiceAddresses
+from kubesched.apiserver.auth.escalation import Escalation
+from kubesched.apiserver.kinds.resources import Resource
+from kubesched.apiserver.meta import random_suffix
+from kubesched.apiserver.storage.store import Record, Store
+from kubesched.apiserver.wire.request import User
+from kubesched.apiserver.wire.status import Cause, forbidden, not_found
+from kubesched.base.types import JSON
+
+_IMMORTAL = ("default", "kube-system", "kube-public")
+_NOT_READY = "node.kubernetes.io/not-ready"
+_UNREACHABLE = "node.kubernetes.io/unreachable"
+_TOLERATION_SECONDS = 300
+_TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
+_PRIORITY_CLASSES = "scheduling.k8s.io/priorityclasses"
+_SYSTEM_CLASSES = ("system-cluster-critical", "system-node-critical")
+_STORAGE_CLASSES = "storage.k8s.io/storageclasses"
+_DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+_TOPOLOGY = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
+_MIRROR = "kubernetes.io/config.mirror"
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionSettings:
+    """What depends on controllers being there to do the other half."""
+
+    require_service_accounts: bool = False
+    """Refuse pods whose service account does not exist; needs the controller that makes each namespace's default."""
+    taint_new_nodes: bool = False
+    """Taint nodes as not ready when they register; needs the controller that removes the taint."""
+    protect_storage: bool = False
+    """Give volumes and claims the finalizer that keeps them while in use; needs the controller that removes it."""
+
+
+class Admission:
+    """Changes or refuses objects before they are checked and stored."""
+
+    def __init__(self, store: Store, settings: AdmissionSettings, random: Random, escalation: Escalation) -> None:
+        self._store = store
+        self._escalation = escalation
+        self.settings = settings
+        self._addresses = ServiceAddresses(store, random)
+        self._create: dict[str, Callable[[JSON], None]] = {
+            "/pods": self._pod,
+            "/nodes": self._node,
+            "/persistentvolumeclaims": self._claim,
+            "/persistentvolumes": self._volume,
+            "/services": self._addresses.assign,
+        }
+
+    # --- namespaces ---------------------------------------------------------------------------------------------------
+
+    def check_namespace(self, resource: Resource, namespace: str, obj: JSON) -> None:
+        """Nothing is created in a namespace that is not there or is going."""
+        if not resource.namespaced:
+            return
+        record = self._store.get("/namespaces", namespace)
+        if record is None:
+            raise not_found("namespaces", "", namespace)
+        if record.fields.get("status.phase") == "Terminating":
+            cause = Cause("NamespaceTerminating", f"namespace {namespace} is being terminated", "metadata.namespace")
+            why = f"unable to create new content in namespace {namespace} because it is being terminated"
+            raise forbidden(resource.plural, resource.group, obj["metadata"].get("name", ""), why, (cause,))
+
+    # --- the three verbs ----------------------------------------------------------------------------------------------
+
+    def create(self, resource: Resource, obj: JSON, user: User | None) -> None:
+        self._escalation.check(resource, None, obj, user)
+        act = self._create.get(resource.storage)
+        if act is not None:
+            act(obj)
+
+    def update(self, resource: Resource, old: JSON, new: JSON, user: User | None) -> None:
+        self._escalation.check(resource, old, new, user)
+        if resource.storage == "/services":
+            self._addresses.keep(old, new)
+        elif resource.storage == "/pods" and old["spec"].get("tolerations") != new["spec"].get("tolerations"):
+            _default_tolerations(new["spec"])
+        elif resource.storage == "/persistentvolumeclaims":
+            self._resized(old, new)
+
+    def delete(self, resource: Resource, obj: JSON) -> None:
+        name = obj["metadata"]["name"]
+        if resource.storage == "/namespaces" and name in _IMMORTAL:
+            raise forbidden("namespaces", "", name, "this namespace may not be deleted")
+        if resource.storage == _PRIORITY_CLASSES and name in _SYSTEM_CLASSES:
+            why = "this is a system priority class and cannot be deleted"
+            raise forbidden("priorityclasses", "scheduling.k8s.io", name, why)
+
+    # --- pods ---------------------------------------------------------------------------------------------------------
+
+    def _pod(self, pod: JSON) -> None:
+        self._service_account(pod)
+        self._priority(pod)
+        _default_tolerations(pod["spec"])
+        if labels := self.topology_labels(pod["spec"].get("nodeName") or ""):
+            pod["metadata"]["labels"] = {**(pod["metadata"].get("labels") or {}), **labels}
+
+    def topology_labels(self, node: str) -> JSON:
+        """A node's zone and region, which its pods carry too."""
+        record = self._store.get("/nodes", node) if node else None
+        if record is None or b'"topology.kubernetes.io/' not in record.data:
+            return {}
+        labels = record.load()["metadata"].get("labels") or {}
+        return {key: labels[key] for key in _TOPOLOGY if key in labels}
+
+    def _service_account(self, pod: JSON) -> None:
+        meta, spec = pod["metadata"], pod["spec"]
+        if _MIRROR in (meta.get("annotations") or {}):
+            return
+        name = spec.get("serviceAccountName") or "default"
+        spec["serviceAccountName"] = spec["serviceAccount"] = name
+        account = self._store.get("/serviceaccounts", f"{meta['namespace']}/{name}")
+        if account is None and self.settings.require_service_accounts:
+            why = f'error looking up service account {meta["namespace"]}/{name}: serviceaccount "{name}" not found'
+            raise forbidden("pods", "", meta.get("name", ""), why)
+        if _mounts_token(spec, account):
+            _mount_token(spec)
+
+    def _priority(self, pod: JSON) -> None:
+        spec = pod["spec"]
+        name = spec.get("priorityClassName") or ""
+        found = self._priority_class(pod, name)
+        value, policy = (found["value"], found.get("preemptionPolicy")) if found else (0, None)
+        policy = policy or "PreemptLowerPriority"
+        if found and not name:
+            spec["priorityClassName"] = found["metadata"]["name"]
+        self._check_given(pod, "priority", spec.get("priority"), value)
+        if spec.get("preemptionPolicy") not in (None, policy):
+            why = (
+                f"the string value of PreemptionPolicy ({spec['preemptionPolicy']}) must not be provided in pod spec;"
+                f" priority admission controller computed {policy} from the given PriorityClass name"
+            )
+            raise forbidden("pods", "", pod["metadata"].get("name", ""), why)
+        spec["priority"], spec["preemptionPolicy"] = value, policy
+
+    def _check_given(self, pod: JSON, field: str, given: int | None, computed: int) -> None:
+        if given not in (None, computed):
+            why = (
+                f"the integer value of {field} ({given}) must not be provided in pod spec;"
+                f" priority admission controller computed {computed} from the given PriorityClass name"
+            )
+            raise forbidden("pods", "", pod["metadata"].get("name", ""), why)
+
+    def _priority_class(self, pod: JSON, name: str) -> JSON | None:
+        if not name:
+            return self._default_priority_class()
+        record = self._store.get(_PRIORITY_CLASSES, name)
+        if record is None:
+            why = f"no PriorityClass with name {name} was found"
+            raise forbidden("pods", "", pod["metadata"].get("name", ""), why)
+        return record.load()
+
+    def _default_priority_class(self) -> JSON | None:
+        """The default for all pods: if there are several, the lowest."""
+        defaults = [
+            record.load() for record in self._store.records(_PRIORITY_CLASSES) if b'"globalDefault":true' in record.data
+        ]
+        return min(defaults, key=lambda c: int(c.get("value", 0))) if defaults else None
+
+    # --- nodes and storage --------------------------------------------------------------------------------------------
+
+    def _node(self, node: JSON) -> None:
+        if not self.settings.taint_new_nodes:
+            return
+        taints = node["spec"].get("taints") or []
+        if not any(t.get("key") == _NOT_READY and t.get("effect") == "NoSchedule" for t in taints):
+            node["spec"]["taints"] = [*taints, {"key": _NOT_READY, "effect": "NoSchedule"}]
+
+    def _claim(self, claim: JSON) -> None:
+        spec = claim["spec"]
+        if self.settings.protect_storage:
+            _add_finalizer(claim, "kubernetes.io/pvc-protection")
+        beta = "volume.beta.kubernetes.io/storage-class" in (claim["metadata"].get("annotations") or {})
+        if spec.get("storageClassName") is not None or beta:
+            return
+        default = self._default_storage_class()
+        if default is not None:
+            spec["storageClassName"] = default
+
+    def _resized(self, old: JSON, new: JSON) -> None:
+        """Only a class that says so lets its claims grow."""
+        before, after = _requested(old), _requested(new)
+        if not old["spec"].get("volumeName") or before is None or after is None or after <= before:
+            return
+        record = self._store.get(_STORAGE_CLASSES, new["spec"].get("storageClassName") or "")
+        if record is None or not record.load().get("allowVolumeExpansion"):
+            why = (
+                "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must"
+                " support resize"
+            )
+            raise forbidden("persistentvolumeclaims", "", new["metadata"]["name"], why)
+
+    def _volume(self, volume: JSON) -> None:
+        if self.settings.protect_storage:
+            _add_finalizer(volume, "kubernetes.io/pv-protection")
+
+    def _default_storage_class(self) -> str | None:
+        """The default class: if there are several, the newest."""
+        defaults = []
+        for record in self._store.records(_STORAGE_CLASSES):
+            meta = record.load()["metadata"]
+            if (meta.get("annotations") or {}).get(_DEFAULT_CLASS) == "true":
+                defaults.append((meta["creationTimestamp"], meta["name"]))
+        return max(defaults)[1] if defaults else None
+
+
+def _requested(claim: JSON) -> int | None:
+    try:
+        return nanos(claim["spec"]["resources"]["requests"]["storage"])
+    except (KeyError, TypeError, QuantityError):
+        return None
+
+
+def _add_finalizer(obj: JSON, finalizer: str) -> None:
+    finalizers = obj["metadata"].get("finalizers") or []
+    if finalizer not in finalizers:
+        obj["metadata"]["finalizers"] = [*finalizers, finalizer]
+
+
+def _default_tolerations(spec: JSON) -> None:
+    """A pod stays five minutes on a node that is lost, unless it says otherwise."""
+    tolerations = spec.get("tolerations") or []
+    missing = [key for key in (_NOT_READY, _UNREACHABLE) if not any(_covers(t, key) for t in tolerations)]
+    if missing:
+        added = [
+            {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _TOLERATION_SECONDS}
+            for key in missing
+        ]
+        spec["tolerations"] = [*tolerations, *added]
+
+
+def _covers(toleration: JSON, key: str) -> bool:
+    return toleration.get("key") in (None, "", key) and toleration.get("effect") in (None, "", "NoExecute")
+
+
+# --- service account tokens -------------------------------------------------------------------------------------------
+
+
+def _mounts_token(spec: JSON, account: Record | None) -> bool:
+    wanted = spec.get("automountServiceAccountToken")
+    if wanted is None and account is not None and b"automountServiceAccountToken" in account.data:
+        wanted = account.load().get("automountServiceAccountToken")
+    return wanted is not False
+
+
+def _mount_token(spec: JSON) -> None:
+    """Mount a token at the place where in-cluster clients look for one."""
+    containers = [c for kind in ("initContainers", "containers") for c in spec.get(kind) or [] if isinstance(c, dict)]
+    lacking = [c for c in containers if not _has_mount(c)]
+    if not lacking:
+        return
+    name = f"kube-api-access-{random_suffix()}"
+    for container in lacking:
+        mount = {"name": name, "readOnly": True, "mountPath": _TOKEN_PATH}
+        container["volumeMounts"] = [*(container.get("volumeMounts") or []), mount]
+    spec["volumes"] = [*(spec.get("volumes") or []), {"name": name, "projected": _token_volume()}]
+
+
+def _has_mount(container: JSON) -> bool:
+    return any(mount.get("mountPath") == _TOKEN_PATH for mount in container.get("volumeMounts") or [])
+
+
+def _token_volume() -> JSON:
+    namespace = {"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
+    return {
+        "sources": [
+            {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
+            {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+            {"downwardAPI": {"items": [namespace]}},
+        ],
+        "defaultMode": 420,
+    }

@@ -1,0 +1,180 @@
+"""The API server without its socket: who asks, may they, what do they want, and the answer.
+
+`server` puts it behind TLS; tests and in-process clients call `handle` directly.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from random import Random
+
+from kubesched.apiserver.admission.plugins import Admission, AdmissionSettings
+from kubesched.apiserver.auth.authentication import Authenticator
+from kubesched.apiserver.auth.escalation import Escalation
+from kubesched.apiserver.auth.impersonation import impersonated, impersonation_actions
+from kubesched.apiserver.auth.rbac import Action, Aggregation, Authorizer
+from kubesched.apiserver.auth.reviews import Reviews
+from kubesched.apiserver.auth.tokens import Tokens
+from kubesched.apiserver.bootstrap import Bootstrap
+from kubesched.apiserver.discovery import Discovery
+from kubesched.apiserver.health import Health
+from kubesched.apiserver.kinds.crd import CustomResources
+from kubesched.apiserver.kinds.resources import Registry, Resource
+from kubesched.apiserver.openapi.documents import OpenAPI
+from kubesched.apiserver.rest.deletion import Deleter
+from kubesched.apiserver.rest.fields import fields_reader
+from kubesched.apiserver.rest.selectors import NAME, split_fields
+from kubesched.apiserver.rest.subresources import Pods
+from kubesched.apiserver.rest.verbs import Rest
+from kubesched.apiserver.rest.writing import Writer
+from kubesched.apiserver.storage.store import Store, encode
+from kubesched.apiserver.wire.request import Request, Response, Target, User, parse_path, verb_of
+from kubesched.apiserver.wire.status import StatusError, no_such_path
+from kubesched.base.clock import Clock
+from kubesched.base.clocks import SystemClock
+
+_log = logging.getLogger(__name__)
+
+
+class ApiServer:
+    """A Kubernetes API on a store."""
+
+    def __init__(
+        self,
+        store: Store | None = None,
+        *,
+        clock: Clock | None = None,
+        static_tokens: Mapping[str, User] | None = None,
+        admission: AdmissionSettings | None = None,
+        tokens: Tokens | None = None,
+        client_ca: str = "",
+        random: Random | None = None,
+    ) -> None:
+        random = random or Random()
+        self.store = store or Store()
+        self.clock = clock or SystemClock()
+        self.registry = Registry()
+        self.tokens = tokens or Tokens()
+        self._prepare_shelves()
+        self.store.load()
+        self.authenticator = Authenticator(self.store, self.tokens, static_tokens or {}, self.clock)
+        self.authorizer = Authorizer(self.store)
+        self.custom = CustomResources(self.store, self.registry, self.clock)
+        admitting = Admission(self.store, admission or AdmissionSettings(), random, Escalation(self.authorizer))
+        self.writer = Writer(self.store, self.registry, admitting, self.clock)
+        self.deleter = Deleter(self.writer)
+        self.pods = Pods(self.writer, self.deleter, self.registry.find("", "v1", "pods"))
+        reviews = Reviews(self.store, self.authenticator, self.authorizer, self.tokens, self.clock)
+        self.rest = Rest(self.writer, self.deleter, self.pods, reviews, self.custom, random)
+        self.health = Health(self.store)
+        self._discovery = Discovery(self.registry)
+        self._openapi = OpenAPI(self.registry, self.custom)
+        self.custom.restore()
+        self.bootstrap = Bootstrap(self.writer, client_ca)
+        self.bootstrap.run()
+        Aggregation(self.store).refresh()
+
+    def _prepare_shelves(self) -> None:
+        """Tell the store by which fields each kind can be selected; kinds stored together share theirs."""
+        paths: dict[str, dict[str, tuple[str, ...]]] = {}
+        for resource in self.registry:
+            if resource.is_stored:
+                paths.setdefault(resource.storage, {}).update(resource.field_paths)
+        for storage, merged in paths.items():
+            self.store.shelf(storage, fields_reader(merged))
+
+    def resource(self, group: str, version: str, plural: str) -> Resource:
+        """A kind by its path."""
+        return self.registry.find(group, version, plural)
+
+    async def handle(self, request: Request) -> Response:
+        """Answer a request; a refusal is an answer too."""
+        try:
+            response = await self._answer(request)
+        except StatusError as error:
+            response = refusal(error)
+        except Exception:
+            _log.exception("request failed: %s %s", request.method, request.path)
+            response = refusal(StatusError(500, "an error on the server has prevented the request from succeeding"))
+        self.health.count(request.method, response.status)
+        response.warnings = list(dict.fromkeys(request.warnings))
+        return response
+
+    async def _answer(self, request: Request) -> Response:
+        target = parse_path(request.path)
+        if not target.is_resource and request.path in _ALWAYS_OPEN:
+            return self._plain(request)
+        request.user = self._user(request)
+        self.authorizer.check(request.user, _action(request, target))
+        if target.is_resource:
+            return await self.rest.answer(request, target)
+        return self._plain(request)
+
+    def _user(self, request: Request) -> User:
+        """Who asks, or whom they ask in the name of."""
+        user = self.authenticator.authenticate(request)
+        wanted = impersonated(request)
+        if wanted is None:
+            return user
+        for action in impersonation_actions(request, wanted):
+            self.authorizer.check(user, action)
+        return wanted
+
+    def _plain(self, request: Request) -> Response:
+        """What is at a path that is no resource."""
+        if request.method not in ("GET", "HEAD"):
+            raise no_such_path()
+        parts = [part for part in request.path.split("/") if part]
+        if not parts:
+            return self.health.root()
+        answer = self._plain_answers().get(parts[0])
+        if answer is None:
+            raise no_such_path()
+        return answer(request, parts)
+
+    def _plain_answers(self) -> dict[str, Callable[[Request, list[str]], Response]]:
+        return {
+            "api": self._discovery.answer,
+            "apis": self._discovery.answer,
+            "openapi": self._openapi.answer,
+            "version": self.health.version,
+            "healthz": self.health.check,
+            "livez": self.health.check,
+            "readyz": self.health.check,
+            "metrics": self.health.metrics,
+        }
+
+
+# What a load balancer asks has no credentials.
+_ALWAYS_OPEN = frozenset(("/healthz", "/livez", "/readyz", "/version"))
+
+
+def _action(request: Request, target: Target) -> Action:
+    if not target.is_resource:
+        return Action(verb_of(request, target), path=target.path)
+    namespace = target.name if target.plural == "namespaces" and not target.group else target.namespace
+    return Action(
+        verb=verb_of(request, target),
+        group=target.group,
+        resource=target.plural,
+        subresource=target.subresource,
+        namespace=namespace,
+        name=target.name or (_selected_name(request) if request.method in ("GET", "HEAD") else ""),
+    )
+
+
+def _selected_name(request: Request) -> str:
+    """The one object that a list or watch asks for: who may see just that one may do it so."""
+    try:
+        fields = split_fields(request.query.get("fieldSelector", ""))
+    except StatusError:
+        return ""  # the answer will say so, to those who may list
+    name = next((value for field, equal, value in fields if equal and field == NAME), "")
+    return "" if name in (".", "..") or "/" in name or "%" in name else name
+
+
+def refusal(error: StatusError) -> Response:
+    """A refusal as a response."""
+    headers = {"Retry-After": str(error.retry_after)} if error.retry_after else {}
+    return Response(error.code, encode(error.status()), headers=headers)

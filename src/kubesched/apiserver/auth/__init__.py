@@ -1,0 +1,1 @@
+"""Authentication, RBAC, reviews and service account tokens."""

@@ -1,0 +1,107 @@
+"""Nobody gives what they do not have: roles and bindings may only grant what their author may do.
+
+Otherwise whoever may write role bindings, the administrator of one namespace say, could bind themselves to any role.
+Those who may `escalate` a role or `bind` to it are exempt, as are masters and the server itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from kubesched.apiserver.auth.authentication import MASTERS
+from kubesched.apiserver.auth.rbac import BINDINGS, CLUSTER_BINDINGS, CLUSTER_ROLES, GROUP, ROLES, Action, Authorizer
+from kubesched.apiserver.kinds.resources import Resource
+from kubesched.apiserver.wire.request import User
+from kubesched.apiserver.wire.status import forbidden, not_found
+from kubesched.base.types import JSON
+
+_EVERYTHING: list[JSON] = [
+    {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
+    {"verbs": ["*"], "nonResourceURLs": ["*"]},
+]
+# What the garbage collector changes, and what the server keeps.
+_HARMLESS = ("ownerReferences", "finalizers", "managedFields", "resourceVersion")
+
+
+class Escalation:
+    """Refuses roles and bindings that would give more than their author has."""
+
+    def __init__(self, authorizer: Authorizer) -> None:
+        self._authorizer = authorizer
+
+    def check(self, resource: Resource, old: JSON | None, new: JSON, user: User | None) -> None:
+        """403 if a write of a role or a binding gives somebody more than the writer has."""
+        if user is None or MASTERS in user.groups:
+            return
+        if old is not None and _telling(old) == _telling(new):
+            return
+        if resource.storage in (ROLES, CLUSTER_ROLES):
+            self._check_role(resource, old or {}, new, user)
+        elif resource.storage in (BINDINGS, CLUSTER_BINDINGS):
+            self._check_binding(resource, new, user)
+
+    def _check_role(self, resource: Resource, old: JSON, new: JSON, user: User) -> None:
+        namespace, name = new["metadata"].get("namespace", ""), new["metadata"].get("name", "")
+        # The name of what is created is not part of the question, as in upstream's paths.
+        escalate = Action("escalate", GROUP, resource.plural, namespace=namespace, name=name if old else "")
+        if self._authorizer.allows(user, escalate):
+            return
+        self._compare(resource, new, new.get("rules") or [], user)
+        aggregates = any((role.get("aggregationRule") or {}).get("clusterRoleSelectors") for role in (old, new))
+        if aggregates and self._lacking(_EVERYTHING, user, namespace):
+            why = "must have cluster-admin privileges to use the aggregationRule"
+            raise forbidden(resource.plural, resource.group, name, why)
+
+    def _check_binding(self, resource: Resource, binding: JSON, user: User) -> None:
+        namespace, reference = binding["metadata"].get("namespace", ""), binding.get("roleRef") or {}
+        plural = "clusterroles" if reference.get("kind") == "ClusterRole" else "roles"
+        name = reference.get("name") or ""
+        if self._authorizer.allows(user, Action("bind", GROUP, plural, namespace=namespace, name=name)):
+            return
+        role = self._authorizer.role(reference, namespace)
+        if role is None:
+            raise not_found(plural, GROUP, name)
+        self._compare(resource, binding, role.get("rules") or [], user)
+
+    def _compare(self, resource: Resource, obj: JSON, rules: list[JSON], user: User) -> None:
+        if lacking := self._lacking(rules, user, obj["metadata"].get("namespace", "")):
+            why = (
+                f"user {_quoted([user.name])[1:-1]} (groups={_quoted(user.groups)}) is attempting to grant RBAC"
+                " permissions not currently held:\n" + "\n".join(lacking)
+            )
+            raise forbidden(resource.plural, resource.group, obj["metadata"].get("name", ""), why)
+
+    def _lacking(self, rules: list[JSON], user: User, namespace: str) -> list[str]:
+        """What rules allow and the user may not do, as upstream prints it: the verbs of a resource together."""
+        own = tuple(self._authorizer.rules_of(user, namespace))
+        found: dict[tuple[str, str], list[str]] = {}
+        for rule in rules:
+            for where, action in _permissions(rule):
+                if not any(known.allows(action) for known in own):
+                    found.setdefault((where, action.verb if action.path else ""), []).append(action.verb)
+        return sorted(f"{{{where}, Verbs:{_quoted(dict.fromkeys(verbs))}}}" for (where, _), verbs in found.items())
+
+
+def _telling(obj: JSON) -> JSON:
+    return {**obj, "metadata": {key: value for key, value in obj["metadata"].items() if key not in _HARMLESS}}
+
+
+def _permissions(rule: JSON) -> Iterator[tuple[str, Action]]:
+    """What a rule allows, one by one: on what, in words, and as the question whether somebody may."""
+    for verb in rule.get("verbs") or ():
+        for path in rule.get("nonResourceURLs") or ():
+            yield f"NonResourceURLs:{_quoted([path])}", Action(verb, path=path)
+        for group in rule.get("apiGroups") or ():
+            for resource in rule.get("resources") or ():
+                plural, _, subresource = resource.partition("/")
+                where = f"APIGroups:{_quoted([group])}, Resources:{_quoted([resource])}"
+                for name in rule.get("resourceNames") or ("",):
+                    named = f"{where}, ResourceNames:{_quoted([name])}" if name else where
+                    yield named, Action(verb, group, plural, subresource, name=name)
+
+
+def _quoted(words: Iterable[str]) -> str:
+    """A list of words as Go prints it."""
+    return f"[{' '.join(msgspec.json.encode(word).decode() for word in words)}]"

@@ -1,0 +1,58 @@
+"""Asking in somebody else's name (`kubectl --as`), for those who may: how `auth can-i` is tried out for others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from urllib.parse import unquote
+
+from kubesched.apiserver.auth.authentication import ACCOUNTS, AUTHENTICATED
+from kubesched.apiserver.auth.rbac import Action
+from kubesched.apiserver.wire.request import Request, User
+from kubesched.apiserver.wire.status import bad_request
+
+_USER = "impersonate-user"
+_GROUP = "impersonate-group"
+_UID = "impersonate-uid"
+_EXTRA = "impersonate-extra-"
+_ACCOUNT = "system:serviceaccount:"
+_AUTHENTICATION = "authentication.k8s.io"
+
+
+def impersonated(request: Request) -> User | None:
+    """The user in whose name a request asks, if it names one."""
+    headers = request.headers
+    name = headers.get(_USER, "")
+    if not name:
+        if _GROUP in headers or _UID in headers or any(header.startswith(_EXTRA) for header in headers):
+            raise bad_request("requested groups, uid or extra without impersonating a user")
+        return None
+    groups = _groups(request)
+    if not groups and name.startswith(_ACCOUNT):
+        namespace = name.removeprefix(_ACCOUNT).partition(":")[0]
+        groups = (ACCOUNTS, f"{ACCOUNTS}:{namespace}")
+    extra = {
+        unquote(header.removeprefix(_EXTRA)): (headers[header],) for header in headers if header.startswith(_EXTRA)
+    }
+    if AUTHENTICATED not in groups:
+        groups = (*groups, AUTHENTICATED)
+    return User(name, groups, headers.get(_UID, ""), extra)
+
+
+def impersonation_actions(request: Request, user: User) -> Iterator[Action]:
+    """What one has to be allowed in order to ask in this user's name; groups that nobody asked for are free."""
+    if user.name.startswith(_ACCOUNT):
+        namespace, _, account = user.name.removeprefix(_ACCOUNT).partition(":")
+        yield Action("impersonate", resource="serviceaccounts", namespace=namespace, name=account)
+    else:
+        yield Action("impersonate", resource="users", name=user.name)
+    for group in _groups(request):
+        yield Action("impersonate", resource="groups", name=group)
+    for key, values in user.extra.items():
+        for value in values:
+            yield Action("impersonate", _AUTHENTICATION, "userextras", key, name=value)
+    if user.uid:
+        yield Action("impersonate", _AUTHENTICATION, "uids", name=user.uid)
+
+
+def _groups(request: Request) -> tuple[str, ...]:
+    return tuple(group.strip() for group in request.headers.get(_GROUP, "").split(",") if group.strip())

@@ -1,0 +1,236 @@
+"""Who may do what: roles and bindings evaluated as upstream's RBAC authorizer does.
+
+Rules are gathered per user and namespace and kept until a role or binding changes, so that a busy client costs one
+dictionary look-up per request. `system:masters` may do everything, whatever the roles say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from kubesched.apiserver.auth.authentication import MASTERS
+from kubesched.apiserver.storage.store import Change, Event, Store
+from kubesched.apiserver.validation.workloads import selects
+from kubesched.apiserver.wire.request import User
+from kubesched.apiserver.wire.status import StatusError, qualified
+from kubesched.base.types import JSON
+
+GROUP = "rbac.authorization.k8s.io"
+CLUSTER_ROLES = f"{GROUP}/clusterroles"
+CLUSTER_BINDINGS = f"{GROUP}/clusterrolebindings"
+ROLES = f"{GROUP}/roles"
+BINDINGS = f"{GROUP}/rolebindings"
+_CACHE_LIMIT = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What somebody wants to do: a verb on a resource, or on a path."""
+
+    verb: str
+    group: str = ""
+    resource: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    path: str = ""
+
+    @property
+    def full_resource(self) -> str:
+        return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule of a role."""
+
+    verbs: frozenset[str]
+    groups: frozenset[str] = frozenset()
+    resources: frozenset[str] = frozenset()
+    names: frozenset[str] = frozenset()
+    paths: tuple[str, ...] = ()
+
+    @classmethod
+    def from_json(cls, rule: JSON) -> Rule:
+        def words(field: str) -> frozenset[str]:
+            return frozenset(rule.get(field) or ())
+
+        return cls(
+            words("verbs"),
+            words("apiGroups"),
+            words("resources"),
+            words("resourceNames"),
+            tuple(rule.get("nonResourceURLs") or ()),
+        )
+
+    def allows(self, action: Action) -> bool:
+        if "*" not in self.verbs and action.verb not in self.verbs:
+            return False
+        if action.path:
+            return any(_path_matches(pattern, action.path) for pattern in self.paths)
+        if "*" not in self.groups and action.group not in self.groups:
+            return False
+        return self._has_resource(action) and (not self.names or action.name in self.names)
+
+    def _has_resource(self, action: Action) -> bool:
+        resources = self.resources
+        if "*" in resources or action.full_resource in resources:
+            return True
+        return bool(action.subresource) and f"*/{action.subresource}" in resources
+
+
+def _path_matches(pattern: str, path: str) -> bool:
+    return pattern in ("*", path) or (pattern.endswith("*") and path.startswith(pattern[:-1]))
+
+
+class Authorizer:
+    """Answers whether a user may."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._decisions: dict[tuple[str, tuple[str, ...], Action], bool] = {}
+        self._rules: dict[tuple[str, str], tuple[Rule, ...]] = {}
+        for resource in (CLUSTER_ROLES, CLUSTER_BINDINGS, ROLES, BINDINGS):
+            store.shelf(resource).observers.append(self._forget)
+
+    def _forget(self, _event: Event) -> None:
+        self._decisions.clear()
+        self._rules.clear()
+
+    def allows(self, user: User, action: Action) -> bool:
+        if MASTERS in user.groups:
+            return True
+        key = (user.name, user.groups, action)
+        known = self._decisions.get(key)
+        if known is None:
+            if len(self._decisions) > _CACHE_LIMIT:
+                self._decisions.clear()
+            known = any(rule.allows(action) for rule in self.rules_of(user, action.namespace))
+            self._decisions[key] = known
+        return known
+
+    def check(self, user: User, action: Action) -> None:
+        """403 unless the user may."""
+        if not self.allows(user, action):
+            raise denied(user, action)
+
+    def rules_of(self, user: User, namespace: str) -> Iterator[Rule]:
+        """Every rule that speaks for a user in a namespace, or in the whole cluster."""
+        for record in self._store.records(CLUSTER_BINDINGS):
+            binding = record.load()
+            if _speaks_for(binding, user, ""):
+                yield from self._role_rules(binding["roleRef"], "")
+        if not namespace:
+            return
+        for record in self._store.records(BINDINGS, namespace):
+            binding = record.load()
+            if _speaks_for(binding, user, namespace):
+                yield from self._role_rules(binding["roleRef"], namespace)
+
+    def role(self, reference: JSON, namespace: str) -> JSON | None:
+        """The role that a binding of a namespace, or of the whole cluster, refers to."""
+        record = self._store.get(*_place(reference, namespace))
+        return None if record is None else record.load()
+
+    def _role_rules(self, reference: JSON, namespace: str) -> tuple[Rule, ...]:
+        place = _place(reference, namespace)
+        known = self._rules.get(place)
+        if known is None:
+            rules = (self.role(reference, namespace) or {}).get("rules") or []
+            known = self._rules[place] = tuple(Rule.from_json(rule) for rule in rules)
+        return known
+
+
+def _place(reference: JSON, namespace: str) -> tuple[str, str]:
+    """Where the store has the role that is referred to."""
+    name = reference.get("name") or ""
+    return (CLUSTER_ROLES, name) if reference.get("kind") == "ClusterRole" else (ROLES, f"{namespace}/{name}")
+
+
+def _speaks_for(binding: JSON, user: User, namespace: str) -> bool:
+    return any(_is_subject(subject, user, namespace) for subject in binding.get("subjects") or ())
+
+
+def _is_subject(subject: JSON, user: User, namespace: str) -> bool:
+    kind, name = subject.get("kind"), subject.get("name")
+    if kind == "User":
+        return bool(name == user.name)
+    if kind == "Group":
+        return name in user.groups
+    return user.name == f"system:serviceaccount:{subject.get('namespace') or namespace}:{name}"
+
+
+def denied(user: User, action: Action) -> StatusError:
+    """403 in the words that people know."""
+    if action.path:
+        message = f'forbidden: User "{user.name}" cannot {action.verb} path "{action.path}"'
+        return StatusError(403, message, details={})
+    resource = qualified(action.full_resource, "")
+    scope = f'in the namespace "{action.namespace}"' if action.namespace else "at the cluster scope"
+    named = f' "{action.name}"' if action.name else ""
+    message = (
+        f'{qualified(action.resource, action.group)}{named} is forbidden: User "{user.name}" cannot {action.verb}'
+        f' resource "{resource}" in API group "{action.group}" {scope}'
+    )
+    details = {"name": action.name, "group": action.group, "kind": action.resource}
+    return StatusError(403, message, details={key: value for key, value in details.items() if value})
+
+
+# --- aggregation ------------------------------------------------------------------------------------------------------
+
+
+class Aggregation:
+    """Keeps aggregated cluster roles equal to the union of the roles that they select."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._busy = False
+        store.shelf(CLUSTER_ROLES).observers.append(self._changed)
+
+    def _changed(self, event: Event) -> None:
+        if self._busy or (event.change is Change.MODIFIED and _same_rules(event)):
+            return
+        self._busy = True
+        try:
+            self.refresh()
+        finally:
+            self._busy = False
+
+    def refresh(self) -> None:
+        """Bring every aggregated role up to date; roles may aggregate roles that are aggregated themselves."""
+        for _ in range(4):
+            if not self._refresh_once():
+                return
+
+    def _refresh_once(self) -> bool:
+        roles = {record.key: record.load() for record in self._store.records(CLUSTER_ROLES)}
+        changed = False
+        for key, role in roles.items():
+            selectors = (role.get("aggregationRule") or {}).get("clusterRoleSelectors")
+            if not selectors:
+                continue
+            rules = _union(roles, key, selectors)
+            if rules != (role.get("rules") or []):
+                self._store.put(CLUSTER_ROLES, key, {**role, "rules": rules})
+                changed = True
+        return changed
+
+
+def _same_rules(event: Event) -> bool:
+    before = event.previous.load() if event.previous is not None else {}
+    after = event.record.load()
+    parts: tuple[str, ...] = ("rules", "aggregationRule")
+    same = all(before.get(part) == after.get(part) for part in parts)
+    return same and event.previous is not None and event.previous.labels == event.record.labels
+
+
+def _union(roles: dict[str, JSON], own: str, selectors: list[JSON]) -> list[Any]:
+    rules: list[Any] = []
+    for key in sorted(roles):
+        labels = roles[key]["metadata"].get("labels") or {}
+        if key == own or not any(selects(selector, labels) for selector in selectors):
+            continue
+        rules += [rule for rule in roles[key].get("rules") or [] if rule not in rules]
+    return rules

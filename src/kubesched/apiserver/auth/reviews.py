@@ -1,0 +1,199 @@
+"""Questions with no memory: whose token is this, may they do that, give this account a token.
+
+Schedulers, kubelets and `kubectl auth can-i` ask them; nothing is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kubesched.apiserver.auth.authentication import MASTERS, Authenticator
+from kubesched.apiserver.auth.rbac import Action, Authorizer, Rule
+from kubesched.apiserver.auth.tokens import ISSUER, Claims, Tokens
+from kubesched.apiserver.kinds.resources import Resource
+from kubesched.apiserver.meta import timestamp
+from kubesched.apiserver.storage.store import Store
+from kubesched.apiserver.validation.problems import Problems
+from kubesched.apiserver.wire.request import User
+from kubesched.apiserver.wire.status import bad_request, conflict, invalid, not_found
+from kubesched.base.clock import Clock
+from kubesched.base.types import JSON
+
+_DEFAULT_SECONDS = 3600
+_MIN_SECONDS = 600
+_MAX_SECONDS = 1 << 32
+
+
+class Reviews:
+    """Answers TokenReview, SubjectAccessReview and their relatives, and TokenRequest."""
+
+    def __init__(
+        self, store: Store, authenticator: Authenticator, authorizer: Authorizer, tokens: Tokens, clock: Clock
+    ) -> None:
+        self._store = store
+        self._authenticator = authenticator
+        self._authorizer = authorizer
+        self._tokens = tokens
+        self._clock = clock
+        self._answers: dict[str, Callable[[str, JSON, User], JSON]] = {
+            "TokenReview": self._token_review,
+            "SelfSubjectReview": self._self_review,
+            "SubjectAccessReview": self._access_review,
+            "LocalSubjectAccessReview": self._local_access_review,
+            "SelfSubjectAccessReview": self._self_access_review,
+            "SelfSubjectRulesReview": self._rules_review,
+        }
+
+    def answer(self, resource: Resource, namespace: str, obj: JSON, user: User) -> JSON:
+        """The review with its status filled in."""
+        meta = obj.get("metadata") or {}
+        obj["metadata"] = {**meta, "creationTimestamp": None}
+        return {**obj, "status": self._answers[resource.kind](namespace, obj, user)}
+
+    # --- authentication -----------------------------------------------------------------------------------------------
+
+    def _token_review(self, _namespace: str, obj: JSON, _user: User) -> JSON:
+        spec = obj.get("spec") or {}
+        token, audiences = spec.get("token") or "", tuple(spec.get("audiences") or ())
+        if not token:
+            raise bad_request("token is required for TokenReview in authentication")
+        user = self._authenticator.user_of_token(token, audiences)
+        if user is None:
+            return {"user": {}, "error": "invalid bearer token"}
+        return {"authenticated": True, "user": _user_info(user), "audiences": list(audiences or (ISSUER,))}
+
+    def _self_review(self, _namespace: str, _obj: JSON, user: User) -> JSON:
+        return {"userInfo": _user_info(user)}
+
+    def request_token(self, account: JSON, request: JSON) -> JSON:
+        """A token for a service account, as asked for."""
+        spec = request.get("spec") or {}
+        seconds = spec.get("expirationSeconds") or _DEFAULT_SECONDS
+        self._check_seconds(seconds)
+        meta = account["metadata"]
+        audiences = tuple(spec.get("audiences") or (ISSUER,))
+        pod_name, pod_uid = self._bound_pod(meta["namespace"], meta["name"], spec.get("boundObjectRef"))
+        claims = Claims(
+            meta["namespace"], meta["name"], meta["uid"], pod_name=pod_name, pod_uid=pod_uid, audiences=audiences
+        )
+        now = self._clock.now()
+        status = {
+            "token": self._tokens.sign(claims, now, seconds),
+            "expirationTimestamp": timestamp(now + seconds),
+        }
+        given = {"name": meta["name"], "namespace": meta["namespace"], "creationTimestamp": timestamp(now)}
+        completed = {**spec, "audiences": list(audiences), "expirationSeconds": seconds}
+        completed.setdefault("boundObjectRef", None)
+        return {**request, "metadata": given, "spec": completed, "status": status}
+
+    def _check_seconds(self, seconds: Any) -> None:
+        problems = Problems()
+        if seconds < _MIN_SECONDS:
+            problems.invalid("spec.expirationSeconds", seconds, "may not specify a duration less than 10 minutes")
+        if seconds > _MAX_SECONDS:
+            problems.invalid("spec.expirationSeconds", seconds, "may not specify a duration larger than 2^32 seconds")
+        if problems.found:
+            raise invalid("TokenRequest", "authentication.k8s.io", "", problems.found)
+
+    def _bound_pod(self, namespace: str, account: str, reference: JSON | None) -> tuple[str, str]:
+        if not reference:
+            return "", ""
+        if reference.get("kind") != "Pod":
+            raise bad_request(f"cannot bind token to object of type {reference.get('kind')}")
+        name = reference.get("name") or ""
+        record = self._store.get("/pods", f"{namespace}/{name}")
+        if record is None:
+            raise not_found("pods", "", name)
+        pod = record.load()
+        if pod["spec"].get("serviceAccountName") != account:
+            raise bad_request(
+                f'cannot bind token for serviceaccount "{account}" to pod running with different serviceaccount name.'
+            )
+        uid: str = pod["metadata"]["uid"]
+        if reference.get("uid") not in (None, "", uid):
+            raise conflict(
+                "pods", "", name, f"the UID in the bound object reference ({reference['uid']}) does not match"
+            )
+        return name, uid
+
+    # --- authorization ------------------------------------------------------------------------------------------------
+
+    def _access_review(self, _namespace: str, obj: JSON, _user: User) -> JSON:
+        spec = obj.get("spec") or {}
+        if not spec.get("user") and not spec.get("groups"):
+            problems = Problems()
+            problems.invalid("spec.user", "", "at least one of user or group must be specified")
+            raise invalid(obj["kind"], "authorization.k8s.io", "", problems.found)
+        subject = User(spec.get("user") or "", tuple(spec.get("groups") or ()), spec.get("uid") or "")
+        return self._verdict(subject, spec, obj["kind"])
+
+    def _local_access_review(self, namespace: str, obj: JSON, user: User) -> JSON:
+        wanted = ((obj.get("spec") or {}).get("resourceAttributes") or {}).get("namespace")
+        if wanted != namespace:
+            raise bad_request(f"namespace {wanted!r} of the review does not match that of the request, {namespace!r}")
+        return self._access_review(namespace, obj, user)
+
+    def _self_access_review(self, _namespace: str, obj: JSON, user: User) -> JSON:
+        return self._verdict(user, obj.get("spec") or {}, obj["kind"])
+
+    def _verdict(self, user: User, spec: JSON, kind: str) -> JSON:
+        allowed = self._authorizer.allows(user, _action(spec, kind))
+        return {"allowed": allowed}
+
+    def _rules_review(self, _namespace: str, obj: JSON, user: User) -> JSON:
+        namespace = (obj.get("spec") or {}).get("namespace") or ""
+        if not namespace:
+            raise bad_request("no namespace on request")
+        rules = list(self._authorizer.rules_of(user, namespace))
+        if MASTERS in user.groups:
+            everything = frozenset("*")
+            rules += [Rule(everything, everything, everything), Rule(everything, paths=("*",))]
+        return {
+            "resourceRules": [_resource_rule(rule) for rule in rules if not rule.paths],
+            "nonResourceRules": [
+                {"verbs": sorted(rule.verbs), "nonResourceURLs": list(rule.paths)} for rule in rules if rule.paths
+            ],
+            "incomplete": False,
+        }
+
+
+def _resource_rule(rule: Rule) -> JSON:
+    body: JSON = {
+        "verbs": sorted(rule.verbs),
+        "apiGroups": sorted(rule.groups),
+        "resources": sorted(rule.resources),
+    }
+    return {**body, "resourceNames": sorted(rule.names)} if rule.names else body
+
+
+def _action(spec: JSON, kind: str) -> Action:
+    resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+    if (resource is None) == (path is None):
+        problems = Problems()
+        problems.invalid(
+            "spec.resourceAttributes",
+            None,
+            "exactly one of nonResourceAttributes or resourceAttributes must be specified",
+        )
+        raise invalid(kind, "authorization.k8s.io", "", problems.found)
+    if path is not None:
+        return Action(path.get("verb") or "", path=path.get("path") or "/")
+    attributes = resource or {}
+    return Action(
+        verb=attributes.get("verb") or "",
+        group=attributes.get("group") or "",
+        resource=attributes.get("resource") or "",
+        subresource=attributes.get("subresource") or "",
+        namespace=attributes.get("namespace") or "",
+        name=attributes.get("name") or "",
+    )
+
+
+def _user_info(user: User) -> JSON:
+    info: JSON = {"username": user.name, "groups": list(user.groups)}
+    if user.uid:
+        info["uid"] = user.uid
+    if user.extra:
+        info["extra"] = {key: list(values) for key, values in user.extra.items()}
+    return info

@@ -1,0 +1,129 @@
+"""What a new cluster contains before anybody has done anything: namespaces, roles, priority classes, CA certificates.
+
+Everything here is created if it is missing and left alone if it is there, so that a restarted durable server keeps what
+its users changed; but for where the server listens, which only it knows.
+"""
+
+from __future__ import annotations
+
+from kubesched.apiserver.auth.bootstrap_roles import CLUSTER_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES
+from kubesched.apiserver.auth.rbac import GROUP
+from kubesched.apiserver.rest.writing import Writer
+from kubesched.base.types import JSON
+
+NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+_PRIORITIES = {
+    "system-cluster-critical": (
+        2_000_000_000,
+        "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+    ),
+    "system-node-critical": (
+        2_000_001_000,
+        "Used for system critical pods that must not be moved from their current node.",
+    ),
+}
+_SERVICE = "kubernetes"
+_LABELS = {"kubernetes.io/bootstrapping": "rbac-defaults"}
+_AUTOUPDATE = {"rbac.authorization.kubernetes.io/autoupdate": "true"}
+
+
+class Bootstrap:
+    """Fills a new store."""
+
+    def __init__(self, writer: Writer, client_ca: str) -> None:
+        self._writer = writer
+        self._client_ca = client_ca
+
+    def run(self) -> None:
+        for namespace in NAMESPACES:
+            self._ensure("", "namespaces", "", namespace, {})
+        for namespace in NAMESPACES:
+            self._ensure("", "serviceaccounts", namespace, "default", {})
+            if self._client_ca:
+                self._ensure("", "configmaps", namespace, "kube-root-ca.crt", {"data": {"ca.crt": self._client_ca}})
+        for name, (value, description) in _PRIORITIES.items():
+            body = {"value": value, "description": description}
+            self._ensure("scheduling.k8s.io", "priorityclasses", "", name, body)
+        self._roles()
+        self._client_ca_map()
+        self._kubernetes_service()
+
+    def _roles(self) -> None:
+        for name, role in CLUSTER_ROLES.items():
+            labels = {**_LABELS, **{f"{GROUP}/aggregate-to-{target}": "true" for target in role.aggregate_to}}
+            body: JSON = {"rules": [rule.to_json() for rule in role.rules]}
+            if role.aggregates:
+                selector = {"matchLabels": {f"{GROUP}/aggregate-to-{role.aggregates}": "true"}}
+                body["aggregationRule"] = {"clusterRoleSelectors": [selector]}
+            self._ensure(GROUP, "clusterroles", "", name, body, labels)
+        for name, (role_name, subjects) in CLUSTER_BINDINGS.items():
+            body = {"roleRef": _reference("ClusterRole", role_name), "subjects": [_subject(s) for s in subjects]}
+            self._ensure(GROUP, "clusterrolebindings", "", name, body, _LABELS)
+        for (namespace, name), rules in ROLES.items():
+            self._ensure(GROUP, "roles", namespace, name, {"rules": [rule.to_json() for rule in rules]}, _LABELS)
+        for (namespace, name), (role_name, subjects) in ROLE_BINDINGS.items():
+            body = {"roleRef": _reference("Role", role_name), "subjects": [_subject(s) for s in subjects]}
+            self._ensure(GROUP, "rolebindings", namespace, name, body, _LABELS)
+
+    def _client_ca_map(self) -> None:
+        """Where other servers, a scheduler's among them, look up which client certificates to trust."""
+        if self._client_ca:
+            data = {"client-ca-file": self._client_ca}
+            name = "extension-apiserver-authentication"
+            self._ensure("", "configmaps", "kube-system", name, {"data": data})
+
+    def _kubernetes_service(self) -> None:
+        spec = {"clusterIP": "10.96.0.1", "ports": _service_ports(6443)}
+        labels = {"component": "apiserver", "provider": "kubernetes"}
+        self._ensure("", "services", "default", _SERVICE, {"spec": spec}, labels)
+
+    def announce(self, address: str, port: int) -> None:
+        """Say behind the service `kubernetes` where the server listens, whatever a former one said there."""
+        ports = [{"name": "https", "port": port, "protocol": "TCP"}]
+        services = self._writer.registry.find("", "v1", "services")
+        spec = {"ports": _service_ports(port)}
+        self._writer.update(services, "default", _SERVICE, lambda old: {**old, "spec": {**old["spec"], **spec}})
+        subset = {"addresses": [{"ip": address}], "ports": ports}
+        self._write("", "endpoints", {"subsets": [subset]}, {"endpointslice.kubernetes.io/skip-mirror": "true"})
+        piece = {
+            "addressType": "IPv6" if ":" in address else "IPv4",
+            "endpoints": [{"addresses": [address], "conditions": {"ready": True}}],
+            "ports": ports,
+        }
+        self._write("discovery.k8s.io", "endpointslices", piece, {"kubernetes.io/service-name": _SERVICE})
+
+    def _write(self, group: str, plural: str, body: JSON, labels: dict[str, str]) -> None:
+        self._ensure(group, plural, "default", _SERVICE, body, labels)
+        resource = self._writer.registry.find(group, "v1", plural)
+        self._writer.update(resource, "default", _SERVICE, lambda old: {**old, **body})
+
+    def _ensure(
+        self, group: str, plural: str, namespace: str, name: str, body: JSON, labels: dict[str, str] | None = None
+    ) -> None:
+        resource = self._writer.registry.find(group, "v1", plural)
+        if self._writer.store.get(resource.storage, resource.key(namespace, name)) is not None:
+            return
+        meta: JSON = {"name": name}
+        if labels:
+            meta["labels"] = dict(labels)
+        if labels and group == GROUP:
+            meta["annotations"] = dict(_AUTOUPDATE)
+        head = {"apiVersion": resource.group_version, "kind": resource.kind, "metadata": meta}
+        self._writer.create(resource, namespace, {**head, **body})
+
+
+def _service_ports(target: int) -> list[JSON]:
+    return [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": target}]
+
+
+def _reference(kind: str, name: str) -> JSON:
+    return {"apiGroup": GROUP, "kind": kind, "name": name}
+
+
+def _subject(text: str) -> JSON:
+    """A subject from ``user NAME``, ``group NAME`` or ``account NAMESPACE:NAME``."""
+    kind, _, name = text.partition(" ")
+    if kind == "account":
+        namespace, _, account = name.partition(":")
+        return {"kind": "ServiceAccount", "name": account, "namespace": namespace}
+    return {"apiGroup": GROUP, "kind": {"user": "User", "group": "Group"}[kind], "name": name}

@@ -1,0 +1,97 @@
+"""Health, version and a few metrics: what probes, `kubectl version` and curious people ask."""
+
+from __future__ import annotations
+
+import platform
+from collections import Counter
+
+from kubesched.apiserver.storage.store import Store, encode
+from kubesched.apiserver.wire.request import Request, Response
+from kubesched.apiserver.wire.status import no_such_path
+
+VERSION = "v1.36.0"
+_CHECKS = ("ping", "store")
+_TEXT = "text/plain; charset=utf-8"
+_METRICS_TEXT = "text/plain; version=0.0.4; charset=utf-8"
+_PATHS = (
+    "/api",
+    "/api/v1",
+    "/apis",
+    "/healthz",
+    "/livez",
+    "/metrics",
+    "/openapi/v2",
+    "/openapi/v3",
+    "/readyz",
+    "/version",
+)
+
+
+class Health:
+    """The server about itself."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._requests: Counter[tuple[str, int]] = Counter()
+
+    def count(self, method: str, code: int) -> None:
+        self._requests[method, code] += 1
+
+    def root(self) -> Response:
+        return Response(body=encode({"paths": list(_PATHS)}))
+
+    def version(self, _request: Request, _parts: list[str]) -> Response:
+        major, minor = VERSION.lstrip("v").split(".")[:2]
+        body = {
+            "major": major,
+            "minor": minor,
+            "emulationMajor": major,
+            "emulationMinor": minor,
+            "gitVersion": f"{VERSION}+kubesched",
+            "gitCommit": "",
+            "gitTreeState": "clean",
+            "buildDate": "1970-01-01T00:00:00Z",
+            "goVersion": f"python{platform.python_version()}",
+            "compiler": platform.python_implementation(),
+            "platform": f"{platform.system().lower()}/{platform.machine()}",
+        }
+        return Response(body=encode(body))
+
+    def check(self, request: Request, parts: list[str]) -> Response:
+        """One endpoint's health: all checks, or the one that is named."""
+        endpoint, *named = parts
+        if len(named) > 1 or not set(named) <= set(_CHECKS):
+            raise no_such_path()
+        failed = {"store"} & set(named or _CHECKS) if self._store.failure is not None else set()
+        if not failed and "verbose" not in request.query:
+            return Response(body=b"ok", content_type=_TEXT)
+        lines = [
+            f"[-]{each} failed: reason withheld" if each in failed else f"[+]{each} ok" for each in named or _CHECKS
+        ]
+        lines += [f"{endpoint} check {'failed' if failed else 'passed'}", ""]
+        return Response(500 if failed else 200, "\n".join(lines).encode(), _TEXT)
+
+    def metrics(self, _request: Request, parts: list[str]) -> Response:
+        if len(parts) > 1:
+            raise no_such_path()
+        lines = [
+            "# HELP apiserver_request_total Requests answered, by verb and code.",
+            "# TYPE apiserver_request_total counter",
+            *(
+                f'apiserver_request_total{{verb="{method}",code="{code}"}} {count}'
+                for (method, code), count in sorted(self._requests.items())
+            ),
+            "# HELP apiserver_storage_objects Objects stored, by resource.",
+            "# TYPE apiserver_storage_objects gauge",
+            *(
+                f'apiserver_storage_objects{{resource="{_resource_name(resource)}"}} {len(shelf.records)}'
+                for resource, shelf in sorted(self._store.shelves.items())
+            ),
+            "",
+        ]
+        return Response(body="\n".join(lines).encode(), content_type=_METRICS_TEXT)
+
+
+def _resource_name(storage: str) -> str:
+    group, _, plural = storage.partition("/")
+    return f"{plural}.{group}" if group else plural

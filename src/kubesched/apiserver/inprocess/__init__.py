@@ -1,0 +1,1 @@
+"""Clients of the API server in the same process, without a socket."""

@@ -1,0 +1,97 @@
+"""Talking to the API server inside the process: the whole path of a request but for the socket.
+
+Controllers and simulated kubelets live here, as do most tests: authentication, RBAC, admission and validation are those
+of the real thing, and refusals come as `StatusError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing
+from typing import Any
+
+import msgspec
+
+from kubesched.apiserver.apiserver import ApiServer
+from kubesched.apiserver.auth.authentication import MASTERS
+from kubesched.apiserver.rest.patch import MERGE_PATCH
+from kubesched.apiserver.storage.store import decode, encode
+from kubesched.apiserver.wire.request import JSON_TYPE, Request, Response, User
+from kubesched.apiserver.wire.status import Cause, StatusError
+from kubesched.base.types import JSON
+
+LOCAL_USER = User("system:kubesched", (MASTERS,))
+
+
+class LocalClient:
+    """Requests as one user, by default one who may do everything."""
+
+    def __init__(self, api: ApiServer, user: User = LOCAL_USER) -> None:
+        self._api = api
+        self._user = user
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        content_type: str = JSON_TYPE,
+    ) -> Response:
+        """One request and its response, whatever its code; a path may carry a query."""
+        path, _, text = path.partition("?")
+        parsed = dict(part.partition("=")[::2] for part in text.split("&") if part)
+        data = b"" if body is None else body if isinstance(body, bytes) else encode(body)
+        sent = {**(headers or {}), "content-type": content_type}
+        request = Request(method, path, {**parsed, **(query or {})}, sent, data, certificate=self._user)
+        return await self._api.handle(request)
+
+    async def call(self, method: str, path: str, body: Any = None, **options: Any) -> JSON:
+        """One request and the object in its answer; raises `StatusError` when refused."""
+        response = await self.send(method, path, body, **options)
+        answer = decode(response.body)
+        if response.status >= 400:
+            raise _refused(response.status, answer)
+        return answer
+
+    async def get(self, path: str, **options: Any) -> JSON:
+        return await self.call("GET", path, **options)
+
+    async def create(self, path: str, obj: JSON, **options: Any) -> JSON:
+        return await self.call("POST", path, obj, **options)
+
+    async def replace(self, path: str, obj: JSON, **options: Any) -> JSON:
+        return await self.call("PUT", path, obj, **options)
+
+    async def patch(self, path: str, patch: Any, content_type: str = MERGE_PATCH, **options: Any) -> JSON:
+        return await self.call("PATCH", path, patch, content_type=content_type, **options)
+
+    async def delete(self, path: str, options: JSON | None = None, **more: Any) -> JSON:
+        return await self.call("DELETE", path, options, **more)
+
+    async def watch(self, path: str, **query: str) -> AsyncIterator[JSON]:
+        """The events of a watch, one by one; it ends when its time is over or its history is gone."""
+        response = await self.send("GET", path, query={"watch": "true", **query})
+        if response.stream is None:
+            raise _refused(response.status, decode(response.body))
+        stream = response.stream
+        async with aclosing(stream) as chunks:  # type: ignore[type-var]  # every stream here is a generator
+            async for chunk in chunks:
+                for line in chunk.splitlines():
+                    event: JSON = msgspec.json.decode(line)
+                    yield event
+
+
+def _refused(code: int, status: JSON) -> StatusError:
+    details = status.get("details") or {}
+    causes = [Cause(c.get("reason", ""), c.get("message", ""), c.get("field", "")) for c in details.get("causes") or []]
+    return StatusError(
+        code,
+        status.get("message", ""),
+        reason=status.get("reason", ""),
+        details={key: value for key, value in details.items() if key != "causes"},
+        causes=causes,
+        retry_after=details.get("retryAfterSeconds", 0),
+    )

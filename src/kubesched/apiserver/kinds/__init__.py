@@ -1,0 +1,1 @@
+"""The table of kinds, their schemas, and custom resources."""

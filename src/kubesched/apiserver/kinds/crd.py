@@ -1,0 +1,175 @@
+"""Custom resources: a definition is applied, and its kind is served from then on, until the definition goes.
+
+Objects are checked against the definition's schema as far as types, required fields and enumerations go; fields that
+the schema does not know are dropped, as upstream does, unless the schema says to preserve them. Expressions (CEL) and
+conversion webhooks are not evaluated.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kubesched.apiserver.kinds.crd_schema import Validator, columns_of
+from kubesched.apiserver.kinds.resources import SCALE, STATUS, Registry, Resource
+from kubesched.apiserver.meta import timestamp
+from kubesched.apiserver.printing.table import Columns
+from kubesched.apiserver.rest.fields import fields_reader
+from kubesched.apiserver.storage.store import Change, Event, Store
+from kubesched.apiserver.wire.body import report_unknown
+from kubesched.apiserver.wire.request import Request
+from kubesched.apiserver.wire.status import invalid
+from kubesched.base.clock import Clock
+from kubesched.base.types import JSON
+
+DEFINITIONS = "apiextensions.k8s.io/customresourcedefinitions"
+
+
+class CustomResources:
+    """Follows the definitions and keeps the table of kinds in step with them."""
+
+    def __init__(self, store: Store, registry: Registry, clock: Clock) -> None:
+        self._store = store
+        self._registry = registry
+        self._clock = clock
+        self._served: dict[str, list[Resource]] = {}
+        self._versions: dict[Resource, JSON] = {}
+        self._validators: dict[Resource, Validator] = {}
+        self._busy = False
+        store.shelf(DEFINITIONS).observers.append(self._changed)
+
+    def restore(self) -> None:
+        """Serve the definitions that were there when the server started."""
+        for record in self._store.records(DEFINITIONS):
+            self._serve(record.key, record.load())
+
+    # --- for requests -------------------------------------------------------------------------------------------------
+
+    def admit(self, request: Request, resource: Resource, obj: JSON) -> None:
+        """Hold a custom object against its schema."""
+        if not resource.custom:
+            return
+        validator = self._validators[resource]
+        unknown = validator.prune(obj)
+        handled = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}'
+        report_unknown(request, unknown, handled)
+        validator.default(obj)
+        if problems := validator.problems(obj):
+            raise invalid(resource.kind, resource.group, (obj.get("metadata") or {}).get("name", ""), problems)
+
+    def columns(self, resource: Resource) -> Columns | None:
+        """The columns that the definition asks for."""
+        return columns_of(self._versions[resource].get("additionalPrinterColumns") or [])
+
+    def scale_paths(self, resource: Resource) -> JSON:
+        """Where the kind keeps its replicas."""
+        paths: JSON = (self._versions[resource].get("subresources") or {}).get("scale") or {}
+        return {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas", **paths}
+
+    def schema(self, resource: Resource) -> JSON | None:
+        """The OpenAPI schema of a custom kind, if its definition has one."""
+        version = self._versions.get(resource)
+        return None if version is None else (version.get("schema") or {}).get("openAPIV3Schema")
+
+    # --- definitions --------------------------------------------------------------------------------------------------
+
+    def _changed(self, event: Event) -> None:
+        if self._busy:
+            return
+        definition = event.record.load()
+        if event.change is Change.DELETED:
+            self._withdraw(event.record.key, forget=True)
+            return
+        self._serve(event.record.key, definition)
+        if not _is_established(definition):
+            self._establish(event.record.key, definition)
+
+    def _serve(self, key: str, definition: JSON) -> None:
+        self._withdraw(key, forget=False)
+        resources = []
+        for version in _served_versions(definition):
+            resource = _resource(definition, version)
+            self._versions[resource] = version
+            self._validators[resource] = Validator((version.get("schema") or {}).get("openAPIV3Schema") or {})
+            resources.append(resource)
+        resources.sort(key=lambda resource: _version_rank(resource.version))
+        for resource in resources:
+            self._store.shelf(resource.storage, fields_reader(resource.field_paths))
+            self._registry.add(resource)
+        self._served[key] = resources
+
+    def _withdraw(self, key: str, *, forget: bool) -> None:
+        for resource in self._served.pop(key, ()):
+            self._registry.remove(resource)
+            self._versions.pop(resource, None)
+            self._validators.pop(resource, None)
+            if forget:
+                self._remove_objects(resource)
+
+    def _remove_objects(self, resource: Resource) -> None:
+        for record in list(self._store.records(resource.storage)):
+            self._store.delete(resource.storage, record.key)
+
+    def _establish(self, key: str, definition: JSON) -> None:
+        """Say that the kind is served; whoever applies a definition waits for these conditions."""
+        now = timestamp(self._clock.now())
+        spec = definition["spec"]
+        conditions = [
+            {"type": kind, "status": "True", "lastTransitionTime": now, "reason": reason, "message": message}
+            for kind, reason, message in (
+                ("NamesAccepted", "NoConflicts", "no conflicts found"),
+                ("Established", "InitialNamesAccepted", "the initial names have been accepted"),
+            )
+        ]
+        stored = [version["name"] for version in spec.get("versions") or [] if version.get("storage")]
+        status = {"conditions": conditions, "acceptedNames": spec.get("names") or {}, "storedVersions": stored}
+        self._busy = True
+        try:
+            self._store.put(DEFINITIONS, key, {**definition, "status": status})
+        finally:
+            self._busy = False
+
+
+def _is_established(definition: JSON) -> bool:
+    conditions = (definition.get("status") or {}).get("conditions") or []
+    return any(c.get("type") == "Established" and c.get("status") == "True" for c in conditions)
+
+
+def resources_of(definition: JSON) -> list[Resource]:
+    """What a definition has served, once it is there."""
+    return [_resource(definition, version) for version in _served_versions(definition)]
+
+
+def _served_versions(definition: JSON) -> list[JSON]:
+    return [version for version in definition["spec"].get("versions") or [] if version.get("served")]
+
+
+def _resource(definition: JSON, version: JSON) -> Resource:
+    spec = definition["spec"]
+    names = spec["names"]
+    subresources = version.get("subresources") or {}
+    selectable = [field.get("jsonPath", "") for field in version.get("selectableFields") or []]
+    return Resource(
+        group=spec["group"],
+        version=version["name"],
+        kind=names["kind"],
+        plural=names["plural"],
+        namespaced=spec.get("scope") == "Namespaced",
+        short_names=tuple(names.get("shortNames") or ()),
+        categories=tuple(names.get("categories") or ()),
+        subresources=tuple(
+            sub for name, sub in (("scale", SCALE), ("status", STATUS)) if subresources.get(name) is not None
+        ),
+        singular=names.get("singular") or names["kind"].lower(),
+        custom=True,
+        field_paths={path.lstrip("."): tuple(path.strip(".").split(".")) for path in selectable},
+    )
+
+
+def _version_rank(version: str) -> tuple[Any, ...]:
+    """Newer and more stable versions first, as clients should prefer them."""
+    digits = version.removeprefix("v")
+    for rank, word in enumerate(("beta", "alpha"), start=1):
+        major, found, minor = digits.partition(word)
+        if found and major.isdecimal():
+            return (rank, -int(major), -int(minor) if minor.isdecimal() else 0)
+    return (0, -int(digits), 0) if digits.isdecimal() else (3, 0, 0)

@@ -1,0 +1,246 @@
+"""The table of kinds: where each is served, what it is called, and what can be done with it.
+
+Discovery, routing, authorization, OpenAPI and Table output all read this one table; custom resources join it at run
+time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from kubesched.apiserver.rest.fields import FIELDS, FieldPaths
+from kubesched.apiserver.wire.status import no_such_path, qualified
+
+ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+CREATE_ONLY = ("create",)
+_ONE_AT_A_TIME = tuple(verb for verb in ALL_VERBS if verb != "deletecollection")
+
+
+@dataclass(frozen=True, slots=True)
+class Subresource:
+    """What hangs on an object, such as its status: the verbs, and the kind that goes in and comes out."""
+
+    name: str
+    verbs: tuple[str, ...]
+    kind: str = ""
+    group: str = ""
+    version: str = ""
+
+
+STATUS = Subresource("status", ("get", "patch", "update"))
+SCALE = Subresource("scale", ("get", "patch", "update"), "Scale", "autoscaling", "v1")
+BINDING = Subresource("binding", CREATE_ONLY, "Binding", "", "v1")
+EVICTION = Subresource("eviction", CREATE_ONLY, "Eviction", "policy", "v1")
+TOKEN = Subresource("token", CREATE_ONLY, "TokenRequest", "authentication.k8s.io", "v1")
+EPHEMERAL = Subresource("ephemeralcontainers", ("get", "patch", "update"))
+RESIZE = Subresource("resize", ("get", "patch", "update"))
+FINALIZE = Subresource("finalize", ("update",))
+ATTACH = Subresource("attach", ("create", "get"), "PodAttachOptions")
+EXEC = Subresource("exec", ("create", "get"), "PodExecOptions")
+LOG = Subresource("log", ("get",))
+PORT_FORWARD = Subresource("portforward", ("create", "get"), "PodPortForwardOptions")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Resource:
+    """A kind as it is served. Each is itself and equal to no other, so that tables can be keyed by it."""
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    namespaced: bool = True
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    subresources: tuple[Subresource, ...] = ()
+    verbs: tuple[str, ...] = ALL_VERBS
+    singular: str = ""
+    schema: str = ""
+    """The name of its type among the schemas; empty for a custom resource."""
+    stored_as: str = ""
+    """The resource whose objects these are, when one kind of object is served in two groups."""
+    custom: bool = False
+    field_paths: FieldPaths = field(default_factory=dict)
+
+    @property
+    def group_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def storage(self) -> str:
+        """Under which name the store keeps it: without the version, which is only a way to look at an object."""
+        return self.stored_as or f"{self.group}/{self.plural}"
+
+    @property
+    def qualified(self) -> str:
+        """As messages name it: ``pods``, ``deployments.apps``."""
+        return qualified(self.plural, self.group)
+
+    @property
+    def is_stored(self) -> bool:
+        """Reviews and the like are answered and forgotten."""
+        return self.verbs != CREATE_ONLY
+
+    def subresource(self, name: str) -> Subresource:
+        for subresource in self.subresources:
+            if subresource.name == name:
+                return subresource
+        raise no_such_path()
+
+    def has(self, name: str) -> bool:
+        """Whether it has this sub-resource."""
+        return any(subresource.name == name for subresource in self.subresources)
+
+    def key(self, namespace: str, name: str) -> str:
+        return f"{namespace}/{name}" if self.namespaced else name
+
+
+def _kind(
+    group_version: str,
+    kind: str,
+    plural: str,
+    short_names: str = "",
+    *,
+    cluster: bool = False,
+    subresources: tuple[Subresource, ...] = (),
+    categories: str = "",
+    verbs: tuple[str, ...] = ALL_VERBS,
+    stored_as: str = "",
+) -> Resource:
+    group, _, version = group_version.rpartition("/")
+    return Resource(
+        group=group,
+        version=version,
+        kind=kind,
+        plural=plural,
+        namespaced=not cluster,
+        short_names=tuple(short_names.split()),
+        categories=tuple(categories.split()),
+        subresources=subresources,
+        verbs=verbs,
+        singular=kind.lower(),
+        schema=f"{_schema_group(group)}.{kind}",
+        stored_as=stored_as,
+        field_paths=FIELDS.get((group, plural), {}),
+    )
+
+
+def _schema_group(group: str) -> str:
+    return group.split(".")[0] if group else "core"
+
+
+_RBAC = "rbac.authorization.k8s.io/v1"
+_STORAGE = "storage.k8s.io/v1"
+_AUTHORIZATION = "authorization.k8s.io/v1"
+_AUTHENTICATION = "authentication.k8s.io/v1"
+_RESOURCE = "resource.k8s.io/v1"
+_POD_SUBRESOURCES = (ATTACH, BINDING, EPHEMERAL, EVICTION, EXEC, LOG, PORT_FORWARD, RESIZE, STATUS)
+
+BUILT_IN: tuple[Resource, ...] = (
+    _kind("v1", "Binding", "bindings", verbs=CREATE_ONLY),
+    _kind("v1", "ConfigMap", "configmaps", "cm"),
+    _kind("v1", "Endpoints", "endpoints", "ep"),
+    _kind("v1", "Event", "events", "ev"),
+    _kind("v1", "LimitRange", "limitranges", "limits"),
+    _kind("v1", "Namespace", "namespaces", "ns", cluster=True, subresources=(FINALIZE, STATUS), verbs=_ONE_AT_A_TIME),
+    _kind("v1", "Node", "nodes", "no", cluster=True, subresources=(STATUS,)),
+    _kind("v1", "PersistentVolumeClaim", "persistentvolumeclaims", "pvc", subresources=(STATUS,)),
+    _kind("v1", "PersistentVolume", "persistentvolumes", "pv", cluster=True, subresources=(STATUS,)),
+    _kind("v1", "Pod", "pods", "po", subresources=_POD_SUBRESOURCES, categories="all"),
+    _kind("v1", "PodTemplate", "podtemplates"),
+    _kind(
+        "v1", "ReplicationController", "replicationcontrollers", "rc", subresources=(SCALE, STATUS), categories="all"
+    ),
+    _kind("v1", "ResourceQuota", "resourcequotas", "quota", subresources=(STATUS,)),
+    _kind("v1", "Secret", "secrets"),
+    _kind("v1", "ServiceAccount", "serviceaccounts", "sa", subresources=(TOKEN,)),
+    _kind("v1", "Service", "services", "svc", subresources=(STATUS,), categories="all"),
+    _kind("apps/v1", "ControllerRevision", "controllerrevisions"),
+    _kind("apps/v1", "DaemonSet", "daemonsets", "ds", subresources=(STATUS,), categories="all"),
+    _kind("apps/v1", "Deployment", "deployments", "deploy", subresources=(SCALE, STATUS), categories="all"),
+    _kind("apps/v1", "ReplicaSet", "replicasets", "rs", subresources=(SCALE, STATUS), categories="all"),
+    _kind("apps/v1", "StatefulSet", "statefulsets", "sts", subresources=(SCALE, STATUS), categories="all"),
+    _kind("events.k8s.io/v1", "Event", "events", "ev", stored_as="/events"),
+    _kind(_AUTHENTICATION, "SelfSubjectReview", "selfsubjectreviews", cluster=True, verbs=CREATE_ONLY),
+    _kind(_AUTHENTICATION, "TokenReview", "tokenreviews", cluster=True, verbs=CREATE_ONLY),
+    _kind(_AUTHORIZATION, "LocalSubjectAccessReview", "localsubjectaccessreviews", verbs=CREATE_ONLY),
+    _kind(_AUTHORIZATION, "SelfSubjectAccessReview", "selfsubjectaccessreviews", cluster=True, verbs=CREATE_ONLY),
+    _kind(_AUTHORIZATION, "SelfSubjectRulesReview", "selfsubjectrulesreviews", cluster=True, verbs=CREATE_ONLY),
+    _kind(_AUTHORIZATION, "SubjectAccessReview", "subjectaccessreviews", cluster=True, verbs=CREATE_ONLY),
+    _kind("batch/v1", "CronJob", "cronjobs", "cj", subresources=(STATUS,), categories="all"),
+    _kind("batch/v1", "Job", "jobs", subresources=(STATUS,), categories="all"),
+    _kind("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", "pdb", subresources=(STATUS,)),
+    _kind(_RBAC, "ClusterRoleBinding", "clusterrolebindings", cluster=True),
+    _kind(_RBAC, "ClusterRole", "clusterroles", cluster=True),
+    _kind(_RBAC, "RoleBinding", "rolebindings"),
+    _kind(_RBAC, "Role", "roles"),
+    _kind(_STORAGE, "CSIDriver", "csidrivers", cluster=True),
+    _kind(_STORAGE, "CSINode", "csinodes", cluster=True),
+    _kind(_STORAGE, "CSIStorageCapacity", "csistoragecapacities"),
+    _kind(_STORAGE, "StorageClass", "storageclasses", "sc", cluster=True),
+    _kind(_STORAGE, "VolumeAttachment", "volumeattachments", cluster=True, subresources=(STATUS,)),
+    _kind(_STORAGE, "VolumeAttributesClass", "volumeattributesclasses", "vac", cluster=True),
+    _kind(
+        "apiextensions.k8s.io/v1",
+        "CustomResourceDefinition",
+        "customresourcedefinitions",
+        "crd crds",
+        cluster=True,
+        subresources=(STATUS,),
+        categories="api-extensions",
+    ),
+    _kind("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", "pc", cluster=True),
+    _kind("coordination.k8s.io/v1", "Lease", "leases"),
+    _kind("discovery.k8s.io/v1", "EndpointSlice", "endpointslices"),
+    _kind(_RESOURCE, "DeviceClass", "deviceclasses", cluster=True),
+    _kind(_RESOURCE, "ResourceClaim", "resourceclaims", subresources=(STATUS,)),
+    _kind(_RESOURCE, "ResourceClaimTemplate", "resourceclaimtemplates"),
+    _kind(_RESOURCE, "ResourceSlice", "resourceslices", cluster=True),
+)
+
+
+class Registry:
+    """What is served right now: the built-in kinds and the custom ones."""
+
+    def __init__(self) -> None:
+        self._resources: dict[tuple[str, str, str], Resource] = {}
+        self.generation = 0
+        """Grows with every change, for whoever caches something made from the table."""
+        for resource in BUILT_IN:
+            self.add(resource)
+
+    def add(self, resource: Resource) -> None:
+        self._resources[resource.group, resource.version, resource.plural] = resource
+        self.generation += 1
+
+    def remove(self, resource: Resource) -> None:
+        self._resources.pop((resource.group, resource.version, resource.plural), None)
+        self.generation += 1
+
+    def find(self, group: str, version: str, plural: str) -> Resource:
+        """The resource at a path; 404 if there is none."""
+        found = self._resources.get((group, version, plural))
+        if found is None:
+            raise no_such_path()
+        return found
+
+    def __iter__(self) -> Iterator[Resource]:
+        return iter(tuple(self._resources.values()))
+
+    def groups(self) -> dict[str, list[str]]:
+        """Each group's versions, the preferred one first."""
+        groups: dict[str, list[str]] = {}
+        for group, version, _ in self._resources:
+            versions = groups.setdefault(group, [])
+            if version not in versions:
+                versions.append(version)
+        return groups
+
+    def of(self, group: str, version: str) -> list[Resource]:
+        """The resources of a group and version."""
+        return [r for r in self._resources.values() if (r.group, r.version) == (group, version)]
+
+    def by_kind(self, group: str, kind: str) -> Resource | None:
+        """A resource by what its objects call themselves, in its preferred version."""
+        return next((r for r in self._resources.values() if (r.group, r.kind) == (group, kind)), None)

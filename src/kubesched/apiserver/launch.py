@@ -1,0 +1,84 @@
+"""Putting a server together: in memory or on a data directory, with the keys that belong to it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from kubesched.apiserver.admission.plugins import AdmissionSettings
+from kubesched.apiserver.apiserver import ApiServer
+from kubesched.apiserver.auth.tokens import Tokens
+from kubesched.apiserver.server import Identity, Server
+from kubesched.apiserver.storage.durable import DataDirectoryError, DurableStore
+from kubesched.apiserver.storage.store import Store
+from kubesched.base.certificates import Authority, Pair
+from kubesched.base.clock import Clock
+
+_IDENTITY_FILE = "identity.json"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """What can be chosen about a server."""
+
+    address: str = "127.0.0.1"
+    port: int = 0
+    data_dir: Path | None = None
+    tls: bool = True
+    admission: AdmissionSettings = field(default_factory=AdmissionSettings)
+
+
+class _Keys(msgspec.Struct):
+    """The keys of a durable cluster, as they are kept beside its data."""
+
+    certificate: bytes
+    key: bytes
+    admin_token: str
+    signing_key: bytes
+
+
+def build_server(options: ServerOptions, clock: Clock | None = None) -> Server:
+    """A server that only has to be started; raises `DataDirectoryError` for a directory that cannot be used."""
+    store: Store = Store() if options.data_dir is None else DurableStore(options.data_dir)
+    identity, tokens = _new_keys() if options.data_dir is None else _kept_keys(options.data_dir)
+    api = ApiServer(
+        store,
+        clock=clock,
+        admission=options.admission,
+        tokens=tokens,
+        client_ca=identity.authority.certificate_pem.decode(),
+    )
+    return Server(api, identity, address=options.address, port=options.port, tls=options.tls)
+
+
+def _new_keys() -> tuple[Identity, Tokens]:
+    return Identity(), Tokens()
+
+
+def _kept_keys(directory: Path) -> tuple[Identity, Tokens]:
+    path = directory / _IDENTITY_FILE
+    try:
+        if not path.exists():
+            identity, tokens = _new_keys()
+            _write(path, identity, tokens)
+            return identity, tokens
+        keys = msgspec.json.decode(path.read_bytes(), type=_Keys)
+        authority = Authority(Pair(keys.certificate, keys.key))
+    except (OSError, ValueError, msgspec.MsgspecError) as error:
+        raise DataDirectoryError(f"{path}: cannot be used: {error}; choose another --data-dir") from error
+    return Identity(authority, keys.admin_token), Tokens(keys.signing_key)
+
+
+def _write(path: Path, identity: Identity, tokens: Tokens) -> None:
+    pair = identity.authority.pair
+    data = msgspec.json.encode(_Keys(pair.certificate, pair.key, identity.admin_token, tokens.key_pem))
+    temporary = path.with_suffix(".new")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)

@@ -1,0 +1,271 @@
+"""OpenAPI, v2 and v3, made from the compact schemas: enough for kubectl to validate, diff, apply and explain.
+
+Documents are made when first asked for and kept until the table of kinds changes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+
+from kubesched.apiserver.kinds.crd import CustomResources
+from kubesched.apiserver.kinds.resources import Registry, Resource
+from kubesched.apiserver.kinds.schema import Field, ObjectType, Shape, schemas
+from kubesched.apiserver.openapi import protobuf as openapi_protobuf
+from kubesched.apiserver.storage.store import encode
+from kubesched.apiserver.wire.request import Request, Response
+from kubesched.apiserver.wire.status import no_such_path
+from kubesched.base.types import JSON
+
+_INFO = {"title": "Kubernetes", "version": "v1.36.0"}
+_META = "io.k8s.apimachinery.pkg.apis.meta.v1"
+_PREFIXES = {"meta": _META, "apiextensions": "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1"}
+_SCALARS: dict[str, JSON] = {
+    "string": {"type": "string"},
+    "bytes": {"type": "string", "format": "byte"},
+    "int32": {"type": "integer", "format": "int32"},
+    "int64": {"type": "integer", "format": "int64"},
+    "bool": {"type": "boolean"},
+    "double": {"type": "number", "format": "double"},
+    "time": {"type": "string", "format": "date-time"},
+    "microtime": {"type": "string", "format": "date-time"},
+    "any": {"type": "object"},
+}
+_NAMED_SCALARS: dict[str, tuple[str, JSON]] = {
+    "quantity": (
+        "io.k8s.apimachinery.pkg.api.resource.Quantity",
+        {"description": "An amount, as 2, 500m, 1.5 or 4Gi."},
+    ),
+    "intorstring": (
+        "io.k8s.apimachinery.pkg.util.intstr.IntOrString",
+        {"description": "A number, or text such as 25% or the name of a port.", "format": "int-or-string"},
+    ),
+}
+"""Scalars that have a definition of their own: explain shows its name."""
+_QUERY = ("pretty", "dryRun", "fieldManager", "fieldValidation")
+
+
+def definition_name(type_name: str) -> str:
+    """The name of a type in OpenAPI: ``core.Pod`` is ``io.k8s.api.core.v1.Pod``."""
+    group, _, kind = type_name.partition(".")
+    return f"{_PREFIXES.get(group, f'io.k8s.api.{group}.v1')}.{kind}"
+
+
+class OpenAPI:
+    """Answers /openapi/v2 and /openapi/v3."""
+
+    def __init__(self, registry: Registry, custom: CustomResources) -> None:
+        self._registry = registry
+        self._custom = custom
+        self._made_at = -1
+        self._documents: dict[str, bytes] = {}
+
+    def answer(self, request: Request, parts: list[str]) -> Response:
+        """The document at a path, split at its slashes."""
+        if self._made_at != self._registry.generation:
+            self._documents.clear()
+            self._made_at = self._registry.generation
+        if parts[1:] == ["v2"]:
+            if openapi_protobuf.ACCEPTED in request.headers.get("accept", ""):
+                return Response(body=self._document("v2.protobuf"), content_type=openapi_protobuf.CONTENT_TYPE)
+            return Response(body=self._document("v2"))
+        if parts[1:2] != ["v3"]:
+            raise no_such_path()
+        if len(parts) == 2:
+            return Response(body=self._index())
+        return Response(body=self._document("/".join(parts[2:])))
+
+    def _group_versions(self) -> dict[str, tuple[str, str]]:
+        return {
+            f"apis/{group}/{version}" if group else f"api/{version}": (group, version)
+            for group, versions in self._registry.groups().items()
+            for version in versions
+        }
+
+    def _index(self) -> bytes:
+        paths = {}
+        for path in self._group_versions():
+            digest = hashlib.sha256(self._document(path)).hexdigest()[:32].upper()
+            paths[path] = {"serverRelativeURL": f"/openapi/v3/{path}?hash={digest}"}
+        return encode({"paths": paths})
+
+    def _document(self, path: str) -> bytes:
+        known = self._documents.get(path)
+        if known is None:
+            known = self._documents[path] = self._make(path)
+        return known
+
+    def _make(self, path: str) -> bytes:
+        if path == "v2":
+            return encode(self._v2())
+        if path == "v2.protobuf":
+            return openapi_protobuf.document(self._v2())
+        group_version = self._group_versions().get(path)
+        if group_version is None:
+            raise no_such_path()
+        return encode(self._v3(*group_version))
+
+    # --- documents ----------------------------------------------------------------------------------------------------
+
+    def _v3(self, group: str, version: str) -> JSON:
+        resources = self._registry.of(group, version)
+        definitions = Definitions("#/components/schemas/", v3=True)
+        for resource in resources:
+            definitions.add_resource(resource, self._custom.schema(resource))
+        paths = {path: item for resource in resources for path, item in _paths(resource, v3=True)}
+        return {
+            "openapi": "3.0.0",
+            "info": _INFO,
+            "paths": paths,
+            "components": {"schemas": definitions.found},
+        }
+
+    def _v2(self) -> JSON:
+        definitions = Definitions("#/definitions/", v3=False)
+        paths: JSON = {}
+        for resource in self._registry:
+            definitions.add_resource(resource, self._custom.schema(resource))
+            paths |= dict(_paths(resource, v3=False))
+        return {"swagger": "2.0", "info": _INFO, "paths": paths, "definitions": definitions.found}
+
+
+# --- paths ------------------------------------------------------------------------------------------------------------
+
+
+def _paths(resource: Resource, *, v3: bool) -> Iterator[tuple[str, JSON]]:
+    root = f"/apis/{resource.group}" if resource.group else "/api"
+    base = f"{root}/{resource.version}"
+    scoped = (
+        f"{base}/namespaces/{{namespace}}/{resource.plural}" if resource.namespaced else f"{base}/{resource.plural}"
+    )
+    kind = {"group": resource.group, "version": resource.version, "kind": resource.kind}
+    collection = {"post": _operation(resource, kind, "post", "create", v3)}
+    if resource.is_stored:
+        collection |= {
+            "get": _operation(resource, kind, "list", "list", v3),
+            "delete": _operation(resource, kind, "deletecollection", "deletecollection", v3),
+        }
+        actions = (("get", "get"), ("put", "update"), ("patch", "patch"), ("delete", "delete"))
+        yield (
+            f"{scoped}/{{name}}",
+            {method: _operation(resource, kind, action, action, v3) for method, action in actions},
+        )
+    yield scoped, collection
+
+
+def _operation(resource: Resource, kind: JSON, action: str, verb: str, v3: bool) -> JSON:
+    writes = verb in ("create", "update", "patch")
+    names = _QUERY if writes else ("pretty",)
+    return {
+        "tags": [f"{resource.group or 'core'}_{resource.version}"],
+        "operationId": f"{verb}{resource.group.title().replace('.', '') or 'Core'}{resource.kind}",
+        "parameters": [_parameter(name, v3) for name in names],
+        "responses": {"200": {"description": "OK"}},
+        "x-kubernetes-action": action,
+        "x-kubernetes-group-version-kind": kind,
+    }
+
+
+def _parameter(name: str, v3: bool) -> JSON:
+    body: JSON = {"name": name, "in": "query"}
+    return {**body, "schema": {"type": "string"}} if v3 else {**body, "type": "string", "uniqueItems": True}
+
+
+# --- definitions ------------------------------------------------------------------------------------------------------
+
+
+class Definitions:
+    """The definitions of types and of everything that they mention."""
+
+    def __init__(self, prefix: str, *, v3: bool) -> None:
+        self.found: dict[str, JSON] = {}
+        self._prefix = prefix
+        self._v3 = v3
+
+    def add_resource(self, resource: Resource, custom_schema: JSON | None) -> None:
+        kind = {"group": resource.group, "version": resource.version, "kind": resource.kind}
+        if resource.custom:
+            self._add_custom(resource, custom_schema or {}, kind)
+            return
+        type_ = schemas().types[resource.schema]
+        self._add(type_)
+        self.found[definition_name(type_.name)]["x-kubernetes-group-version-kind"] = [kind]
+        if resource.is_stored:
+            self._add_list(f"{definition_name(type_.name)}List", definition_name(type_.name), resource)
+
+    def _add_custom(self, resource: Resource, schema: JSON, kind: JSON) -> None:
+        domain = ".".join(reversed(resource.group.split(".")))
+        name = f"{domain}.{resource.version}.{resource.kind}"
+        common = schemas().types["core.ConfigMap"].fields  # what every kind has
+        properties = {
+            **(schema.get("properties") or {}),
+            **{field: self._field(common[field]) for field in ("apiVersion", "kind", "metadata")},
+        }
+        self.found[name] = {
+            "type": "object",
+            **schema,
+            "properties": properties,
+            "x-kubernetes-group-version-kind": [kind],
+        }
+        self._add_list(f"{name}List", name, resource)
+
+    def _add_list(self, name: str, item: str, resource: Resource) -> None:
+        kind = {"group": resource.group, "version": resource.version, "kind": f"{resource.kind}List"}
+        self.found[name] = {
+            "description": f"{resource.kind}List is a list of {resource.kind}.",
+            "type": "object",
+            "required": ["items"],
+            "properties": {
+                "apiVersion": {"type": "string"},
+                "kind": {"type": "string"},
+                "metadata": self._reference(schemas().types["meta.ListMeta"]),
+                "items": {"type": "array", "items": {"$ref": f"{self._prefix}{item}"}},
+            },
+            "x-kubernetes-group-version-kind": [kind],
+        }
+
+    def _add(self, type_: ObjectType) -> None:
+        name = definition_name(type_.name)
+        if name in self.found:
+            return
+        body: JSON = {"type": "object"}
+        self.found[name] = body
+        if type_.text:
+            body["description"] = type_.text
+        if required := [field.name for field in type_.fields.values() if field.required]:
+            body["required"] = required
+        if type_.fields:
+            body["properties"] = {field.name: self._field(field) for field in type_.fields.values()}
+
+    def _field(self, field: Field) -> JSON:
+        body = self._shape(field.shape)
+        extras: JSON = {"description": field.text} if field.text else {}
+        strategies = [*(("merge",) if field.merges else ()), *(("retainKeys",) if field.retain_keys else ())]
+        if strategies:
+            extras["x-kubernetes-patch-strategy"] = ",".join(strategies)
+        if field.merge_key:
+            extras["x-kubernetes-patch-merge-key"] = field.merge_key
+        if "$ref" in body and extras and self._v3:
+            # Beside a $ref nothing counts in OpenAPI v3; the reference has to be one of "all of".
+            body = {"allOf": [body], "default": {}}
+        return {**body, **extras}
+
+    def _shape(self, shape: Shape) -> JSON:
+        if shape.kind == "list" and shape.item is not None:
+            return {"type": "array", "items": self._shape(shape.item)}
+        if shape.kind == "map" and shape.item is not None:
+            return {"type": "object", "additionalProperties": self._shape(shape.item)}
+        if shape.object is not None:
+            return self._reference(shape.object)
+        if shape.kind in _NAMED_SCALARS:
+            return self._named_scalar(*_NAMED_SCALARS[shape.kind])
+        return dict(_SCALARS[shape.kind])
+
+    def _named_scalar(self, name: str, body: JSON) -> JSON:
+        type_ = {"oneOf": [{"type": "string"}, {"type": "number"}]} if self._v3 else {"type": "string"}
+        self.found[name] = {**body, **type_}
+        return {"$ref": f"{self._prefix}{name}"}
+
+    def _reference(self, type_: ObjectType) -> JSON:
+        self._add(type_)
+        return {"$ref": f"{self._prefix}{definition_name(type_.name)}"}

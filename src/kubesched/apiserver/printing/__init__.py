@@ -1,0 +1,1 @@
+"""The Tables that kubectl get prints."""

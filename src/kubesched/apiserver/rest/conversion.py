@@ -1,0 +1,62 @@
+"""One stored object in two forms: Events of the core group and of events.k8s.io, custom resources in several versions.
+
+Events are kept in the core form, whose field names are the older ones. Nothing is lost on the way: what has no
+counterpart keeps its name.
+"""
+
+from __future__ import annotations
+
+from kubesched.apiserver.kinds.resources import Resource
+from kubesched.apiserver.storage.store import Record, decode, encode
+from kubesched.base.types import JSON
+
+_TO_CORE = {
+    "regarding": "involvedObject",
+    "note": "message",
+    "reportingController": "reportingComponent",
+    "deprecatedSource": "source",
+    "deprecatedFirstTimestamp": "firstTimestamp",
+    "deprecatedLastTimestamp": "lastTimestamp",
+    "deprecatedCount": "count",
+}
+_FROM_CORE = {core: new for new, core in _TO_CORE.items()}
+_NEW_EVENTS = "events.k8s.io"
+
+
+def is_converted(resource: Resource) -> bool:
+    """Whether what is stored differs from what this resource shows."""
+    return resource.group == _NEW_EVENTS or resource.custom
+
+
+def to_stored(resource: Resource, obj: JSON) -> JSON:
+    """An object as the store keeps it."""
+    if resource.group == _NEW_EVENTS:
+        return {**_renamed(obj, _TO_CORE), "apiVersion": "v1"}
+    return obj
+
+
+def to_served(resource: Resource, obj: JSON) -> JSON:
+    """A stored object as this resource shows it."""
+    if resource.group == _NEW_EVENTS:
+        return {**_renamed(obj, _FROM_CORE), "apiVersion": f"{_NEW_EVENTS}/v1"}
+    if resource.custom:
+        obj["apiVersion"] = resource.group_version
+    return obj
+
+
+def served_object(resource: Resource, record: Record) -> JSON:
+    """A record's object as this resource shows it, the caller's to change."""
+    return to_served(resource, record.load())
+
+
+def served_bytes(resource: Resource, data: bytes) -> bytes:
+    """Stored bytes as this resource shows them; mostly they are the same."""
+    if not is_converted(resource):
+        return data
+    if resource.custom and f'"apiVersion":"{resource.group_version}"'.encode() in data[:200]:
+        return data
+    return encode(to_served(resource, decode(data)))
+
+
+def _renamed(obj: JSON, names: dict[str, str]) -> JSON:
+    return {names.get(key, key): value for key, value in obj.items()}

@@ -1,0 +1,156 @@
+"""Deletion in steps: grace for pods, finalizers for whoever has to clean up first, dependents as the client wishes.
+
+The server only marks and removes. Who ends a pod is its kubelet, who deletes or orphans dependents is the garbage
+collector, who empties a namespace is its controller; each then removes its mark, and the last one makes the object go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kubesched.apiserver import meta
+from kubesched.apiserver.kinds.resources import Resource
+from kubesched.apiserver.kinds.schema import type_of
+from kubesched.apiserver.rest.conversion import served_object, to_stored
+from kubesched.apiserver.rest.writing import NO_PRECONDITIONS, Preconditions, Writer
+from kubesched.apiserver.storage.store import Record
+from kubesched.apiserver.wire.body import parse
+from kubesched.apiserver.wire.request import Request
+from kubesched.apiserver.wire.status import Cause, bad_request, invalid
+from kubesched.base.types import JSON
+
+FOREGROUND = "foregroundDeletion"
+ORPHAN = "orphan"
+_POLICIES = ("Foreground", "Background", "Orphan")
+# Kinds whose dependents are kept unless a client says otherwise: they are older than the choice.
+_ORPHANING = ("/replicationcontrollers", "batch/jobs")
+_FINISHED = ("Succeeded", "Failed")
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteOptions:
+    """How to delete."""
+
+    grace: int | None = None
+    propagation: str = ""
+    preconditions: Preconditions = NO_PRECONDITIONS
+    dry_run: bool = False
+
+
+def read_options(request: Request) -> DeleteOptions:
+    """The options in the body of a deletion, or, where that is silent, in its query."""
+    body: JSON = parse(request, type_of("meta.DeleteOptions")) if request.body.strip() else {}
+    if body.get("kind") not in (None, "", "DeleteOptions"):
+        raise bad_request(f"the body of a deletion has to be DeleteOptions, not {body['kind']}")
+    grace = body.get("gracePeriodSeconds", request.number("gracePeriodSeconds"))
+    propagation = body.get("propagationPolicy") or request.query.get("propagationPolicy", "")
+    orphan = body.get("orphanDependents", request.flag("orphanDependents") or None)
+    if orphan is not None and propagation:
+        raise bad_request("orphanDependents and deletionPropagation cannot be both set")
+    if orphan is not None:
+        propagation = "Orphan" if orphan else "Background"
+    _check(grace, propagation)
+    wanted = body.get("preconditions") or {}
+    return DeleteOptions(
+        grace=grace,
+        propagation=propagation,
+        preconditions=Preconditions(wanted.get("uid") or "", wanted.get("resourceVersion") or ""),
+        dry_run=bool(body.get("dryRun")) or request.dry_run,
+    )
+
+
+def _check(grace: Any, propagation: str) -> None:
+    problems = []
+    if grace is not None and (not isinstance(grace, int) or grace < 0):
+        problems.append(
+            Cause("FieldValueInvalid", f"Invalid value: {grace}: must be a non-negative integer", "gracePeriodSeconds")
+        )
+    if propagation and propagation not in _POLICIES:
+        supported = ", ".join(f'"{policy}"' for policy in (*_POLICIES, "nil"))
+        message = f'Unsupported value: "{propagation}": supported values: {supported}'
+        problems.append(Cause("FieldValueNotSupported", message, "propagationPolicy"))
+    if problems:
+        raise invalid("DeleteOptions", "meta.k8s.io", "", problems)
+
+
+class Deleter:
+    """Deletes objects, at once or by marking them."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+
+    def delete(self, resource: Resource, namespace: str, name: str, options: DeleteOptions) -> tuple[Record, bool]:
+        """Delete an object; answers with its last state and whether it is gone."""
+        record = self._writer.find(resource, namespace, name)
+        obj = served_object(resource, record)
+        options.preconditions.check(resource, obj)
+        self._writer.admission.delete(resource, obj)
+        grace = self._grace(resource, obj, options)
+        finalizers = self._finalizers(resource, obj, options)
+        if not finalizers and grace == 0 and not self._is_held(resource, obj):
+            return self._remove(resource, record, obj, options), True
+        return self._mark(resource, record, obj, finalizers, grace, options), False
+
+    def _remove(self, resource: Resource, record: Record, obj: JSON, options: DeleteOptions) -> Record:
+        if options.dry_run:
+            return record
+        last = to_stored(resource, obj)
+        if resource.storage == "/pods":
+            # Whoever watches a forced deletion is to see that no grace was given.
+            last["metadata"].setdefault("deletionTimestamp", meta.timestamp(self._writer.clock.now()))
+            last["metadata"]["deletionGracePeriodSeconds"] = 0
+        return self._writer.store.delete(resource.storage, record.key, last)
+
+    def _grace(self, resource: Resource, obj: JSON, options: DeleteOptions) -> int:
+        if resource.storage != "/pods":
+            return 0
+        spec = obj["spec"]
+        unstarted = not spec.get("nodeName")
+        if unstarted or (obj.get("status") or {}).get("phase") in _FINISHED:
+            return 0
+        wanted = spec.get("terminationGracePeriodSeconds", 30) if options.grace is None else options.grace
+        return max(0, int(wanted))
+
+    def _finalizers(self, resource: Resource, obj: JSON, options: DeleteOptions) -> list[str]:
+        """The object's finalizers with those that the propagation policy asks for."""
+        finalizers = list(obj["metadata"].get("finalizers") or [])
+        propagation = options.propagation
+        if not propagation and resource.storage in _ORPHANING and not {FOREGROUND, ORPHAN} & set(finalizers):
+            propagation = "Orphan"
+        wanted = {"Foreground": FOREGROUND, "Orphan": ORPHAN}.get(propagation)
+        if options.propagation:
+            finalizers = [f for f in finalizers if f not in (FOREGROUND, ORPHAN) or f == wanted]
+        if wanted and wanted not in finalizers:
+            finalizers.append(wanted)
+        return finalizers
+
+    def _is_held(self, resource: Resource, obj: JSON) -> bool:
+        return resource.storage == "/namespaces" and bool((obj.get("spec") or {}).get("finalizers"))
+
+    def _mark(
+        self, resource: Resource, record: Record, obj: JSON, finalizers: list[str], grace: int, options: DeleteOptions
+    ) -> Record:
+        found = obj["metadata"]
+        before = served_object(resource, record)
+        if finalizers:
+            found["finalizers"] = finalizers
+        else:
+            found.pop("finalizers", None)
+        if "deletionTimestamp" not in found:
+            self._set_deletion(obj, grace)
+        elif grace < found.get("deletionGracePeriodSeconds", 0):
+            found["deletionTimestamp"] = meta.timestamp(self._writer.clock.now() + grace)
+            found["deletionGracePeriodSeconds"] = grace
+        if resource.storage == "/namespaces":
+            obj["status"] = {**(obj.get("status") or {}), "phase": "Terminating"}
+        if obj == before:
+            return record
+        return self._writer.put(resource, record, obj, dry_run=options.dry_run)
+
+    def _set_deletion(self, obj: JSON, grace: int) -> None:
+        found = obj["metadata"]
+        found["deletionTimestamp"] = meta.timestamp(self._writer.clock.now() + grace)
+        found["deletionGracePeriodSeconds"] = grace
+        if found.get("generation"):
+            meta.bump_generation(obj)

@@ -1,0 +1,86 @@
+"""By which fields objects can be selected, kind by kind, as upstream allows.
+
+The values are read once when an object is stored, so that selecting and watching never look into it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kubesched.base.types import JSON
+
+Path = tuple[str, ...]
+FieldPaths = Mapping[str, Path]
+"""A selectable field, as a client writes it, and where it stands in the stored object."""
+
+
+def _paths(*names: str) -> dict[str, Path]:
+    return {name: tuple(name.split(".")) for name in names}
+
+
+_OBJECT_PARTS = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+
+_EVENT_COMMON = {
+    **_paths("reason", "type", "reportingComponent"),
+    "source": ("source", "component"),
+}
+_EVENTS = {**_EVENT_COMMON, **_paths(*(f"involvedObject.{part}" for part in _OBJECT_PARTS))}
+_NEW_EVENTS = {
+    **_EVENT_COMMON,
+    "reportingController": ("reportingComponent",),
+    **{f"regarding.{part}": ("involvedObject", part) for part in _OBJECT_PARTS},
+}
+
+FIELDS: dict[tuple[str, str], FieldPaths] = {
+    ("", "pods"): _paths(
+        "spec.nodeName",
+        "spec.restartPolicy",
+        "spec.schedulerName",
+        "spec.serviceAccountName",
+        "spec.hostNetwork",
+        "status.phase",
+        "status.podIP",
+        "status.nominatedNodeName",
+    ),
+    ("", "nodes"): _paths("spec.unschedulable"),
+    ("", "namespaces"): _paths("status.phase"),
+    ("", "secrets"): _paths("type"),
+    ("", "replicationcontrollers"): _paths("status.replicas"),
+    ("apps", "replicasets"): _paths("status.replicas"),
+    ("batch", "jobs"): {"status.successful": ("status", "succeeded")},
+    ("", "events"): _EVENTS,
+    ("events.k8s.io", "events"): _NEW_EVENTS,
+    ("resource.k8s.io", "resourceslices"): _paths("spec.nodeName", "spec.driver"),
+}
+
+# Fields whose absence means something other than the empty string when selected by.
+_ABSENT = {"spec.unschedulable": "false", "spec.hostNetwork": "false", "status.replicas": "0", "status.successful": "0"}
+
+
+def fields_reader(paths: FieldPaths) -> Callable[[JSON], dict[str, str]]:
+    """A function that reads the selectable fields of an object, whatever clients call them."""
+    plain = [(".".join(path), path) for path in sorted(set(paths.values()))]
+    wanted = [(name, path, _ABSENT.get(name, "")) for name, path in plain]
+
+    def read(obj: JSON) -> dict[str, str]:
+        # Called for every object that is stored: no call within it that is not needed.
+        values = {}
+        for name, path, absent in wanted:
+            value: Any = obj
+            for part in path:
+                value = value.get(part) if isinstance(value, dict) else None
+            text = value if isinstance(value, str) else _text(value)
+            if text or absent:
+                values[name] = text or absent
+        return values
+
+    return read
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)

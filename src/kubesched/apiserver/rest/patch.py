@@ -1,0 +1,308 @@
+"""The three kinds of patch: JSON patch (RFC 6902), merge patch (RFC 7386) and Kubernetes' strategic merge patch.
+
+A strategic merge patch merges lists of objects by a key that the type names: containers by name, conditions by type.
+Where a type is not described, as inside an unknown field, lists are replaced, as a merge patch would.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+from kubesched.apiserver.kinds.schema import Field, ObjectType
+from kubesched.apiserver.wire.status import StatusError, bad_request
+from kubesched.base.types import JSON
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+APPLY = "application/apply-patch+yaml"
+
+_MISSING = object()
+
+
+class PatchError(ValueError):
+    """A patch that cannot be applied."""
+
+
+# --- merge patch ------------------------------------------------------------------------------------------------------
+
+
+def merge_patch(target: Any, patch: Any) -> Any:
+    """`target` with `patch` applied; null deletes. `target` is not changed."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = merge_patch(result.get(key), value)
+    return result
+
+
+# --- JSON patch -------------------------------------------------------------------------------------------------------
+
+
+def json_patch(target: JSON, operations: Any) -> JSON:
+    """`target` with a list of operations applied. `target` is not changed."""
+    if not isinstance(operations, list):
+        raise bad_request("the body of a JSON patch has to be a list of operations")
+    document: Any = copy.deepcopy(target)
+    for operation in operations:
+        document = _operate(document, operation)
+    if not isinstance(document, dict):
+        raise _unprocessable("the patch leaves no object")
+    return document
+
+
+def _operate(document: Any, operation: Any) -> Any:
+    if not isinstance(operation, dict) or not isinstance(operation.get("path"), str):
+        raise bad_request(f"not an operation of a JSON patch: {operation!r}")
+    name = operation.get("op")
+    act = _OPERATIONS.get(str(name))
+    if act is None:
+        raise bad_request(f"Unexpected kind: {name}")
+    return act(document, _pointer(operation["path"]), operation)
+
+
+def _add(document: Any, path: list[str], operation: JSON) -> Any:
+    return _insert(document, path, _value_of(operation))
+
+
+def _remove(document: Any, path: list[str], operation: JSON) -> Any:
+    parent, last = _parent(document, path)
+    if isinstance(parent, list):
+        del parent[_index(parent, last, len(parent) - 1)]
+    elif last in parent:
+        del parent[last]
+    else:
+        raise _unprocessable(f"remove operation does not apply: doc is missing key: {operation['path']}")
+    return document
+
+
+def _replace(document: Any, path: list[str], operation: JSON) -> Any:
+    if not path:
+        return copy.deepcopy(_value_of(operation))
+    parent, last = _parent(document, path)
+    if isinstance(parent, list):
+        parent[_index(parent, last, len(parent) - 1)] = copy.deepcopy(_value_of(operation))
+    elif last in parent:
+        parent[last] = copy.deepcopy(_value_of(operation))
+    else:
+        raise _unprocessable(
+            f"replace operation does not apply: doc is missing key: {operation['path']}: missing value"
+        )
+    return document
+
+
+def _move(document: Any, path: list[str], operation: JSON) -> Any:
+    source = _pointer(str(operation.get("from", "")))
+    value = _get(document, source)
+    document = _remove(document, source, {"path": operation.get("from", "")})
+    return _insert(document, path, value)
+
+
+def _copy(document: Any, path: list[str], operation: JSON) -> Any:
+    return _insert(document, path, copy.deepcopy(_get(document, _pointer(str(operation.get("from", ""))))))
+
+
+def _test(document: Any, path: list[str], operation: JSON) -> Any:
+    if _get(document, path, default=None) != operation.get("value"):
+        raise _unprocessable(f"testing value {operation['path']} failed: test failed")
+    return document
+
+
+_OPERATIONS: dict[str, Callable[[Any, list[str], JSON], Any]] = {
+    "add": _add,
+    "remove": _remove,
+    "replace": _replace,
+    "move": _move,
+    "copy": _copy,
+    "test": _test,
+}
+
+
+def _pointer(text: str) -> list[str]:
+    if text and not text.startswith("/"):
+        raise bad_request(f"not a JSON pointer: {text!r}")
+    return [part.replace("~1", "/").replace("~0", "~") for part in text.split("/")[1:]]
+
+
+def _value_of(operation: JSON) -> Any:
+    if "value" not in operation:
+        raise bad_request(f"operation {operation.get('op')!r} has no value")
+    return operation["value"]
+
+
+def _get(document: Any, path: list[str], default: Any = _MISSING) -> Any:
+    for part in path:
+        if isinstance(document, list):
+            document = document[_index(document, part, len(document) - 1)]
+        elif isinstance(document, dict) and part in document:
+            document = document[part]
+        elif default is not _MISSING:
+            return default
+        else:
+            raise _unprocessable(f"doc is missing path: /{'/'.join(path)}: missing value")
+    return document
+
+
+def _parent(document: Any, path: list[str]) -> tuple[Any, str]:
+    if not path:
+        raise _unprocessable("the whole document cannot be removed or added to")
+    parent = _get(document, path[:-1])
+    if not isinstance(parent, dict | list):
+        raise _unprocessable(f"doc is missing path: /{'/'.join(path)}: missing value")
+    return parent, path[-1]
+
+
+def _insert(document: Any, path: list[str], value: Any) -> Any:
+    if not path:
+        return copy.deepcopy(value)
+    parent, last = _parent(document, path)
+    if isinstance(parent, list):
+        parent.insert(len(parent) if last == "-" else _index(parent, last, len(parent)), copy.deepcopy(value))
+    else:
+        parent[last] = copy.deepcopy(value)
+    return document
+
+
+def _index(items: list[Any], text: str, highest: int) -> int:
+    try:
+        index = int(text)
+    except ValueError:
+        raise _unprocessable(f"not an index into a list: {text!r}") from None
+    if not -len(items) <= index <= highest:
+        raise _unprocessable(f"Unable to access invalid index: {index}: invalid index referenced")
+    return index
+
+
+def _unprocessable(message: str) -> StatusError:
+    return StatusError(422, f"the server rejected our request due to an error in our request: {message}")
+
+
+# --- strategic merge patch --------------------------------------------------------------------------------------------
+
+
+def strategic_merge(target: JSON, patch: JSON, type_: ObjectType | None) -> JSON:
+    """`target` with a strategic merge `patch` applied. `target` is not changed."""
+    try:
+        return _merge_object(target, patch, type_)
+    except PatchError as error:
+        raise bad_request(str(error)) from None
+
+
+def _merge_object(target: JSON, patch: JSON, type_: ObjectType | None) -> JSON:
+    directive = patch.get("$patch")
+    if directive == "replace":
+        replaced: JSON = _without_directives(patch)
+        return replaced
+    if directive == "delete":
+        return {}
+    result = dict(target)
+    retained = patch.get("$retainKeys")
+    if isinstance(retained, list):
+        result = {key: value for key, value in result.items() if key in retained}
+    for key, value in patch.items():
+        if not key.startswith("$"):
+            _merge_field(result, key, value, type_)
+    _delete_from_primitive_lists(result, patch)
+    _order_lists(result, patch, type_)
+    return result
+
+
+def _merge_field(result: JSON, key: str, value: Any, type_: ObjectType | None) -> None:
+    field = type_.fields.get(key) if type_ is not None else None
+    if value is None:
+        result.pop(key, None)
+    elif isinstance(value, dict):
+        old = result.get(key)
+        result[key] = _merge_object(old if isinstance(old, dict) else {}, value, _object_type(field))
+        if value.get("$patch") == "delete":
+            result.pop(key, None)
+    elif isinstance(value, list) and field is not None and field.merges:
+        result[key] = _merge_list(result.get(key) or [], value, field)
+    else:
+        result[key] = value
+
+
+def _object_type(field: Field | None) -> ObjectType | None:
+    if field is None:
+        return None
+    shape = field.shape.item if field.shape.kind in ("list", "map") else field.shape
+    return shape.object if shape is not None else None
+
+
+def _merge_list(old: list[Any], patch: list[Any], field: Field) -> list[Any]:
+    if not field.merge_key:
+        return [*old, *(item for item in patch if item not in old)]
+    if any(isinstance(item, dict) and item.get("$patch") == "replace" for item in patch):
+        return [_without_directives(item) for item in patch if item.get("$patch") != "replace"]
+    result = list(old)
+    for item in patch:
+        _merge_item(result, item, field)
+    return result
+
+
+def _merge_item(result: list[Any], item: Any, field: Field) -> None:
+    key = field.merge_key
+    if not isinstance(item, dict) or key not in item:
+        raise PatchError(f"map: {item!r} does not contain declared merge key: {key}")
+    positions = [index for index, known in enumerate(result) if known.get(key) == item[key]]
+    if item.get("$patch") == "delete":
+        for index in reversed(positions):
+            del result[index]
+    elif positions:
+        result[positions[0]] = _merge_object(result[positions[0]], item, _object_type(field))
+    else:
+        result.append(_merge_object({}, item, _object_type(field)))
+
+
+_DELETE_FROM = "$deleteFromPrimitiveList/"
+_SET_ORDER = "$setElementOrder/"
+
+
+def _delete_from_primitive_lists(result: JSON, patch: JSON) -> None:
+    for key, removed in patch.items():
+        name = key.removeprefix(_DELETE_FROM)
+        if name != key and isinstance(result.get(name), list) and isinstance(removed, list):
+            result[name] = [item for item in result[name] if item not in removed]
+
+
+def _order_lists(result: JSON, patch: JSON, type_: ObjectType | None) -> None:
+    for key, order in patch.items():
+        name = key.removeprefix(_SET_ORDER)
+        if name == key or not isinstance(result.get(name), list) or not isinstance(order, list):
+            continue
+        field = type_.fields.get(name) if type_ is not None else None
+        merge_key = field.merge_key if field is not None else ""
+        result[name] = _ordered(result[name], [_identity(item, merge_key) for item in order], merge_key)
+
+
+def _ordered(items: list[Any], order: list[Any], merge_key: str) -> list[Any]:
+    """The listed items in their order; one that is not listed stays behind the item it stood behind."""
+    ranks = {_hashable(identity): rank for rank, identity in enumerate(order)}
+    placed, last = [], -1
+    for position, item in enumerate(items):
+        rank = ranks.get(_hashable(_identity(item, merge_key)))
+        last = last if rank is None else rank
+        placed.append((last, rank is None, position, item))
+    return [item for *_, item in sorted(placed, key=lambda entry: entry[:3])]
+
+
+def _identity(item: Any, merge_key: str) -> Any:
+    return item.get(merge_key) if merge_key and isinstance(item, dict) else item
+
+
+def _hashable(value: Any) -> Any:
+    return value if isinstance(value, str | int | float | bool | None) else repr(value)
+
+
+def _without_directives(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_directives(item) for key, item in value.items() if not key.startswith("$")}
+    if isinstance(value, list):
+        return [_without_directives(item) for item in value]
+    return value

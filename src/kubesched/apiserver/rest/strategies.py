@@ -1,0 +1,197 @@
+"""What may be written where, kind by kind: status apart from spec, generations, and what a new object starts with.
+
+A write to an object leaves its status alone, a write to its status leaves the rest alone; a changed spec is a new
+generation. Kinds differ in the details, and clients rely on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kubesched.apiserver.kinds.resources import Resource
+from kubesched.apiserver.meta import bump_generation
+from kubesched.base.types import JSON
+
+# Nodes bring their status with them, as a kubelet that registers does; every other kind starts with an empty one.
+_STATUS_AT_CREATION = frozenset(("/nodes", "apps/controllerrevisions"))
+
+_INITIAL_STATUS: dict[str, JSON] = {
+    "/pods": {"phase": "Pending"},
+    "/namespaces": {"phase": "Active"},
+    "/persistentvolumes": {"phase": "Pending"},
+    "/persistentvolumeclaims": {"phase": "Pending"},
+    "/services": {"loadBalancer": {}},
+    "policy/poddisruptionbudgets": {
+        "currentHealthy": 0,
+        "desiredHealthy": 0,
+        "disruptionsAllowed": 0,
+        "expectedPods": 0,
+    },
+    "apps/daemonsets": {
+        "currentNumberScheduled": 0,
+        "desiredNumberScheduled": 0,
+        "numberMisscheduled": 0,
+        "numberReady": 0,
+    },
+    "apps/replicasets": {"replicas": 0},
+    "/replicationcontrollers": {"replicas": 0},
+    "apps/statefulsets": {"replicas": 0, "availableReplicas": 0},
+}
+
+_GATED: JSON = {
+    "type": "PodScheduled",
+    "status": "False",
+    "reason": "SchedulingGated",
+    "message": "Scheduling is blocked due to non-empty scheduling gates",
+    "lastProbeTime": None,
+    "lastTransitionTime": None,
+}
+
+# Upstream counts generations of pods only since 1.34, of nodes and volumes not at all.
+_WITH_GENERATION = frozenset(
+    (
+        "/pods",
+        "/podtemplates",
+        "/replicationcontrollers",
+        "apps/daemonsets",
+        "apps/deployments",
+        "apps/replicasets",
+        "apps/statefulsets",
+        "batch/cronjobs",
+        "batch/jobs",
+        "policy/poddisruptionbudgets",
+        "discovery.k8s.io/endpointslices",
+        "apiextensions.k8s.io/customresourcedefinitions",
+        "scheduling.k8s.io/priorityclasses",
+        "resource.k8s.io/deviceclasses",
+        "resource.k8s.io/resourceslices",
+    )
+)
+
+# On these a client that only knows the status must not lose or gain labels.
+_STATUS_KEEPS_LABELS = ("apps", "batch", "policy")
+
+
+def prepare_create(resource: Resource, obj: JSON) -> None:
+    """Set a new object's status and generation to what every new object of its kind has."""
+    storage = resource.storage
+    if resource.has("status") and storage not in _STATUS_AT_CREATION:
+        obj.pop("status", None)
+    if (initial := _INITIAL_STATUS.get(storage)) is not None:
+        obj["status"] = dict(initial)
+        if storage == "/pods":
+            _prepare_pod(obj)
+    elif resource.has("status") and not resource.custom:
+        obj.setdefault("status", {})
+    if storage in _WITH_GENERATION or resource.custom:
+        bump_generation(obj)
+
+
+def _prepare_pod(pod: JSON) -> None:
+    spec, labels = pod.get("spec") or {}, pod["metadata"].get("labels") or {}
+    if spec.get("schedulingGates"):
+        pod["status"]["conditions"] = [dict(_GATED)]
+    for constraint in spec.get("topologySpreadConstraints") or []:
+        _select_by_own_labels(constraint, labels)
+    affinity = spec.get("affinity") or {}
+    for kind in ("podAffinity", "podAntiAffinity"):
+        terms = affinity.get(kind) or {}
+        for term in terms.get("requiredDuringSchedulingIgnoredDuringExecution") or []:
+            _select_by_own_labels(term, labels)
+        for weighted in terms.get("preferredDuringSchedulingIgnoredDuringExecution") or []:
+            _select_by_own_labels(weighted.get("podAffinityTerm") or {}, labels)
+
+
+def _select_by_own_labels(part: JSON, labels: JSON) -> None:
+    """Keys of the pod's own labels become requirements: schedulers read selectors, not keys."""
+    selector = part.get("labelSelector")
+    if selector is None:
+        return
+    for field, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")):
+        added = [
+            {"key": key, "operator": operator, "values": [labels[key]]}
+            for key in part.get(field) or []
+            if key in labels
+        ]
+        if added:
+            selector["matchExpressions"] = [*(selector.get("matchExpressions") or []), *added]
+
+
+def prepare_update(resource: Resource, old: JSON, new: JSON) -> None:
+    """A write to the object itself: the status stays, and a change of the rest is a new generation."""
+    if resource.has("status"):
+        _keep(old, new, "status")
+    if (resource.storage in _WITH_GENERATION or resource.custom) and _body(old) != _body(new):
+        bump_generation(new)
+
+
+def prepare_status_update(resource: Resource, old: JSON, new: JSON) -> None:
+    """A write to the status: everything else stays."""
+    for part in (set(old) | set(new)) - {"status", "metadata", "apiVersion", "kind"}:
+        _keep(old, new, part)
+    before, after = old["metadata"], new["metadata"]
+    kept = ["ownerReferences", "finalizers"]
+    if resource.custom:
+        kept += ["labels", "annotations"]
+    elif resource.group in _STATUS_KEEPS_LABELS:
+        kept.append("labels")
+    for field in kept:
+        _keep(before, after, field)
+
+
+def prepare_ephemeral_update(_resource: Resource, old: JSON, new: JSON) -> None:
+    """A write to a pod's ephemeral containers: nothing else changes."""
+    ephemeral = new.get("spec", {}).get("ephemeralContainers")
+    _keep_all_but_spec(old, new)
+    new["spec"] = {**old["spec"], "ephemeralContainers": ephemeral or []}
+    _new_generation_if_changed(old, new)
+
+
+def prepare_resize(_resource: Resource, old: JSON, new: JSON) -> None:
+    """A write to a pod's resources: of its containers' fields only those and the resize policy change."""
+    wanted = {c.get("name"): c for c in new.get("spec", {}).get("containers") or []}
+    _keep_all_but_spec(old, new)
+    resized = ("resources", "resizePolicy")
+    containers = [
+        {**c, **{part: wanted[c["name"]][part] for part in resized if part in wanted.get(c["name"], {})}}
+        for c in old["spec"]["containers"]
+    ]
+    new["spec"] = {**old["spec"], "containers": containers}
+    _new_generation_if_changed(old, new)
+
+
+def prepare_finalize(_resource: Resource, old: JSON, new: JSON) -> None:
+    """A write to a namespace's finalizers, the ones in its spec."""
+    _keep(old, new, "status")
+
+
+Prepare = Callable[[Resource, JSON, JSON], None]
+
+PREPARE: dict[str, Prepare] = {
+    "": prepare_update,
+    "status": prepare_status_update,
+    "ephemeralcontainers": prepare_ephemeral_update,
+    "resize": prepare_resize,
+    "finalize": prepare_finalize,
+}
+
+
+def _keep_all_but_spec(old: JSON, new: JSON) -> None:
+    _keep(old, new, "status")
+    new["metadata"] = {**old["metadata"]}
+
+
+def _new_generation_if_changed(old: JSON, new: JSON) -> None:
+    if old["spec"] != new["spec"]:
+        bump_generation(new)
+
+
+def _keep(old: JSON, new: JSON, part: str) -> None:
+    if part in old:
+        new[part] = old[part]
+    else:
+        new.pop(part, None)
+
+
+def _body(obj: JSON) -> JSON:
+    return {key: value for key, value in obj.items() if key not in ("metadata", "status", "apiVersion", "kind")}

@@ -1,0 +1,329 @@
+"""The REST API of resources: one handler per verb, the same for every kind in the table.
+
+A handler reads the request, lets the writer or the store act at one moment, and renders the answer. Writes are answered
+only when they are durable.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from kubesched.apiserver.auth.reviews import Reviews
+from kubesched.apiserver.kinds.crd import CustomResources
+from kubesched.apiserver.kinds.resources import Registry, Resource
+from kubesched.apiserver.kinds.schema import type_of
+from kubesched.apiserver.rest import patch as patches
+from kubesched.apiserver.rest.conversion import served_object
+from kubesched.apiserver.rest.deletion import Deleter, read_options
+from kubesched.apiserver.rest.reading import Watch, list_page, selection_of, watch_start
+from kubesched.apiserver.rest.subresources import Pods, scale_of, set_scale
+from kubesched.apiserver.rest.writing import Writer, replacement
+from kubesched.apiserver.storage.store import Shelf, encode
+from kubesched.apiserver.wire.body import (
+    check_fields,
+    check_kind,
+    media_type,
+    parse,
+    parse_json,
+    read_object,
+    unknown_in,
+)
+from kubesched.apiserver.wire.negotiation import negotiate
+from kubesched.apiserver.wire.rendering import Renderer
+from kubesched.apiserver.wire.request import Request, Response, Target, is_watch
+from kubesched.apiserver.wire.status import (
+    StatusError,
+    bad_request,
+    created,
+    method_not_allowed,
+    no_such_path,
+    not_found,
+    success,
+)
+from kubesched.base.types import JSON
+
+_PART_OF_OBJECT = ("status", "ephemeralcontainers", "resize", "finalize")
+_APPLY_REFUSAL = (
+    "server-side apply is not supported by this API server; use kubectl apply without --server-side,"
+    " or a merge, strategic merge or JSON patch"
+)
+_DEPRECATED = {"/endpoints": "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"}
+_SIMULATED = "the nodes of this cluster are simulated and run no containers, so there is"
+_OF_CONTAINERS = {
+    "log": f"{_SIMULATED} no log; see kubectl describe and kubectl events for what happened to the pod",
+    "exec": f"{_SIMULATED} nothing to run a command in",
+    "attach": f"{_SIMULATED} nothing to attach to",
+    "portforward": f"{_SIMULATED} no port to forward to",
+}
+# Kinds whose deletion answers with the object; the others answer with a Status.
+_RETURNS_DELETED = frozenset(
+    (
+        "/namespaces",
+        "/persistentvolumeclaims",
+        "/persistentvolumes",
+        "/pods",
+        "/podtemplates",
+        "/resourcequotas",
+        "/serviceaccounts",
+        "/services",
+    )
+)
+_RETURNS_DELETED_GROUPS = ("resource.k8s.io", "storage.k8s.io")
+
+
+class Rest:
+    """Answers requests for resources."""
+
+    def __init__(
+        self,
+        writer: Writer,
+        deleter: Deleter,
+        pods: Pods,
+        reviews: Reviews,
+        custom: CustomResources,
+        random: Random,
+    ) -> None:
+        self._writer = writer
+        self._store = writer.store
+        self._registry: Registry = writer.registry
+        self._deleter = deleter
+        self._pods = pods
+        self._reviews = reviews
+        self._custom = custom
+        self._random = random
+        self.closing = False
+        """Set to end every watch, so that the server can stop."""
+
+    async def answer(self, request: Request, target: Target) -> Response:
+        resource = self._registry.find(target.group, target.version, target.plural)
+        if resource.storage in _DEPRECATED:
+            request.warnings.append(_DEPRECATED[resource.storage])
+        if target.subresource:
+            response = self._subresource(request, target, resource)
+        elif target.name:
+            response = self._one(request, target, resource)
+        else:
+            response = self._collection(request, target, resource)
+        if request.method not in ("GET", "HEAD"):
+            await self._store.durable()
+        return response
+
+    def shelf(self, resource: Resource) -> Shelf:
+        return self._store.shelf(resource.storage)
+
+    def _renderer(self, request: Request, resource: Resource) -> Renderer:
+        form = negotiate(request.headers.get("accept", ""))
+        columns = self._custom.columns(resource) if resource.custom else None
+        return Renderer(resource, form, columns, request.query.get("includeObject", ""), self._writer.clock.now)
+
+    # --- collections --------------------------------------------------------------------------------------------------
+
+    def _collection(self, request: Request, target: Target, resource: Resource) -> Response:
+        if request.method == "POST":
+            return self._create(request, target, resource)
+        if not resource.is_stored:
+            raise method_not_allowed()
+        if request.method in ("GET", "HEAD"):
+            if is_watch(request, target):
+                return self._watch(request, target, resource)
+            selection = selection_of(request, resource, target.namespace)
+            page = list_page(self._store, self.shelf(resource), request, selection)
+            return self._renderer(request, resource).page(page)
+        if request.method == "DELETE" and "deletecollection" in resource.verbs:
+            return self._delete_collection(request, target, resource)
+        raise method_not_allowed()
+
+    def _watch(self, request: Request, target: Target, resource: Resource) -> Response:
+        selection = selection_of(request, resource, target.namespace)
+        version, initial = watch_start(request, self._store)
+        renderer = self._renderer(request, resource)
+        watch = Watch(
+            store=self._store,
+            shelf=self.shelf(resource),
+            resource=resource,
+            selection=selection,
+            clock=self._writer.clock,
+            random=self._random,
+            render=renderer.watch_render(),
+            bookmark=renderer.bookmark,
+            version=version,
+            initial=initial,
+            mark_initial_end=request.flag("sendInitialEvents") and request.flag("allowWatchBookmarks"),
+            bookmarks=request.flag("allowWatchBookmarks"),
+            # Without a wish, between half an hour and an hour, so that clients do not all come back at once.
+            timeout=float(request.number("timeoutSeconds") or self._random.randint(1800, 3600)),
+            closing=lambda: self.closing,
+        )
+        return Response(stream=watch.stream())
+
+    def _create(self, request: Request, target: Target, resource: Resource) -> Response:
+        if not resource.is_stored:
+            return self._reviewed(request, target, resource)
+        if resource.namespaced and not target.namespace:
+            raise method_not_allowed()
+        obj = read_object(request, resource)
+        self._custom.admit(request, resource, obj)
+        record = self._writer.create(resource, target.namespace, obj, dry_run=request.dry_run, user=request.user)
+        return self._renderer(request, resource).one(record, 201)
+
+    def _reviewed(self, request: Request, target: Target, resource: Resource) -> Response:
+        obj = read_object(request, resource)
+        if resource.kind == "Binding":
+            self._pods.bind(target.namespace, obj["metadata"].get("name", ""), obj, dry_run=request.dry_run)
+            return Response(201, encode(created()))
+        return Response(201, encode(self._reviews.answer(resource, target.namespace, obj, request.user)))
+
+    def _delete_collection(self, request: Request, target: Target, resource: Resource) -> Response:
+        options = read_options(request)
+        selection = selection_of(request, resource, target.namespace)
+        page = list_page(self._store, self.shelf(resource), request, selection)
+        for record in page.records:
+            self._deleter.delete(resource, record.namespace, record.name, options)
+        return self._renderer(request, resource).page(page)
+
+    # --- one object ---------------------------------------------------------------------------------------------------
+
+    def _one(self, request: Request, target: Target, resource: Resource) -> Response:
+        if not resource.is_stored:
+            raise method_not_allowed()
+        if resource.namespaced and not target.namespace:
+            raise no_such_path()
+        act = {"PUT": self._replace, "PATCH": self._patch, "DELETE": self._delete}.get(request.method)
+        if act is not None:
+            return act(request, target, resource)
+        if request.method not in ("GET", "HEAD"):
+            raise method_not_allowed()
+        record = self._writer.find(resource, target.namespace, target.name)
+        return self._renderer(request, resource).one(record)
+
+    def _replace(self, request: Request, target: Target, resource: Resource) -> Response:
+        obj = read_object(request, resource)
+        self._custom.admit(request, resource, obj)
+        return self._update(request, target, resource, replacement(obj, resource))
+
+    def _patch(self, request: Request, target: Target, resource: Resource) -> Response:
+        apply = patcher(request, resource)
+
+        def change(old: JSON) -> JSON:
+            known = unknown_in(old, type_of(resource.schema))
+            patched = apply(old)
+            check_kind(patched, resource.group_version, resource.kind)
+            check_fields(request, patched, resource.group_version, resource.kind, type_of(resource.schema), known)
+            self._custom.admit(request, resource, patched)
+            return patched
+
+        return self._update(request, target, resource, change)
+
+    def _update(self, request: Request, target: Target, resource: Resource, change: Callable[[JSON], JSON]) -> Response:
+        record = self._writer.update(
+            resource,
+            target.namespace,
+            target.name,
+            change,
+            subresource=target.subresource,
+            dry_run=request.dry_run,
+            user=request.user,
+        )
+        return self._renderer(request, resource).one(record)
+
+    def _delete(self, request: Request, target: Target, resource: Resource) -> Response:
+        options = read_options(request)
+        record, gone = self._deleter.delete(resource, target.namespace, target.name, options)
+        shows_object = resource.storage in _RETURNS_DELETED or resource.group in _RETURNS_DELETED_GROUPS
+        if not gone or shows_object:
+            return self._renderer(request, resource).one(record)
+        uid = record.load()["metadata"]["uid"]
+        return Response(body=encode(success(target.name, resource.group, resource.plural, uid)))
+
+    # --- sub-resources ------------------------------------------------------------------------------------------------
+
+    def _subresource(self, request: Request, target: Target, resource: Resource) -> Response:
+        subresource = resource.subresource(target.subresource)
+        if subresource.name in _PART_OF_OBJECT:
+            if request.method not in ("GET", "HEAD", "PUT", "PATCH"):
+                raise method_not_allowed()
+            return self._one(request, target, resource)
+        if subresource.name == "scale":
+            return self._scale(request, target, resource)
+        if subresource.name in _OF_CONTAINERS:
+            self._writer.find(resource, target.namespace, target.name)
+            raise StatusError(501, _OF_CONTAINERS[subresource.name], reason="NotImplemented")
+        if request.method != "POST":
+            raise method_not_allowed()
+        return {"binding": self._bind, "eviction": self._evict, "token": self._token}[subresource.name](request, target)
+
+    def _sent(self, request: Request, group_version: str, kind: str, schema: str) -> JSON:
+        obj = parse(request, type_of(schema))
+        check_kind(obj, group_version, kind)
+        check_fields(request, obj, group_version, kind, type_of(schema))
+        return obj
+
+    def _bind(self, request: Request, target: Target) -> Response:
+        binding = self._sent(request, "v1", "Binding", "core.Binding")
+        if binding["metadata"].get("name") != target.name:
+            raise bad_request("name in URL does not match name in Binding object")
+        self._pods.bind(target.namespace, target.name, binding, dry_run=request.dry_run)
+        return Response(201, encode(created()))
+
+    def _evict(self, request: Request, target: Target) -> Response:
+        eviction = self._sent(request, "policy/v1", "Eviction", "policy.Eviction")
+        named = (eviction.get("metadata") or {}).get("name")
+        if named not in (None, "", target.name):
+            raise bad_request(f"name in URL ({target.name}) does not match name in Eviction object ({named})")
+        body = eviction.get("deleteOptions") or {}
+        options = read_options(Request("DELETE", "", request.query, body=encode({**body, "kind": "DeleteOptions"})))
+        self._pods.evict(target.namespace, target.name, options)
+        return Response(201, encode(created()))
+
+    def _token(self, request: Request, target: Target) -> Response:
+        group_version, kind = "authentication.k8s.io/v1", "TokenRequest"
+        body = self._sent(request, group_version, kind, "authentication.TokenRequest")
+        account = self._store.get("/serviceaccounts", target.key)
+        if account is None:
+            raise not_found("serviceaccounts", "", target.name)
+        return Response(201, encode(self._reviews.request_token(account.load(), body)))
+
+    def _scale(self, request: Request, target: Target, resource: Resource) -> Response:
+        paths = self._custom.scale_paths(resource) if resource.custom else None
+        if request.method in ("GET", "HEAD"):
+            record = self._writer.find(resource, target.namespace, target.name)
+            return Response(body=encode(scale_of(served_object(resource, record), paths)))
+        if request.method not in ("PUT", "PATCH"):
+            raise method_not_allowed()
+
+        def change(old: JSON) -> JSON:
+            if request.method == "PUT":
+                scale = self._sent(request, "autoscaling/v1", "Scale", "autoscaling.Scale")
+            else:
+                scale = patcher(request, resource, "autoscaling.Scale")(scale_of(old, paths))
+            return set_scale(old, scale, paths)
+
+        record = self._writer.update(resource, target.namespace, target.name, change, dry_run=request.dry_run)
+        return Response(body=encode(scale_of(served_object(resource, record), paths)))
+
+
+def patcher(request: Request, resource: Resource, schema: str = "") -> Callable[[JSON], JSON]:
+    """What a patch does to an object."""
+    kind = media_type(request.headers.get("content-type", ""))
+    if kind == patches.APPLY or kind == "application/apply-patch+cbor":
+        raise StatusError(415, _APPLY_REFUSAL)
+    if kind not in (patches.JSON_PATCH, patches.MERGE_PATCH, patches.STRATEGIC) or (
+        kind == patches.STRATEGIC and resource.custom
+    ):
+        known = [patches.JSON_PATCH, patches.MERGE_PATCH, *(() if resource.custom else (patches.STRATEGIC,))]
+        raise StatusError(
+            415,
+            "the body of the request was in an unknown format - accepted media types include: " + ", ".join(known),
+        )
+    patch: Any = parse_json(request.body)
+    if kind == patches.JSON_PATCH:
+        return lambda old: patches.json_patch(old, patch)
+    if not isinstance(patch, dict):
+        raise bad_request("the body of a merge patch has to be an object")
+    if kind == patches.MERGE_PATCH:
+        return lambda old: dict(patches.merge_patch(old, patch))
+    type_ = type_of(schema or resource.schema)
+    return lambda old: patches.strategic_merge(copy.deepcopy(old), patch, type_)

@@ -1,0 +1,174 @@
+"""The path of a write: complete it, let admission change or refuse it, check it, store it.
+
+Nothing here waits, so between reading an object and storing its next version nothing else can happen to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kubesched.apiserver import meta
+from kubesched.apiserver.admission import defaults
+from kubesched.apiserver.admission.plugins import Admission
+from kubesched.apiserver.kinds.resources import Registry, Resource
+from kubesched.apiserver.rest import strategies
+from kubesched.apiserver.rest.conversion import served_object, to_stored
+from kubesched.apiserver.storage.store import Record, Store, encode
+from kubesched.apiserver.validation import rules as validation
+from kubesched.apiserver.wire.request import User
+from kubesched.apiserver.wire.status import Cause, StatusError, already_exists, bad_request, invalid, not_found
+from kubesched.base.clock import Clock
+from kubesched.base.types import JSON
+
+_GENERATE_TRIES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Preconditions:
+    """What must hold of an object for a deletion to be meant for it."""
+
+    uid: str = ""
+    version: str = ""
+
+    def check(self, resource: Resource, obj: JSON) -> None:
+        found = obj["metadata"]
+        if self.uid and self.uid != found["uid"]:
+            why = f"Precondition failed: UID in precondition: {self.uid}, UID in object meta: {found['uid']}"
+            raise _precondition_failed(resource, found["name"], why)
+        if self.version and self.version != found["resourceVersion"]:
+            why = (
+                f"Precondition failed: ResourceVersion in precondition: {self.version},"
+                f" ResourceVersion in object meta: {found['resourceVersion']}"
+            )
+            raise _precondition_failed(resource, found["name"], why)
+
+
+NO_PRECONDITIONS = Preconditions()
+
+
+def _precondition_failed(resource: Resource, name: str, why: str) -> StatusError:
+    message = f'Operation cannot be fulfilled on {resource.qualified} "{name}": {why}'
+    return StatusError(409, message, details={"name": name, "kind": resource.plural})
+
+
+class Writer:
+    """Creates, changes and removes objects."""
+
+    def __init__(self, store: Store, registry: Registry, admission: Admission, clock: Clock) -> None:
+        self.store = store
+        self.registry = registry
+        self.admission = admission
+        self.clock = clock
+
+    def find(self, resource: Resource, namespace: str, name: str) -> Record:
+        """The stored object; 404 if there is none."""
+        record = self.store.get(resource.storage, resource.key(namespace, name))
+        if record is None:
+            raise not_found(resource.plural, resource.group, name)
+        return record
+
+    # --- create -------------------------------------------------------------------------------------------------------
+
+    def create(
+        self, resource: Resource, namespace: str, obj: JSON, *, dry_run: bool = False, user: User | None = None
+    ) -> Record:
+        """Store a new object; answers with what was stored."""
+        meta.check_namespace(resource, namespace, obj)
+        generated = not obj["metadata"].get("name") and bool(obj["metadata"].get("generateName"))
+        meta.prepare_create(obj, self.clock.now())
+        self._complete_name(resource, namespace, obj, generated)
+        self.admission.check_namespace(resource, namespace, obj)
+        strategies.prepare_create(resource, obj)
+        defaults.apply(resource, obj)
+        self.admission.create(resource, obj, user)
+        self._check(resource, obj, validation.creation_problems(resource, obj))
+        key = resource.key(namespace, obj["metadata"]["name"])
+        if (known := self.store.get(resource.storage, key)) is not None:
+            raise already_exists(
+                resource.plural, resource.group, obj["metadata"]["name"], going=meta.is_terminating(known.load())
+            )
+        return self._put(resource, key, obj, dry_run)
+
+    def _complete_name(self, resource: Resource, namespace: str, obj: JSON, generated: bool) -> None:
+        if not generated:
+            return
+        for _ in range(_GENERATE_TRIES):
+            if self.store.get(resource.storage, resource.key(namespace, obj["metadata"]["name"])) is None:
+                return
+            obj["metadata"]["name"] = meta.generated_name(obj["metadata"]["generateName"])
+
+    def _put(self, resource: Resource, key: str, obj: JSON, dry_run: bool) -> Record:
+        stored = to_stored(resource, obj)
+        if not dry_run:
+            return self.store.put(resource.storage, key, stored)
+        stored["metadata"].setdefault("resourceVersion", "")
+        return Record(key, self.store.version, encode(stored), {}, {})
+
+    # --- update -------------------------------------------------------------------------------------------------------
+
+    def update(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        change: Callable[[JSON], JSON],
+        *,
+        subresource: str = "",
+        dry_run: bool = False,
+        user: User | None = None,
+    ) -> Record:
+        """Store what `change` makes of an object; an object that waited only for its finalizers to go is removed."""
+        record = self.find(resource, namespace, name)
+        old = served_object(resource, record)
+        new = change(served_object(resource, record))
+        if resource.namespaced:
+            meta.check_namespace(resource, namespace, new)
+        meta.prepare_update(resource, old, new)
+        strategies.PREPARE[subresource](resource, old, new)
+        defaults.apply(resource, new)
+        self.admission.update(resource, old, new, user)
+        self._check(resource, new, validation.update_problems(resource, old, new, subresource))
+        if new == old:
+            return record
+        if self._is_finished(resource, new):
+            return self._remove(resource, record, new, dry_run)
+        return self._put(resource, record.key, new, dry_run)
+
+    def _is_finished(self, resource: Resource, obj: JSON) -> bool:
+        """Whether an object was being deleted and nothing holds it back any more."""
+        found = obj["metadata"]
+        if "deletionTimestamp" not in found or found.get("finalizers"):
+            return False
+        if resource.storage == "/namespaces":
+            return not (obj.get("spec") or {}).get("finalizers")
+        return not found.get("deletionGracePeriodSeconds")
+
+    def _remove(self, resource: Resource, record: Record, last: JSON, dry_run: bool) -> Record:
+        stored = to_stored(resource, last)
+        if dry_run:
+            return Record(record.key, record.version, encode(stored), {}, {})
+        return self.store.delete(resource.storage, record.key, stored)
+
+    def remove(self, resource: Resource, record: Record, *, dry_run: bool = False) -> Record:
+        """Remove an object for good, at once."""
+        return record if dry_run else self.store.delete(resource.storage, record.key)
+
+    def put(self, resource: Resource, record: Record, obj: JSON, *, dry_run: bool = False) -> Record:
+        """Store an object's next version unchecked: for what the server itself does to it."""
+        return self._put(resource, record.key, obj, dry_run)
+
+    def _check(self, resource: Resource, obj: JSON, problems: list[Cause]) -> None:
+        if problems:
+            raise invalid(resource.kind, resource.group, obj["metadata"].get("name", ""), problems)
+
+
+def replacement(sent: JSON, resource: Resource) -> Callable[[JSON], JSON]:
+    """The change that a PUT makes: the object as it was sent."""
+
+    def change(old: JSON) -> JSON:
+        if not sent["metadata"].get("name"):
+            raise bad_request("name is required in an update")
+        return sent
+
+    return change

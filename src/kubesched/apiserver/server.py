@@ -1,0 +1,276 @@
+"""The API server behind TLS on a socket: aiohttp in, requests and responses of our own inside.
+
+aiohttp's low-level server is used, without its router: paths are resolved as Kubernetes does, not by patterns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import secrets
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+from aiohttp import StreamReader, web
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.http_parser import RawRequestMessage
+from aiohttp.web_protocol import RequestHandler
+from multidict import CIMultiDict
+
+from kubesched.apiserver.apiserver import ApiServer
+from kubesched.apiserver.auth.authentication import MASTERS
+from kubesched.apiserver.wire.request import JSON_TYPE, Request, Response, User
+from kubesched.base.certificates import Authority, Pair, load_pair
+
+ADMIN = User("kubernetes-admin", (MASTERS, "kubeadm:cluster-admins"))
+_MAX_BODY = 16 << 20
+_ADDRESS = "127.0.0.1"
+_NAMES = (
+    "localhost",
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+    _ADDRESS,
+    "::1",
+    "10.96.0.1",
+)
+"""By what the server may be reached, besides the address that it listens on."""
+_BY_HAND = ("curl/", "Wget/", "Mozilla/")
+
+
+class AddressInUseError(OSError):
+    """The port that was asked for is taken."""
+
+
+@dataclass(slots=True)
+class Identity:
+    """The keys that a cluster keeps for its whole life."""
+
+    authority: Authority = field(default_factory=Authority)
+    admin_token: str = field(default_factory=lambda: secrets.token_urlsafe(32))
+
+
+class Server:
+    """A running API server; start it, use `url`, stop it."""
+
+    def __init__(
+        self,
+        api: ApiServer,
+        identity: Identity | None = None,
+        *,
+        address: str = _ADDRESS,
+        port: int = 0,
+        tls: bool = True,
+    ) -> None:
+        self.api = api
+        self.identity = identity or Identity()
+        self.address = address
+        self.port = port
+        self._tls = tls
+        self._runner: web.ServerRunner | None = None
+        self._certificates: dict[bytes, User] = {}
+        api.authenticator.add_token(self.identity.admin_token, ADMIN)
+
+    @property
+    def url(self) -> str:
+        host = f"[{self.address}]" if ":" in self.address else self.address
+        return f"{'https' if self._tls else 'http'}://{host}:{self.port}"
+
+    async def start(self) -> None:
+        """Listen; raises `AddressInUseError` if somebody else does already."""
+        runner = web.ServerRunner(
+            # A watch whose client is gone must end at once, not at its next event.
+            web.Server(self._handle, request_factory=_make_request, handler_cancellation=True, access_log=None),
+            handle_signals=False,
+            shutdown_timeout=1.0,
+        )
+        await runner.setup()
+        site = web.TCPSite(runner, self.address, self.port, ssl_context=self._context(), backlog=1024)
+        try:
+            await site.start()
+        except OSError as error:
+            await runner.cleanup()
+            raise AddressInUseError(
+                f"cannot listen on {self.address}:{self.port}: {error.strerror or error}"
+            ) from error
+        self._runner = runner
+        self.port = runner.addresses[0][1]
+        self.api.bootstrap.announce(self.address, self.port)
+
+    async def stop(self) -> None:
+        """End the watches, finish what is being answered, and close the socket."""
+        self.api.rest.closing = True
+        for shelf in self.api.store.shelves.values():
+            shelf.publish(self.api.store.visible)
+        await asyncio.sleep(0)
+        if self._runner is not None:
+            await self._end_connections(self._runner)
+            self._runner = None
+        await self.api.store.close()
+
+    async def _end_connections(self, runner: web.ServerRunner) -> None:
+        transports = [each.transport for each in runner.server.connections] if runner.server is not None else []
+        await runner.cleanup()
+        # All is answered. A client that does not confirm the end of TLS would keep its socket open for half a minute.
+        for transport in transports:
+            if transport is not None:
+                transport.abort()
+        await asyncio.sleep(0)
+
+    def _context(self) -> ssl.SSLContext | None:
+        if not self._tls:
+            return None
+        authority = self.identity.authority
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        # Clients may show a certificate of the cluster's authority, and need not.
+        context.load_verify_locations(cadata=authority.certificate_pem.decode())
+        context.verify_mode = ssl.CERT_OPTIONAL
+        load_pair(context, authority.server_pair("kube-apiserver", (*_NAMES, self.address)))
+        return context
+
+    # --- requests -----------------------------------------------------------------------------------------------------
+
+    async def _handle(self, raw: web.BaseRequest) -> web.StreamResponse:
+        body = await raw.read() if raw.can_read_body else b""
+        request = Request(
+            method=raw.method,
+            path=raw.rel_url.raw_path,
+            query=raw.rel_url.query,
+            headers=_Headers(raw.headers),
+            body=body,
+            certificate=self._user_of(raw),
+        )
+        response = await self.api.handle(request)
+        headers = _response_headers(response)
+        if response.stream is None:
+            return web.Response(status=response.status, body=_readable(request, response), headers=headers)
+        return await _send_stream(raw, response, headers)
+
+    def _user_of(self, raw: web.BaseRequest) -> User | None:
+        transport = raw.transport
+        session: ssl.SSLObject | None = transport.get_extra_info("ssl_object") if transport is not None else None
+        encoded = session.getpeercert(binary_form=True) if session is not None else None
+        if not encoded or session is None:
+            return None
+        user = self._certificates.get(encoded)
+        if user is None:
+            user = self._certificates[encoded] = _certificate_user(session.getpeercert() or {})
+        return user
+
+    # --- kubeconfigs --------------------------------------------------------------------------------------------------
+
+    def kubeconfig(self, user: str = "kubernetes-admin", pair: Pair | None = None, token: str = "") -> dict[str, Any]:
+        """A kubeconfig for this server; without credentials it is the admin's."""
+        if pair is None and not token:
+            token = self.identity.admin_token
+        credentials: dict[str, str] = {"token": token} if token else {}
+        if pair is not None:
+            credentials["client-certificate-data"] = base64.b64encode(pair.certificate).decode()
+            credentials["client-key-data"] = base64.b64encode(pair.key).decode()
+        cluster = {"server": self.url}
+        if self._tls:
+            cluster["certificate-authority-data"] = base64.b64encode(self.identity.authority.certificate_pem).decode()
+        context = f"{user}@kubesched"
+        return {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "kubesched", "cluster": cluster}],
+            "users": [{"name": user, "user": credentials}],
+            "contexts": [{"name": context, "context": {"cluster": "kubesched", "user": user}}],
+            "current-context": context,
+        }
+
+    def write_kubeconfig(self, path: Path, user: str = "kubernetes-admin", pair: Pair | None = None) -> None:
+        """Write a kubeconfig that only its owner can read."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(mode=0o600)
+        path.chmod(0o600)
+        path.write_text(yaml.safe_dump(self.kubeconfig(user, pair), sort_keys=False), encoding="utf-8")
+
+
+def _readable(request: Request, response: Response) -> bytes:
+    """JSON as upstream lays it out: in a line of its own, and indented for those who read it with curl or a browser."""
+    if not response.body or response.content_type != JSON_TYPE:
+        return response.body
+    pretty = request.query.get("pretty")
+    by_hand = request.headers.get("user-agent", "").startswith(_BY_HAND)
+    if pretty not in ("0", "false") and (pretty is not None or by_hand):
+        return msgspec.json.format(response.body, indent=2)
+    return response.body + b"\n"
+
+
+def _make_request(
+    message: RawRequestMessage,
+    payload: StreamReader,
+    protocol: RequestHandler,
+    writer: AbstractStreamWriter,
+    task: asyncio.Task[None],
+) -> web.BaseRequest:
+    """As aiohttp would make it, but for bodies as large as Kubernetes takes them."""
+    loop = asyncio.get_running_loop()
+    return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=_MAX_BODY)
+
+
+class _Headers(Mapping[str, str]):
+    """Headers by lower-case name, as they came; several Accept headers are one list."""
+
+    def __init__(self, headers: Any) -> None:
+        self._headers = headers
+
+    def __getitem__(self, name: str) -> str:
+        values = self._headers.getall(name)
+        return values[0] if len(values) == 1 else ",".join(values)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self[name] if name in self._headers else default
+
+    def __iter__(self) -> Any:
+        return iter({name.lower() for name in self._headers})
+
+    def __len__(self) -> int:
+        return len(self._headers)
+
+
+def _response_headers(response: Response) -> CIMultiDict[str]:
+    headers: CIMultiDict[str] = CIMultiDict(response.headers)
+    headers["Content-Type"] = response.content_type
+    headers["Cache-Control"] = "no-cache, private"
+    for warning in response.warnings:
+        text = warning.replace("\\", "\\\\").replace('"', '\\"')
+        headers.add("Warning", f'299 - "{text}"')
+    return headers
+
+
+async def _send_stream(raw: web.BaseRequest, response: Response, headers: CIMultiDict[str]) -> web.StreamResponse:
+    stream = web.StreamResponse(status=response.status, headers=headers)
+    assert response.stream is not None
+    chunks = response.stream
+    try:
+        await stream.prepare(raw)
+        async for chunk in chunks:
+            if chunk:
+                await stream.write(chunk)
+        await stream.write_eof()
+    except ConnectionError:
+        # The client went away, which is how most watches end.
+        pass
+    finally:
+        close = getattr(chunks, "aclose", None)
+        if close is not None:
+            with contextlib.suppress(RuntimeError):
+                await close()
+    return stream
+
+
+def _certificate_user(certificate: Mapping[str, Any]) -> User:
+    attributes = [pair for part in certificate.get("subject", ()) for pair in part]
+    name = next((value for key, value in attributes if key == "commonName"), "")
+    groups = tuple(value for key, value in attributes if key == "organizationName")
+    return User(name, groups)

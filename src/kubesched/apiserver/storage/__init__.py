@@ -1,0 +1,1 @@
+"""Objects with versions and a history to watch, in memory and on disk."""

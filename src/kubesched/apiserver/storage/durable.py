@@ -1,0 +1,194 @@
+"""The store on disk: SQLite under the store in memory, so that nothing acknowledged is lost with the process.
+
+Reads never touch the disk. Writes are collected while the previous batch is being written and go to disk together
+(group commit) in a thread of their own; a write is answered, and watchers are told of it, only when its batch is there.
+After a restart versions go on well above the last one, and every watch from before gets 410 and lists again: what a
+client may have seen of a write that was not yet on disk is thereby corrected.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from kubesched.apiserver.storage.store import Change, Event, Record, Shelf, Store, decode
+from kubesched.apiserver.wire.status import StatusError
+
+FORMAT = 1
+_APPLICATION = 0x6B756265
+_VERSION_GAP = 1000
+_FILE = "cluster.db"
+_log = logging.getLogger(__name__)
+
+Row = tuple[str, str, int, bytes | None]
+"""A change: the kind, the key, the version, and the object or None for a deletion."""
+
+
+class DataDirectoryError(RuntimeError):
+    """A data directory that cannot be used; the message says why and what to do."""
+
+
+class DurableStore(Store):
+    """A store that survives its process."""
+
+    def __init__(self, directory: Path, *, max_events: int = 16_384, max_bytes: int = 16 << 20) -> None:
+        self.directory = directory
+        self._database = _open(directory)
+        saved = self._database.execute("SELECT value FROM meta WHERE name = 'version'").fetchone()
+        super().__init__(
+            version=(saved[0] if saved else 0) + (_VERSION_GAP if saved else 1),
+            max_events=max_events,
+            max_bytes=max_bytes,
+        )
+        self._pending: list[Row] = []
+        self._touched: set[Shelf] = set()
+        self._waiters: list[tuple[int, asyncio.Future[None]]] = []
+        self._flushing: asyncio.Task[None] | None = None
+        self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store")
+
+    def load(self) -> None:
+        """Read everything back; the kinds that can be selected by fields have to be known by now."""
+        rows = self._database.execute("SELECT resource, key, version, data FROM objects ORDER BY resource, key")
+        for resource, key, version, data in rows:
+            shelf = self.shelf(resource)
+            obj = decode(data)
+            shelf.restore(Record(key, version, data, obj["metadata"].get("labels") or {}, shelf.fields_of(obj)))
+
+    async def durable(self) -> None:
+        """Return once everything done so far is on disk."""
+        if self.failure is not None:
+            raise self._refusal()
+        if self.visible >= self.version:
+            return
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append((self.version, waiter))
+        await waiter
+
+    async def close(self) -> None:
+        """Write what is left and let go of the files."""
+        if self._flushing is not None:
+            await self._flushing
+        self._writer.shutdown()
+        self._database.close()
+
+    # --- writing ------------------------------------------------------------------------------------------------------
+
+    def _commit(self, resource: str, shelf: Shelf, event: Event) -> None:
+        if self.failure is not None:
+            raise self._refusal()
+        record = event.record
+        self.version = record.version
+        data = None if event.change is Change.DELETED else record.data
+        self._pending.append((resource, record.key, record.version, data))
+        self._touched.add(shelf)
+        shelf.apply(event)
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            # While the server is being put together there is no loop yet, and nobody to keep waiting.
+            self._finish(self._write(self._take()))
+            return
+        if self._flushing is None:
+            self._flushing = loop.create_task(self._flush())
+
+    async def _flush(self) -> None:
+        loop = asyncio.get_running_loop()
+        # One turn of the loop lets every request that has arrived put its write into this batch.
+        await asyncio.sleep(0)
+        try:
+            while self._pending:
+                self._finish(await loop.run_in_executor(self._writer, self._write, self._take()))
+        except Exception as error:
+            _log.exception("cannot write to %s", self.directory)
+            self._fail(error)
+        finally:
+            self._flushing = None
+
+    def _take(self) -> list[Row]:
+        rows, self._pending = self._pending, []
+        return rows
+
+    def _write(self, rows: list[Row]) -> int:
+        """Write a batch in one transaction; answers with the version reached."""
+        reached = rows[-1][2] if rows else self.visible
+        last = {row[:2]: row for row in rows}
+        with self._database:
+            self._database.executemany(
+                "INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?)",
+                [row for row in last.values() if row[3] is not None],
+            )
+            self._database.executemany(
+                "DELETE FROM objects WHERE resource = ? AND key = ?",
+                [key for key, row in last.items() if row[3] is None],
+            )
+            self._database.execute("INSERT OR REPLACE INTO meta VALUES ('version', ?)", (reached,))
+        return reached
+
+    def _finish(self, reached: int) -> None:
+        self.visible = max(self.visible, reached)
+        touched, self._touched = self._touched, set()
+        for shelf in touched:
+            shelf.publish(self.visible)
+            if self._pending:
+                self._touched.add(shelf)
+        still = []
+        for version, waiter in self._waiters:
+            if version > self.visible:
+                still.append((version, waiter))
+            elif not waiter.done():
+                waiter.set_result(None)
+        self._waiters = still
+
+    def _fail(self, error: Exception) -> None:
+        self.failure = error
+        for _, waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_exception(self._refusal())
+        self._waiters = []
+
+    def _refusal(self) -> StatusError:
+        return StatusError(500, f"the store cannot write to its data directory: {self.failure}")
+
+
+def _open(directory: Path) -> sqlite3.Connection:
+    try:
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not (directory / _FILE).exists() and any(directory.iterdir()):
+            raise DataDirectoryError(
+                f"{directory}: has files in it that are not of a cluster; name a new or an empty folder"
+            )
+        # There are secrets in it, and the directory may be one that others can look into.
+        os.close(os.open(directory / _FILE, os.O_CREAT | os.O_RDWR, 0o600))
+        database = sqlite3.connect(directory / _FILE, check_same_thread=False, timeout=0.5)
+        _check(database, directory)
+    except (OSError, sqlite3.DatabaseError) as error:
+        hint = "is another kubesched using it?" if "locked" in str(error) else "choose another one"
+        raise DataDirectoryError(f"{directory}: cannot be used as a data directory: {error}; {hint}") from error
+    return database
+
+
+def _check(database: sqlite3.Connection, directory: Path) -> None:
+    database.execute("PRAGMA locking_mode = EXCLUSIVE")
+    # The write-ahead log without a sync per commit survives the process; only losing power could cost the last writes.
+    database.execute("PRAGMA journal_mode = WAL")
+    database.execute("PRAGMA synchronous = NORMAL")
+    (found,) = database.execute("PRAGMA user_version").fetchone()
+    (application,) = database.execute("PRAGMA application_id").fetchone()
+    tables = database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    if tables and (application != _APPLICATION or found != FORMAT):
+        raise DataDirectoryError(
+            f"{directory}: holds data of format {found}, this version of kubesched reads format {FORMAT};"
+            " use the version that wrote it, or choose another --data-dir"
+        )
+    with database:
+        database.execute(f"PRAGMA application_id = {_APPLICATION}")
+        database.execute(f"PRAGMA user_version = {FORMAT}")
+        database.execute(
+            "CREATE TABLE IF NOT EXISTS objects (resource TEXT, key TEXT, version INTEGER, data BLOB,"
+            " PRIMARY KEY (resource, key)) WITHOUT ROWID"
+        )
+        database.execute("CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value INTEGER)")

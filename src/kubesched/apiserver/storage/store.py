@@ -1,0 +1,319 @@
+"""Objects with versions and a history: what etcd and the watch cache are to Kubernetes, in memory.
+
+Every change to any object gets the next number of one global version. Objects are kept as the bytes that go to clients,
+encoded once: a get, a list and every watcher share them, and nobody can change an object by holding on to it.
+The history of a kind serves watches from an earlier version, and, played backwards, consistent pages of a long list.
+
+Every call is synchronous: what it does is done at one moment, so read-check-write sequences need no locks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Iterator
+from enum import Enum
+
+import msgspec
+
+from kubesched.apiserver.wire.status import continue_expired, expired
+from kubesched.base.types import JSON
+
+encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+
+Fields = dict[str, str]
+FieldsOf = Callable[[JSON], Fields]
+
+_NONE: dict[str, str] = {}
+"""No labels or fields, for all objects that have none."""
+
+
+def decode(data: bytes) -> JSON:
+    """A stored object as a fresh dict, the caller's to change."""
+    obj: JSON = _decode(data)
+    return obj
+
+
+class Change(Enum):
+    """What a watch reports; the value is how its line begins."""
+
+    ADDED = b'{"type":"ADDED","object":'
+    MODIFIED = b'{"type":"MODIFIED","object":'
+    DELETED = b'{"type":"DELETED","object":'
+
+    def __init__(self, line: bytes) -> None:
+        self.line = line
+        """The value once more: this is read for every event and watcher, and `value` takes a detour."""
+
+
+class Record(msgspec.Struct, frozen=True, gc=False):
+    """One version of one object. Labels and selectable fields stand beside the bytes: selecting never decodes."""
+
+    key: str
+    version: int
+    data: bytes
+    labels: dict[str, str]
+    fields: Fields
+
+    def load(self) -> JSON:
+        """The object, decoded anew."""
+        return decode(self.data)
+
+    @property
+    def namespace(self) -> str:
+        return self.key.rpartition("/")[0]
+
+    @property
+    def name(self) -> str:
+        return self.key.rpartition("/")[2]
+
+
+class Event(msgspec.Struct, frozen=True, gc=False):
+    """One step in the history of a kind: what there is now (or was last) and what there was before."""
+
+    change: Change
+    record: Record
+    previous: Record | None
+
+    @property
+    def version(self) -> int:
+        return self.record.version
+
+
+# A wake-up costs each watcher a write to its socket; under load one for many events is what keeps 20 watchers cheap.
+_COALESCE_SECONDS = 0.004
+
+
+class Shelf:
+    """All objects of one kind, and what happened to them."""
+
+    def __init__(self, fields_of: FieldsOf, max_events: int, max_bytes: int, started_at: int) -> None:
+        self.records: dict[str, Record] = {}
+        self.fields_of = fields_of
+        self.oldest = started_at
+        """The earliest version a watch can start from."""
+        self.visible = started_at
+        """Watches see events up to this version; in a durable store the rest is not safe on disk yet."""
+        self.observers: list[Callable[[Event], None]] = []
+        """Called at once on every change, for indexes inside this process."""
+        self._keys: list[str] = []
+        self._events: list[Event] = []
+        self._versions: list[int] = []
+        self._dropped = 0
+        self._bytes = 0
+        self._max_events = max_events
+        self._max_bytes = max_bytes
+        self._waiters: list[asyncio.Future[None]] = []
+        self._wake_scheduled = False
+        self._last_wake = 0.0
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    def sorted_keys(self, namespace: str = "") -> list[str]:
+        """The keys in order: all, or those of a namespace."""
+        if not namespace:
+            return self._keys
+        prefix = f"{namespace}/"
+        # "0" is the character after "/": the first key that no longer has the prefix.
+        return self._keys[bisect_left(self._keys, prefix) : bisect_left(self._keys, f"{namespace}0")]
+
+    def at(self, version: int) -> dict[str, Record]:
+        """All records as they were at an earlier version, if history still reaches back to it."""
+        if version < self.oldest:
+            raise continue_expired()
+        records = dict(self.records)
+        start = bisect_right(self._versions, version)
+        for event in reversed(self._events[start:]):
+            if event.previous is None:
+                records.pop(event.record.key, None)
+            else:
+                records[event.record.key] = event.previous
+        return records
+
+    # --- history ------------------------------------------------------------------------------------------------------
+
+    def position_after(self, version: int) -> int:
+        """Where in the history a watch from this version starts; raises 410 when that is forgotten."""
+        if version < self.oldest:
+            raise expired(version, self.oldest)
+        return self._dropped + bisect_right(self._versions, version)
+
+    def events_from(self, position: int, limit: int) -> list[Event]:
+        """The next events that watches may see; raises 410 when some were dropped unseen."""
+        if position < self._dropped:
+            raise expired(self.oldest, self.oldest)
+        start = position - self._dropped
+        end = min(start + limit, len(self._events))
+        if end > start and self._versions[end - 1] > self.visible:
+            end = bisect_right(self._versions, self.visible, start, end)
+        return self._events[start:end]
+
+    def apply(self, event: Event) -> None:
+        record = event.record
+        if event.change is Change.DELETED:
+            del self.records[record.key]
+            del self._keys[bisect_left(self._keys, record.key)]
+        else:
+            if event.change is Change.ADDED:
+                insort(self._keys, record.key)
+            self.records[record.key] = record
+        self._events.append(event)
+        self._versions.append(record.version)
+        self._bytes += len(record.data)
+        if len(self._events) > 2 * self._max_events or self._bytes > 2 * self._max_bytes:
+            self._forget_half()
+        for observer in self.observers:
+            observer(event)
+
+    def restore(self, record: Record) -> None:
+        """Put an object back that was on disk; restoring is no event."""
+        insort(self._keys, record.key)
+        self.records[record.key] = record
+
+    def select_by(self, fields_of: FieldsOf) -> None:
+        """Read other fields from now on, and from the objects that are there already."""
+        self.fields_of = fields_of
+        for key, record in self.records.items():
+            fields = fields_of(record.load())
+            self.records[key] = msgspec.structs.replace(record, fields=fields)
+
+    def _forget_half(self) -> None:
+        self.forget(keep=len(self._events) // 2)
+
+    def forget(self, keep: int = 0) -> None:
+        """Drop history but for the last `keep` events."""
+        surplus = len(self._events) - keep
+        if surplus <= 0:
+            return
+        self.oldest = self._versions[surplus - 1]
+        self._dropped += surplus
+        self._bytes -= sum(len(event.record.data) for event in self._events[:surplus])
+        del self._events[:surplus], self._versions[:surplus]
+
+    # --- waiting ------------------------------------------------------------------------------------------------------
+
+    @property
+    def watchers(self) -> int:
+        """How many wait for events right now."""
+        return len(self._waiters)
+
+    async def wait(self, timeout: float | None = None) -> None:
+        """Wait for events, at most so long. Bursts are reported together."""
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[None] = loop.create_future()
+        self._waiters.append(waiter)
+        timer = None if timeout is None else loop.call_later(timeout, _finish, waiter)
+        try:
+            await waiter
+        finally:
+            if timer is not None:
+                timer.cancel()
+            if waiter in self._waiters:
+                self._waiters.remove(waiter)
+
+    def publish(self, version: int) -> None:
+        """Let watches see everything up to a version."""
+        self.visible = version
+        if not self._waiters or self._wake_scheduled:
+            return
+        loop = asyncio.get_running_loop()
+        self._wake_scheduled = True
+        delay = self._last_wake + _COALESCE_SECONDS - loop.time()
+        if delay > 0:
+            loop.call_later(delay, self._wake)
+        else:
+            self._wake()
+
+    def _wake(self) -> None:
+        self._wake_scheduled = False
+        self._last_wake = asyncio.get_running_loop().time()
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            _finish(waiter)
+
+
+def _finish(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
+
+
+class Store:
+    """Every object of the cluster, by kind (as ``group/plural``) and key (``namespace/name`` or ``name``)."""
+
+    def __init__(self, *, version: int = 1, max_events: int = 16_384, max_bytes: int = 16 << 20) -> None:
+        self.version = version
+        self.visible = version
+        """The version that watches have been told everything up to."""
+        self.failure: Exception | None = None
+        """Why nothing can be written any more, if that is so."""
+        self.started_at = version
+        self.shelves: dict[str, Shelf] = {}
+        self._max_events = max_events
+        self._max_bytes = max_bytes
+
+    def shelf(self, resource: str, fields_of: FieldsOf | None = None) -> Shelf:
+        """The objects of a kind; `fields_of` says by which fields they can be selected."""
+        shelf = self.shelves.get(resource)
+        if shelf is None:
+            shelf = Shelf(fields_of or _no_fields, self._max_events, self._max_bytes, self.started_at)
+            shelf.visible = self.version
+            self.shelves[resource] = shelf
+        elif fields_of is not None:
+            shelf.select_by(fields_of)
+        return shelf
+
+    def get(self, resource: str, key: str) -> Record | None:
+        return self.shelf(resource).records.get(key)
+
+    def records(self, resource: str, namespace: str = "") -> Iterator[Record]:
+        """Every object of a kind (in a namespace), in the order of keys."""
+        shelf = self.shelf(resource)
+        return (shelf.records[key] for key in tuple(shelf.sorted_keys(namespace)))
+
+    def put(self, resource: str, key: str, obj: JSON) -> Record:
+        """Store an object under the next version, which is written into it."""
+        shelf = self.shelf(resource)
+        previous = shelf.records.get(key)
+        record = self._record(shelf, key, obj, previous)
+        change = Change.ADDED if previous is None else Change.MODIFIED
+        self._commit(resource, shelf, Event(change, record, previous))
+        return record
+
+    def delete(self, resource: str, key: str, last: JSON | None = None) -> Record:
+        """Remove an object; its last state bears the version of its removal."""
+        shelf = self.shelf(resource)
+        previous = shelf.records[key]
+        record = self._record(shelf, key, previous.load() if last is None else last, previous)
+        self._commit(resource, shelf, Event(Change.DELETED, record, previous))
+        return record
+
+    def load(self) -> None:
+        """Read back what was there before; a store in memory starts empty."""
+
+    async def durable(self) -> None:
+        """Return once everything done so far would survive the end of the process; in memory nothing does."""
+
+    async def close(self) -> None:
+        """Let go of what the store holds outside of memory."""
+
+    def _record(self, shelf: Shelf, key: str, obj: JSON, previous: Record | None) -> Record:
+        version = self.version + 1
+        meta = obj["metadata"]
+        meta["resourceVersion"] = str(version)
+        labels, fields = meta.get("labels") or _NONE, shelf.fields_of(obj) or _NONE
+        if previous is not None:
+            # History holds several versions of most objects; what stays the same in them is there once.
+            key = previous.key
+            labels = previous.labels if labels == previous.labels else labels
+            fields = previous.fields if fields == previous.fields else fields
+        return Record(key, version, encode(obj), labels, fields)
+
+    def _commit(self, resource: str, shelf: Shelf, event: Event) -> None:
+        self.version = self.visible = event.record.version
+        shelf.apply(event)
+        shelf.publish(self.version)
+
+
+def _no_fields(_obj: JSON) -> Fields:
+    return _NONE

@@ -1,0 +1,1 @@
+"""Upstream's validation rules, with upstream's messages."""

@@ -1,0 +1,55 @@
+"""Collecting what is wrong with an object, in upstream's words for each kind of problem."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from ipaddress import ip_address
+from typing import Any
+
+import msgspec
+
+from kubesched.apiserver.wire.status import Cause
+
+IMMUTABLE = "field is immutable"
+
+
+class Problems:
+    """A list of problems that knows how upstream phrases them."""
+
+    def __init__(self) -> None:
+        self.found: list[Cause] = []
+
+    def add(self, reason: str, field: str, message: str) -> None:
+        self.found.append(Cause(reason, message, field))
+
+    def required(self, field: str, detail: str = "") -> None:
+        self.add("FieldValueRequired", field, f"Required value: {detail}" if detail else "Required value")
+
+    def invalid(self, field: str, value: Any, detail: str) -> None:
+        self.add("FieldValueInvalid", field, f"Invalid value: {shown(value)}: {detail}")
+
+    def unsupported(self, field: str, value: Any, supported: Iterable[str]) -> None:
+        known = ", ".join(f'"{word}"' for word in supported)
+        self.add("FieldValueNotSupported", field, f"Unsupported value: {shown(value)}: supported values: {known}")
+
+    def duplicate(self, field: str, value: Any, detail: str = "") -> None:
+        self.add("FieldValueDuplicate", field, f"Duplicate value: {shown(value)}{f': {detail}' if detail else ''}")
+
+    def forbidden(self, field: str, detail: str) -> None:
+        self.add("FieldValueForbidden", field, f"Forbidden: {detail}")
+
+    def not_found(self, field: str, value: Any) -> None:
+        self.add("FieldValueNotFound", field, f"Not found: {shown(value)}")
+
+
+def check_address(text: str, field: str, problems: Problems) -> None:
+    """An IP address, of either version."""
+    try:
+        ip_address(text)
+    except ValueError:
+        problems.invalid(field, text, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")
+
+
+def shown(value: Any) -> str:
+    """A value as a message shows it."""
+    return msgspec.json.encode(value).decode()

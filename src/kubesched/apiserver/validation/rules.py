@@ -1,0 +1,156 @@
+"""Rules that objects must keep, with upstream's words: names, labels, and what each kind demands.
+
+Every problem of an object is reported at once and names its field. The rules are those that a user of a scheduler's
+world meets; what is not checked here is stored as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kubesched.api.names import label_key_errors, label_value_errors
+from kubesched.apiserver.kinds.resources import Resource
+from kubesched.apiserver.validation import core as validation_core
+from kubesched.apiserver.validation import pod as validation_pod
+from kubesched.apiserver.validation import workloads as validation_workloads
+from kubesched.apiserver.validation.naming import NO_DOTS, label_errors, subdomain_errors
+from kubesched.apiserver.validation.problems import Problems
+from kubesched.apiserver.wire.status import Cause
+from kubesched.base.types import JSON
+
+_LABEL_NAMES = ("/namespaces", "/services")
+"""Kinds whose names become a part of host names."""
+_WITHOUT_DOTS = ("/namespaces", "apps/statefulsets")
+_MAX_CRON_JOB = 52
+_STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
+_MAX_ANNOTATIONS = 256 << 10
+
+
+def creation_problems(resource: Resource, obj: JSON) -> list[Cause]:
+    """What is wrong with a new object."""
+    problems = Problems()
+    _check_name(resource, obj["metadata"], problems)
+    _check_metadata(obj["metadata"], problems)
+    _check_finalizer_names(resource, obj["metadata"], problems)
+    check = _NEW.get(resource.storage) or _CREATE.get(resource.storage)
+    if check is not None:
+        check(obj, problems)
+    return problems.found
+
+
+def update_problems(resource: Resource, old: JSON, new: JSON, subresource: str) -> list[Cause]:
+    """What is wrong with an object's next version."""
+    problems = Problems()
+    _check_metadata(new["metadata"], problems)
+    _check_finalizers(old["metadata"], new["metadata"], problems)
+    if subresource not in ("", "resize", "ephemeralcontainers"):
+        return problems.found
+    check = _CREATE.get(resource.storage)
+    if check is not None:
+        check(new, problems)
+    compare = _UPDATE.get(resource.storage)
+    if compare is not None and not subresource:
+        compare(old, new, problems)
+    if subresource == "resize":
+        validation_pod.compare_resized(old, new, problems)
+    return problems.found
+
+
+def _check_name(resource: Resource, meta: JSON, problems: Problems) -> None:
+    name = meta.get("name") or ""
+    if not name:
+        problems.required("metadata.name", "name or generateName is required")
+        return
+    if resource.group == "rbac.authorization.k8s.io":
+        _check_path_segment(name, problems)
+        return
+    errors = label_errors if resource.storage in _LABEL_NAMES else subdomain_errors
+    dotted = "." in name and resource.storage in _WITHOUT_DOTS
+    for error in (NO_DOTS,) if dotted else errors(name):
+        problems.invalid("metadata.name", name, error)
+    if resource.storage == "batch/cronjobs" and len(name) > _MAX_CRON_JOB:
+        problems.invalid("metadata.name", name, f"must be no more than {_MAX_CRON_JOB} characters")
+    prefix = meta.get("generateName") or ""
+    for error in errors(prefix.rstrip("-.") + "a") if prefix else ():
+        problems.invalid("metadata.generateName", prefix, error)
+
+
+def _check_path_segment(name: str, problems: Problems) -> None:
+    if name in (".", ".."):
+        problems.invalid("metadata.name", name, f"may not be '{name}'")
+    for character in "/%":
+        if character in name:
+            problems.invalid("metadata.name", name, f"may not contain '{character}'")
+
+
+def _check_metadata(meta: JSON, problems: Problems) -> None:
+    for key, value in (meta.get("labels") or {}).items():
+        for error in label_key_errors(key):
+            problems.invalid("metadata.labels", key, error)
+        for error in label_value_errors("" if value is None else str(value)):
+            problems.invalid("metadata.labels", value, error)
+    annotations = meta.get("annotations") or {}
+    for key in annotations:
+        for error in label_key_errors(key.lower()):
+            problems.invalid("metadata.annotations", key, error)
+    if sum(len(key) + len(str(value)) for key, value in annotations.items()) > _MAX_ANNOTATIONS:
+        problems.add("FieldValueTooLong", "metadata.annotations", "Too long: may not be more than 262144 bytes")
+    _check_owners(meta, problems)
+    for finalizer in meta.get("finalizers") or []:
+        for error in label_key_errors(finalizer):
+            problems.invalid("metadata.finalizers", finalizer, error)
+
+
+def _check_finalizer_names(resource: Resource, meta: JSON, problems: Problems) -> None:
+    """Those of the core's own kinds are known or say whose they are."""
+    for index, finalizer in enumerate(meta.get("finalizers") or []):
+        if not resource.group and "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
+            detail = "name is neither a standard finalizer name nor is it fully qualified"
+            problems.invalid(f"metadata.finalizers[{index}]", finalizer, detail)
+
+
+def _check_owners(meta: JSON, problems: Problems) -> None:
+    controllers = []
+    path = "metadata.ownerReferences"
+    for owner in meta.get("ownerReferences") or []:
+        for field in ("apiVersion", "kind", "name", "uid"):
+            if not owner.get(field):
+                what = "version " if field == "apiVersion" else ""
+                problems.invalid(f"{path}.{field}", owner.get(field) or "", f"{what}must not be empty")
+        if owner.get("controller"):
+            controllers.append(f"{owner.get('kind')}/{owner.get('name')}")
+    if len(controllers) > 1:
+        problems.invalid(
+            path,
+            meta["ownerReferences"],
+            f'Only one reference can have Controller set to true. Found "true" in references for {controllers[0]}'
+            f" and {controllers[1]}",
+        )
+
+
+def _check_finalizers(old: JSON, new: JSON, problems: Problems) -> None:
+    if "deletionTimestamp" not in old:
+        return
+    added = [f for f in new.get("finalizers") or [] if f not in (old.get("finalizers") or [])]
+    if added:
+        shown = "{" + ", ".join(f'"{finalizer}"' for finalizer in added) + "}"
+        problems.forbidden(
+            "metadata.finalizers",
+            f"no new finalizers can be added if the object is being deleted, found new finalizers []string{shown}",
+        )
+
+
+_NEW: dict[str, Callable[[JSON, Problems], None]] = {"/pods": validation_pod.check_new_pod}
+"""Where a new object must keep to more than an old one."""
+
+_CREATE: dict[str, Callable[[JSON, Problems], None]] = {
+    "/pods": validation_pod.check_pod,
+    **validation_core.CHECKS,
+    **validation_workloads.CHECKS,
+}
+
+_UPDATE: dict[str, Callable[[JSON, JSON, Problems], None]] = {
+    "/pods": validation_pod.compare_pods,
+    **validation_core.COMPARISONS,
+    **validation_workloads.COMPARISONS,
+}

@@ -1,0 +1,159 @@
+"""Holding an object against its type: values of the wrong type are refused, unknown fields are found.
+
+The words are those of Go's decoder, because that is what people who search for an error have seen before. Unknown
+fields are never dropped; whether they are refused, warned about or ignored is the client's choice (fieldValidation).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from kubesched.apiserver.kinds.schema import ObjectType, Shape
+from kubesched.base.types import JSON
+
+_GO_TYPES = {"bool": "bool", "string": "string", "int32": "int32", "int64": "int64", "double": "float64"}
+_QUANTITY = re.compile(r"^\s*[+-]?[0-9.]*([eE][+-]?[0-9]+|[numkMGTPE]|[KMGTPE]i|)\s*$")
+_TIME = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$")
+_BASE64 = re.compile(r"[\r\n]*(?:(?:[A-Za-z0-9+/][\r\n]*){4})*(?:(?:[A-Za-z0-9+/][\r\n]*){2,3}=?[\r\n]*=[\r\n]*)?")
+_LIMITS = {"int32": 2**31, "int64": 2**63}
+
+
+class WrongTypeError(ValueError):
+    """A value that the field cannot hold."""
+
+
+def unknown_fields(obj: JSON, type_: ObjectType) -> list[str]:
+    """The paths of fields that the type does not have; raises `WrongTypeError` for a value of the wrong type."""
+    unknown: list[str] = []
+    _check_object(obj, type_, "", "", unknown)
+    return unknown
+
+
+def _check_object(obj: JSON, type_: ObjectType, path: str, plain: str, unknown: list[str]) -> None:
+    fields = type_.fields
+    for name, value in obj.items():
+        field = fields.get(name)
+        if field is None:
+            if not type_.preserve_unknown:
+                unknown.append(f"{path}.{name}" if path else name)
+            continue
+        if value is None:
+            continue
+        shape = field.shape
+        kind = shape.kind
+        if kind == "string":
+            if not isinstance(value, str):
+                raise _wrong(value, type_, f"{plain}.{name}" if plain else name, shape)
+            continue
+        here = f"{path}.{name}" if path else name
+        there = f"{plain}.{name}" if plain else name
+        _check(value, shape, type_, here, there, unknown)
+
+
+def _check(value: Any, shape: Shape, owner: ObjectType, path: str, plain: str, unknown: list[str]) -> None:
+    kind = shape.kind
+    if kind == "object":
+        assert shape.object is not None
+        if not isinstance(value, dict):
+            raise _wrong(value, owner, plain, shape)
+        _check_object(value, shape.object, path, plain, unknown)
+    elif kind == "list":
+        _check_list(value, shape, owner, path, plain, unknown)
+    elif kind == "map":
+        _check_map(value, shape, owner, path, plain, unknown)
+    else:
+        _check_scalar(value, shape, owner, plain)
+
+
+def _check_list(value: Any, shape: Shape, owner: ObjectType, path: str, plain: str, unknown: list[str]) -> None:
+    if not isinstance(value, list):
+        raise _wrong(value, owner, plain, shape)
+    item_shape = shape.item
+    assert item_shape is not None
+    for index, item in enumerate(value):
+        if item is not None:
+            _check(item, item_shape, owner, f"{path}[{index}]", plain, unknown)
+
+
+def _check_map(value: Any, shape: Shape, owner: ObjectType, path: str, plain: str, unknown: list[str]) -> None:
+    if not isinstance(value, dict):
+        raise _wrong(value, owner, plain, shape)
+    item_shape = shape.item
+    assert item_shape is not None
+    for key, item in value.items():
+        if item is not None:
+            _check(item, item_shape, owner, f"{path}.{key}", plain, unknown)
+
+
+def _check_scalar(value: Any, shape: Shape, owner: ObjectType, plain: str) -> None:
+    kind = shape.kind
+    if kind == "any":
+        return
+    if kind in ("int32", "int64"):
+        fits = isinstance(value, int) and not isinstance(value, bool)
+        if not fits or not -_LIMITS[kind] <= value < _LIMITS[kind]:
+            raise _wrong(value, owner, plain, shape)
+    elif kind == "bool":
+        if not isinstance(value, bool):
+            raise _wrong(value, owner, plain, shape)
+    elif kind == "double":
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise _wrong(value, owner, plain, shape)
+    elif kind == "quantity":
+        _check_quantity(value)
+    elif kind == "intorstring":
+        if isinstance(value, bool) or not isinstance(value, int | str):
+            raise _wrong(value, owner, plain, shape)
+    elif not isinstance(value, str):
+        raise _wrong(value, owner, plain, shape)
+    elif kind in ("time", "microtime") and not _TIME.match(value):
+        layout = "2006-01-02T15:04:05.000000Z07:00" if kind == "microtime" else "2006-01-02T15:04:05Z07:00"
+        raise WrongTypeError(f'parsing time "{value}" as "{layout}": cannot parse "{value}" as "2006"')
+    elif kind == "bytes" and not _BASE64.fullmatch(value):
+        raise WrongTypeError(f"illegal base64 data at input byte {_first_illegal(value)}")
+
+
+def _first_illegal(value: str) -> int:
+    found = re.search(r"[^A-Za-z0-9+/]", value)
+    return found.start() if found else len(value)
+
+
+def _check_quantity(value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise WrongTypeError(
+            "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+        )
+    if isinstance(value, str) and not _QUANTITY.match(value):
+        raise WrongTypeError(
+            "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+        )
+
+
+def _wrong(value: Any, owner: ObjectType, plain: str, shape: Shape) -> WrongTypeError:
+    return WrongTypeError(
+        f"json: cannot unmarshal {_json_word(value)} into Go struct field {owner.short_name}.{plain}"
+        f" of type {_go_type(shape)}"
+    )
+
+
+def _json_word(value: Any) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, str):
+        return "string"
+    if isinstance(value, list):
+        return "array"
+    if isinstance(value, dict):
+        return "object"
+    return f"number {value}" if isinstance(value, float) else "number"
+
+
+def _go_type(shape: Shape) -> str:
+    if shape.kind == "list" and shape.item is not None:
+        return f"[]{_go_type(shape.item)}"
+    if shape.kind == "map" and shape.item is not None:
+        return f"map[string]{_go_type(shape.item)}"
+    if shape.object is not None:
+        return f"v1.{shape.object.short_name}"
+    return _GO_TYPES.get(shape.kind, "string")

@@ -1,0 +1,1 @@
+"""Requests and responses: bodies in and out, content negotiation, Status objects."""

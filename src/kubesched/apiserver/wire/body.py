@@ -1,0 +1,139 @@
+"""Reading request bodies: JSON, YAML or protobuf in, an object out, unknown fields handled as the client asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import yaml
+
+from kubesched.apiserver.kinds.resources import Resource
+from kubesched.apiserver.kinds.schema import ObjectType, type_of
+from kubesched.apiserver.validation.typecheck import WrongTypeError, unknown_fields
+from kubesched.apiserver.wire import protobuf
+from kubesched.apiserver.wire.request import Request
+from kubesched.apiserver.wire.status import StatusError, bad_request
+from kubesched.base.types import JSON
+from kubesched.config.read import Loader
+
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+_YAML = "application/yaml"
+_decode = msgspec.json.Decoder().decode
+
+
+def media_type(header: str) -> str:
+    """A content type without its parameters."""
+    return header.partition(";")[0].strip().lower()
+
+
+def parse(request: Request, type_: ObjectType | None = None) -> JSON:
+    """The body as an object. Of a type that is described, protobuf is read too: Go clients send nothing else."""
+    sent = media_type(request.headers.get("content-type", ""))
+    if sent == PROTOBUF and type_ is not None:
+        return _parse_protobuf(request.body, type_)
+    if sent not in ("", "application/json", _YAML):
+        raise StatusError(
+            415,
+            "the body of the request was in an unknown format - accepted media types include:"
+            f" application/json, {_YAML}",
+        )
+    body = parse_yaml(request.body) if sent == _YAML else parse_json(request.body)
+    if not isinstance(body, dict):
+        raise bad_request("the body of the request is not an object")
+    return body
+
+
+def _parse_protobuf(data: bytes, type_: ObjectType) -> JSON:
+    try:
+        return protobuf.decode(data, type_)
+    except protobuf.ProtobufError as error:
+        raise bad_request(f"the body of the request is no protobuf object: {error}") from None
+
+
+def parse_json(data: bytes) -> Any:
+    try:
+        return _decode(data)
+    except msgspec.DecodeError as error:
+        raise bad_request(f"couldn't get version/kind; json parse error: {error}") from None
+
+
+def parse_yaml(data: bytes) -> Any:
+    try:
+        return yaml.load(data, Loader=Loader)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise bad_request(f"error converting YAML to JSON: {error}") from None
+
+
+def read_object(request: Request, resource: Resource) -> JSON:
+    """The object in a request to create or replace one."""
+    type_ = type_of(resource.schema)
+    obj = parse(request, type_)
+    check_kind(obj, resource.group_version, resource.kind)
+    check_fields(request, obj, resource.group_version, resource.kind, type_)
+    return obj
+
+
+def check_kind(obj: JSON, group_version: str, kind: str) -> None:
+    """See that the object is what the path says, and complete it where it does not say."""
+    sent_version, sent_kind = obj.get("apiVersion") or group_version, obj.get("kind") or kind
+    if sent_version != group_version:
+        raise bad_request(
+            f"the API version in the data ({sent_version}) does not match the expected API version ({group_version})"
+        )
+    if sent_kind != kind:
+        raise bad_request(
+            f'{sent_kind} in version "{sent_version}" cannot be handled as a {kind}:'
+            f" converting (v1.{sent_kind}) to ({_internal_group(group_version)}.{kind}): unknown conversion"
+        )
+    obj["apiVersion"], obj["kind"] = group_version, kind
+    meta = obj.setdefault("metadata", {})
+    if meta is None:
+        obj["metadata"] = {}
+
+
+def _internal_group(group_version: str) -> str:
+    return group_version.partition("/")[0].partition(".")[0] if "/" in group_version else "core"
+
+
+def unknown_in(obj: JSON, type_: ObjectType | None) -> frozenset[str]:
+    """Unknown fields that an object has been stored with, and that it keeps."""
+    try:
+        return frozenset(unknown_fields(obj, type_)) if type_ is not None else frozenset()
+    except WrongTypeError:
+        return frozenset()
+
+
+def check_fields(
+    request: Request,
+    obj: JSON,
+    group_version: str,
+    kind: str,
+    type_: ObjectType | None,
+    known: frozenset[str] = frozenset(),
+) -> None:
+    """Refuse wrong types; refuse, warn about or pass over unknown fields, except those `known` to be there."""
+    if type_ is None:
+        return
+    handled = f'{kind} in version "{group_version.rpartition("/")[2]}" cannot be handled as a {kind}'
+    try:
+        unknown = [path for path in unknown_fields(obj, type_) if path not in known]
+    except WrongTypeError as error:
+        raise bad_request(f"{handled}: {error}") from None
+    report_unknown(request, unknown, handled)
+
+
+def report_unknown(request: Request, unknown: list[str], handled: str) -> None:
+    """Do with unknown fields what fieldValidation says."""
+    mode = request.query.get("fieldValidation") or "Warn"
+    if mode not in ("Ignore", "Warn", "Strict"):
+        raise StatusError(
+            422,
+            f'fieldValidation: Unsupported value: "{mode}": supported values: "Ignore", "Strict", "Warn"',
+            reason="Invalid",
+        )
+    if not unknown or mode == "Ignore":
+        return
+    words = [f'unknown field "{path}"' for path in unknown]
+    if mode == "Strict":
+        raise bad_request(f"{handled}: strict decoding error: {', '.join(words)}")
+    request.warnings.extend(words)

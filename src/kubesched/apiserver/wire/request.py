@@ -1,0 +1,146 @@
+"""What a client asks, apart from how it came: a request, a response, and what the path and query mean.
+
+The HTTP server and the in-process transport both make these, so every test can choose whether it wants a socket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from urllib.parse import unquote
+
+from kubesched.apiserver.wire.status import StatusError, bad_request
+
+JSON_TYPE = "application/json"
+
+Query = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Who asks."""
+
+    name: str
+    groups: tuple[str, ...] = ()
+    uid: str = ""
+    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Request:
+    """One request. Header names are in lower case; `certificate` is the user of a verified client certificate."""
+
+    method: str
+    path: str
+    query: Query = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    certificate: User | None = None
+    user: User = User("system:anonymous", ("system:unauthenticated",))
+    warnings: list[str] = field(default_factory=list)
+
+    def flag(self, name: str) -> bool:
+        """A query parameter that is true or false."""
+        return self.query.get(name, "").lower() in ("1", "t", "true")
+
+    def number(self, name: str) -> int | None:
+        """A query parameter that is a number, or None."""
+        text = self.query.get(name, "")
+        if not text:
+            return None
+        try:
+            return int(text)
+        except ValueError:
+            raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+
+    @property
+    def dry_run(self) -> bool:
+        value = self.query.get("dryRun", "")
+        if value not in ("", "All"):
+            raise StatusError(422, f'dryRun: Unsupported value: "{value}": supported values: "All"')
+        return value == "All"
+
+
+@dataclass(slots=True)
+class Response:
+    """The answer: a body, or a stream of chunks for a watch."""
+
+    status: int = 200
+    body: bytes = b""
+    content_type: str = JSON_TYPE
+    headers: dict[str, str] = field(default_factory=dict)
+    stream: AsyncIterator[bytes] | None = None
+    warnings: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a path names: a resource (or one object, or a sub-resource of it), or just a path."""
+
+    path: str
+    is_resource: bool = False
+    group: str = ""
+    version: str = ""
+    namespace: str = ""
+    plural: str = ""
+    name: str = ""
+    subresource: str = ""
+    is_watch: bool = False
+    """Whether it is of the old form that asks for a watch: ``/api/v1/watch/pods``."""
+
+    @property
+    def group_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+def parse_path(path: str) -> Target:
+    """Read a path as upstream's request resolver does. ``/api/v1`` itself and the like are not resources."""
+    parts = [unquote(part) for part in path.split("/") if part]
+    if len(parts) >= 3 and parts[0] == "api":
+        return _resource_target(path, "", parts[1], parts[2:])
+    if len(parts) >= 4 and parts[0] == "apis":
+        return _resource_target(path, parts[1], parts[2], parts[3:])
+    return Target(path)
+
+
+_NAMESPACE_SUBRESOURCES = ("status", "finalize")
+
+
+def _resource_target(path: str, group: str, version: str, rest: list[str]) -> Target:
+    is_watch = rest[0] == "watch" and len(rest) > 1
+    if is_watch:
+        rest = rest[1:]
+    namespace = ""
+    if rest[0] == "namespaces" and len(rest) > 1:
+        namespace = rest[1]
+        if len(rest) > 2 and rest[2] not in _NAMESPACE_SUBRESOURCES:
+            rest = rest[2:]
+    name = rest[1] if len(rest) > 1 else ""
+    subresource = "/".join(rest[2:])
+    if rest[0] == "namespaces":
+        namespace = ""
+    return Target(path, True, group, version, namespace, rest[0], name, subresource, is_watch)
+
+
+_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "HEAD": "get", "GET": "get", "DELETE": "delete"}
+
+
+def verb_of(request: Request, target: Target) -> str:
+    """The verb that authorization asks about."""
+    if not target.is_resource:
+        return request.method.lower()
+    verb = _VERBS.get(request.method, request.method.lower())
+    if verb == "get" and is_watch(request, target):
+        return "watch"
+    if verb == "get" and not target.name:
+        return "list"
+    return "deletecollection" if verb == "delete" and not target.name else verb
+
+
+def is_watch(request: Request, target: Target) -> bool:
+    """Whether a get is a watch: by its query, or by the old form of path."""
+    return target.is_watch or (request.flag("watch") and not target.subresource)

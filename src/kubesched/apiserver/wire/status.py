@@ -1,0 +1,166 @@
+"""Refusals in Kubernetes' own form: a Status object with the code, reason, details and causes that clients look at.
+
+kubectl prints the message, client-go decides by the reason (retry, relist, give up), so both have to be upstream's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kubesched.base.types import JSON
+
+_REASONS = {
+    400: "BadRequest",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    405: "MethodNotAllowed",
+    406: "NotAcceptable",
+    409: "Conflict",
+    410: "Expired",
+    413: "RequestEntityTooLarge",
+    415: "UnsupportedMediaType",
+    422: "Invalid",
+    429: "TooManyRequests",
+    500: "InternalError",
+    503: "ServiceUnavailable",
+    504: "Timeout",
+}
+
+MODIFIED_MEANWHILE = "the object has been modified; please apply your changes to the latest version and try again"
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One of the things that are wrong: the kind of problem, in words, and the field."""
+
+    reason: str
+    message: str
+    field: str = ""
+
+    def to_json(self) -> JSON:
+        body: JSON = {"reason": self.reason, "message": self.message}
+        return {**body, "field": self.field} if self.field else body
+
+
+class StatusError(Exception):
+    """A request that is refused; `status()` is what the client gets."""
+
+    def __init__(
+        self,
+        code: int,
+        message: str,
+        *,
+        reason: str = "",
+        details: JSON | None = None,
+        causes: Sequence[Cause] = (),
+        retry_after: int = 0,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.reason = reason or _REASONS.get(code, "InternalError")
+        self.retry_after = retry_after
+        self.causes = tuple(causes)
+        self._details = details
+
+    def status(self) -> JSON:
+        """The Status object."""
+        details = dict(self._details or {})
+        if self.causes:
+            details["causes"] = [cause.to_json() for cause in self.causes]
+        if self.retry_after:
+            details["retryAfterSeconds"] = self.retry_after
+        body: JSON = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
+        body |= {"message": self.message, "reason": self.reason}
+        if details or self._details is not None:
+            body["details"] = details
+        return {**body, "code": self.code}
+
+
+def success(name: str, group: str, plural: str, uid: str) -> JSON:
+    """What a deletion answers when there is no object left to show."""
+    details = {"name": name, "kind": plural, "uid": uid}
+    if group:
+        details["group"] = group
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
+
+
+def created() -> JSON:
+    """What a sub-resource answers that makes nothing of its own, such as a binding."""
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+
+
+def qualified(plural: str, group: str) -> str:
+    """A resource as messages name it: ``pods``, ``deployments.apps``."""
+    return f"{plural}.{group}" if group else plural
+
+
+def _details(plural: str, group: str, name: str) -> JSON:
+    details = {"name": name, "group": group, "kind": plural}
+    return {key: value for key, value in details.items() if value}
+
+
+def bad_request(message: str) -> StatusError:
+    return StatusError(400, message)
+
+
+def not_found(plural: str, group: str, name: str) -> StatusError:
+    message = f'{qualified(plural, group)} "{name}" not found'
+    return StatusError(404, message, details=_details(plural, group, name))
+
+
+def no_such_path() -> StatusError:
+    return StatusError(404, "the server could not find the requested resource", details={})
+
+
+def already_exists(plural: str, group: str, name: str, *, going: bool = False) -> StatusError:
+    message = f'{qualified(plural, group)} "{name}" already exists'
+    if going:
+        message = f"object is being deleted: {message}"
+    return StatusError(409, message, reason="AlreadyExists", details=_details(plural, group, name))
+
+
+def conflict(plural: str, group: str, name: str, why: str = MODIFIED_MEANWHILE) -> StatusError:
+    message = f'Operation cannot be fulfilled on {qualified(plural, group)} "{name}": {why}'
+    return StatusError(409, message, details=_details(plural, group, name))
+
+
+def forbidden(plural: str, group: str, name: str, why: str, causes: Sequence[Cause] = ()) -> StatusError:
+    named = f' "{name}"' if name else ""
+    message = f"{qualified(plural, group)}{named} is forbidden: {why}"
+    return StatusError(403, message, details=_details(plural, group, name), causes=causes)
+
+
+def method_not_allowed() -> StatusError:
+    return StatusError(405, "the server does not allow this method on the requested resource", details={})
+
+
+def expired(version: int, oldest: int) -> StatusError:
+    return StatusError(410, f"too old resource version: {version} ({oldest})", reason="Expired")
+
+
+def continue_expired() -> StatusError:
+    return StatusError(
+        410,
+        "The provided continue parameter is too old to display a consistent list result. You must start a new list"
+        " without the continue parameter.",
+        reason="Expired",
+    )
+
+
+def version_too_large(wanted: int, current: int) -> StatusError:
+    cause = Cause("ResourceVersionTooLarge", "Too large resource version")
+    message = f"Timeout: Too large resource version: {wanted}, current: {current}"
+    return StatusError(504, message, causes=(cause,), retry_after=1)
+
+
+def invalid(kind: str, group: str, name: str, problems: Sequence[Cause]) -> StatusError:
+    """422: the object was understood but breaks rules. Upstream joins several in brackets."""
+    texts = [f"{problem.field}: {problem.message}" for problem in problems]
+    joined = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    qualified_kind = f"{kind}.{group}" if group else kind
+    message = f'{qualified_kind} "{name}" is invalid: {joined}'
+    details = {"name": name, "group": group, "kind": kind}
+    return StatusError(422, message, details={k: v for k, v in details.items() if v}, causes=problems)

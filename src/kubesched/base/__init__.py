@@ -1,0 +1,1 @@
+"""What every layer shares: the JSON type, clocks, the log protocol, certificates."""

@@ -1,0 +1,171 @@
+"""Endpoints and EndpointSlices: the pods behind each Service."""
+
+from __future__ import annotations
+
+from kubesched.apiserver.storage.store import Change, Event
+from kubesched.base.types import JSON
+from kubesched.controllers.access import ENDPOINT_SLICES, ENDPOINTS, SERVICES
+from kubesched.controllers.context import Context
+from kubesched.controllers.loop import Controller
+from kubesched.controllers.owning import controller_reference
+from kubesched.controllers.views import Pod
+
+MOST = 1000
+"""Endpoints that are listed for a Service; upstream's limit of Endpoints objects, and of a slice."""
+SERVICE_NAME = "kubernetes.io/service-name"
+MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
+
+
+class EndpointsController(Controller):
+    """Keeps a slice and an Endpoints object for every Service that selects pods."""
+
+    name = "endpoint-controller"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context.loop)
+        self._context = context
+        self._access = context.access
+        self._selectors: dict[str, dict[str, dict[str, str]]] = {}
+        shelf = self._access.store.shelf(SERVICES)
+        for record in shelf.records.values():
+            self._learn(record.key, record.load())
+        shelf.observers.append(self._on_service)
+        context.pods.watch(self._on_pod)
+
+    def _on_service(self, event: Event) -> None:
+        if event.change is Change.DELETED:
+            self._selectors.get(event.record.namespace, {}).pop(event.record.key, None)
+            self.enqueue(event.record.key)
+        else:
+            self._learn(event.record.key, event.record.load())
+
+    def _learn(self, key: str, service: JSON) -> None:
+        known = self._selectors.setdefault(key.partition("/")[0], {})
+        selector = service["spec"].get("selector")
+        if selector:
+            known[key] = selector
+            self.enqueue(key)
+        else:
+            known.pop(key, None)
+
+    def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
+        pods = [pod for pod in (old, new) if pod is not None]
+        namespace = pods[0].metadata.namespace
+        selectors = self._selectors.get(namespace)
+        if not selectors or (old is not None and new is not None and _shown(old) == _shown(new)):
+            return
+        for key, selector in selectors.items():
+            if any(_selects(selector, pod) for pod in pods):
+                self.enqueue_one_of(key, self._context.pods_by_namespace.size(namespace))
+
+    def sync(self, key: str) -> None:
+        service = self._access.get(SERVICES, key)
+        if service is None:
+            self._access.delete(ENDPOINTS, key)
+            return
+        selector = service["spec"].get("selector")
+        if not selector or "deletionTimestamp" in service["metadata"]:
+            return
+        namespace = key.partition("/")[0]
+        pods = [
+            pod
+            for pod in self._context.pods_by_namespace.get(namespace)
+            if _selects(selector, pod) and pod.status.pod_ip and not pod.has_ended
+        ]
+        pods.sort(key=lambda pod: pod.metadata.name)
+        self._write_slice(key, service, pods[:MOST])
+        self._write_endpoints(key, service, pods[:MOST])
+
+    # --- the two forms ------------------------------------------------------------------------------------------------
+
+    def _write_slice(self, key: str, service: JSON, pods: list[Pod]) -> None:
+        meta = service["metadata"]
+        labels = {**(meta.get("labels") or {}), SERVICE_NAME: meta["name"]}
+        labels[MANAGED_BY] = "endpointslice-controller.k8s.io"
+        body: JSON = {
+            "metadata": {
+                "name": f"{meta['name']}-{meta['uid'][:5]}",
+                "namespace": meta["namespace"],
+                "labels": labels,
+                "ownerReferences": [controller_reference(service)],
+            },
+            "addressType": "IPv4",
+            "endpoints": [_endpoint(pod) for pod in pods],
+            "ports": _ports(service, pods, with_name=True),
+        }
+        self._store(ENDPOINT_SLICES, body, ("endpoints", "ports"))
+
+    def _write_endpoints(self, key: str, service: JSON, pods: list[Pod]) -> None:
+        ready = [_address(pod) for pod in pods if pod.is_ready and not pod.metadata.going]
+        unready = [_address(pod) for pod in pods if not pod.is_ready and not pod.metadata.going]
+        subset: JSON = {}
+        if ready:
+            subset["addresses"] = ready
+        if unready:
+            subset["notReadyAddresses"] = unready
+        if subset:
+            subset["ports"] = _ports(service, pods, with_name=False)
+        meta = {"name": service["metadata"]["name"], "namespace": service["metadata"]["namespace"]}
+        self._store(ENDPOINTS, {"metadata": meta, "subsets": [subset] if subset else []}, ("subsets",))
+
+    def _store(self, storage: str, body: JSON, parts: tuple[str, ...]) -> None:
+        meta = body["metadata"]
+        key = f"{meta['namespace']}/{meta['name']}"
+        found = self._access.get(storage, key)
+        if found is None:
+            self._access.create(storage, body)
+        elif any((found.get(part) or []) != body[part] for part in parts):
+            self._access.edit(storage, key, lambda obj: obj.update({part: body[part] for part in parts}))
+
+
+def _selects(selector: dict[str, str], pod: Pod) -> bool:
+    labels = pod.metadata.labels
+    return all(labels.get(name) == wanted for name, wanted in selector.items())
+
+
+def _shown(pod: Pod) -> tuple[object, ...]:
+    """What of a pod an endpoint shows."""
+    return (pod.metadata.labels, pod.metadata.going, pod.status.pod_ip, pod.is_ready, pod.has_ended)
+
+
+def _target(pod: Pod) -> JSON:
+    meta = pod.metadata
+    return {"kind": "Pod", "namespace": meta.namespace, "name": meta.name, "uid": meta.uid}
+
+
+def _address(pod: Pod) -> JSON:
+    return {"ip": pod.status.pod_ip, "nodeName": pod.spec.node_name, "targetRef": _target(pod)}
+
+
+def _endpoint(pod: Pod) -> JSON:
+    serving, going = pod.is_ready, pod.metadata.going
+    return {
+        "addresses": [pod.status.pod_ip],
+        "conditions": {"ready": serving and not going, "serving": serving, "terminating": going},
+        "nodeName": pod.spec.node_name,
+        "targetRef": _target(pod),
+    }
+
+
+def _ports(service: JSON, pods: list[Pod], *, with_name: bool) -> list[JSON]:
+    """The Service's ports as the pods have them; a port that is named is looked up in the first pod that has it."""
+    ports = []
+    for port in service["spec"].get("ports") or []:
+        number = port.get("targetPort", port.get("port"))
+        if isinstance(number, str):
+            named = number
+            found = [
+                each.container_port
+                for pod in pods
+                for container in pod.spec.containers
+                for each in container.ports
+                if each.name == named
+            ]
+            if not found:
+                continue
+            number = found[0]
+        entry: JSON = {"port": number, "protocol": port.get("protocol", "TCP")}
+        if with_name or port.get("name"):
+            entry["name"] = port.get("name", "")
+        ports.append(entry)
+    return ports

@@ -1,0 +1,184 @@
+"""Garbage collection: what is left of objects whose owners are gone, and deletion in the order that a client asked for.
+
+Every object's UID is known here, whatever its kind, and who depends on whom. Background deletion follows from an
+owner's absence; foreground deletion and orphaning are finalizers on the owner that this controller serves.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from kubesched.api.decoding import decode_as
+from kubesched.apiserver.rest.deletion import FOREGROUND, ORPHAN
+from kubesched.apiserver.storage.store import Change, Event, Record
+from kubesched.base.types import JSON
+from kubesched.controllers.access import EVENTS
+from kubesched.controllers.context import Context
+from kubesched.controllers.loop import Controller
+from kubesched.controllers.views import Meta, Owner, View
+
+Ref = tuple[str, str]
+"""An object: under which name its kind is stored, and its key."""
+
+_CUSTOM = "apiextensions.k8s.io/customresourcedefinitions"
+# Nothing owns them or is owned by them, and there are many.
+_IGNORED = frozenset((EVENTS,))
+# Renewed all the time, with nothing changing that matters here.
+_ONLY_BIRTH_AND_DEATH = frozenset(("coordination.k8s.io/leases",))
+
+
+class GarbageCollector(Controller):
+    """Deletes dependents of what is gone."""
+
+    name = "garbage-collector"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context.loop)
+        self._access = context.access
+        self._uids: dict[str, Ref] = {}
+        self._dependents: dict[str, dict[Ref, Owner]] = {}
+        self._owners: dict[Ref, tuple[Owner, ...]] = {}
+        self._followed: set[str] = set()
+        self._follow_all()
+        for ref in tuple(self._owners):
+            self._enqueue(ref)
+        self._access.store.shelf(_CUSTOM).observers.append(lambda _event: self.enqueue("kinds"))
+
+    # --- the graph ----------------------------------------------------------------------------------------------------
+
+    def _follow_all(self) -> None:
+        """Follow every kind that is served; custom ones come and go."""
+        for resource in self._access.api.registry:
+            storage = resource.storage
+            if not resource.is_stored or storage in self._followed or storage in _IGNORED:
+                continue
+            self._followed.add(storage)
+            shelf = self._access.store.shelf(storage)
+            for record in tuple(shelf.records.values()):
+                self._learn((storage, record.key), _meta(record))
+            shelf.observers.append(partial(self._on_event, storage))
+
+    def _on_event(self, storage: str, event: Event) -> None:
+        record = event.record
+        ref = (storage, record.key)
+        if event.change is Change.DELETED:
+            self._forget(ref, _meta(record))
+        elif event.change is Change.ADDED or (storage not in _ONLY_BIRTH_AND_DEATH and _is_telling(event)):
+            self._learn(ref, _meta(record))
+
+    def _learn(self, ref: Ref, meta: Meta) -> None:
+        self._uids[meta.uid] = ref
+        before = self._owners.get(ref, ())
+        if before != meta.owner_references:
+            for owner in before:
+                self._unlink(owner, ref)
+            if meta.owner_references:
+                self._owners[ref] = meta.owner_references
+            else:
+                self._owners.pop(ref, None)
+            for owner in meta.owner_references:
+                self._dependents.setdefault(owner.uid, {})[ref] = owner
+                if owner.uid not in self._uids:
+                    self._enqueue(ref)
+        if meta.going and (FOREGROUND in meta.finalizers or ORPHAN in meta.finalizers):
+            self._enqueue(ref)
+
+    def _unlink(self, owner: Owner, ref: Ref) -> None:
+        known = self._dependents.get(owner.uid)
+        if known is not None:
+            known.pop(ref, None)
+            if not known:
+                del self._dependents[owner.uid]
+        # It may have been the last one that a foreground deletion waited for.
+        if (above := self._uids.get(owner.uid)) is not None:
+            self._enqueue(above)
+
+    def _forget(self, ref: Ref, meta: Meta) -> None:
+        self._uids.pop(meta.uid, None)
+        for owner in self._owners.pop(ref, ()):
+            self._unlink(owner, ref)
+        for dependent in self._dependents.get(meta.uid, ()):
+            self._enqueue(dependent)
+
+    def _enqueue(self, ref: Ref) -> None:
+        self.enqueue(f"{ref[0]} {ref[1]}")
+
+    # --- the work -----------------------------------------------------------------------------------------------------
+
+    def sync(self, key: str) -> None:
+        if key == "kinds":
+            self._follow_all()
+            return
+        storage, _, name = key.partition(" ")
+        record = self._access.store.get(storage, name)
+        if record is None:
+            return
+        meta = _meta(record)
+        if meta.going and ORPHAN in meta.finalizers:
+            self._orphan((storage, name), meta)
+        elif meta.going and FOREGROUND in meta.finalizers:
+            self._delete_dependents((storage, name), meta)
+        elif not meta.going and meta.owner_references:
+            self._check_owners((storage, name), meta)
+
+    def _orphan(self, ref: Ref, meta: Meta) -> None:
+        for storage, key in tuple(self._dependents.get(meta.uid, ())):
+            self._drop_owners((storage, key), {meta.uid})
+        self._remove_finalizer(ref, ORPHAN)
+
+    def _delete_dependents(self, ref: Ref, meta: Meta) -> None:
+        blocking = False
+        for dependent, owner in tuple(self._dependents.get(meta.uid, {}).items()):
+            blocking = blocking or owner.block_owner_deletion
+            record = self._access.store.get(*dependent)
+            if record is not None and not _meta(record).going:
+                self._check_owners(dependent, _meta(record))
+        if not blocking:
+            self._remove_finalizer(ref, FOREGROUND)
+
+    def _check_owners(self, ref: Ref, meta: Meta) -> None:
+        """Delete an object none of whose owners is left; if some are, forget the others."""
+        left, waiting, gone = 0, set(), set()
+        for owner in meta.owner_references:
+            above = self._uids.get(owner.uid)
+            record = self._access.store.get(*above) if above is not None else None
+            if record is None:
+                gone.add(owner.uid)
+            elif (found := _meta(record)).going and FOREGROUND in found.finalizers:
+                waiting.add(owner.uid)
+            else:
+                left += 1
+        if left:
+            if gone or waiting:
+                self._drop_owners(ref, gone | waiting)
+            return
+        # Whoever waits for an object to be gone waits for all that depends on it, too.
+        policy = "Foreground" if waiting and self._dependents.get(meta.uid) else "Background"
+        self._access.delete(ref[0], ref[1], uid=meta.uid, propagation=policy)
+
+    def _drop_owners(self, ref: Ref, uids: set[str]) -> None:
+        def edit(obj: JSON) -> None:
+            owners = obj["metadata"].get("ownerReferences") or []
+            obj["metadata"]["ownerReferences"] = [each for each in owners if each.get("uid") not in uids]
+
+        self._access.edit(*ref, edit)
+
+    def _remove_finalizer(self, ref: Ref, finalizer: str) -> None:
+        def edit(obj: JSON) -> None:
+            found = obj["metadata"].get("finalizers") or []
+            obj["metadata"]["finalizers"] = [each for each in found if each != finalizer]
+
+        self._access.edit(*ref, edit)
+
+
+def _meta(record: Record) -> Meta:
+    return decode_as(View, record.data).metadata
+
+
+def _is_telling(event: Event) -> bool:
+    """Whether a change can matter here at all: decided without decoding, for most cannot."""
+    data = event.record.data
+    if b'"deletionTimestamp"' in data:
+        return True
+    before = b"" if event.previous is None else event.previous.data
+    return b'"ownerReferences"' in data or b'"ownerReferences"' in before

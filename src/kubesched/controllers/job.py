@@ -1,0 +1,257 @@
+"""Jobs: pods that run to their end, as many as have to succeed, a few at a time."""
+
+from __future__ import annotations
+
+from kubesched.apiserver.meta import parse_timestamp, random_suffix
+from kubesched.apiserver.storage.store import Change, Event
+from kubesched.base.types import JSON
+from kubesched.controllers.access import JOBS
+from kubesched.controllers.cache import is_news
+from kubesched.controllers.context import Context
+from kubesched.controllers.events import reference
+from kubesched.controllers.loop import Controller
+from kubesched.controllers.owning import claimed_pods, create_pod, delete_pod, pod_from, selector_of
+from kubesched.controllers.views import Pod
+
+FIRST_BACKOFF, LAST_BACKOFF = 10.0, 600.0
+INDEX = "batch.kubernetes.io/job-completion-index"
+_INDEX_VARIABLE: JSON = {
+    "name": "JOB_COMPLETION_INDEX",
+    "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": f"metadata.labels['{INDEX}']"}},
+}
+
+
+class JobController(Controller):
+    """Runs Jobs to their end."""
+
+    name = "job-controller"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context.loop)
+        self._context = context
+        self._access = context.access
+        self._failed_at: dict[str, dict[str, float]] = {}
+        self._ended: dict[str, dict[str, Pod]] = {}
+        """The pods of each Job that have ended, by UID: they count even when somebody deletes them."""
+        shelf = self._access.store.shelf(JOBS)
+        shelf.observers.append(self._on_job)
+        for key in shelf.sorted_keys():
+            self.enqueue(key)
+        context.pods.watch(self._on_pod)
+
+    def _on_job(self, event: Event) -> None:
+        if is_news(event) or b'"completionTime"' in event.record.data or b'"Failed"' in event.record.data:
+            # The end is in the status, and there may be something to do some time after it.
+            self.enqueue(event.record.key)
+        if event.change is Change.DELETED:
+            uid = event.record.load()["metadata"]["uid"]
+            self._failed_at.pop(uid, None)
+            self._ended.pop(uid, None)
+
+    def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
+        for pod in (old, new):
+            owner = pod.metadata.controller if pod is not None else None
+            if pod is None or owner is None or owner.kind != "Job":
+                continue
+            size = self._context.pods_by_owner.size(owner.uid)
+            self.enqueue_one_of(f"{pod.metadata.namespace}/{owner.name}", size)
+            if pod.has_ended:
+                self._ended.setdefault(owner.uid, {})[pod.metadata.uid] = pod
+            if pod.status.phase == "Failed":
+                failures = self._failed_at.setdefault(owner.uid, {})
+                failures.setdefault(pod.metadata.uid, self._access.clock.monotonic())
+
+    def sync(self, key: str) -> None:
+        job = self._access.get(JOBS, key)
+        if job is None:
+            return
+        uid = job["metadata"]["uid"]
+        if _finished(job):
+            self._after_the_end(key, job)
+            return
+        pods = claimed_pods(self._context, job, selector_of(job))
+        if "deletionTimestamp" in job["metadata"]:
+            return
+        state = self._state(job, pods)
+        outcome = self._outcome(key, job, state)
+        if outcome is not None or job["spec"].get("suspend"):
+            for pod in state.active:
+                delete_pod(self._context, self.name, pod, reference(job))
+        else:
+            self._manage(key, job, state)
+        self._write_status(key, job, self._state(job, self._context.pods_by_owner.get(uid)), outcome)
+
+    def _state(self, job: JSON, pods: list[Pod]) -> _State:
+        known = {pod.metadata.uid for pod in pods}
+        gone = [pod for uid, pod in self._ended.get(job["metadata"]["uid"], {}).items() if uid not in known]
+        return _State(job, [*pods, *gone])
+
+    # --- the end ------------------------------------------------------------------------------------------------------
+
+    def _outcome(self, key: str, job: JSON, state: _State) -> tuple[str, str, str] | None:
+        """Complete or Failed, with reason and message; None while it goes on."""
+        spec = job["spec"]
+        if state.failures > spec.get("backoffLimit", 6):
+            return "Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit"
+        started = (job.get("status") or {}).get("startTime")
+        deadline = spec.get("activeDeadlineSeconds")
+        if deadline is not None and started and not spec.get("suspend"):
+            left = parse_timestamp(started) + deadline - self._access.clock.now()
+            if left <= 0:
+                return "Failed", "DeadlineExceeded", "Job was active longer than specified deadline"
+            self.enqueue(key, left)
+        wanted = spec.get("completions")
+        # Without a number it is a work queue, done when one has succeeded and the others have ended.
+        queue_done = wanted is None and state.succeeded > 0 and not state.active
+        if queue_done or (wanted is not None and state.succeeded >= wanted):
+            return "Complete", "CompletionsReached", "Reached expected number of succeeded pods"
+        return None
+
+    def _after_the_end(self, key: str, job: JSON) -> None:
+        ttl = job["spec"].get("ttlSecondsAfterFinished")
+        self._failed_at.pop(job["metadata"]["uid"], None)
+        self._ended.pop(job["metadata"]["uid"], None)
+        if ttl is None:
+            return
+        ended = max(parse_timestamp(each["lastTransitionTime"]) for each in job["status"]["conditions"])
+        left = ended + ttl - self._access.clock.now()
+        if left > 0:
+            self.enqueue(key, left)
+        else:
+            self._access.delete(JOBS, key, uid=job["metadata"]["uid"], propagation="Foreground")
+
+    # --- pods ---------------------------------------------------------------------------------------------------------
+
+    def _manage(self, key: str, job: JSON, state: _State) -> None:
+        spec = job["spec"]
+        wanted, parallelism = spec.get("completions"), spec.get("parallelism", 1)
+        room = parallelism - len(state.active)
+        if wanted is not None:
+            room = min(room, wanted - state.succeeded - len(state.active))
+        elif state.succeeded:
+            room = 0
+        if room < 0:
+            for pod in sorted(state.active, key=lambda pod: (pod.is_ready, pod.metadata.name))[:-room]:
+                delete_pod(self._context, self.name, pod, reference(job))
+        elif room and (wait := self._backoff(job)) > 0:
+            self.enqueue(key, wait)
+        elif room:
+            for index in state.missing_indexes(room) if state.indexed else [None] * room:
+                self._create(job, index)
+
+    def _backoff(self, job: JSON) -> float:
+        """How long to wait after pods have failed."""
+        failures = self._failed_at.get(job["metadata"]["uid"])
+        if not failures:
+            return 0.0
+        wait: float = min(FIRST_BACKOFF * 2 ** (len(failures) - 1), LAST_BACKOFF)
+        return max(failures.values()) + wait - self._access.clock.monotonic()
+
+    def _create(self, job: JSON, index: int | None) -> None:
+        name = job["metadata"]["name"]
+        if index is None:
+            pod = pod_from(job["spec"]["template"], job, generateName=f"{name}-")
+        else:
+            pod = pod_from(job["spec"]["template"], job, name=f"{name}-{index}-{random_suffix()}")
+            for part in ("annotations", "labels"):
+                pod["metadata"][part] = {**(pod["metadata"].get(part) or {}), INDEX: str(index)}
+            pod["spec"]["hostname"] = f"{name}-{index}"
+            for container in (*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"]):
+                container["env"] = [*(container.get("env") or []), _INDEX_VARIABLE]
+        create_pod(self._context, self.name, job, pod, reference(job))
+
+    # --- status -------------------------------------------------------------------------------------------------------
+
+    def _write_status(self, key: str, job: JSON, state: _State, outcome: tuple[str, str, str] | None) -> None:
+        now = self._access.now()
+        suspended = bool(job["spec"].get("suspend"))
+        changed = suspended is not _is_suspended(job)
+
+        def edit(obj: JSON) -> None:
+            old = obj["status"]
+            counts = {
+                "active": len(state.active),
+                "succeeded": state.succeeded,
+                "failed": state.failed,
+                "ready": sum(pod.is_ready for pod in state.active),
+            }
+            status: JSON = {name: count for name, count in counts.items() if count or name == "ready"}
+            status |= {"terminating": sum(pod.metadata.going for pod in state.pods), "uncountedTerminatedPods": {}}
+            if state.indexed and state.succeeded:
+                status["completedIndexes"] = state.completed_indexes()
+            if not suspended:
+                status["startTime"] = now if changed else old.get("startTime") or now
+            conditions = list(old.get("conditions") or [])
+            if changed:
+                conditions = [each for each in conditions if each["type"] != "Suspended"]
+                conditions.append(_suspension(suspended, now))
+            if outcome is not None:
+                kind, reason, message = outcome
+                before = "SuccessCriteriaMet" if kind == "Complete" else "FailureTarget"
+                conditions += [_condition(before, reason, message, now), _condition(kind, reason, message, now)]
+                if kind == "Complete":
+                    status["completionTime"] = now
+            if conditions:
+                status["conditions"] = conditions
+            obj["status"] = status
+
+        self._access.edit_status(JOBS, key, edit, job["metadata"]["uid"])
+        if changed:
+            reason, text = ("Suspended", "Job suspended") if suspended else ("Resumed", "Job resumed")
+            self._context.recorder.event(self.name, reference(job), "Normal", reason, text)
+        if outcome is not None:
+            kind, reason, message = outcome
+            level, told = ("Normal", "Completed") if kind == "Complete" else ("Warning", reason)
+            text = "Job completed" if kind == "Complete" else message
+            self._context.recorder.event(self.name, reference(job), level, told, text)
+
+
+class _State:
+    """A Job's pods, counted."""
+
+    def __init__(self, job: JSON, pods: list[Pod]) -> None:
+        self.pods = pods
+        self.indexed = job["spec"].get("completionMode") == "Indexed"
+        self._completions = job["spec"].get("completions") or 0
+        self.active = [pod for pod in pods if pod.is_active]
+        done = [pod for pod in pods if pod.status.phase == "Succeeded"]
+        self._done = sorted({int(pod.metadata.annotations.get(INDEX, "0")) for pod in done})
+        self.succeeded = len(self._done) if self.indexed else len(done)
+        self.failed = sum(pod.status.phase == "Failed" for pod in pods)
+        restarts = sum(pod.restarts for pod in self.active if pod.spec.restart_policy == "OnFailure")
+        self.failures = self.failed + restarts
+
+    def missing_indexes(self, count: int) -> list[int]:
+        taken = {int(pod.metadata.annotations.get(INDEX, "-1")) for pod in self.active} | set(self._done)
+        return [index for index in range(self._completions) if index not in taken][:count]
+
+    def completed_indexes(self) -> str:
+        """As upstream writes them: 0,2-5"""
+        parts: list[list[int]] = []
+        for index in self._done:
+            if parts and parts[-1][-1] == index - 1:
+                parts[-1].append(index)
+            else:
+                parts.append([index])
+        return ",".join(str(part[0]) if len(part) == 1 else f"{part[0]}-{part[-1]}" for part in parts)
+
+
+def _finished(job: JSON) -> bool:
+    conditions = (job.get("status") or {}).get("conditions") or []
+    return any(each["type"] in ("Complete", "Failed") and each["status"] == "True" for each in conditions)
+
+
+def _is_suspended(job: JSON) -> bool:
+    conditions = (job.get("status") or {}).get("conditions") or []
+    return any(each["type"] == "Suspended" and each["status"] == "True" for each in conditions)
+
+
+def _suspension(suspended: bool, now: str) -> JSON:
+    if suspended:
+        return _condition("Suspended", "JobSuspended", "Job suspended", now)
+    return {**_condition("Suspended", "JobResumed", "Job resumed", now), "status": "False"}
+
+
+def _condition(kind: str, reason: str, message: str, now: str) -> JSON:
+    times = {"lastProbeTime": now, "lastTransitionTime": now}
+    return {"type": kind, "status": "True", **times, "reason": reason, "message": message}

@@ -1,0 +1,77 @@
+"""All controllers of a cluster, started and stopped together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+from kubesched.controllers.context import Context
+from kubesched.controllers.daemonset import DaemonSetController
+from kubesched.controllers.deployment import DeploymentController
+from kubesched.controllers.disruption import DisruptionController
+from kubesched.controllers.endpoints import EndpointsController
+from kubesched.controllers.events import EventExpiry
+from kubesched.controllers.garbage import GarbageCollector
+from kubesched.controllers.job import JobController
+from kubesched.controllers.loop import Controller
+from kubesched.controllers.namespaces import NamespaceController, PodCollector, ServiceAccountController
+from kubesched.controllers.node_lifecycle import LifecycleSettings, NodeLifecycleController
+from kubesched.controllers.replicaset import ReplicaSetController, replication_controllers
+from kubesched.controllers.statefulset import StatefulSetController
+from kubesched.controllers.storage_protection import EphemeralController, ProtectionController
+from kubesched.controllers.taint_eviction import TaintEvictionController
+from kubesched.controllers.volumes import VolumeController
+
+
+class ControllerManager:
+    """Makes every controller and runs them in one task."""
+
+    def __init__(
+        self,
+        context: Context,
+        *,
+        lifecycle: LifecycleSettings | None = None,
+        heartbeat: Callable[[], float] | None = None,
+        root_certificate: str = "",
+    ) -> None:
+        self._context = context
+        self._task: asyncio.Task[None] | None = None
+        self.controllers = list(self._make(lifecycle, heartbeat, root_certificate))
+
+    def _make(
+        self, lifecycle: LifecycleSettings | None, heartbeat: Callable[[], float] | None, root_certificate: str
+    ) -> Iterator[Controller]:
+        context = self._context
+        yield ServiceAccountController(context, root_certificate)
+        yield NamespaceController(context)
+        yield GarbageCollector(context)
+        yield DeploymentController(context)
+        yield ReplicaSetController(context)
+        yield replication_controllers(context)
+        yield StatefulSetController(context)
+        yield DaemonSetController(context)
+        yield JobController(context)
+        volumes = VolumeController(context)
+        volumes.add_classes()
+        yield volumes
+        yield ProtectionController(context)
+        yield EphemeralController(context)
+        yield DisruptionController(context)
+        yield EndpointsController(context)
+        yield PodCollector(context)
+        yield NodeLifecycleController(context, lifecycle, heartbeat)
+        yield TaintEvictionController(context)
+        yield EventExpiry(context.access, context.loop)
+
+    def start(self) -> None:
+        """Begin to work on whatever there is to do."""
+        self._task = asyncio.create_task(self._context.loop.run(), name="controllers")
+
+    async def stop(self) -> None:
+        """End after the reconciliation under way."""
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None

@@ -1,0 +1,74 @@
+"""ControllerRevisions: the templates that StatefulSets and DaemonSets have had, for `kubectl rollout`."""
+
+from __future__ import annotations
+
+import copy
+
+from kubesched.base.types import JSON
+from kubesched.controllers.access import REVISIONS, Access
+from kubesched.controllers.owning import controller_reference, owner_of
+from kubesched.controllers.rollout import template_hash
+
+HASH_LABEL = "controller-revision-hash"
+
+
+class Revisions:
+    """The revisions of one kind of owner."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+
+    def of(self, owner: JSON) -> list[JSON]:
+        """An owner's revisions, oldest first."""
+        uid = owner["metadata"]["uid"]
+        found = []
+        for revision in self._access.list(REVISIONS, owner["metadata"]["namespace"]):
+            manager = owner_of(revision)
+            if manager is not None and manager.get("uid") == uid:
+                found.append(revision)
+        return sorted(found, key=lambda each: int(each.get("revision", 0)))
+
+    def template(self, owner: JSON, suffix: str) -> JSON | None:
+        """The template that a revision was made of, if it is still known."""
+        for revision in self.of(owner):
+            if revision["metadata"]["labels"].get(HASH_LABEL) == suffix:
+                return {key: value for key, value in revision["data"]["spec"]["template"].items() if key != "$patch"}
+        return None
+
+    def current(self, owner: JSON) -> JSON:
+        """The revision of the owner's present template, made or renewed if need be."""
+        data = {"spec": {"template": {**copy.deepcopy(owner["spec"]["template"]), "$patch": "replace"}}}
+        known = self.of(owner)
+        newest = int(known[-1]["revision"]) if known else 0
+        for revision in known:
+            if revision.get("data") == data:
+                if int(revision["revision"]) != newest:
+                    return self._renew(revision, newest + 1)
+                return revision
+        meta = owner["metadata"]
+        suffix = template_hash(owner["spec"]["template"], 0)
+        labels = {**(owner["spec"]["template"]["metadata"].get("labels") or {}), HASH_LABEL: suffix}
+        body: JSON = {
+            "metadata": {
+                "name": f"{meta['name']}-{suffix}",
+                "namespace": meta["namespace"],
+                "labels": labels,
+                "ownerReferences": [controller_reference(owner)],
+            },
+            "data": data,
+            "revision": newest + 1,
+        }
+        made = self._access.create(REVISIONS, body)
+        self._forget(owner, known)
+        return made
+
+    def _renew(self, revision: JSON, number: int) -> JSON:
+        key = f"{revision['metadata']['namespace']}/{revision['metadata']['name']}"
+        self._access.edit(REVISIONS, key, lambda obj: obj.update(revision=number))
+        return {**revision, "revision": number}
+
+    def _forget(self, owner: JSON, known: list[JSON]) -> None:
+        limit = owner["spec"].get("revisionHistoryLimit", 10)
+        for revision in known[: max(0, len(known) - limit)]:
+            key = f"{revision['metadata']['namespace']}/{revision['metadata']['name']}"
+            self._access.delete(REVISIONS, key)

@@ -1,0 +1,93 @@
+"""The arithmetic of a rolling update: how many pods of which ReplicaSet there may be next. Pure, after upstream."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from kubesched.base.types import JSON
+
+HASH_LABEL = "pod-template-hash"
+REVISION = "deployment.kubernetes.io/revision"
+REVISION_HISTORY = "deployment.kubernetes.io/revision-history"
+DESIRED = "deployment.kubernetes.io/desired-replicas"
+MAXIMUM = "deployment.kubernetes.io/max-replicas"
+# No vowels, so that no words come about: upstream's alphabet for what is part of a name.
+_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+
+
+def resolve(value: object, total: int, *, round_up: bool) -> int:
+    """A number, or a percentage of a total."""
+    if isinstance(value, str) and value.endswith("%"):
+        share = int(value[:-1]) * total / 100
+        return math.ceil(share) if round_up else math.floor(share)
+    return int(str(value or 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How many pods there may be beside, and may be missing from, the wanted number."""
+
+    surge: int
+    unavailable: int
+
+    @classmethod
+    def of(cls, deployment: JSON) -> Limits:
+        spec = deployment["spec"]
+        if (spec.get("strategy") or {}).get("type") == "Recreate":
+            return cls(0, 0)
+        rolling = (spec.get("strategy") or {}).get("rollingUpdate") or {}
+        replicas = spec.get("replicas", 1)
+        surge = resolve(rolling.get("maxSurge", "25%"), replicas, round_up=True)
+        unavailable = resolve(rolling.get("maxUnavailable", "25%"), replicas, round_up=False)
+        if surge == 0 and unavailable == 0:
+            # Both can round to nothing, and then nothing would ever move.
+            unavailable = 1
+        return cls(surge, min(unavailable, replicas) if replicas else unavailable)
+
+
+def new_size(wanted: int, limits: Limits, current: int, total: int) -> int:
+    """How many pods the new ReplicaSet may have when all together have `total`."""
+    room = wanted + limits.surge - total
+    if room <= 0:
+        return current
+    return current + min(room, max(0, wanted - current))
+
+
+def template_hash(template: JSON, collisions: int) -> str:
+    """A short name for a template. Not upstream's value, which is a hash of how Go prints its structs."""
+    data = msgspec.json.encode(template, order="deterministic") + str(collisions or "").encode()
+    return "".join(_ALPHABET[ord(digit) % len(_ALPHABET)] for digit in str(zlib.crc32(data)))
+
+
+def without_hash(template: JSON) -> JSON:
+    """A template as its owner wrote it."""
+    meta = dict(template.get("metadata") or {})
+    meta["labels"] = {key: value for key, value in (meta.get("labels") or {}).items() if key != HASH_LABEL}
+    if meta.get("creationTimestamp", "") is None:
+        del meta["creationTimestamp"]
+    return {**template, "metadata": meta}
+
+
+def revision_of(replica_set: JSON) -> int:
+    text = (replica_set["metadata"].get("annotations") or {}).get(REVISION, "0")
+    return int(text) if text.isdecimal() else 0
+
+
+def shares(sizes: Sequence[int], change: int) -> list[int]:
+    """Distribute a change over ReplicaSets by their sizes; what rounding leaves goes to the first."""
+    total = sum(sizes)
+    left = change
+    result = []
+    for size in sizes:
+        part = round(size * change / total) if total else 0
+        part = max(min(part, left), 0) if change > 0 else min(max(part, left), 0)
+        result.append(part)
+        left -= part
+    if result:
+        result[0] += left
+    return result

@@ -1,0 +1,134 @@
+"""Feature gates: which ones there are in Kubernetes 1.36, which can be set, and what setting one does here.
+
+Operators give all components of a cluster the same gates, so every gate that kube-scheduler knows must be accepted,
+most of which mean nothing to any scheduler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from typing import Final
+
+from kubesched.config.errors import suggest
+from kubesched.daemon.flags.kinds import parse_bool
+
+COUNTS: Final = {
+    "ComponentFlagz": "serve /flagz",
+    "ComponentStatusz": "serve /statusz",
+    "LoggingAlphaOptions": "allow --log-*-split-stream and --log-*-info-buffer-size",
+    "RemoteRequestHeaderUID": "allow --requestheader-uid-headers",
+}
+"""Gates that change something here, and what."""
+
+SCHEDULING: Final = frozenset(
+    """
+    ClearingNominatedNodeNameAfterBinding CoordinatedLeaderElection DRAConsumableCapacity DRADeviceBindingConditions
+    DRADeviceTaintRules DRADeviceTaints DRAExtendedResource DRAListTypeAttributes DRANodeAllocatableResources
+    DRAPartitionableDevices DRAPrioritizedList DRAResourceClaimDeviceStatus
+    DRAResourceClaimGranularStatusAuthorization DRASchedulerFilterTimeout DRAWorkloadResourceClaims GangScheduling
+    GenericWorkload InPlacePodLevelResourcesVerticalScaling MatchLabelKeysInPodTopologySpread
+    MatchLabelKeysInPodTopologySpreadSelectorMerge NativeHistograms NodeDeclaredFeatures
+    NominatedNodeNameForExpectation OpportunisticBatching PodLevelResources SchedulerAsyncAPICalls
+    SchedulerAsyncPreemption SchedulerPopFromBackoffQ StorageCapacityScoring TaintTolerationComparisonOperators
+    TopologyAwareWorkloadScheduling VolumeLimitScaling WorkloadAwarePreemption WorkloadWithJob
+    """.split()  # noqa: SIM905 - a list of strings would be a page
+)
+"""Gates that change something in kube-scheduler. Setting one of these to another value deserves a word."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """A gate as upstream defines it; the stage is alpha, beta, ga or deprecated."""
+
+    name: str
+    stage: str
+    default: bool
+    locked: bool
+    needs: tuple[str, ...]
+    """Gates that must be on for this one to be."""
+
+
+@cache
+def known_gates() -> dict[str, Gate]:
+    """Every gate of kube-scheduler, by name."""
+    text = resources.files(__package__).joinpath("gates.txt").read_text(encoding="utf-8")
+    gates = {}
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            name, stage, default, *more = line.split()
+            needs = more.pop().removeprefix("needs=") if more and more[-1].startswith("needs=") else ""
+            gates[name] = Gate(name, stage, default == "on", bool(more), tuple(needs.split(",")) if needs else ())
+    return gates
+
+
+@dataclass
+class FeatureGates:
+    """The gates as they are set. Wrong settings are collected, not raised."""
+
+    set_to: dict[str, bool] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, given: Iterable[str]) -> FeatureGates:
+        """The gates that ``--feature-gates`` asks for: ``Name=true`` or ``kube:Name=true``."""
+        gates = cls()
+        prefixes = set()
+        for pair in given:
+            name, equals, value = (part.strip() for part in pair.partition("="))
+            component, colon, name = name.rpartition(":")
+            prefixes.add(colon)
+            if component not in ("", "kube"):
+                gates.problems.append(f"component not registered: {component}")
+            elif not equals:
+                gates.problems.append(f"missing bool value for {name}")
+            else:
+                gates._set(name, value)
+        if len(prefixes) > 1:
+            gates.problems.append(
+                "set kube feature gates with default empty prefix or kube: prefix consistently, do not mix use"
+            )
+        gates._check_requirements()
+        return gates
+
+    def enabled(self, name: str) -> bool:
+        """Whether a gate is on."""
+        gate = known_gates()[name]
+        group = {"alpha": "AllAlpha", "beta": "AllBeta"}.get(gate.stage, "")
+        return self.set_to.get(name, self.set_to.get(group, gate.default))
+
+    def _set(self, name: str, text: str) -> None:
+        gate = known_gates().get(name)
+        if gate is None:
+            hint = suggest(name, known_gates())
+            self.problems.append(f"unrecognized feature gate: {name}" + (f"; {hint}" if hint else ""))
+            return
+        try:
+            value = parse_bool(text)
+        except ValueError as error:
+            self.problems.append(f"invalid value of {name}={text}, err: {error}")
+            return
+        if gate.locked and value != gate.default:
+            wanted, locked = (str(each).lower() for each in (value, gate.default))
+            self.problems.append(f"cannot set feature gate {name} to {wanted}, feature is locked to {locked}")
+            return
+        self.set_to[name] = value
+        if gate.stage in ("ga", "deprecated"):
+            stage = "GA" if gate.stage == "ga" else gate.stage
+            self.warnings.append(f"setting {stage} feature gate {name}; it will be removed in a future release")
+        elif value != gate.default and name in SCHEDULING:
+            self.warnings.append(f"feature gate {name} has no effect: it is always {_word(gate.default)} here")
+
+    def _check_requirements(self) -> None:
+        for gate in known_gates().values():
+            missing = [each for each in gate.needs if not self.enabled(each)]
+            if missing and self.enabled(gate.name):
+                listed = " ".join(missing)
+                self.problems.append(f"{gate.name} is enabled, but depends on features that are disabled: [{listed}]")
+
+
+def _word(value: bool) -> str:
+    return "on" if value else "off"

@@ -1,0 +1,159 @@
+"""All flags together, and what is wrong with their values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import yaml
+
+from kubesched.daemon.flags.flag import Flag, Section
+from kubesched.daemon.flags.gates import FeatureGates
+from kubesched.daemon.flags.sections import (
+    Authentication,
+    Authorization,
+    Deprecated,
+    FeatureGate,
+    Global,
+    LeaderElection,
+    Logs,
+    Metrics,
+    Misc,
+    Plugins,
+    SecureServing,
+)
+from kubesched.logs.options import LoggingOptions
+
+VERSIONS = ("1.33", "1.34", "1.35", "1.36")
+CURRENT = VERSIONS[-1]
+METRIC_NAME = re.compile("[a-zA-Z_:][a-zA-Z0-9_:]*")
+
+
+@dataclass
+class Options:
+    """What the command line says, section by section."""
+
+    misc: Misc = field(default_factory=Misc)
+    plugins: Plugins = field(default_factory=Plugins)
+    serving: SecureServing = field(default_factory=SecureServing)
+    authentication: Authentication = field(default_factory=Authentication)
+    authorization: Authorization = field(default_factory=Authorization)
+    deprecated: Deprecated = field(default_factory=Deprecated)
+    leader_election: LeaderElection = field(default_factory=LeaderElection)
+    feature_gate: FeatureGate = field(default_factory=FeatureGate)
+    metrics: Metrics = field(default_factory=Metrics)
+    logs: Logs = field(default_factory=Logs)
+    globals: Global = field(default_factory=Global)
+    changed: set[str] = field(default_factory=set)
+    """Names of the flags that were given. Some override the configuration file only then."""
+    gates: FeatureGates = field(default_factory=FeatureGates)
+
+    def sections(self) -> Iterator[Section]:
+        """The sections, in the order of upstream's help."""
+        for value in vars(self).values():
+            if isinstance(value, Section):
+                yield value
+
+    def shown(self) -> dict[str, str]:
+        """Every flag and its value as text, for ``/flagz`` and the log."""
+        return {
+            each.name: each.kind.show(getattr(section, each.name.replace("-", "_")))
+            for section in self.sections()
+            for each in type(section).flags()
+        }
+
+    def logging(self) -> LoggingOptions:
+        """The logging flags, those of the chosen format."""
+        logs = self.logs
+        text = logs.logging_format == "text"
+        return LoggingOptions(
+            format=logs.logging_format,
+            verbosity=logs.v,
+            vmodule=logs.vmodule,
+            flush_frequency=logs.log_flush_frequency.seconds,
+            split_stream=logs.log_text_split_stream if text else logs.log_json_split_stream,
+            info_buffer_size=logs.log_text_info_buffer_size if text else logs.log_json_info_buffer_size,
+            alpha=self.gates.enabled("LoggingAlphaOptions"),
+        )
+
+    def allowed_labels(self) -> dict[str, str]:
+        """What metric labels may say: the manifest, and over it the flag. Raises ValueError, OSError."""
+        manifest = self.metrics.allow_metric_labels_manifest
+        listed: object = {}
+        if manifest:
+            with open(manifest, encoding="utf-8") as file:
+                content = yaml.safe_load(file)
+            listed = content.get("allowListMapping") if isinstance(content, dict) else None
+            if not isinstance(listed, dict):
+                raise ValueError(f"--allow-metric-labels-manifest: {manifest} has no object allowListMapping")
+        assert isinstance(listed, dict)
+        return {str(key): str(value) for key, value in listed.items()} | self.metrics.allow_metric_labels
+
+    # --- what is wrong ------------------------------------------------------------------------------------------------
+
+    def problems(self) -> Iterator[str]:
+        """Everything wrong with the values, in upstream's words where it has any."""
+        yield from self.gates.problems
+        yield from self._version_problems("emulated-version", self.feature_gate.emulated_version)
+        yield from self._version_problems("min-compatibility-version", self.feature_gate.min_compatibility_version)
+        port = self.serving.secure_port
+        if not 0 <= port <= 65535:
+            yield f"--secure-port {port} must be between 0 and 65535, inclusive. 0 for turning off secure port"
+        if bool(self.serving.tls_cert_file) != bool(self.serving.tls_private_key_file):
+            yield "--tls-cert-file and --tls-private-key-file must be given together"
+        yield from self._header_problems()
+        for path in self.authorization.authorization_always_allow_paths:
+            if "*" in path[:-1]:
+                yield f'--authorization-always-allow-paths: only trailing * allowed in "{path}"'
+        shown = self.metrics.show_hidden_metrics_for_version
+        if shown not in ("", VERSIONS[-2]):
+            yield f"--show-hidden-metrics-for-version: {shown}: must be omitted or have the value '{VERSIONS[-2]}'"
+        for name in self.metrics.disabled_metrics:
+            if not METRIC_NAME.fullmatch(name):
+                yield f'--disabled-metrics: "{name}" is no fully qualified metric name'
+        for metric in self.metrics.allow_metric_labels:
+            if metric.count(",") != 1:
+                yield f'--allow-metric-labels: "{metric}" must be <metric name>,<label name>'
+        yield from self.logging().problems()
+
+    def _version_problems(self, name: str, versions: tuple[str, ...]) -> Iterator[str]:
+        for given in versions:
+            component, _, version = given.rpartition("=")
+            if component not in ("", "kube"):
+                yield f"--{name}: component not registered: {component}"
+            elif version not in VERSIONS:
+                yield f"--{name}: {version} is not in the range {VERSIONS[0]} to {CURRENT}"
+
+    def _header_problems(self) -> Iterator[str]:
+        section = self.authentication
+        for each in type(section).flags():
+            values = getattr(section, each.name.replace("-", "_"))
+            if isinstance(values, tuple) and any(not value.strip() for value in values):
+                yield f'empty value in "{each.name}"'
+        uid_headers = section.requestheader_uid_headers
+        if uid_headers and not self.gates.enabled("RemoteRequestHeaderUID"):
+            yield '--requestheader-uid-headers requires the "RemoteRequestHeaderUID" feature to be enabled'
+        elif uid_headers and "x-remote-uid" not in map(str.lower, uid_headers):
+            yield "--requestheader-uid-headers is set without specifying the standard X-Remote-Uid header"
+
+    # --- what is accepted and changes nothing -------------------------------------------------------------------------
+
+    def warnings(self) -> Iterator[str]:
+        """Flags that were given and do nothing, each with the reason."""
+        for section in self.sections():
+            for each in type(section).flags():
+                if each.name in self.changed and (reason := self._no_effect(section, each)):
+                    yield f"--{each.name} has no effect: {reason}"
+        if any(given.rpartition("=")[2] != CURRENT for given in self.feature_gate.emulated_version):
+            yield f"--emulated-version has no effect: kubesched behaves as Kubernetes {CURRENT}"
+        yield from self.gates.warnings
+
+    def _no_effect(self, section: Section, each: Flag) -> str:
+        if isinstance(section, Deprecated) and self.misc.config and each.name != KEPT_WITH_CONFIG:
+            return f"the configuration in {self.misc.config} counts"
+        return each.no_effect
+
+
+KEPT_WITH_CONFIG = "pod-max-in-unschedulable-pods-duration"
+"""The one deprecated flag that no configuration file can say."""

@@ -1,0 +1,278 @@
+"""The table of flags, section by section as upstream's help has them. Names and defaults are kube-scheduler 1.36's."""
+
+# ruff: noqa: RUF009 - `flag` makes a field of a dataclass, as dataclasses.field does
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from kubesched.config.duration import Duration
+from kubesched.daemon.flags.flag import Section, flag
+from kubesched.daemon.flags.kinds import (
+    BOOL,
+    CERT_KEYS,
+    DURATION,
+    FLOAT,
+    FOLDERS,
+    GATES,
+    INT,
+    INT32,
+    INTS,
+    IP,
+    LEVEL,
+    NAMES,
+    PAIRS,
+    PLUGINS,
+    QUANTITY,
+    STRING,
+    VERSION,
+    VMODULE,
+    WORDS,
+    NamedCertKey,
+)
+
+NO_HTTP2 = "HTTP/2 is not served"
+IGNORED_WITH_CONFIG = "Ignored with --config: the file says it."
+
+
+@dataclass
+class Misc(Section):
+    title: ClassVar[str] = "Misc"
+
+    config: str = flag(STRING, "", "File with a KubeSchedulerConfiguration. Without it the defaults apply.")
+    master: str = flag(STRING, "", "Address of the API server. Replaces the one in the kubeconfig.")
+    write_config_to: str = flag(STRING, "", "Write the complete configuration to this file and exit.")
+
+
+@dataclass
+class Plugins(Section):
+    title: ClassVar[str] = "Plugin"
+    note: ClassVar[str] = "Not in kube-scheduler, whose plugins are compiled in."
+
+    plugin: tuple[str, ...] = flag(
+        PLUGINS,
+        (),
+        "Make a plugin of your own known, to be enabled in the configuration: a class or a decorated function in a "
+        "module that Python can import, or in a file.py. May be given many times. Installed packages may offer theirs "
+        "through the entry point group kubesched.plugins instead.",
+    )
+    plugin_dir: tuple[str, ...] = flag(
+        FOLDERS,
+        (),
+        "Make all plugins in the files of a folder known. For development: when a file changes, the scheduler starts "
+        "anew with it.",
+    )
+    enable: tuple[str, ...] = flag(
+        NAMES, (), "Enable a plugin at all its points in every profile, with a weight if one is given."
+    )
+
+
+@dataclass
+class SecureServing(Section):
+    title: ClassVar[str] = "Secure serving"
+
+    bind_address: str = flag(IP, "0.0.0.0", "Address to listen on. 0.0.0.0 and :: mean all, IPv4 and IPv6.")
+    secure_port: int = flag(INT, 10259, "Port for HTTPS: health, metrics, debugging. 0 turns serving off.")
+    cert_dir: str = flag(
+        STRING,
+        "",
+        "Folder with kube-scheduler.crt and kube-scheduler.key; made and put there if missing. Without it, and without "
+        "--tls-cert-file, a certificate is made in memory.",
+    )
+    tls_cert_file: str = flag(
+        STRING, "", "Certificate to show, followed by those of its authorities. Read again when it changes."
+    )
+    tls_private_key_file: str = flag(STRING, "", "Private key of --tls-cert-file.")
+    tls_cipher_suites: tuple[str, ...] = flag(
+        WORDS, (), "Cipher suites to allow with TLS 1.2, by their IANA names. Those of TLS 1.3 cannot be chosen."
+    )
+    tls_curve_preferences: tuple[int, ...] = flag(
+        INTS,
+        (),
+        "Key exchange mechanisms to allow, by number: 23 P-256, 24 P-384, 25 P-521, 29 X25519. More than one needs "
+        "Python 3.15.",
+    )
+    tls_min_version: str = flag(
+        STRING, "", "Lowest version of TLS: VersionTLS10, VersionTLS11, VersionTLS12 (the default) or VersionTLS13."
+    )
+    tls_sni_cert_key: tuple[NamedCertKey, ...] = flag(
+        CERT_KEYS,
+        (),
+        "Another certificate for clients that ask for certain names: cert.pem,key.pem:*.example.com,example.com. "
+        "Without names, those in the certificate. May be given many times.",
+    )
+    disable_http2_serving: bool = flag(BOOL, False, "Do not serve HTTP/2. It is never served here.")
+    http2_max_streams_per_connection: int = flag(INT, 0, "Most streams in an HTTP/2 connection.", no_effect=NO_HTTP2)
+    permit_address_sharing: bool = flag(BOOL, False, "Bind with SO_REUSEADDR. It is always done here.")
+    permit_port_sharing: bool = flag(BOOL, False, "Bind with SO_REUSEPORT, so that several processes share the port.")
+
+
+@dataclass
+class Authentication(Section):
+    title: ClassVar[str] = "Authentication"
+
+    authentication_kubeconfig: str = flag(
+        STRING,
+        "",
+        "Kubeconfig of an API server that may be asked who a token belongs to (TokenReview). Without it, the service "
+        "account of the pod; without that too, everybody is anonymous.",
+    )
+    authentication_skip_lookup: bool = flag(
+        BOOL, False, "Do not look into the cluster for the authorities of client certificates."
+    )
+    authentication_token_webhook_cache_ttl: Duration = flag(
+        DURATION, Duration.of(10), "How long an answer about a token is remembered."
+    )
+    authentication_tolerate_lookup_failure: bool = flag(
+        BOOL, True, "Start even if the authorities of client certificates cannot be looked up."
+    )
+    client_ca_file: str = flag(
+        STRING, "", "Authorities of client certificates: whoever shows one is its common name, in its organizations."
+    )
+    requestheader_allowed_names: tuple[str, ...] = flag(
+        WORDS, (), "Common names of proxies whose word about users is taken. Empty means every certificate's."
+    )
+    requestheader_client_ca_file: str = flag(
+        STRING, "", "Authorities of proxies that say in headers whom they speak for."
+    )
+    requestheader_extra_headers_prefix: tuple[str, ...] = flag(
+        WORDS, ("x-remote-extra-",), "Prefixes of headers with more about the user."
+    )
+    requestheader_group_headers: tuple[str, ...] = flag(WORDS, ("x-remote-group",), "Headers with the user's groups.")
+    requestheader_uid_headers: tuple[str, ...] = flag(WORDS, (), "Headers with the user's UID.")
+    requestheader_username_headers: tuple[str, ...] = flag(WORDS, ("x-remote-user",), "Headers with the user's name.")
+
+
+@dataclass
+class Authorization(Section):
+    title: ClassVar[str] = "Authorization"
+
+    authorization_always_allow_paths: tuple[str, ...] = flag(
+        WORDS, ("/healthz", "/readyz", "/livez"), "Paths that everybody may read. A * at the end stands for anything."
+    )
+    authorization_kubeconfig: str = flag(
+        STRING,
+        "",
+        "Kubeconfig of an API server that may be asked who may do what (SubjectAccessReview). Without it, the service "
+        "account of the pod; without that too, only the paths that everybody may read are served.",
+    )
+    authorization_webhook_cache_authorized_ttl: Duration = flag(
+        DURATION, Duration.of(10), "How long a permission is remembered."
+    )
+    authorization_webhook_cache_unauthorized_ttl: Duration = flag(
+        DURATION, Duration.of(10), "How long a refusal is remembered."
+    )
+
+
+@dataclass
+class Deprecated(Section):
+    title: ClassVar[str] = "Deprecated"
+    note: ClassVar[str] = "Better said in the configuration file; with --config all but the last but one are ignored."
+
+    contention_profiling: bool = flag(
+        BOOL,
+        True,
+        f"Profile waiting for locks. {IGNORED_WITH_CONFIG}",
+        no_effect="one thread schedules, there is no contention",
+    )
+    kube_api_burst: int = flag(INT32, 100, f"Requests that may be sent at once. {IGNORED_WITH_CONFIG}")
+    kube_api_content_type: str = flag(
+        STRING,
+        "application/vnd.kubernetes.protobuf",
+        f"Format of requests. {IGNORED_WITH_CONFIG}",
+        no_effect="requests are always JSON",
+    )
+    kube_api_qps: float = flag(FLOAT, 50.0, f"Requests per second. {IGNORED_WITH_CONFIG}")
+    kubeconfig: str = flag(
+        STRING, "", f"How to reach the API server; without it, as the pod this runs in. {IGNORED_WITH_CONFIG}"
+    )
+    pod_max_in_unschedulable_pods_duration: Duration = flag(
+        DURATION, Duration.of(300), "How long a pod waits for an event that may help it before it is tried anyway."
+    )
+    profiling: bool = flag(BOOL, True, f"Serve /debug/pprof and /debug/flags. {IGNORED_WITH_CONFIG}")
+
+
+@dataclass
+class LeaderElection(Section):
+    title: ClassVar[str] = "Leader election"
+    note: ClassVar[str] = "These override the configuration file."
+
+    leader_elect: bool = flag(BOOL, True, "Of several replicas let one schedule, the others stand by.")
+    leader_elect_lease_duration: Duration = flag(
+        DURATION, Duration.of(15), "How long the others wait for a sign of life before one of them takes over."
+    )
+    leader_elect_renew_deadline: Duration = flag(
+        DURATION, Duration.of(10), "How long a leader tries to give one before it stops. Less than the lease duration."
+    )
+    leader_elect_retry_period: Duration = flag(DURATION, Duration.of(2), "How long to wait between tries.")
+    leader_elect_resource_lock: str = flag(STRING, "leases", "Kind of the object that is fought over: leases.")
+    leader_elect_resource_name: str = flag(STRING, "kube-scheduler", "Its name. Give a second scheduler its own.")
+    leader_elect_resource_namespace: str = flag(STRING, "kube-system", "Its namespace.")
+
+
+@dataclass
+class FeatureGate(Section):
+    title: ClassVar[str] = "Feature gate"
+
+    feature_gates: tuple[str, ...] = flag(
+        GATES,
+        (),
+        "Turn features on or off. All gates of kube-scheduler 1.36 are known; see below for those that count.",
+    )
+    emulated_version: tuple[str, ...] = flag(
+        WORDS, (), "Kubernetes version to behave like, 1.33 to 1.36. Only 1.36 can be had here."
+    )
+    min_compatibility_version: tuple[str, ...] = flag(
+        WORDS, (), "Oldest version of the control plane beside this one.", no_effect="nothing here depends on it"
+    )
+
+
+@dataclass
+class Metrics(Section):
+    title: ClassVar[str] = "Metrics"
+
+    allow_metric_labels: dict[str, str] = flag(
+        PAIRS, {}, "Values of a label that are shown as they are; others become 'unexpected': metric,label=value,value"
+    )
+    allow_metric_labels_manifest: str = flag(
+        STRING, "", "YAML file with an object allowListMapping of the same. The flag has precedence."
+    )
+    disabled_metrics: tuple[str, ...] = flag(WORDS, (), "Metrics not to show, by their full names.")
+    show_hidden_metrics_for_version: str = flag(
+        STRING, "", "Show metrics that were hidden since this version.", no_effect="no metric is hidden"
+    )
+
+
+@dataclass
+class Logs(Section):
+    title: ClassVar[str] = "Logs"
+
+    log_flush_frequency: Duration = flag(DURATION, Duration.of(5), "Longest time between two flushes of the log.")
+    log_json_info_buffer_size: int = flag(
+        QUANTITY, 0, "[Alpha] Gather up to so many bytes of JSON messages. Needs the gate LoggingAlphaOptions."
+    )
+    log_json_split_stream: bool = flag(
+        BOOL, False, "[Alpha] JSON: errors to stderr, the rest to stdout. Needs the gate LoggingAlphaOptions."
+    )
+    log_text_info_buffer_size: int = flag(
+        QUANTITY, 0, "[Alpha] Gather up to so many bytes of text messages. Needs the gate LoggingAlphaOptions."
+    )
+    log_text_split_stream: bool = flag(
+        BOOL, False, "[Alpha] Text: errors to stderr, the rest to stdout. Needs the gate LoggingAlphaOptions."
+    )
+    logging_format: str = flag(STRING, "text", "Format of the log: text or json.")
+    v: int = flag(
+        LEVEL,
+        0,
+        "How much to log. 2 tells where pods went or why nowhere, 5 what the queue does with them, 10 everything.",
+        shorthand="v",
+    )
+    vmodule: str = flag(VMODULE, "", "More from single files: schedule_one=5,eventhandlers=4. Text format only.")
+
+
+@dataclass
+class Global(Section):
+    title: ClassVar[str] = "Global"
+
+    help: bool = flag(BOOL, False, "Show this.", shorthand="h")
+    version: str = flag(VERSION, "false", "Print the version and quit; --version=raw prints all there is to know.")

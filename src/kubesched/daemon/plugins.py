@@ -1,0 +1,61 @@
+"""The plugins a daemon knows: built in, named with flags, offered by installed packages, or handed in by a program."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
+
+from kubesched.config.types import KubeSchedulerConfiguration
+from kubesched.daemon.flags.sections import Plugins
+from kubesched.framework.loading import add_all, forget_modules
+from kubesched.framework.registry import PluginSource, Registry
+from kubesched.plugins import in_tree_registry
+
+
+def known_plugins(
+    flags: Plugins, given: Iterable[PluginSource], problems: list[str]
+) -> tuple[Registry, Collection[str]]:
+    """All plugins, and the names of those that somebody asked for. What cannot be loaded is added to `problems`."""
+    registry = in_tree_registry()
+    asked = add_all(registry, problems, named=flags.plugin, folders=flags.plugin_dir, given=given)
+    return registry, asked
+
+
+def idle_plugins(asked: Iterable[str], config: KubeSchedulerConfiguration) -> Iterator[str]:
+    """What to say of plugins that were asked for and that no profile enables."""
+    enabled = {name for profile in config.profiles for name in profile.plugins.names()}
+    for name in dict.fromkeys(asked):
+        if name not in enabled:
+            yield (
+                f"plugin {name} is known but no profile enables it; start with --enable {name}, "
+                f"or add {{name: {name}}} to profiles[].plugins.multiPoint.enabled in the configuration"
+            )
+
+
+class PluginFolders:
+    """Folders whose files may change while the scheduler runs."""
+
+    def __init__(self, folders: Collection[str]) -> None:
+        self._folders = folders
+        self._seen = self._look()
+
+    def changes(self) -> list[str]:
+        """The files that have come, changed or gone since last asked, and their modules forgotten."""
+        before, self._seen = self._seen, self._look()
+        changed = sorted(file for file in before.keys() | self._seen if before.get(file) != self._seen.get(file))
+        if changed:
+            for folder in self._folders:
+                forget_modules(folder)
+        return changed
+
+    def _look(self) -> dict[str, tuple[int, int]]:
+        files = [file for folder in self._folders for file in Path(folder).rglob("*.py")]
+        return {str(file): (stat.st_mtime_ns, stat.st_size) for file in files if (stat := _stat(file)) is not None}
+
+
+def _stat(file: Path) -> os.stat_result | None:
+    try:
+        return file.stat()
+    except OSError:  # gone between being listed and being looked at
+        return None

@@ -1,0 +1,354 @@
+"""The life of the daemon: what runs beside what, who is told to stop when, and the exit code that it comes to.
+
+Serving begins first, so that probes are answered while the cluster is being taken in. Informers run while a replica
+stands by, unless the configuration delays them. SIGTERM ends scheduling, then the bindings that have begun, then gives
+the lease back, then stops serving. A lost lease ends everything at once: another replica schedules already.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+from collections.abc import Callable, Iterable
+from contextlib import AsyncExitStack, suppress
+from typing import Any
+
+import msgspec
+
+from kubesched.base.clocks import SystemClock
+from kubesched.base.log import ERROR
+from kubesched.client.connection import Connection
+from kubesched.client.http import HttpClient
+from kubesched.client.leader import Ended, LeaderElector
+from kubesched.client.transport import MayWrite
+from kubesched.client.whole import WholeObjects
+from kubesched.cluster.pods import PodInfo
+from kubesched.config import dump
+from kubesched.daemon import garbage, secure
+from kubesched.daemon.flags.gates import known_gates
+from kubesched.daemon.metrics import ProcessMetrics
+from kubesched.daemon.reloading import plugins_changed
+from kubesched.daemon.serving.endpoints import Endpoints, Served
+from kubesched.daemon.serving.health import PING as PING_CHECK
+from kubesched.daemon.serving.health import Check, handler_sync, informer_sync, log_check, shutdown, watchdog
+from kubesched.daemon.serving.serving import SecureServer
+from kubesched.daemon.serving.tls import ServingError
+from kubesched.daemon.setup import Setup, SetupError
+from kubesched.daemon.version import short_version
+from kubesched.framework.registry import PluginSource
+from kubesched.scheduler.extender import make_extenders, passed_on_whole, with_ignored_resources
+from kubesched.scheduler.recorder import EventRecorder
+from kubesched.scheduler.resource_metrics import resource_metrics
+from kubesched.scheduler.scheduler import Scheduler
+
+DONE, FAILED = 0, 1
+AGAIN = -1
+"""No exit code: plugins have changed, and somebody should start all this anew."""
+REVIEW_QPS, REVIEW_BURST, REVIEW_SECONDS = 200.0, 400, 10.0
+EVENT_SECONDS = 5.0
+"""How long the last events may take to be written."""
+
+
+class Process:
+    """One run of the daemon."""
+
+    def __init__(
+        self, setup: Setup, plugins: Iterable[PluginSource] = (), when_serving: Callable[[], None] | None = None
+    ) -> None:
+        self._setup = setup
+        self._plugins = plugins
+        self._when_serving = when_serving
+        self._again = False
+        self._log = setup.log
+        self._clock = SystemClock()
+        self._stopping = asyncio.Event()
+        self._leading = asyncio.Event()
+        self._tasks: list[asyncio.Task[Any]] = []
+
+    async def run(self) -> int:
+        """Run to the end; answers with the exit code. Raises `SetupError` for what only shows now."""
+        async with AsyncExitStack() as stack:
+            self._stack = stack
+            try:
+                self._build()
+            except (OSError, ValueError) as problem:
+                # An extender's certificates that cannot be read, say.
+                raise SetupError([str(problem)]) from None
+            self._listen_for_signals()
+            self._log(0, "Starting Kubernetes Scheduler", version=short_version())
+            try:
+                server = await self._serve()
+            except ServingError as problem:
+                raise SetupError([str(problem)]) from None
+            self._spawn(self._recorder.run(), "event recorder")
+            self._spawn(self._settle(), "garbage")
+            self._spawn(self._log.flush_every(self._setup.options.logs.log_flush_frequency.seconds), "log flusher")
+            if self._setup.options.plugins.plugin_dir:
+                self._spawn(self._watch_plugins(), "plugin folders")
+            try:
+                if self._when_serving is not None:
+                    self._when_serving()
+                code = await self._schedule()
+                return AGAIN if self._again and code == DONE else code
+            finally:
+                if server is not None:
+                    await server.stop()
+                await self._cancel_all()
+
+    # --- what there is ------------------------------------------------------------------------------------------------
+
+    def _build(self) -> None:
+        setup = self._setup
+        config = setup.config
+        self._metrics = ProcessMetrics(setup.metrics)
+        for name, gate in known_gates().items():
+            setup.metrics.feature(name, gate.stage.upper().replace("GA", ""), setup.options.gates.enabled(name))
+        whole = WholeObjects(passed_on_whole(config.extenders, {each.scheduler_name for each in config.profiles}))
+        client = self._client(setup.connection, "scheduler", whole, self._may_write)
+        events = self._client(setup.connection)
+        self._recorder = EventRecorder(
+            events, self._clock, log=self._log, binds_waiting=lambda: self._scheduler.binds_waiting
+        )
+        lost = "Number of events that were not written: the queue was full, or the API server did not take them."
+        setup.metrics.count_from(
+            "kubesched_events_lost_total", lost, lambda: self._recorder.dropped + self._recorder.abandoned
+        )
+        extenders = make_extenders(
+            config.extenders, pods_on=self._pods_on, raw=whole, clock=self._clock, may_write=self._may_write
+        )
+        for extender in extenders:
+            self._stack.push_async_callback(extender.close)
+        profiles = with_ignored_resources(config.profiles, config.extenders)
+        self._scheduler = Scheduler(
+            msgspec.structs.replace(config, profiles=profiles),
+            setup.registry,
+            client,
+            self._clock,
+            random.Random(),
+            recorder=self._recorder,
+            metrics=setup.metrics,
+            log=self._log,
+            extenders=extenders,
+            max_in_unschedulable=setup.options.deprecated.pod_max_in_unschedulable_pods_duration.seconds,
+        )
+        self._elector: LeaderElector | None = None
+        if setup.election is not None:
+            self._metrics.leads(False)
+            election_client = self._client(setup.connection, "leader-election")
+            self._elector = LeaderElector(
+                election_client,
+                self._lead,
+                setup.election,
+                component=config.profiles[0].scheduler_name,
+                on_started_leading=self._acquired,
+                on_new_leader=self._new_leader,
+                clock=self._clock,
+            )
+
+    def _client(
+        self,
+        connection: Connection,
+        agent: str = "",
+        whole: WholeObjects | None = None,
+        may_write: MayWrite | None = None,
+    ) -> HttpClient:
+        limits = self._setup.config.client_connection
+        client = HttpClient(
+            connection,
+            qps=limits.qps,
+            burst=limits.burst,
+            agent=agent,
+            clock=self._clock,
+            observe=self._metrics.request,
+            whole=whole,
+            may_write=may_write,
+        )
+        self._stack.push_async_callback(client.close)
+        return client
+
+    def _pods_on(self, node: str) -> list[PodInfo] | None:
+        table = self._scheduler.cluster.nodes
+        row = table.row_of.get(node)
+        return None if row is None else list(table.pods[row].values())
+
+    def _may_write(self) -> bool:
+        """Asked at the last moment: this process may have slept through its lease."""
+        return self._elector is None or self._elector.is_leader()
+
+    def _spawn(self, work: object, name: str) -> None:
+        self._tasks.append(asyncio.create_task(work, name=name))  # type: ignore[arg-type]  # coroutines, all of them
+
+    async def _cancel_all(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    # --- serving ------------------------------------------------------------------------------------------------------
+
+    async def _serve(self) -> SecureServer | None:
+        setup = self._setup
+        if setup.socket is None or setup.tls is None:
+            return None
+        authentication, authorization = self._reviewer(setup.authentication), self._reviewer(setup.authorization)
+        authorities = await secure.authorities_of(setup.options, authentication, self._log)
+        self._spawn(authorities.keep_fresh(self._clock), "client authorities")
+        guard = secure.guarded(
+            Endpoints(self._served()),
+            setup.options,
+            authorities,
+            authentication,
+            authorization,
+            self._clock,
+            self._log,
+        )
+        server = secure.secure_server(guard, setup.socket, setup.tls, authorities, self._clock, self._log)
+        await server.start()
+        return server
+
+    def _reviewer(self, connection: Connection | None) -> HttpClient | None:
+        if connection is None:
+            return None
+        client = HttpClient(connection, qps=REVIEW_QPS, burst=REVIEW_BURST, timeout=REVIEW_SECONDS, clock=self._clock)
+        self._stack.push_async_callback(client.close)
+        return client
+
+    def _served(self) -> Served:
+        setup, scheduler = self._setup, self._scheduler
+        gates = setup.options.gates
+        dogs: list[Check] = []
+        if self._elector is not None:
+            dogs = [watchdog(self._elector, self._elector.settings.name)]
+        return Served(
+            log=self._log,
+            config=lambda: dump.to_builtins(setup.config),
+            metrics=setup.metrics.render,
+            reset_metrics=setup.metrics.reset,
+            resource_metrics=self._resource_metrics,
+            set_verbosity=self._log.set_verbosity,
+            flags=setup.options.shown() if gates.enabled("ComponentFlagz") else None,
+            statusz=gates.enabled("ComponentStatusz"),
+            profiling=setup.config.enable_profiling,
+            healthz=dogs,
+            readyz=[*dogs, shutdown(self._stopping.is_set), handler_sync(scheduler.synced.is_set)],
+            alone=[PING_CHECK, log_check(self._log.flush), informer_sync(scheduler.unsynced)],
+        )
+
+    def _resource_metrics(self) -> str:
+        return resource_metrics(self._scheduler.pods()) if self._leading.is_set() else ""
+
+    # --- scheduling ---------------------------------------------------------------------------------------------------
+
+    async def _schedule(self) -> int:
+        try:
+            if self._elector is None:
+                self._leading.set()
+                await self._until_stopped(self._scheduler.run())
+                code = DONE
+            else:
+                code = await self._as_candidate(self._elector)
+        except Exception as problem:
+            self._log(ERROR, "The scheduler has failed", err=problem)
+            return FAILED
+        if code == DONE:
+            await self._recorder.flush(EVENT_SECONDS)
+            self._log(0, "Requested to terminate, exiting")
+        return code
+
+    async def _as_candidate(self, elector: LeaderElector) -> int:
+        if not self._setup.config.delay_cache_until_active:
+            turn = asyncio.create_task(self._leading.wait(), name="waiting for the lease")
+            self._tasks.append(turn)
+            self._running = asyncio.create_task(self._scheduler.run(turn), name="scheduler")
+        self._log(0, "Attempting to acquire leader lease...", lock=self._lock)
+        candidacy = asyncio.create_task(elector.run(), name="leader election")
+        stop = asyncio.create_task(self._stopping.wait())
+        await asyncio.wait((candidacy, stop), return_when=asyncio.FIRST_COMPLETED)
+        stop.cancel()
+        if candidacy.done():
+            ended = await candidacy
+            if ended is Ended.LOST:
+                self._log(ERROR, "Leaderelection lost")
+                return FAILED
+            return DONE if self._stopping.is_set() else FAILED
+        # A leader sees its bindings through before the lease goes to another; `_lead` then ends by itself.
+        await self._stop_scheduling()
+        if not self._leading.is_set():
+            candidacy.cancel()
+        with suppress(asyncio.CancelledError):
+            await candidacy
+        return DONE
+
+    async def _lead(self) -> None:
+        """What a leader does, until it is stopped or cancelled."""
+        self._leading.set()
+        self._metrics.leads(True)
+        if self._setup.config.delay_cache_until_active:
+            self._log(0, "Starting informers and waiting for sync...")
+            self._running = asyncio.create_task(self._scheduler.run(), name="scheduler")
+        try:
+            await asyncio.shield(self._running)
+        except asyncio.CancelledError:
+            # The lease is lost. Nothing may be bound from here on, whatever is under way.
+            self._running.cancel()
+            await self._scheduler.context.tasks.drain(0)
+            raise
+
+    async def _settle(self) -> None:
+        garbage.begin()
+        await self._scheduler.synced.wait()
+        garbage.settle()
+
+    _running: asyncio.Task[None]
+
+    async def _until_stopped(self, work: object) -> None:
+        self._running = asyncio.create_task(work, name="scheduler")  # type: ignore[arg-type]  # a coroutine
+        stop = asyncio.create_task(self._stopping.wait())
+        await asyncio.wait((self._running, stop), return_when=asyncio.FIRST_COMPLETED)
+        stop.cancel()
+        await self._stop_scheduling()
+
+    async def _stop_scheduling(self) -> None:
+        running = getattr(self, "_running", None)
+        if running is None:
+            return
+        if not running.done():
+            await self._scheduler.stop()
+        await running
+
+    # --- told from outside --------------------------------------------------------------------------------------------
+
+    @property
+    def _lock(self) -> str:
+        election = self._setup.election
+        return "" if election is None else f"{election.namespace}/{election.name}"
+
+    def _acquired(self) -> None:
+        self._log(0, "Successfully acquired lease", lock=self._lock)
+
+    def _new_leader(self, identity: str) -> None:
+        self._log(3, "new leader elected", identity=identity)
+
+    async def _watch_plugins(self) -> None:
+        await plugins_changed(self._setup.options, self._plugins, self._clock, self._log)
+        if not self._stopping.is_set():
+            self._again = True
+            self._stopping.set()
+
+    def _listen_for_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop)
+        loop.add_signal_handler(signal.SIGUSR2, self._debug)
+
+    def _stop(self) -> None:
+        if self._stopping.is_set():
+            # Whoever asks twice does not want to wait.
+            self._log.flush()
+            os._exit(FAILED)
+        self._stopping.set()
+
+    def _debug(self) -> None:
+        if self._scheduler.debug():
+            self._log(0, "Cache and queue agree with the API server")

@@ -1,0 +1,61 @@
+"""Starting anew when a plugin's file changes, so that its author sees at once what the change does.
+
+A change that cannot be loaded is reported and nothing else happens: the scheduler goes on with what it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from random import Random
+
+from kubesched.base.clock import Clock
+from kubesched.base.clocks import SystemClock
+from kubesched.base.log import ERROR, Log
+from kubesched.cluster.cluster import Cluster
+from kubesched.config.errors import ConfigError
+from kubesched.daemon.configuration import configuration
+from kubesched.daemon.flags import Options
+from kubesched.daemon.plugins import PluginFolders, known_plugins
+from kubesched.engine.profiles import build_engines
+from kubesched.framework.handle import Handle
+from kubesched.framework.places import short_path
+from kubesched.framework.registry import PluginSource
+from kubesched.framework.runtime import PluginStartError
+from kubesched.queue.registrations import event_map
+
+LOOK_SECONDS = 0.5
+
+
+async def plugins_changed(options: Options, given: Iterable[PluginSource], clock: Clock, log: Log) -> None:
+    """Wait until files in a plugin folder have changed and can be loaded as they are now."""
+    folders = PluginFolders(options.plugins.plugin_dir)
+    while True:
+        await clock.sleep(LOOK_SECONDS)
+        changed = folders.changes()
+        if not changed:
+            continue
+        files = ", ".join(map(short_path, changed))
+        problems = what_is_wrong(options, given)
+        if not problems:
+            log(0, "Plugins have changed, starting anew", files=files)
+            return
+        for problem in problems:
+            log(ERROR, "Plugins have changed but cannot be loaded, going on with the old ones", err=problem)
+
+
+def what_is_wrong(options: Options, given: Iterable[PluginSource] = ()) -> list[str]:
+    """What would keep a scheduler from starting with the plugins as they are now."""
+    problems: list[str] = []
+    registry, _ = known_plugins(options.plugins, given, problems)
+    try:
+        config = configuration(options, registry).config
+        # An author's __init__ must not end a scheduler that runs, either.
+        engines = build_engines(config, registry, Cluster(), Random(0), equip=_on_trial)
+        event_map(engine.framework for engine in engines.values())
+    except (ConfigError, OSError, PluginStartError) as error:
+        problems += str(error).splitlines()
+    return problems
+
+
+def _on_trial(handle: Handle) -> None:
+    handle.clock = SystemClock()

@@ -1,0 +1,149 @@
+"""From the serving flags to a guarded server."""
+
+from __future__ import annotations
+
+import socket
+
+from kubesched.base.clock import Clock
+from kubesched.client.http import HttpClient
+from kubesched.daemon.flags import Options
+from kubesched.daemon.flags.sections import SecureServing
+from kubesched.daemon.serving import certificates
+from kubesched.daemon.serving.authentication import Authenticator, TokenAuthenticator
+from kubesched.daemon.serving.authorities import Authorities, AuthorityError, ProxyHeaders
+from kubesched.daemon.serving.authorization import Authorizer
+from kubesched.daemon.serving.guard import Guard, Handler
+from kubesched.daemon.serving.serving import SecureServer, listen
+from kubesched.daemon.serving.tls import PairSource, ServingError, ServingTls, TlsSettings, can_choose_among
+from kubesched.logs import Logger
+from kubesched.logs.levels import WARNING
+
+CONFIG_MAP = "configmap/extension-apiserver-authentication in kube-system"
+LOOKUP_HINT = (
+    "To require authentication configuration lookup to succeed, set --authentication-tolerate-lookup-failure=false"
+)
+
+
+def listening_socket(flags: SecureServing) -> socket.socket:
+    """The port, bound. Raises `ServingError`."""
+    try:
+        return listen(flags.bind_address, flags.secure_port, share_port=flags.permit_port_sharing)
+    except ServingError as error:
+        hint = "choose another --secure-port or --bind-address, or --secure-port=0 to serve nothing"
+        raise ServingError(f"{error}; {hint}") from None
+
+
+def tls_settings(flags: SecureServing, log: Logger) -> TlsSettings:
+    """Which certificates to show, and how; one of our own making if none is given."""
+    others = [PairSource(each.cert_file, each.key_file, names=each.names) for each in flags.tls_sni_cert_key]
+    settings = TlsSettings(
+        _main_pair(flags, log), others, flags.tls_min_version, flags.tls_cipher_suites, flags.tls_curve_preferences
+    )
+    if not can_choose_among(settings.curves):
+        why = "this Python can be told one key exchange mechanism, not several; OpenSSL's own choice counts"
+        log(WARNING, f"--tls-curve-preferences has no effect: {why}")
+    # Made once to see that it can be: files must be there and belong together, names must be known.
+    ServingTls(settings, None, _StandingClock(), log)
+    return settings
+
+
+class _StandingClock:
+    """Time for a context that nothing is served with."""
+
+    def now(self) -> float:
+        return 0.0
+
+    def monotonic(self) -> float:
+        return 0.0
+
+    async def sleep(self, seconds: float) -> None: ...
+
+
+def _main_pair(flags: SecureServing, log: Logger) -> PairSource:
+    if flags.tls_cert_file:
+        return PairSource(flags.tls_cert_file, flags.tls_private_key_file)
+    addresses = tuple(dict.fromkeys(("127.0.0.1", flags.bind_address)))
+    made = certificates.self_made(tuple(each for each in addresses if each not in ("0.0.0.0", "::")))
+    if not flags.cert_dir:
+        log(0, "Generated self-signed cert in-memory")
+        return PairSource(made=made)
+    certificate_file, key_file = certificates.in_folder(flags.cert_dir)
+    if certificate_file.exists() != key_file.exists():
+        raise ServingError(f"--cert-dir: {certificate_file} and {key_file} must both be there, or neither")
+    if not certificate_file.exists():
+        try:
+            certificates.write(made, certificate_file, key_file)
+        except OSError as error:
+            raise ServingError(f"--cert-dir: {error.filename} cannot be written: {error.strerror}") from None
+        log(0, f"Generated self-signed cert ({certificate_file}, {key_file})")
+    return PairSource(str(certificate_file), str(key_file))
+
+
+async def authorities_of(options: Options, api: HttpClient | None, log: Logger) -> Authorities:
+    """Whose client certificates count. What cannot be looked up is a reason not to start only if a flag says so."""
+    flags = options.authentication
+    if not (flags.authentication_skip_lookup or api):
+        missing = f"No authentication-kubeconfig provided in order to lookup %s in {CONFIG_MAP}, so %s won't work."
+        if not flags.client_ca_file:
+            log(WARNING, missing % ("client-ca-file", "client certificate authentication"))
+        if not flags.requestheader_client_ca_file:
+            what = "request-header client certificate authentication"
+            log(WARNING, missing % ("requestheader-client-ca-file", what))
+    authorities = Authorities(
+        log,
+        client_file=flags.client_ca_file,
+        proxy_file=flags.requestheader_client_ca_file,
+        headers=ProxyHeaders(
+            flags.requestheader_username_headers,
+            flags.requestheader_uid_headers,
+            flags.requestheader_group_headers,
+            flags.requestheader_extra_headers_prefix,
+            flags.requestheader_allowed_names,
+        ),
+        cluster=None if flags.authentication_skip_lookup else api,
+    )
+    try:
+        authorities.read_files()
+    except AuthorityError as problem:
+        raise ServingError(f"unable to load the authorities of client certificates: {problem}") from None
+    try:
+        await authorities.look_up()
+    except AuthorityError as problem:
+        if not flags.authentication_tolerate_lookup_failure:
+            raise ServingError(f"unable to look up the authorities of client certificates: {problem}") from None
+        log(WARNING, f"Error looking up in-cluster authentication configuration: {problem}")
+        log(WARNING, "Continuing without authentication configuration. This may treat all requests as anonymous.")
+        log(WARNING, LOOKUP_HINT)
+    return authorities
+
+
+def guarded(
+    handler: Handler,
+    options: Options,
+    authorities: Authorities,
+    authentication: HttpClient | None,
+    authorization: HttpClient | None,
+    clock: Clock,
+    log: Logger,
+) -> Guard:
+    """The handler, for those who may."""
+    remember = options.authentication.authentication_token_webhook_cache_ttl.seconds
+    tokens = TokenAuthenticator(authentication, clock, remember) if authentication is not None else None
+    if authorization is None:
+        log(WARNING, "No authorization-kubeconfig provided, so SubjectAccessReview of authorization tokens won't work.")
+    flags = options.authorization
+    authorizer = Authorizer(
+        clock,
+        api=authorization,
+        allowed_paths=flags.authorization_always_allow_paths,
+        remember_allowed=flags.authorization_webhook_cache_authorized_ttl.seconds,
+        remember_denied=flags.authorization_webhook_cache_unauthorized_ttl.seconds,
+    )
+    return Guard(handler, Authenticator(tokens, authorities), authorizer, log)
+
+
+def secure_server(
+    guard: Guard, sock: socket.socket, settings: TlsSettings, authorities: Authorities, clock: Clock, log: Logger
+) -> SecureServer:
+    """The server, not yet started."""
+    return SecureServer(guard, sock, ServingTls(settings, authorities, clock, log).context(), log)

@@ -1,0 +1,144 @@
+"""Finding out who sends a request, in upstream's order: a trusted proxy's headers, a client certificate, a token.
+
+A request that shows nothing is anonymous. One that shows something wrong is refused, even where anonymous ones may
+pass: whoever sends credentials wants to know that they do not work.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+from urllib.parse import unquote
+
+from aiohttp import web
+from multidict import CIMultiDictProxy
+
+from kubesched.base.clock import Clock
+from kubesched.base.types import JSON
+from kubesched.daemon.serving.authorities import Authorities, ProxyHeaders
+from kubesched.daemon.serving.client_certificates import ClientCertificate, shown_certificate
+from kubesched.daemon.serving.memory import Memory
+from kubesched.daemon.serving.reviews import Api, ReviewError, review
+from kubesched.daemon.serving.users import ANONYMOUS, User
+
+TOKEN_REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
+
+Headers = CIMultiDictProxy[str]
+
+
+class Unauthenticated(Exception):  # noqa: N818 - it says what the request is, and ends in a 401, not in an error
+    """Credentials that do not hold; the text is for the log and never repeats them."""
+
+
+class Authenticator:
+    """Tells users by what their requests carry."""
+
+    def __init__(
+        self,
+        tokens: TokenAuthenticator | None = None,
+        authorities: Authorities | None = None,
+        certificate_of: Callable[[web.BaseRequest], ClientCertificate | None] = shown_certificate,
+    ) -> None:
+        self._tokens = tokens
+        self._authorities = authorities
+        self._certificate_of = certificate_of
+
+    async def user(self, request: web.BaseRequest) -> User:
+        """Who sends this. Raises `Unauthenticated`."""
+        problems: list[str] = []
+        user = self._by_certificate(request, problems)
+        if user is None and self._tokens is not None:
+            user = await self._by_token(request, problems)
+        if user is not None:
+            return user.authenticated()
+        if problems:
+            raise Unauthenticated("; ".join(problems))
+        return ANONYMOUS
+
+    def _by_certificate(self, request: web.BaseRequest, problems: list[str]) -> User | None:
+        authorities = self._authorities
+        certificate = None if authorities is None else self._certificate_of(request)
+        if authorities is None or certificate is None:
+            return None
+        if certificate.is_from(authorities.proxies) and authorities.headers.allows(certificate.name):
+            user = proxied_user(request.headers, authorities.headers)
+            if user is not None:
+                return user
+        if certificate.is_from(authorities.clients):
+            return certificate.user()
+        if authorities.clients:
+            problems.append(f"verifying certificate of {certificate.name!r} failed: unknown authority")
+        return None
+
+    async def _by_token(self, request: web.BaseRequest, problems: list[str]) -> User | None:
+        assert self._tokens is not None
+        token = bearer_token(request.headers)
+        if not token:
+            return None
+        try:
+            user = await self._tokens.user(token)
+        except ReviewError as problem:
+            problems.append(f"token could not be reviewed: {problem}")
+            return None
+        if user is None:
+            problems.append("invalid bearer token")
+        return user
+
+
+def bearer_token(headers: Headers) -> str:
+    """The token in the Authorization header, if it is one of this scheme."""
+    scheme, _, rest = headers.get("Authorization", "").strip().partition(" ")
+    return rest.split(" ", 1)[0] if scheme.lower() == "bearer" else ""
+
+
+def proxied_user(headers: Headers, names: ProxyHeaders) -> User | None:
+    """The user for whom a trusted proxy speaks."""
+    name = _first(headers, names.user)
+    if not name:
+        return None
+    groups = [value for header in names.groups for value in headers.getall(header, ()) if value]
+    return User(name, _first(headers, names.uid), tuple(groups), _extra(headers, names.extra_prefixes))
+
+
+def _first(headers: Headers, names: Sequence[str]) -> str:
+    return next((headers[name] for name in names if headers.get(name)), "")
+
+
+def _extra(headers: Headers, prefixes: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
+    extra: dict[str, tuple[str, ...]] = {}
+    for prefix in prefixes:
+        for name, value in headers.items():
+            if name.lower().startswith(prefix.lower()):
+                key = unquote(name[len(prefix) :].lower())
+                extra[key] = (*extra.get(key, ()), value)
+    return extra
+
+
+class TokenAuthenticator:
+    """Asks the API server whose token it is, and remembers the answer but not the token."""
+
+    def __init__(self, api: Api, clock: Clock, remember: float = 10.0) -> None:
+        self._api = api
+        self._remember = remember
+        self._memory: Memory[User | None] = Memory(clock)
+        self._key = secrets.token_bytes(32)
+
+    async def user(self, token: str) -> User | None:
+        """Whose token this is; None if nobody's. Raises `ReviewError`."""
+        digest = hmac.digest(self._key, token.encode("utf-8", "surrogateescape"), hashlib.sha256)
+        return await self._memory.get(digest, lambda: self._ask(token), lambda _: self._remember)
+
+    async def _ask(self, token: str) -> User | None:
+        status = await review(self._api, TOKEN_REVIEWS, "TokenReview", {"token": token})
+        if status.get("authenticated") is not True:
+            return None
+        return _reviewed(status.get("user") or {})
+
+
+def _reviewed(user: JSON) -> User:
+    extra = {str(key): tuple(map(str, values)) for key, values in (user.get("extra") or {}).items()}
+    groups = tuple(map(str, user.get("groups") or ()))
+    return User(str(user.get("username", "")), str(user.get("uid", "")), groups, extra)

@@ -1,0 +1,36 @@
+"""A certificate of our own making, for a scheduler that is given none: good for encryption, not for trust."""
+
+from __future__ import annotations
+
+import os
+import time
+from datetime import timedelta
+from pathlib import Path
+
+from kubesched.base.certificates import Authority, Pair
+
+PAIR_NAME = "kube-scheduler"
+VALIDITY = timedelta(days=365)
+HOST = "localhost"
+
+
+def self_made(addresses: tuple[str, ...] = ("127.0.0.1",), names: tuple[str, ...] = (HOST,)) -> Pair:
+    """A new certificate for these addresses and names, and the authority that signed it and nothing else."""
+    stamp = int(time.time())
+    authority = Authority(name=f"{HOST}-ca@{stamp}", validity=VALIDITY)
+    pair = authority.server_pair(f"{HOST}@{stamp}", (*names, *addresses))
+    return Pair(pair.certificate + authority.certificate_pem, pair.key)
+
+
+def in_folder(folder: str) -> tuple[Path, Path]:
+    """Where a folder given with ``--cert-dir`` has its certificate and key."""
+    return Path(folder, f"{PAIR_NAME}.crt"), Path(folder, f"{PAIR_NAME}.key")
+
+
+def write(pair: Pair, certificate_file: Path, key_file: Path) -> None:
+    """Keep a pair for the next start. Only we may read the key, from the moment at which it exists."""
+    certificate_file.parent.mkdir(parents=True, exist_ok=True)
+    certificate_file.write_bytes(pair.certificate)
+    descriptor = os.open(key_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(pair.key)

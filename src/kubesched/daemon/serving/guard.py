@@ -1,0 +1,76 @@
+"""What stands before every endpoint: who is it, may they, and a line in the log for those who read it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+
+from aiohttp import web
+
+from kubesched.base.log import ERROR, Log
+from kubesched.daemon.serving import responses
+from kubesched.daemon.serving.authentication import Authenticator, Unauthenticated
+from kubesched.daemon.serving.authorization import Authorizer
+from kubesched.daemon.serving.reviews import ReviewError
+
+Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+HTTP_LOG_LEVEL = 3
+
+
+class Guard:
+    """Lets through to `handler` whoever may pass. Answers to everybody are marked as nobody else's."""
+
+    def __init__(self, handler: Handler, authenticator: Authenticator, authorizer: Authorizer, log: Log) -> None:
+        self._handler = handler
+        self._authenticator = authenticator
+        self._authorizer = authorizer
+        self._log = log
+
+    async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer a request."""
+        began = time.perf_counter()
+        try:
+            response = await self._answer(request)
+        except (ConnectionError, web.HTTPException):
+            raise
+        except Exception as problem:
+            # A mistake in one page must neither end the process nor show its inside to whoever asked.
+            self._log(ERROR, "Unexpected error while serving", err=problem, URI=request.path)
+            response = responses.error("Internal Server Error", 500)
+        response.headers.setdefault("Cache-Control", "no-cache, private")
+        # Instead of aiohttp's, which tells everybody the versions of what there is to attack.
+        response.headers["Server"] = "kubesched"
+        if self._log.verbosity >= HTTP_LOG_LEVEL:
+            self._report(request, response, time.perf_counter() - began)
+        return response
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        try:
+            user = await self._authenticator.user(request)
+        except Unauthenticated as problem:
+            self._log(ERROR, "Unable to authenticate the request", err=problem)
+            return responses.status(request, 401, "Unauthorized", "Unauthorized")
+        verb = request.method.lower()
+        try:
+            verdict = await self._authorizer.verdict(user, verb, request.path)
+        except ReviewError as problem:
+            self._log(ERROR, "Unable to authorize the request", err=problem, URI=request.path)
+            return responses.internal_error(request, problem)
+        if not verdict.allowed:
+            message = responses.sanitized(f'User "{user.name}" cannot {verb} path "{request.path}"')
+            reason = f": {verdict.reason}" if verdict.reason else ""
+            return responses.status(request, 403, "Forbidden", f"forbidden: {message}{reason}", details=True)
+        return await self._handler(request)
+
+    def _report(self, request: web.BaseRequest, response: web.StreamResponse, seconds: float) -> None:
+        self._log(
+            HTTP_LOG_LEVEL,
+            "HTTP",
+            verb=request.method,
+            URI=request.path_qs,
+            latency=f"{seconds * 1000:.3f}ms",
+            userAgent=request.headers.get("User-Agent", ""),
+            srcIP=request.remote or "",
+            resp=response.status,
+        )

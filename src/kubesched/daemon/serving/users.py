@@ -1,0 +1,43 @@
+"""Who sends a request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from kubesched.base.types import JSON
+
+AUTHENTICATED: Final = "system:authenticated"
+UNAUTHENTICATED: Final = "system:unauthenticated"
+MASTERS: Final = "system:masters"
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """A user as the API server knows one."""
+
+    name: str
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def authenticated(self) -> User:
+        """The same user in the group of all who have shown who they are."""
+        if AUTHENTICATED in self.groups or self.name == ANONYMOUS.name or UNAUTHENTICATED in self.groups:
+            return self
+        return replace(self, groups=(*self.groups, AUTHENTICATED))
+
+    def as_review(self) -> JSON:
+        """The user's part of a SubjectAccessReview's spec."""
+        spec: JSON = {"user": self.name}
+        if self.uid:
+            spec["uid"] = self.uid
+        if self.groups:
+            spec["groups"] = list(self.groups)
+        if self.extra:
+            spec["extra"] = {key: list(values) for key, values in self.extra.items()}
+        return spec
+
+
+ANONYMOUS: Final = User("system:anonymous", groups=(UNAUTHENTICATED,))

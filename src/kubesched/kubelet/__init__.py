@@ -1,0 +1,1 @@
+"""Simulated kubelets: pods start, run and end by timers, without containers."""

@@ -1,0 +1,93 @@
+"""Addresses of nodes and pods: a subnet for every node, an address in it for every pod, none given twice."""
+
+from __future__ import annotations
+
+from kubesched.controllers.context import Context
+from kubesched.controllers.views import Node, Pod
+
+_FIRST_SUBNET = 116 * 256
+"""10.244.0, counted from 10.128.0: where people expect pod addresses to begin."""
+_SUBNETS = 128 * 256
+
+
+class Addresses:
+    """Hands addresses out; those that were given before this process began stay where they are."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._numbers: dict[str, int] = {}
+        self._next_number = 0
+        self._hosts: dict[str, dict[int, str]] = {}
+        for node in context.nodes.objects.values():
+            self._restore(node)
+
+    def _restore(self, node: Node) -> None:
+        """A node that was there before has its number in its subnet."""
+        number = _number_of(node.spec.pod_cidr)
+        if number is not None:
+            self._numbers[node.metadata.name] = number
+            self._next_number = max(self._next_number, number + 1)
+
+    def forget(self, name: str) -> None:
+        """A node is gone. Its number is not given again, lest two nodes share a subnet."""
+        self._hosts.pop(name, None)
+
+    def number(self, name: str) -> int:
+        """The number of a node, from which its addresses follow."""
+        if name not in self._numbers:
+            self._numbers[name] = self._next_number
+            self._next_number += 1
+        return self._numbers[name]
+
+    def subnet(self, name: str) -> str:
+        """The subnet for a node's pods."""
+        return f"{_subnet(self.number(name))}.0/24"
+
+    def node(self, name: str) -> str:
+        """The node's own address."""
+        number = self.number(name) + 10
+        return f"192.{168 + number // 65536}.{number // 256 % 256}.{number % 256}"
+
+    def pod(self, pod: Pod) -> str:
+        """An address in the node's subnet that no other pod has; the pod's own if it has one."""
+        name = pod.spec.node_name
+        if pod.spec.host_network:
+            return self.node(name)
+        if pod.status.pod_ip:
+            return pod.status.pod_ip
+        hosts = self._hosts_of(name)
+        host = next((each for each in range(2, 255) if each not in hosts), 254)
+        hosts[host] = pod.metadata.uid
+        node = self._context.nodes.get(name)
+        subnet = node.spec.pod_cidr.rpartition(".")[0] if node is not None and node.spec.pod_cidr else ""
+        return f"{subnet or _subnet(self.number(name))}.{host}"
+
+    def _hosts_of(self, name: str) -> dict[int, str]:
+        """The addresses taken on a node; those of pods that were there before this process, too."""
+        if name not in self._hosts:
+            pods = self._context.pods_by_node.get(name)
+            taken = [pod for pod in pods if pod.status.pod_ip and not pod.spec.host_network and not pod.has_ended]
+            self._hosts[name] = {int(pod.status.pod_ip.rpartition(".")[2]): pod.metadata.uid for pod in taken}
+        return self._hosts[name]
+
+    def free(self, pod: Pod) -> None:
+        """A pod has ended or is gone, and needs its address no more."""
+        hosts = self._hosts.get(pod.spec.node_name)
+        if hosts and pod.status.pod_ip and not pod.spec.host_network:
+            host = int(pod.status.pod_ip.rpartition(".")[2])
+            if hosts.get(host) == pod.metadata.uid:
+                del hosts[host]
+
+
+def _subnet(number: int) -> str:
+    """The first three parts of a node's pod addresses: from 10.244.0 on, and after 10.255.255 from 10.128.0 on."""
+    place = (_FIRST_SUBNET + number) % _SUBNETS
+    return f"10.{128 + place // 256}.{place % 256}"
+
+
+def _number_of(subnet: str) -> int | None:
+    """The number of the node that has this subnet, if it is one of ours."""
+    first, *parts = subnet.partition("/")[0].split(".")
+    if first != "10" or len(parts) != 3 or not all(part.isdecimal() for part in parts):
+        return None
+    return ((int(parts[0]) - 128) * 256 + int(parts[1]) - _FIRST_SUBNET) % _SUBNETS

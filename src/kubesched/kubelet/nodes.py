@@ -1,0 +1,283 @@
+"""The machines under the simulated kubelets: what a node says about itself, its addresses, images and heartbeats."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from kubesched.apiserver.meta import new_uid
+from kubesched.apiserver.wire.status import StatusError
+from kubesched.base.types import JSON
+from kubesched.controllers.access import LEASES, NODES
+from kubesched.controllers.context import Context
+from kubesched.controllers.events import reference
+from kubesched.controllers.loop import Controller
+from kubesched.controllers.node_lifecycle import STOPPED
+from kubesched.controllers.owning import set_condition
+from kubesched.controllers.views import Node, Pod
+from kubesched.kubelet.addresses import Addresses
+from kubesched.kubelet.status import full_image, image_digest, image_size
+
+LEASE_NAMESPACE = "kube-node-lease"
+MOST_HEARTBEATS = 100
+"""Leases renewed per second at most: with more nodes, each is heard from less often."""
+STATUS_SECONDS = 300.0
+VERSION = "v1.36.0"
+MOST_IMAGES = 50
+_HEALTHY = {
+    "MemoryPressure": ("False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+    "DiskPressure": ("False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+    "PIDPressure": ("False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+    "Ready": ("True", "KubeletReady", "kubelet is posting ready status"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSettings:
+    """What a simulated node has unless its object says otherwise."""
+
+    cpu: str = "4"
+    memory: str = "8Gi"
+    pods: str = "110"
+    storage: str = "100Gi"
+    heartbeat: float = 10.0
+    """Seconds between two heartbeats; 0 for none, which spares a long simulation most of its writes."""
+
+
+class Nodes(Controller):
+    """All simulated nodes."""
+
+    name = "kubelet"
+
+    def __init__(self, context: Context, settings: NodeSettings) -> None:
+        super().__init__(context.loop)
+        self._context = context
+        self._access = context.access
+        self._settings = settings
+        self.addresses = Addresses(context)
+        self._images: dict[str, dict[str, None]] = {}
+        self._leases: dict[str, JSON] = {}
+        self._status_at: dict[str, float] = {}
+        self._up: set[str] = set()
+        self.on_change: Callable[[Node], None] = _ignore
+        """Told of a node whose kubelet has just begun or stopped."""
+        context.nodes.watch(self._on_node)
+
+    # --- the nodes there are ------------------------------------------------------------------------------------------
+
+    def create(self, name: str, labels: dict[str, str] | None = None) -> None:
+        """Register a node as a kubelet does; one that is there already is left alone."""
+        body: JSON = {"metadata": {"name": name, "labels": dict(labels or {})}, "spec": {}, "status": {}}
+        self._complete(body)
+        self._status(body)
+        try:
+            self._access.create(NODES, body)
+        except StatusError as error:
+            if error.reason != "AlreadyExists":
+                raise
+
+    def is_up(self, name: str) -> bool:
+        """Whether a node is there and its kubelet works."""
+        return name in self._up
+
+    def _on_node(self, old: Node | None, new: Node | None) -> None:
+        if new is None:
+            assert old is not None
+            self._drop(old.metadata.name)
+            return
+        fresh = old is None or old.metadata.uid != new.metadata.uid
+        before = not fresh and new.metadata.name in self._up
+        runs = new.metadata.annotations.get(STOPPED) != "stopped"
+        if fresh or before != runs or (old is not None and old.status.devices != new.status.devices):
+            self.enqueue(new.metadata.name)
+
+    def _drop(self, name: str) -> None:
+        self._up.discard(name)
+        self.addresses.forget(name)
+        for known in (self._images, self._leases, self._status_at):
+            known.pop(name, None)
+
+    def sync(self, key: str) -> None:
+        """Let a kubelet begin or stop."""
+        node = self._context.nodes.get(key)
+        if node is None:
+            return
+        if node.metadata.annotations.get(STOPPED) == "stopped":
+            self._up.discard(key)
+        elif key not in self._up:
+            self._register(key)
+            self._up.add(key)
+            self._beat(key)
+            self._tell_starting(key)
+        else:
+            self._access.edit_status(NODES, key, _follow_capacity)
+        self.on_change(self._context.nodes.objects[key])
+
+    def _register(self, name: str) -> None:
+        node = self._access.get(NODES, name)
+        assert node is not None
+        self._images[name] = {
+            each: None for image in (node.get("status") or {}).get("images") or [] for each in image.get("names") or []
+        }
+        if not _is_complete(node):
+            self._access.edit(NODES, name, self._complete)
+        self._write_status(name)
+
+    def _complete(self, node: JSON) -> None:
+        labels = node["metadata"].get("labels") or {}
+        own = {
+            "beta.kubernetes.io/arch": "amd64",
+            "beta.kubernetes.io/os": "linux",
+            "kubernetes.io/arch": "amd64",
+            "kubernetes.io/hostname": node["metadata"]["name"],
+            "kubernetes.io/os": "linux",
+        }
+        node["metadata"]["labels"] = {**own, **labels}
+        spec = node.setdefault("spec", {})
+        if not spec.get("podCIDR"):
+            spec["podCIDR"] = self.addresses.subnet(node["metadata"]["name"])
+            spec["podCIDRs"] = [spec["podCIDR"]]
+
+    def _write_status(self, name: str) -> None:
+        self._status_at[name] = self._access.clock.monotonic()
+        self._access.edit_status(NODES, name, self._status)
+
+    def _status(self, node: JSON) -> None:
+        name, status, now = node["metadata"]["name"], node["status"], self._access.now()
+        settings = self._settings
+        given = status.get("capacity") or status.get("allocatable") or {}
+        defaults = {
+            "cpu": settings.cpu,
+            "ephemeral-storage": settings.storage,
+            "memory": settings.memory,
+            "pods": settings.pods,
+        }
+        status["capacity"] = {**defaults, **given}
+        status["allocatable"] = {**status["capacity"], **(status.get("allocatable") or {})}
+        conditions = list(status.get("conditions") or [])
+        for kind, (value, reason, message) in _HEALTHY.items():
+            new = {"type": kind, "status": value, "lastHeartbeatTime": now, "reason": reason, "message": message}
+            conditions = set_condition(conditions, new, now)
+        status["conditions"] = conditions
+        status.setdefault(
+            "addresses",
+            [{"type": "InternalIP", "address": self.addresses.node(name)}, {"type": "Hostname", "address": name}],
+        )
+        status.setdefault("daemonEndpoints", {"kubeletEndpoint": {"Port": 10250}})
+        status.setdefault("nodeInfo", _node_info(name))
+        status.setdefault("images", [])
+
+    def _tell_starting(self, name: str) -> None:
+        node = self._access.get(NODES, name)
+        if node is not None:
+            about = {**reference(node), "uid": name}
+            self._context.recorder.event("kubelet", about, "Normal", "Starting", "Starting kubelet.", host=name)
+
+    # --- images -------------------------------------------------------------------------------------------------------
+
+    def has_image(self, name: str, image: str) -> bool:
+        return full_image(image) in self._images.get(name, ())
+
+    def pulled(self, pod: Pod) -> None:
+        """Add the images of a pod to those that its node has."""
+        name = pod.spec.node_name
+        known = self._images.setdefault(name, {})
+        wanted = [full_image(each.image) for each in (*pod.spec.init_containers, *pod.spec.containers)]
+        new = [image for image in dict.fromkeys(wanted) if image not in known]
+        if not new:
+            return
+        known.update(dict.fromkeys(new))
+
+        def edit(node: JSON) -> None:
+            images = [{"names": [_digest_name(each), each], "sizeBytes": image_size(each)} for each in new]
+            all_images = [*(node["status"].get("images") or []), *images]
+            # As upstream: the largest ones, and not too many of them.
+            node["status"]["images"] = sorted(all_images, key=lambda each: -each.get("sizeBytes", 0))[:MOST_IMAGES]
+
+        self._access.edit_status(NODES, name, edit)
+
+    # --- heartbeats ---------------------------------------------------------------------------------------------------
+
+    @property
+    def heartbeat(self) -> float:
+        """Seconds between two heartbeats of a node."""
+        return max(self._settings.heartbeat, len(self._up) / MOST_HEARTBEATS) if self._settings.heartbeat else 0.0
+
+    async def run(self) -> None:
+        """Renew every node's lease in its turn, a part of them each second."""
+        if not self._settings.heartbeat:
+            await asyncio.Event().wait()
+        waiting: list[str] = []
+        while True:
+            await self._access.clock.sleep(1.0)
+            if not waiting:
+                waiting = sorted(self._up, key=self.addresses.number, reverse=True)
+            for _ in range(min(len(waiting), math.ceil(len(self._up) / max(self.heartbeat, 1.0)))):
+                if (name := waiting.pop()) in self._up:
+                    self._beat(name)
+
+    def _beat(self, name: str) -> None:
+        if not self._settings.heartbeat:
+            return
+        node = self._context.nodes.get(name)
+        if node is None:
+            return
+        lease = self._leases.get(name)
+        if lease is None:
+            lease = self._leases[name] = self._new_lease(node)
+        now = datetime.fromtimestamp(self._access.clock.now(), UTC)
+        lease["spec"]["renewTime"] = now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        self._access.put(LEASES, f"{LEASE_NAMESPACE}/{name}", lease)
+        overdue = self._access.clock.monotonic() - self._status_at.get(name, 0.0) >= STATUS_SECONDS
+        if overdue or node.readiness != "True":
+            self._write_status(name)
+
+    def _new_lease(self, node: Node) -> JSON:
+        owner = {"apiVersion": "v1", "kind": "Node", "name": node.metadata.name, "uid": node.metadata.uid}
+        found = self._access.get(LEASES, f"{LEASE_NAMESPACE}/{node.metadata.name}")
+        meta: JSON = {"name": node.metadata.name, "namespace": LEASE_NAMESPACE}
+        known = (found or {}).get("metadata") or {}
+        meta["uid"] = known.get("uid") or new_uid()
+        meta["creationTimestamp"] = known.get("creationTimestamp") or self._access.now()
+        meta["ownerReferences"] = [owner]
+        spec = {"holderIdentity": node.metadata.name, "leaseDurationSeconds": 40}
+        return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": meta, "spec": spec}
+
+
+def _follow_capacity(node: JSON) -> None:
+    """Of a device that somebody says a node has, or has no more, all can be used, or none."""
+    status = node["status"]
+    devices = {name: amount for name, amount in (status.get("capacity") or {}).items() if "/" in name}
+    native = {name: amount for name, amount in (status.get("allocatable") or {}).items() if "/" not in name}
+    status["allocatable"] = {**native, **devices}
+
+
+def _is_complete(node: JSON) -> bool:
+    return "podCIDR" in (node.get("spec") or {}) and "kubernetes.io/hostname" in (node["metadata"].get("labels") or {})
+
+
+def _digest_name(image: str) -> str:
+    return f"{image.rpartition(':')[0]}@sha256:{image_digest(image)}"
+
+
+def _node_info(name: str) -> JSON:
+    identity = image_digest(name)[:32]
+    return {
+        "architecture": "amd64",
+        "bootID": identity,
+        "containerRuntimeVersion": "containerd://2.1.0",
+        "kernelVersion": "6.12.0",
+        "kubeProxyVersion": "",
+        "kubeletVersion": VERSION,
+        "machineID": identity,
+        "operatingSystem": "linux",
+        "osImage": "simulated by kubesched",
+        "systemUUID": identity,
+    }
+
+
+def _ignore(_node: Node) -> None:
+    pass

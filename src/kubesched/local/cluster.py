@@ -1,0 +1,141 @@
+"""A local cluster: what it is made of, in the order in which it starts and stops."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+import yaml
+
+from kubesched.apiserver.admission.plugins import AdmissionSettings
+from kubesched.apiserver.launch import ServerOptions, build_server
+from kubesched.apiserver.server import AddressInUseError
+from kubesched.apiserver.storage.durable import DataDirectoryError
+from kubesched.client import kubeconfig
+from kubesched.client.connection import Connection, resolve
+from kubesched.config.types import KubeSchedulerConfiguration
+from kubesched.controllers.access import NODES
+from kubesched.daemon.process import Process
+from kubesched.daemon.setup import Setup, SetupError, prepare
+from kubesched.embedded import ClusterSettings, EmbeddedCluster
+from kubesched.framework.registry import PluginSource
+from kubesched.kubelet.kubelet import KubeletSettings
+from kubesched.kubelet.nodes import NodeSettings
+from kubesched.local.flags import UpOptions
+from kubesched.logs import Logger
+from kubesched.logs.levels import WARNING
+
+SCHEDULER = "system:kube-scheduler"
+ALL_ADMISSION = AdmissionSettings(require_service_accounts=True, taint_new_nodes=True, protect_storage=True)
+
+
+def prepare_scheduler(options: UpOptions, log: Logger, plugins: Iterable[PluginSource] = ()) -> Setup:
+    """All that the scheduler needs but the way to its cluster. Raises `SetupError` with all that is wrong."""
+    if "leader-elect" not in options.changed:
+        # There is one, and after a crash it must not wait for the lease of the one before.
+        options.leader_election.leader_elect = False
+        options.changed.add("leader-elect")
+    return _unlimited(prepare(options, log, plugins, connection=Connection("")))
+
+
+class LocalCluster:
+    """API server, controllers, kubelets; and the scheduler that belongs to them."""
+
+    def __init__(self, options: UpOptions, log: Logger) -> None:
+        self._options = options
+        self._log = log
+        flags = options.cluster
+        data_dir = Path(flags.data_dir).expanduser() if flags.data_dir else None
+        try:
+            self.server = build_server(ServerOptions(port=flags.port, data_dir=data_dir, admission=ALL_ADMISSION))
+        except DataDirectoryError as error:
+            raise SetupError([f"--data-dir: {error}"]) from None
+        settings = ClusterSettings(
+            kubelet=KubeletSettings(
+                start_delay=flags.pod_start_delay.seconds,
+                stop_delay=flags.pod_stop_delay.seconds,
+                run_time=flags.pod_run_time.seconds,
+            ),
+            node=NodeSettings(cpu=flags.node_cpu, memory=flags.node_memory, pods=str(flags.node_pods)),
+        )
+        certificate = self.server.identity.authority.certificate_pem.decode()
+        self.embedded = EmbeddedCluster(self.server.api, settings, root_certificate=certificate)
+
+    async def start(self) -> None:
+        """Serve the API and begin to work on what is in it. Raises `SetupError` if the port is taken."""
+        flags = self._options.cluster
+        try:
+            await self.server.start()
+        except AddressInUseError as error:
+            place = f"{self.server.address}:{flags.port}"
+            why = "it is in use" if "in use" in str(error) else str(error)
+            raise SetupError(
+                [
+                    f"cannot listen on {place}: {why}; choose another --port, or --port=0 for a free one. A second "
+                    "cluster also needs --secure-port=0"
+                ]
+            ) from None
+        self.embedded.start()
+        if "nodes" in self._options.changed or not self.server.api.store.shelf(NODES).records:
+            self.embedded.add_nodes(flags.nodes, flags.node_name_format)
+
+    async def stop(self) -> None:
+        """Stop everything that was started, the API and its store last."""
+        await self.embedded.stop()
+        await self.server.stop()
+
+    def write_kubeconfig(self) -> Path:
+        """Write the administrator's kubeconfig to where it was asked for; answers with the place."""
+        given = self._options.cluster.write_kubeconfig
+        path = Path(given).expanduser() if given else self._usual_place()
+        try:
+            self.server.write_kubeconfig(path)
+        except OSError as error:
+            raise SetupError([f"--write-kubeconfig: {path} cannot be written: {error.strerror or error}"]) from None
+        return path
+
+    def _usual_place(self) -> Path:
+        usual = Path.home() / ".kube" / "kubesched.config"
+        if not _leads_to_another(usual, self.server.url):
+            return usual
+        path = usual.with_name(f"kubesched-{self.server.port}.config")
+        self._log(WARNING, f"{usual} belongs to another cluster that runs; the kubeconfig of this one is {path}")
+        return path
+
+    def scheduler(
+        self, setup: Setup, plugins: Iterable[PluginSource] = (), when_serving: Callable[[], None] | None = None
+    ) -> Process:
+        """The daemon of `kubesched run`, on this cluster."""
+        setup.connection = setup.authentication = setup.authorization = self._connection()
+        return Process(setup, plugins, when_serving)
+
+    def _connection(self) -> Connection:
+        pair = self.server.identity.authority.client_pair(SCHEDULER)
+        text = yaml.safe_dump(self.server.kubeconfig(SCHEDULER, pair)).encode()
+        return resolve(kubeconfig.parse(text, "the embedded cluster"))
+
+
+def _leads_to_another(path: Path, own: str) -> bool:
+    """Whether a kubeconfig's cluster runs: somebody is at its address, with a certificate that it vouches for."""
+    try:
+        known = resolve(kubeconfig.load_file(str(path)))
+        trust = ssl.create_default_context(cadata=known.tls.ca_data.decode())
+        host, port = urlsplit(known.server).hostname or "", urlsplit(known.server).port or 443
+        if known.server == own:
+            return False
+        with socket.create_connection((host, port), timeout=1) as plain, trust.wrap_socket(plain, server_hostname=host):
+            return True
+    except (OSError, ValueError, kubeconfig.KubeconfigError):
+        return False
+
+
+def _unlimited(setup: Setup) -> Setup:
+    """Without the default limit of requests per second: it protects a server that others share."""
+    default, given = KubeSchedulerConfiguration().client_connection, setup.config.client_connection
+    if (given.qps, given.burst) == (default.qps, default.burst):
+        setup.config = msgspec.structs.replace(setup.config, client_connection=msgspec.structs.replace(given, qps=-1.0))
+    return setup

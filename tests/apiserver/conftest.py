@@ -1,0 +1,40 @@
+"""An API server for each test, inside the process or behind TLS."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+from tests.apiserver.support import FixedClock
+
+from kubesched.apiserver.apiserver import ApiServer
+from kubesched.apiserver.inprocess.local import LocalClient
+from kubesched.apiserver.launch import ServerOptions, build_server
+from kubesched.apiserver.server import Server
+
+
+@pytest.fixture
+def clock() -> FixedClock:
+    """A clock that the test moves."""
+    return FixedClock()
+
+
+@pytest.fixture
+def api(clock: FixedClock) -> ApiServer:
+    """A server without a socket."""
+    return ApiServer(clock=clock)
+
+
+@pytest.fixture
+def client(api: ApiServer) -> LocalClient:
+    """Somebody who may do everything."""
+    return LocalClient(api)
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Server]:
+    """A server on a socket with TLS."""
+    running = build_server(ServerOptions())
+    await running.start()
+    yield running
+    await running.stop()

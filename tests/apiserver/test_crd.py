@@ -1,0 +1,151 @@
+"""Custom resources: served when their definition is, checked by its schema, gone with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.apiserver.support import TABLE, refusal, take
+
+from kubesched.apiserver.inprocess.local import LocalClient
+from kubesched.apiserver.kinds.crd_schema import Validator
+from kubesched.apiserver.rest.patch import STRATEGIC
+from kubesched.base.types import JSON
+
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+TABS = "/apis/stable.example.com/v1/namespaces/default/crontabs"
+
+SPEC_SCHEMA: JSON = {
+    "type": "object",
+    "required": ["cron"],
+    "properties": {
+        "cron": {"type": "string", "pattern": "^[0-9*]"},
+        "replicas": {"type": "integer", "default": 1, "minimum": 0, "maximum": 10},
+        "mode": {"type": "string", "enum": ["fast", "slow"]},
+        "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+        "ports": {"type": "array", "items": {"x-kubernetes-int-or-string": True}},
+    },
+}
+
+SCHEMA: JSON = {"type": "object", "properties": {"spec": SPEC_SCHEMA, "status": {"type": "object"}}}
+
+
+def definition(**version: Any) -> JSON:
+    """A definition of CronTabs."""
+    body = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "schema": {
+            "openAPIV3Schema": {"type": "object", "properties": {"spec": SPEC_SCHEMA, "status": {"type": "object"}}}
+        },
+        **version,
+    }
+    names = {"plural": "crontabs", "kind": "CronTab", "shortNames": ["ct"], "categories": ["all"]}
+    spec = {"group": "stable.example.com", "scope": "Namespaced", "names": names, "versions": [body]}
+    return {"metadata": {"name": "crontabs.stable.example.com"}, "spec": spec}
+
+
+def tab(name: str = "a", **spec: Any) -> JSON:
+    """A CronTab."""
+    meta = {"name": name}
+    return {"apiVersion": "stable.example.com/v1", "kind": "CronTab", "metadata": meta, "spec": {"cron": "*", **spec}}
+
+
+async def test_a_kind_comes_and_goes(client: LocalClient) -> None:
+    """A definition is established at once, its objects live and watch like any, and go with it."""
+    await client.create(DEFINITIONS, definition())
+    made = await client.get(f"{DEFINITIONS}/crontabs.stable.example.com")
+    assert {c["type"]: c["status"] for c in made["status"]["conditions"]} == {
+        "NamesAccepted": "True",
+        "Established": "True",
+    }
+    created = await client.create(TABS, tab("a"))
+    assert (created["spec"]["replicas"], created["metadata"]["generation"]) == (1, 1)
+    assert await take(client.watch(TABS), 1) == [("ADDED", "a")]
+    found = await client.get("/apis/stable.example.com/v1")
+    assert found["resources"][0]["shortNames"] == ["ct"]
+    await client.delete(f"{DEFINITIONS}/crontabs.stable.example.com")
+    assert (await refusal(client.get(TABS))).code == 404
+    await client.create(DEFINITIONS, definition())
+    assert (await client.get(TABS))["items"] == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        ({"cron": 5}, 'spec.cron in body must be of type string: "integer"'),
+        ({"replicas": 11}, "spec.replicas in body should be less than or equal to 10"),
+        ({"mode": "odd"}, 'spec.mode: Unsupported value: "odd": supported values: "fast", "slow"'),
+        ({"cron": "x"}, "spec.cron in body should match"),
+        ({"ports": [1.5]}, "spec.ports[0]"),
+    ],
+)
+async def test_schema_is_enforced(client: LocalClient, spec: JSON, text: str) -> None:
+    """What breaks the schema is refused, with the field."""
+    await client.create(DEFINITIONS, definition())
+    error = await refusal(client.create(TABS, tab(**spec)))
+    assert error.code == 422
+    assert text in error.message
+
+
+async def test_unknown_fields_are_pruned(client: LocalClient) -> None:
+    """Fields that a schema does not know are dropped with a warning, unless it says to keep them."""
+    await client.create(DEFINITIONS, definition())
+    body = tab("a", wrong=1, free={"any": {"thing": 1}})
+    strict = await refusal(client.create(f"{TABS}?fieldValidation=Strict", tab("b", wrong=1)))
+    assert 'unknown field "spec.wrong"' in strict.message
+    response = await client.send("POST", TABS, body)
+    assert response.warnings == ['unknown field "spec.wrong"']
+    stored = (await client.get(f"{TABS}/a"))["spec"]
+    assert ("wrong" in stored, stored["free"]) == (False, {"any": {"thing": 1}})
+
+
+async def test_subresources(client: LocalClient) -> None:
+    """Status and scale are there when the definition asks for them."""
+    scale = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
+    await client.create(DEFINITIONS, definition(subresources={"status": {}, "scale": scale}))
+    await client.create(TABS, {**tab("a"), "status": {"replicas": 9}})
+    assert "status" not in await client.get(f"{TABS}/a")
+    await client.patch(f"{TABS}/a/scale", {"spec": {"replicas": 4}})
+    changed = await client.get(f"{TABS}/a")
+    assert (changed["spec"]["replicas"], changed["metadata"]["generation"]) == (4, 2)
+    assert (await refusal(client.patch(f"{TABS}/a", {}, STRATEGIC))).code == 415
+
+
+async def test_printed_columns(client: LocalClient) -> None:
+    """The definition says what kubectl get prints."""
+    columns = [
+        {"name": "Cron", "type": "string", "jsonPath": ".spec.cron"},
+        {"name": "Replicas", "type": "integer", "jsonPath": ".spec.replicas", "priority": 1},
+        {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+    ]
+    await client.create(DEFINITIONS, definition(additionalPrinterColumns=columns))
+    await client.create(TABS, tab("a"))
+    table = await client.get(TABS, headers=TABLE)
+    assert table["rows"][0]["cells"] == ["a", "*", 1, "0s"]
+    assert [column["priority"] for column in table["columnDefinitions"]] == [0, 0, 1, 0]
+
+
+async def test_several_versions(client: LocalClient) -> None:
+    """One object is seen in every version that is served; the newest stable one is preferred."""
+    body = definition()
+    first = body["spec"]["versions"][0]
+    body["spec"]["versions"] = [
+        {**first, "name": "v1beta1", "storage": False},
+        first,
+        {**first, "name": "v2alpha1", "storage": False},
+    ]
+    await client.create(DEFINITIONS, body)
+    await client.create(TABS, tab("a"))
+    other = await client.get("/apis/stable.example.com/v1beta1/namespaces/default/crontabs/a")
+    assert other["apiVersion"] == "stable.example.com/v1beta1"
+    group = await client.get("/apis/stable.example.com")
+    assert [version["version"] for version in group["versions"]] == ["v1", "v1beta1", "v2alpha1"]
+
+
+def test_without_a_schema_everything_goes() -> None:
+    """A definition that says nothing about its objects accepts them as they are."""
+    obj = {"spec": {"anything": [1, {"x": None}]}}
+    validator = Validator({})
+    assert (validator.prune(obj), validator.problems(obj), obj["spec"]) == ([], [], {"anything": [1, {"x": None}]})

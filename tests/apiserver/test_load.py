@@ -1,0 +1,31 @@
+"""Many clients at once: nothing is lost, nobody is told twice, and no watcher stays behind."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from tests.apiserver.load import PATIENCE, POD_WATCHERS, WATCHERS, measure
+
+NODES, PODS = 150, 450
+MEMORY = 600
+
+
+@pytest.mark.parametrize("durable", [False, True], ids=["in memory", "on disk"])
+def test_many_writers_and_watchers(tmp_path: Path, durable: bool) -> None:
+    """32 clients create while 20 watch: each watcher sees each object once, and what was answered is on the disk.
+
+    The limits leave a busy machine ten times the time; ``python -m tests.apiserver.load`` measures in earnest.
+    """
+    result = measure(tmp_path, NODES, PODS, durable=durable)
+    assert result.seen == [PODS] * POD_WATCHERS + [NODES] * (WATCHERS - POD_WATCHERS)
+    assert result.behind < PATIENCE
+    assert result.rate > 150
+    assert result.peak < MEMORY
+    if durable:
+        with sqlite3.connect(tmp_path / "data" / "cluster.db") as database:
+            count = "SELECT count(*) FROM objects WHERE resource = ?"
+            kept = [database.execute(count, (kind,)).fetchone()[0] for kind in ("/nodes", "/pods")]
+        database.close()
+        assert kept == [NODES, PODS]

@@ -1,0 +1,105 @@
+"""Discovery and OpenAPI: what clients learn about what is served."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.apiserver.support import refusal
+
+from kubesched.apiserver.inprocess.local import LocalClient
+from kubesched.apiserver.kinds.resources import BUILT_IN
+from kubesched.apiserver.kinds.schema import type_of
+from kubesched.apiserver.storage.store import decode
+
+
+async def test_old_discovery(client: LocalClient) -> None:
+    """Group by group, as clients before aggregation ask."""
+    assert (await client.get("/api"))["versions"] == ["v1"]
+    groups = {group["name"] for group in (await client.get("/apis"))["groups"]}
+    assert {"apps", "batch", "rbac.authorization.k8s.io", "apiextensions.k8s.io"} <= groups
+    core = {resource["name"]: resource for resource in (await client.get("/api/v1"))["resources"]}
+    assert core["pods"]["shortNames"] == ["po"]
+    assert core["pods/eviction"] == {
+        "name": "pods/eviction",
+        "singularName": "",
+        "namespaced": True,
+        "kind": "Eviction",
+        "verbs": ["create"],
+        "group": "policy",
+        "version": "v1",
+    }
+    assert (await client.get("/apis/apps"))["preferredVersion"]["groupVersion"] == "apps/v1"
+    assert (await refusal(client.get("/apis/none"))).code == 404
+
+
+@pytest.mark.parametrize("version", ["v2", "v2beta1"])
+async def test_aggregated_discovery(client: LocalClient, version: str) -> None:
+    """Everything at once, in the version that the client knows."""
+    accept = f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList,application/json"
+    response = await client.send("GET", "/apis", headers={"accept": accept})
+    assert f"v={version}" in response.content_type
+    body = decode(response.body)
+    assert body["apiVersion"] == f"apidiscovery.k8s.io/{version}"
+    apps = next(group for group in body["items"] if group["metadata"]["name"] == "apps")
+    deployments = next(r for r in apps["versions"][0]["resources"] if r["resource"] == "deployments")
+    assert (deployments["scope"], deployments["shortNames"]) == ("Namespaced", ["deploy"])
+    assert {sub["subresource"] for sub in deployments["subresources"]} == {"scale", "status"}
+
+
+def test_every_kind_is_described() -> None:
+    """Each built-in kind has a schema."""
+    assert [resource.kind for resource in BUILT_IN if type_of(resource.schema) is None] == []
+
+
+async def test_openapi_v3(client: LocalClient) -> None:
+    """Each group has a document that says what kubectl looks for."""
+    index = (await client.get("/openapi/v3"))["paths"]
+    assert index["api/v1"]["serverRelativeURL"].startswith("/openapi/v3/api/v1?hash=")
+    document = await client.get(index["api/v1"]["serverRelativeURL"])
+    patch = document["paths"]["/api/v1/namespaces/{namespace}/pods/{name}"]["patch"]
+    assert patch["x-kubernetes-group-version-kind"] == {"group": "", "version": "v1", "kind": "Pod"}
+    assert "fieldValidation" in [parameter["name"] for parameter in patch["parameters"]]
+    spec = document["components"]["schemas"]["io.k8s.api.core.v1.PodSpec"]
+    assert spec["properties"]["containers"]["x-kubernetes-patch-merge-key"] == "name"
+    assert spec["required"] == ["containers"]
+    assert (await refusal(client.get("/openapi/v3/apis/none/v1"))).code == 404
+
+
+def _references(value: Any) -> set[str]:
+    if isinstance(value, list):
+        return {name for item in value for name in _references(item)}
+    if not isinstance(value, dict):
+        return set()
+    own = {value["$ref"].rpartition("/")[2]} if isinstance(value.get("$ref"), str) else set()
+    return own | {name for item in value.values() for name in _references(item)}
+
+
+async def test_references_lead_somewhere(client: LocalClient) -> None:
+    """Whatever a document mentions is in it."""
+    for path in (await client.get("/openapi/v3"))["paths"]:
+        document = await client.get(f"/openapi/v3/{path}")
+        assert _references(document) <= set(document["components"]["schemas"]), path
+    document = await client.get("/openapi/v2")
+    assert _references(document) <= set(document["definitions"])
+
+
+async def test_openapi_v2_as_protobuf(client: LocalClient) -> None:
+    """kubectl takes it in no other form; it begins with the version of Swagger, and knows what JSON knows."""
+    headers = {"accept": "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"}
+    response = await client.send("GET", "/openapi/v2", headers=headers)
+    assert response.content_type == "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+    assert response.body.startswith(b"\x0a\x032.0")
+    for name in (await client.get("/openapi/v2"))["definitions"]:
+        assert name.encode() in response.body
+
+
+async def test_health_and_version(client: LocalClient) -> None:
+    """The server says how it is and what it pretends to be."""
+    assert (await client.send("GET", "/healthz")).body == b"ok"
+    assert b"[+]store ok" in (await client.send("GET", "/readyz?verbose")).body
+    assert (await client.get("/version"))["minor"] == "36"
+    metrics = (await client.send("GET", "/metrics")).body.decode()
+    assert 'apiserver_storage_objects{resource="namespaces"} 4' in metrics
+    assert 'apiserver_request_total{verb="GET",code="200"}' in metrics
+    assert "/apis" in (await client.get("/"))["paths"]

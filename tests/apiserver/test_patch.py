@@ -1,0 +1,149 @@
+"""Patches of all three kinds, as tables of before, patch and after."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kubesched.apiserver.kinds.schema import type_of
+from kubesched.apiserver.rest.patch import json_patch, merge_patch, strategic_merge
+from kubesched.apiserver.wire.status import StatusError
+
+MERGE: list[tuple[Any, Any, Any]] = [
+    ({"a": 1}, {"b": 2}, {"a": 1, "b": 2}),
+    ({"a": 1}, {"a": None}, {}),
+    ({"a": {"b": 1, "c": 2}}, {"a": {"b": None}}, {"a": {"c": 2}}),
+    ({"a": [1, 2]}, {"a": [3]}, {"a": [3]}),
+    ({"a": 1}, {"a": {"b": {"c": None}}}, {"a": {"b": {}}}),
+    ({}, {"a": None}, {}),
+]
+
+
+@pytest.mark.parametrize(("before", "patch", "after"), MERGE)
+def test_merge_patch(before: Any, patch: Any, after: Any) -> None:
+    """A merge patch merges objects, replaces everything else, and deletes with null."""
+    assert merge_patch(before, patch) == after
+
+
+JSON_PATCH: list[tuple[Any, Any, Any]] = [
+    ({"a": 1}, [{"op": "add", "path": "/b", "value": 2}], {"a": 1, "b": 2}),
+    ({"a": [1, 3]}, [{"op": "add", "path": "/a/1", "value": 2}], {"a": [1, 2, 3]}),
+    ({"a": [1]}, [{"op": "add", "path": "/a/-", "value": 2}], {"a": [1, 2]}),
+    ({"a": 1}, [{"op": "replace", "path": "/a", "value": 2}], {"a": 2}),
+    ({"a": 1, "b": 2}, [{"op": "remove", "path": "/a"}], {"b": 2}),
+    ({"a": [1, 2]}, [{"op": "remove", "path": "/a/0"}], {"a": [2]}),
+    ({"a": 1}, [{"op": "move", "from": "/a", "path": "/b"}], {"b": 1}),
+    ({"a": {"x": 1}}, [{"op": "copy", "from": "/a", "path": "/b"}], {"a": {"x": 1}, "b": {"x": 1}}),
+    ({"a": 1}, [{"op": "test", "path": "/a", "value": 1}], {"a": 1}),
+    ({"x/y": {"~": 1}}, [{"op": "replace", "path": "/x~1y/~0", "value": 2}], {"x/y": {"~": 2}}),
+]
+
+
+@pytest.mark.parametrize(("before", "patch", "after"), JSON_PATCH)
+def test_json_patch(before: Any, patch: Any, after: Any) -> None:
+    """Each operation does what RFC 6902 says."""
+    assert json_patch(before, patch) == after
+
+
+BAD_JSON_PATCH: list[tuple[Any, int]] = [
+    ([{"op": "test", "path": "/a", "value": 2}], 422),
+    ([{"op": "remove", "path": "/b"}], 422),
+    ([{"op": "replace", "path": "/b", "value": 1}], 422),
+    ([{"op": "add", "path": "/b/c", "value": 1}], 422),
+    ([{"op": "add", "path": "/l/5", "value": 1}], 422),
+    ([{"op": "add", "path": "/l/x", "value": 1}], 422),
+    ([{"op": "frobnicate", "path": "/a"}], 400),
+    ([{"op": "add", "path": "/a"}], 400),
+    ([{"op": "add", "path": "a", "value": 1}], 400),
+    ({"op": "add"}, 400),
+]
+
+
+@pytest.mark.parametrize(("patch", "code"), BAD_JSON_PATCH)
+def test_json_patch_refusals(patch: Any, code: int) -> None:
+    """An operation that does not apply is 422, one that is none is 400, and the object stays as it was."""
+    before = {"a": 1, "l": [1]}
+    with pytest.raises(StatusError) as refused:
+        json_patch(before, patch)
+    assert refused.value.code == code
+    assert before == {"a": 1, "l": [1]}
+
+
+def _containers(*containers: Any, **more: Any) -> Any:
+    return {"spec": {"containers": list(containers), **more}}
+
+
+A, B = {"name": "a", "image": "1"}, {"name": "b", "image": "1"}
+
+STRATEGIC: list[tuple[Any, Any, Any]] = [
+    (_containers(A, B), _containers({"name": "b", "image": "2"}), _containers(A, {"name": "b", "image": "2"})),
+    (_containers(A), _containers(B), _containers(A, B)),
+    (_containers(A, B), _containers({"name": "a", "$patch": "delete"}), _containers(B)),
+    (_containers(A), _containers({"$patch": "replace"}, B), _containers(B)),
+    (_containers(A, args=["x"]), {"spec": {"args": ["y"]}}, _containers(A, args=["y"])),
+    (
+        _containers(A, B),
+        {"spec": {"$setElementOrder/containers": [{"name": "b"}, {"name": "a"}]}},
+        _containers(B, A),
+    ),
+    (
+        {"status": {"conditions": [{"type": "Ready", "status": "False", "reason": "x"}]}},
+        {"status": {"conditions": [{"type": "Ready", "status": "True", "reason": None}]}},
+        {"status": {"conditions": [{"type": "Ready", "status": "True"}]}},
+    ),
+    (
+        {"metadata": {"finalizers": ["a", "b"]}},
+        {"metadata": {"$deleteFromPrimitiveList/finalizers": ["a"], "finalizers": ["c"]}},
+        {"metadata": {"finalizers": ["b", "c"]}},
+    ),
+    (
+        {"metadata": {"labels": {"a": "1", "b": "2"}}},
+        {"metadata": {"labels": {"a": None, "c": "3"}}},
+        {"metadata": {"labels": {"b": "2", "c": "3"}}},
+    ),
+    (
+        {"spec": {"volumes": [{"name": "v", "emptyDir": {}}]}},
+        {"spec": {"volumes": [{"name": "v", "$retainKeys": ["name", "hostPath"], "hostPath": {"path": "/"}}]}},
+        {"spec": {"volumes": [{"name": "v", "hostPath": {"path": "/"}}]}},
+    ),
+    (
+        {"spec": {"nodeSelector": {"a": "b"}}},
+        {"spec": {"nodeSelector": {"$patch": "replace", "c": "d"}}},
+        {"spec": {"nodeSelector": {"c": "d"}}},
+    ),
+    (
+        {"spec": {"tolerations": [{"key": "a"}]}},
+        {"spec": {"tolerations": [{"key": "b"}]}},
+        {"spec": {"tolerations": [{"key": "b"}]}},
+    ),
+    (
+        {"spec": {"unknown": [{"name": "a"}]}},
+        {"spec": {"unknown": [{"name": "b"}]}},
+        {"spec": {"unknown": [{"name": "b"}]}},
+    ),
+]
+
+
+@pytest.mark.parametrize(("before", "patch", "after"), STRATEGIC)
+def test_strategic_merge_patch(before: Any, patch: Any, after: Any) -> None:
+    """Lists merge by the key that their type names; directives replace, delete and order."""
+    assert strategic_merge(before, patch, type_of("core.Pod")) == after
+
+
+def test_strategic_merge_needs_the_merge_key() -> None:
+    """An item without the key cannot be merged."""
+    with pytest.raises(StatusError, match="does not contain declared merge key: name"):
+        strategic_merge(_containers(A), _containers({"image": "x"}), type_of("core.Pod"))
+
+
+def test_ports_merge_and_taints_do_not() -> None:
+    """Services' ports merge by port; a node's taints are one value and are replaced."""
+    ports = strategic_merge(
+        {"spec": {"ports": [{"port": 80, "name": "x"}]}},
+        {"spec": {"ports": [{"port": 80, "targetPort": 8080}]}},
+        type_of("core.Service"),
+    )
+    assert ports["spec"]["ports"] == [{"port": 80, "name": "x", "targetPort": 8080}]
+    taints = strategic_merge({"spec": {"taints": [{"key": "a"}]}}, {"spec": {"taints": []}}, type_of("core.Node"))
+    assert taints["spec"]["taints"] == []

@@ -1,0 +1,405 @@
+"""Creating, reading, changing and listing objects, inside the process."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from tests.apiserver.support import (
+    CONFIG_MAPS,
+    DEPLOYMENTS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    FixedClock,
+    config_map,
+    deployment,
+    node,
+    pod,
+    refusal,
+)
+
+from kubesched.apiserver.apiserver import ApiServer
+from kubesched.apiserver.inprocess.local import LocalClient
+from kubesched.apiserver.rest.patch import APPLY, JSON_PATCH, MERGE_PATCH, STRATEGIC
+
+# --- create -----------------------------------------------------------------------------------------------------------
+
+
+async def test_create_gives_identity(client: LocalClient) -> None:
+    """A new object gets a UID, a date and a version, and keeps everything it brought."""
+    made = await client.create(CONFIG_MAPS, {**config_map("a", x="1"), "unknown": {"deep": [1]}})
+    meta = made["metadata"]
+    assert re.fullmatch(r"[0-9a-f-]{36}", meta["uid"])
+    assert meta["creationTimestamp"] == "2023-11-14T22:13:20Z"
+    assert made["unknown"] == {"deep": [1]}
+    assert await client.get(f"{CONFIG_MAPS}/a") == made
+
+
+async def test_create_twice_is_a_conflict(client: LocalClient) -> None:
+    """A name can be given once."""
+    await client.create(CONFIG_MAPS, config_map("a"))
+    error = await refusal(client.create(CONFIG_MAPS, config_map("a")))
+    assert (error.code, error.reason) == (409, "AlreadyExists")
+    assert error.message == 'configmaps "a" already exists'
+
+
+async def test_generate_name(client: LocalClient) -> None:
+    """A prefix becomes a name with five more characters."""
+    obj = config_map()
+    obj["metadata"] = {"generateName": "run-"}
+    names = {(await client.create(CONFIG_MAPS, obj | {"metadata": {"generateName": "run-"}}))["metadata"]["name"]}
+    names.add((await client.create(CONFIG_MAPS, obj))["metadata"]["name"])
+    assert len(names) == 2
+    assert all(re.fullmatch(r"run-[bcdfghjklmnpqrstvwxz2456789]{5}", name) for name in names)
+
+
+async def test_create_needs_a_name(client: LocalClient) -> None:
+    """Without a name or a prefix there is nothing to create."""
+    error = await refusal(client.create(CONFIG_MAPS, {"metadata": {}}))
+    assert error.message == ('ConfigMap "" is invalid: metadata.name: Required value: name or generateName is required')
+
+
+async def test_namespaces_must_exist_and_match(client: LocalClient) -> None:
+    """An object goes into the namespace of the path, and that has to be there."""
+    missing = await refusal(client.create("/api/v1/namespaces/none/configmaps", config_map("a")))
+    assert (missing.code, missing.message) == (404, 'namespaces "none" not found')
+    other = config_map("a")
+    other["metadata"]["namespace"] = "kube-system"
+    mismatch = await refusal(client.create(CONFIG_MAPS, other))
+    assert (mismatch.code, mismatch.reason) == (400, "BadRequest")
+
+
+async def test_dry_run_stores_nothing(client: LocalClient, api: ApiServer) -> None:
+    """A dry run answers as if and leaves everything as it was."""
+    version = api.store.version
+    made = await client.create(f"{PODS}?dryRun=All", pod("a"))
+    assert made["spec"]["schedulerName"] == "default-scheduler"
+    assert api.store.version == version
+    assert (await refusal(client.get(f"{PODS}/a"))).code == 404
+
+
+async def test_kind_and_version_must_be_right(client: LocalClient) -> None:
+    """The body has to be of the path's kind."""
+    error = await refusal(client.create(PODS, node("a")))
+    assert error.code == 400
+    wrong = await refusal(client.create(DEPLOYMENTS, {**deployment(), "apiVersion": "apps/v1beta1"}))
+    assert "does not match the expected API version (apps/v1)" in wrong.message
+
+
+# --- fields -----------------------------------------------------------------------------------------------------------
+
+
+async def test_wrong_types_are_refused_in_go_s_words(client: LocalClient) -> None:
+    """A value of the wrong type is named as Go's decoder would."""
+    error = await refusal(client.create(DEPLOYMENTS, deployment(replicas="three")))  # type: ignore[arg-type]
+    assert error.message == (
+        'Deployment in version "v1" cannot be handled as a Deployment: json: cannot unmarshal string into'
+        " Go struct field DeploymentSpec.spec.replicas of type int32"
+    )
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        (
+            {"containers": "x"},
+            "cannot unmarshal string into Go struct field PodSpec.spec.containers of type []v1.Container",
+        ),
+        ({"nodeSelector": ["a"]}, "cannot unmarshal array into Go struct field PodSpec.spec.nodeSelector of type map"),
+        ({"hostNetwork": "yes"}, "cannot unmarshal string into Go struct field PodSpec.spec.hostNetwork of type bool"),
+        ({"nodeName": 5}, "cannot unmarshal number into Go struct field PodSpec.spec.nodeName of type string"),
+        ({"priority": 2**40}, "cannot unmarshal number into Go struct field PodSpec.spec.priority of type int32"),
+        ({"overhead": {"cpu": "many"}}, "quantities must match the regular expression"),
+    ],
+)
+async def test_wrong_types_of_every_sort(client: LocalClient, spec: dict[str, object], text: str) -> None:
+    """Lists, maps, booleans, strings, numbers and quantities are told apart."""
+    error = await refusal(client.create(PODS, pod("a", **spec)))
+    assert error.code == 400
+    assert text in error.message
+
+
+async def test_unknown_fields_as_the_client_wishes(client: LocalClient) -> None:
+    """Strict refuses, warn warns and keeps, ignore keeps."""
+    body = pod("a", containerz=[1])
+    strict = await refusal(client.create(f"{PODS}?fieldValidation=Strict", body))
+    assert 'strict decoding error: unknown field "spec.containerz"' in strict.message
+    warned = await client.send("POST", f"{PODS}?fieldValidation=Warn", pod("a", containerz=[1]))
+    assert warned.warnings == ['unknown field "spec.containerz"']
+    assert (await client.get(f"{PODS}/a"))["spec"]["containerz"] == [1]
+    ignored = await client.send("POST", f"{PODS}?fieldValidation=Ignore", pod("b", containerz=[1]))
+    assert ignored.warnings == []
+    patched = await client.send("PATCH", f"{PODS}/a?fieldValidation=Strict", {}, content_type=MERGE_PATCH)
+    assert (patched.status, patched.warnings) == (200, []), "what is there already is not said again"
+
+
+async def test_yaml_is_read_and_protobuf_garbage_is_not(client: LocalClient) -> None:
+    """Bodies may be YAML; what claims to be protobuf and is not is a bad request; anything else is 415."""
+    made = await client.call(
+        "POST", CONFIG_MAPS, b"metadata: {name: one}\ndata: {a: b}\n", content_type="application/yaml"
+    )
+    assert made["data"] == {"a": "b"}
+    lease = b"metadata: {name: b, creationTimestamp: 2026-01-01T00:00:00Z}\nspec: {renewTime: 2026-01-01T00:00:00.5Z}\n"
+    path = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+    stored = await client.call("POST", path, lease, content_type="application/yaml")
+    assert stored["spec"]["renewTime"].startswith("2026-01-01T00:00:00.5")
+    wrong = await refusal(client.call("POST", PODS, b"a: [", content_type="application/yaml"))
+    assert (wrong.code, wrong.message[:30]) == (400, "error converting YAML to JSON:")
+    bad = await refusal(client.call("POST", PODS, b"xx", content_type="application/vnd.kubernetes.protobuf"))
+    assert bad.code == 400
+    assert (await refusal(client.call("POST", PODS, b"xx", content_type="text/plain"))).code == 415
+
+
+# --- update -----------------------------------------------------------------------------------------------------------
+
+
+async def test_optimistic_concurrency(client: LocalClient) -> None:
+    """An update of an old version is a conflict; one without a version always goes."""
+    first = await client.create(CONFIG_MAPS, config_map("a", x="1"))
+    second = await client.replace(f"{CONFIG_MAPS}/a", {**first, "data": {"x": "2"}})
+    error = await refusal(client.replace(f"{CONFIG_MAPS}/a", {**first, "data": {"x": "3"}}))
+    assert (error.code, error.reason) == (409, "Conflict")
+    assert "the object has been modified; please apply your changes to the latest version" in error.message
+    third = await client.replace(f"{CONFIG_MAPS}/a", config_map("a", x="4"))
+    assert third["metadata"]["uid"] == second["metadata"]["uid"] == first["metadata"]["uid"]
+
+
+async def test_a_status_of_an_old_version_is_a_conflict(client: LocalClient) -> None:
+    """Who reports on what has changed meanwhile is told so, and nothing is written."""
+    path = f"{DEPLOYMENTS}/d"
+    old = await client.create(DEPLOYMENTS, deployment("d", 1))
+    await client.patch(path, {"spec": {"replicas": 2}})
+    error = await refusal(client.replace(f"{path}/status", {**old, "status": {"replicas": 1}}))
+    assert (error.code, error.reason) == (409, "Conflict")
+    now = await client.get(path)
+    assert (now["spec"]["replicas"], "replicas" in now["status"]) == (2, False)
+
+
+async def test_an_update_that_changes_nothing_is_none(client: LocalClient, api: ApiServer) -> None:
+    """The version stays when the object does."""
+    made = await client.create(CONFIG_MAPS, config_map("a", x="1"))
+    assert await client.replace(f"{CONFIG_MAPS}/a", made) == made
+    assert str(api.store.version) == made["metadata"]["resourceVersion"]
+
+
+async def test_generation_follows_the_spec(client: LocalClient) -> None:
+    """A changed spec is a new generation; labels and status are not."""
+    await client.create(DEPLOYMENTS, deployment("d", 1))
+    path = f"{DEPLOYMENTS}/d"
+    labelled = await client.patch(path, {"metadata": {"labels": {"a": "b"}}})
+    scaled = await client.patch(path, {"spec": {"replicas": 2}})
+    reported = await client.patch(f"{path}/status", {"status": {"replicas": 2, "observedGeneration": 2}})
+    assert [obj["metadata"]["generation"] for obj in (labelled, scaled, reported)] == [1, 2, 2]
+    assert reported["status"]["replicas"] == 2
+
+
+async def test_status_and_spec_are_written_apart(client: LocalClient) -> None:
+    """A write to the object leaves its status, a write to its status leaves the rest."""
+    made = await client.create(PODS, {**pod("a"), "status": {"phase": "Running"}})
+    assert made["status"]["phase"] == "Pending"
+    whole = await client.patch(f"{PODS}/a", {"metadata": {"labels": {"x": "y"}}, "status": {"phase": "Failed"}})
+    assert whole["status"]["phase"] == "Pending"
+    status = await client.patch(f"{PODS}/a/status", {"spec": {"nodeName": "n"}, "status": {"phase": "Running"}})
+    assert (status["status"]["phase"], status["spec"].get("nodeName")) == ("Running", None)
+
+
+async def test_nodes_bring_their_status(client: LocalClient) -> None:
+    """A node registers with its capacity, which is allocatable unless it says otherwise."""
+    made = await client.create(NODES, node("n"))
+    assert made["status"]["allocatable"]["cpu"] == "4"
+
+
+async def test_server_owned_metadata_stays(client: LocalClient) -> None:
+    """Nobody changes a UID, a date or a deletion by writing them."""
+    made = await client.create(CONFIG_MAPS, config_map("a"))
+    sent = config_map("a", x="1")
+    sent["metadata"] |= {"creationTimestamp": "2000-01-01T00:00:00Z", "deletionTimestamp": "2000-01-01T00:00:00Z"}
+    stored = await client.replace(f"{CONFIG_MAPS}/a", sent)
+    assert stored["metadata"]["creationTimestamp"] == made["metadata"]["creationTimestamp"]
+    assert "deletionTimestamp" not in stored["metadata"]
+    other = config_map("a")
+    other["metadata"]["uid"] = "00000000-0000-0000-0000-000000000000"
+    assert "Precondition failed: UID" in (await refusal(client.replace(f"{CONFIG_MAPS}/a", other))).message
+
+
+# --- patches over REST ------------------------------------------------------------------------------------------------
+
+
+async def test_patch_kinds(client: LocalClient) -> None:
+    """The content type says what kind of patch it is; server-side apply is refused with what to do instead."""
+    await client.create(PODS, pod("a"))
+    path = f"{PODS}/a"
+    merged = await client.patch(path, {"spec": {"containers": [{"name": "c", "image": "nginx:2"}]}}, STRATEGIC)
+    assert merged["spec"]["containers"][0]["terminationMessagePath"] == "/dev/termination-log"
+    replaced = await client.patch(path, [{"op": "add", "path": "/metadata/labels", "value": {"a": "b"}}], JSON_PATCH)
+    assert replaced["metadata"]["labels"] == {"a": "b"}
+    apply = await refusal(client.patch(path, {}, APPLY))
+    assert apply.code == 415
+    assert "server-side apply is not supported" in apply.message
+    assert (await refusal(client.patch(path, {}, "text/plain"))).code == 415
+
+
+async def test_patch_checks_a_version_it_names(client: LocalClient) -> None:
+    """A patch that names a version is meant for that one."""
+    await client.create(CONFIG_MAPS, config_map("a"))
+    error = await refusal(client.patch(f"{CONFIG_MAPS}/a", {"metadata": {"resourceVersion": "1"}, "data": {"a": "b"}}))
+    assert error.code == 409
+
+
+# --- lists ------------------------------------------------------------------------------------------------------------
+
+
+async def _names(client: LocalClient, path: str) -> list[str]:
+    return [item["metadata"]["name"] for item in (await client.get(path))["items"]]
+
+
+async def test_label_selectors(client: LocalClient) -> None:
+    """Lists can be narrowed by labels in every form of the grammar."""
+    for name, labels in (("a", {"x": "1"}), ("b", {"x": "2", "y": ""}), ("c", {})):
+        await client.create(f"{NODES}", {**node(name), "metadata": {"name": name, "labels": labels}})
+    cases = {
+        "x=1": ["a"],
+        "x==1": ["a"],
+        "x!=1": ["b", "c"],
+        "x": ["a", "b"],
+        "!x": ["c"],
+        "x in (1,2),y": ["b"],
+        "x notin (1)": ["b", "c"],
+        "x>1": ["b"],
+        "y=": ["b"],
+    }
+    for selector, expected in cases.items():
+        page = await client.get(NODES, query={"labelSelector": selector})
+        assert [item["metadata"]["name"] for item in page["items"]] == expected, selector
+    for wrong in ("x in 1", "x=1,", "x y"):
+        assert (await refusal(client.get(NODES, query={"labelSelector": wrong}))).code == 400
+
+
+async def test_field_selectors(client: LocalClient) -> None:
+    """Lists can be narrowed by the fields that upstream allows, and by no others."""
+    await client.create(PODS, pod("a", nodeName="n1", schedulerName="mine"))
+    await client.create(PODS, pod("b"))
+    cases = {
+        "spec.nodeName=n1": ["a"],
+        "spec.nodeName=": ["b"],
+        "spec.nodeName!=n1": ["b"],
+        "metadata.name=b": ["b"],
+        "metadata.name!=b": ["a"],
+        "metadata.namespace!=default": [],
+        "metadata.namespace=default,spec.schedulerName=mine": ["a"],
+        "status.phase!=Succeeded,status.phase!=Failed": ["a", "b"],
+    }
+    for selector, expected in cases.items():
+        page = await client.get("/api/v1/pods", query={"fieldSelector": selector})
+        assert [item["metadata"]["name"] for item in page["items"]] == expected, selector
+    error = await refusal(client.get(PODS, query={"fieldSelector": "spec.colour=red"}))
+    assert (error.code, error.message) == (400, "field label not supported: spec.colour")
+    error = await refusal(client.get(CONFIG_MAPS, query={"fieldSelector": "data.a=b"}))
+    assert error.message == '"data.a" is not a known field selector: only "metadata.name", "metadata.namespace"'
+
+
+async def test_a_field_selector_does_not_leave_the_namespace(client: LocalClient) -> None:
+    """Who may read one namespace cannot select what is in another."""
+    await client.create(CONFIG_MAPS, config_map("mine"))
+    elsewhere = "/api/v1/namespaces/kube-system/configmaps"
+    assert (await client.get(elsewhere, query={"fieldSelector": "metadata.namespace=default"}))["items"] == []
+
+
+async def test_pages_show_one_moment(client: LocalClient) -> None:
+    """The pages of a list are of the version of the first one, whatever happens in between."""
+    for name in "abcde":
+        await client.create(NODES, node(name))
+    first = await client.get(f"{NODES}?limit=2")
+    assert first["metadata"]["remainingItemCount"] == 3
+    await client.delete(f"{NODES}/d")
+    await client.create(NODES, node("bb"))
+    await client.create(NODES, node("f"))
+    rest = await client.get(NODES, query={"limit": "5", "continue": first["metadata"]["continue"]})
+    assert [item["metadata"]["name"] for item in rest["items"]] == ["c", "d", "e"]
+    assert rest["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
+    assert await _names(client, NODES) == ["a", "b", "bb", "c", "e", "f"]
+    for name in "abc":
+        await client.create(CONFIG_MAPS, config_map(name))
+    await client.create("/api/v1/namespaces/kube-system/configmaps", config_map("elsewhere"))
+    assert (await client.get(f"{CONFIG_MAPS}?limit=1"))["metadata"]["remainingItemCount"] == 2
+
+
+async def test_an_expired_page_is_410(client: LocalClient, api: ApiServer) -> None:
+    """A page whose history is gone has to be started over."""
+    for name in "abc":
+        await client.create(NODES, node(name))
+    first = await client.get(f"{NODES}?limit=1")
+    await client.create(NODES, node("d"))
+    api.store.shelf("/nodes").forget()
+    error = await refusal(client.get(NODES, query={"continue": first["metadata"]["continue"]}))
+    assert (error.code, error.reason) == (410, "Expired")
+    assert (await refusal(client.get(NODES, query={"continue": "!"}))).code == 400
+
+
+async def test_resource_version_match(client: LocalClient) -> None:
+    """Exactly a version, at least a version, and a version that is not there yet."""
+    made = await client.create(NODES, node("a"))
+    version = made["metadata"]["resourceVersion"]
+    await client.create(NODES, node("b"))
+    exact = await client.get(f"{NODES}?resourceVersion={version}&resourceVersionMatch=Exact")
+    assert [item["metadata"]["name"] for item in exact["items"]] == ["a"]
+    newer = await client.get(f"{NODES}?resourceVersion={version}&resourceVersionMatch=NotOlderThan")
+    assert len(newer["items"]) == 2
+    unfounded = await refusal(client.get(f"{NODES}?resourceVersionMatch=Exact"))
+    assert unfounded.message.endswith("resourceVersionMatch is forbidden unless resourceVersion is provided")
+    future = await refusal(client.get(f"{NODES}?resourceVersion=999999"))
+    assert (future.code, future.causes[0].reason) == (504, "ResourceVersionTooLarge")
+
+
+async def test_delete_collection(client: LocalClient) -> None:
+    """What is selected goes, the rest stays."""
+    await client.create(CONFIG_MAPS, config_map("a", {"x": "1"}))
+    await client.create(CONFIG_MAPS, config_map("b"))
+    await client.delete(f"{CONFIG_MAPS}?labelSelector=x=1")
+    assert await _names(client, CONFIG_MAPS) == ["b"]
+    assert (await refusal(client.delete(NAMESPACES))).code == 405, "namespaces go one by one"
+
+
+async def test_events_in_two_groups(client: LocalClient, clock: FixedClock) -> None:
+    """An event written in one group is read in the other, with each group's names for its fields."""
+    event = {
+        "metadata": {"name": "e"},
+        "eventTime": "2023-11-14T22:13:20.000000Z",
+        "reason": "Scheduled",
+        "note": "hello",
+        "type": "Normal",
+        "action": "Binding",
+        "reportingController": "default-scheduler",
+        "reportingInstance": "x",
+        "regarding": {"kind": "Pod", "name": "a", "namespace": "default"},
+    }
+    await client.create("/apis/events.k8s.io/v1/namespaces/default/events", event)
+    old = await client.get("/api/v1/namespaces/default/events/e")
+    assert (old["apiVersion"], old["message"], old["involvedObject"]["name"]) == ("v1", "hello", "a")
+    query = {"fieldSelector": "involvedObject.name=a,reason=Scheduled"}
+    assert len((await client.get("/api/v1/events", query=query))["items"]) == 1
+    new = await client.get("/apis/events.k8s.io/v1/events", query={"fieldSelector": "regarding.name=a"})
+    assert (new["items"][0]["note"], new["items"][0]["apiVersion"]) == ("hello", "events.k8s.io/v1")
+
+
+# --- routes -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "code"),
+    [
+        ("GET", "/api/v1/widgets", 404),
+        ("GET", "/apis/nowhere/v1/things", 404),
+        ("GET", f"{PODS}/none", 404),
+        ("GET", f"{PODS}/none/log", 404),
+        ("POST", "/api/v1/pods", 405),
+        ("PUT", PODS, 405),
+        ("GET", "/apis/authorization.k8s.io/v1/subjectaccessreviews", 405),
+        ("GET", "/nonsense", 404),
+    ],
+)
+async def test_what_is_not_there(client: LocalClient, method: str, path: str, code: int) -> None:
+    """Unknown resources and objects are 404, methods that make no sense 405."""
+    response = await client.send(method, path, pod("x"))
+    assert response.status == code

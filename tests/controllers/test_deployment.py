@@ -1,0 +1,170 @@
+"""Deployments: what they make, how they roll, what they say."""
+
+from __future__ import annotations
+
+import pytest
+from tests.controllers.world import World, template, workload, world
+
+from kubesched.base.clocks import VirtualClock, virtual_time
+from kubesched.base.types import JSON
+from kubesched.controllers.access import DEPLOYMENTS, REPLICA_SETS
+from kubesched.controllers.rollout import Limits
+
+
+def _condition(world: World, kind: str) -> JSON:
+    conditions = world.get(DEPLOYMENTS, "web")["status"]["conditions"]
+    return next(each for each in conditions if each["type"] == kind)
+
+
+def _is_done(world: World, replicas: int = 3) -> bool:
+    deployment = world.get(DEPLOYMENTS, "web")
+    status = deployment.get("status") or {}
+    counts = [status.get(name, 0) for name in ("replicas", "updatedReplicas", "availableReplicas")]
+    seen = status.get("observedGeneration") == deployment["metadata"]["generation"]
+    return seen and counts == [replicas] * 3
+
+
+def _new_template(image: str) -> JSON:
+    return template("web", containers=[{"name": "main", "image": image}])
+
+
+@virtual_time
+async def test_its_pods_run(clock: VirtualClock) -> None:
+    """A Deployment of three comes to three running pods of one ReplicaSet, and says that it is available."""
+    async with world(clock) as w:
+        w.create(DEPLOYMENTS, "web", workload("web", 3))
+        await w.until(lambda: _is_done(w))
+        assert len(w.running(app="web")) == 3
+        assert len(w.names(REPLICA_SETS)) == 1
+        assert _condition(w, "Available")["status"] == "True"
+        assert _condition(w, "Progressing")["reason"] == "NewReplicaSetAvailable"
+        assert "ScalingReplicaSet" in w.reasons("web")
+
+
+@virtual_time
+async def test_a_rolling_update_never_has_too_few_or_too_many(clock: VirtualClock) -> None:
+    """With one beside and none missing, at every moment at least the wanted number is ready and at most one more."""
+    async with world(clock) as w:
+        rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+        w.create(DEPLOYMENTS, "web", workload("web", 3, strategy=rolling))
+        await w.until(lambda: _is_done(w))
+        seen: list[tuple[int, int]] = []
+
+        def look(_event: object) -> None:
+            active = [pod for pod in w.pods(app="web") if "deletionTimestamp" not in pod["metadata"]]
+            ready = [pod for pod in active if pod["status"]["phase"] == "Running"]
+            seen.append((len(ready), len(active)))
+
+        w.api.store.shelf("/pods").observers.append(look)
+        w.edit(DEPLOYMENTS, "web", template=_new_template("nginx:1.28"))
+        await w.until(lambda: _is_done(w))
+        assert min(ready for ready, _ in seen) >= 3
+        assert max(active for _, active in seen) <= 4
+        assert {pod["spec"]["containers"][0]["image"] for pod in w.running(app="web")} == {"nginx:1.28"}
+
+
+@virtual_time
+async def test_recreate_ends_all_before_it_begins_anew(clock: VirtualClock) -> None:
+    """Old and new pods never run at the same time."""
+    async with world(clock) as w:
+        w.create(DEPLOYMENTS, "web", workload("web", 2, strategy={"type": "Recreate"}))
+        await w.until(lambda: _is_done(w, 2))
+        mixed: list[bool] = []
+
+        def look(_event: object) -> None:
+            mixed.append(len({pod["spec"]["containers"][0]["image"] for pod in w.pods(app="web")}) > 1)
+
+        w.api.store.shelf("/pods").observers.append(look)
+        w.edit(DEPLOYMENTS, "web", template=_new_template("nginx:1.28"))
+        await w.until(lambda: _is_done(w, 2))
+        assert not any(mixed)
+
+
+@virtual_time
+async def test_going_back_takes_up_the_old_replica_set(clock: VirtualClock) -> None:
+    """The earlier template finds its ReplicaSet again, under a new revision that remembers the old one."""
+    async with world(clock) as w:
+        w.create(DEPLOYMENTS, "web", workload("web", 2, pod=_new_template("nginx:1")))
+        await w.until(lambda: _is_done(w, 2))
+        (first,) = w.names(REPLICA_SETS)
+        w.edit(DEPLOYMENTS, "web", template=_new_template("nginx:2"))
+        await w.until(lambda: _is_done(w, 2))
+        w.edit(DEPLOYMENTS, "web", template=_new_template("nginx:1"))
+        await w.until(lambda: _is_done(w, 2))
+        found = w.get(REPLICA_SETS, first)
+        assert found["spec"]["replicas"] == 2
+        assert found["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == "3"
+        assert found["metadata"]["annotations"]["deployment.kubernetes.io/revision-history"] == "1"
+
+
+@virtual_time
+async def test_scaling_makes_no_new_replica_set(clock: VirtualClock) -> None:
+    """A change of the number changes the number, up and down and to none."""
+    async with world(clock) as w:
+        w.create(DEPLOYMENTS, "web", workload("web", 1))
+        for replicas in (5, 2, 0, 1):
+            w.edit(DEPLOYMENTS, "web", replicas=replicas)
+            await w.until(lambda replicas=replicas: _is_done(w, replicas))  # type: ignore[misc]  # bound on purpose
+        assert len(w.names(REPLICA_SETS)) == 1
+
+
+@virtual_time
+async def test_a_paused_deployment_does_not_roll(clock: VirtualClock) -> None:
+    """While it is paused a new template waits; then it rolls."""
+    async with world(clock) as w:
+        w.create(DEPLOYMENTS, "web", workload("web", 2))
+        await w.until(lambda: _is_done(w, 2))
+        w.edit(DEPLOYMENTS, "web", paused=True, template=_new_template("nginx:2"))
+        await clock.advance(30)
+        assert len(w.names(REPLICA_SETS)) == 1
+        assert _condition(w, "Progressing")["reason"] == "DeploymentPaused"
+        w.edit(DEPLOYMENTS, "web", paused=False)
+        await w.until(lambda: _is_done(w, 2))
+        assert len(w.names(REPLICA_SETS)) == 2
+
+
+@virtual_time
+async def test_a_rollout_that_does_not_move_is_told_after_its_deadline(clock: VirtualClock) -> None:
+    """Pods that fit nowhere make the rollout time out."""
+    async with world(clock) as w:
+        impossible = template("web", nodeSelector={"disk": "ssd"})
+        w.create(DEPLOYMENTS, "web", workload("web", 1, pod=impossible, progressDeadlineSeconds=60))
+        await clock.advance(30)
+        assert _condition(w, "Progressing")["status"] == "True"
+        await clock.advance(60)
+        assert _condition(w, "Progressing")["reason"] == "ProgressDeadlineExceeded"
+
+
+@virtual_time
+async def test_old_revisions_are_forgotten_beyond_the_limit(clock: VirtualClock) -> None:
+    """Of four old templates the limit of two leaves the last two."""
+    async with world(clock) as w:
+        w.create(DEPLOYMENTS, "web", workload("web", 1, pod=_new_template("nginx:0"), revisionHistoryLimit=2))
+        await w.until(lambda: _is_done(w, 1))
+        for number in range(1, 5):
+            w.edit(DEPLOYMENTS, "web", template=_new_template(f"nginx:{number}"))
+            await w.until(lambda: _is_done(w, 1))
+        await clock.advance(1)
+        images = {
+            w.get(REPLICA_SETS, name)["spec"]["template"]["spec"]["containers"][0]["image"]
+            for name in w.names(REPLICA_SETS)
+        }
+        assert images == {"nginx:2", "nginx:3", "nginx:4"}
+
+
+@pytest.mark.parametrize(
+    ("replicas", "surge", "unavailable", "limits"),
+    [
+        (4, "25%", "25%", Limits(1, 1)),
+        (3, "25%", "25%", Limits(1, 0)),
+        (10, "25%", "25%", Limits(3, 2)),
+        (10, 2, 0, Limits(2, 0)),
+        (3, "0%", "25%", Limits(0, 1)),
+        (2, 0, 5, Limits(0, 2)),
+    ],
+)
+def test_percentages(replicas: int, surge: object, unavailable: object, limits: Limits) -> None:
+    """What may be beside is rounded up, what may be missing down, and something always may."""
+    rolling = {"maxSurge": surge, "maxUnavailable": unavailable}
+    spec = {"replicas": replicas, "strategy": {"type": "RollingUpdate", "rollingUpdate": rolling}}
+    assert Limits.of({"spec": spec}) == limits

@@ -1,0 +1,120 @@
+"""Jobs: completions, parallelism, failures, the end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.controllers.world import World, template, world
+
+from kubesched.base.clocks import VirtualClock, virtual_time
+from kubesched.base.types import JSON
+from kubesched.controllers.access import JOBS, PODS
+
+
+def _job(run_time: str = "10s", exit_code: int = 0, restart: str = "Never", **spec: Any) -> JSON:
+    annotations = {"kubesched.io/run-time": run_time, "kubesched.io/exit-code": str(exit_code)}
+    return {"template": template("job", restartPolicy=restart, annotations=annotations), **spec}
+
+
+def _ended(w: World, kind: str, name: str = "pi") -> bool:
+    conditions = (w.get(JOBS, name).get("status") or {}).get("conditions") or []
+    return any(each["type"] == kind and each["status"] == "True" for each in conditions)
+
+
+def _message(w: World) -> str:
+    return str(next(each for each in w.get(JOBS, "pi")["status"]["conditions"] if each["type"] == "Failed")["reason"])
+
+
+@virtual_time
+async def test_as_many_succeed_as_asked_for_a_few_at_a_time(clock: VirtualClock) -> None:
+    """Five completions, two at a time, in three rounds."""
+    async with world(clock) as w:
+        most: list[int] = []
+        w.api.store.shelf(PODS).observers.append(lambda _event: most.append(len(w.running(app="job"))))
+        began = clock.now()
+        w.create(JOBS, "pi", _job(completions=5, parallelism=2))
+        await w.until(lambda: _ended(w, "Complete"))
+        status = w.get(JOBS, "pi")["status"]
+        assert (status["succeeded"], status.get("active", 0), max(most)) == (5, 0, 2)
+        assert 30 <= clock.now() - began < 40
+        assert "Completed" in w.reasons("pi")
+
+
+@virtual_time
+async def test_failures_are_tried_again_ever_later_up_to_the_limit(clock: VirtualClock) -> None:
+    """After the limit the Job has failed; the waits between have doubled."""
+    async with world(clock) as w:
+        w.create(JOBS, "pi", _job("1s", exit_code=3, backoffLimit=2))
+        await w.until(lambda: _ended(w, "Failed"))
+        assert _message(w) == "BackoffLimitExceeded"
+        assert w.get(JOBS, "pi")["status"]["failed"] == 3
+        assert 30 <= clock.monotonic() < 50
+
+
+@virtual_time
+async def test_a_container_that_is_restarted_counts_too(clock: VirtualClock) -> None:
+    """With OnFailure the pod stays and its restarts count against the limit."""
+    async with world(clock) as w:
+        w.create(JOBS, "pi", _job("1s", exit_code=1, restart="OnFailure", backoffLimit=1))
+        await w.until(lambda: _ended(w, "Failed"))
+        assert len({pod["metadata"]["name"] for pod in w.pods(app="job")}) <= 1
+
+
+@virtual_time
+async def test_a_deadline_ends_it(clock: VirtualClock) -> None:
+    """A Job that runs too long fails and its pods go."""
+    async with world(clock) as w:
+        w.create(JOBS, "pi", _job("1h", activeDeadlineSeconds=20))
+        await w.until(lambda: _ended(w, "Failed"))
+        assert _message(w) == "DeadlineExceeded"
+        await clock.advance(2)
+        assert w.pods(app="job") == []
+
+
+@virtual_time
+async def test_indexes_are_handed_out_once_each(clock: VirtualClock) -> None:
+    """An indexed Job gives every completion its number."""
+    async with world(clock) as w:
+        w.create(JOBS, "pi", _job("1s", completions=3, parallelism=3, completionMode="Indexed"))
+        await w.until(lambda: _ended(w, "Complete"))
+        assert w.get(JOBS, "pi")["status"]["completedIndexes"] == "0-2"
+        assert all(
+            pod["spec"]["containers"][0]["env"][0]["name"] == "JOB_COMPLETION_INDEX" for pod in w.pods(app="job")
+        )
+
+
+@virtual_time
+async def test_a_pod_that_has_ended_counts_even_when_it_is_deleted(clock: VirtualClock) -> None:
+    """Cleaning up pods of a Job under way does not make it start over."""
+    async with world(clock) as w:
+        w.create(JOBS, "pi", _job("5s", completions=2))
+        await w.until(lambda: (w.get(JOBS, "pi").get("status") or {}).get("succeeded") == 1)
+        done = next(pod for pod in w.pods(app="job") if pod["status"]["phase"] == "Succeeded")
+        w.delete(PODS, done["metadata"]["name"])
+        await w.until(lambda: _ended(w, "Complete"), timeout=9)
+
+
+@virtual_time
+async def test_it_is_deleted_some_time_after_its_end(clock: VirtualClock) -> None:
+    """With a time to live the Job and its pods are gone after that."""
+    async with world(clock) as w:
+        w.create(JOBS, "pi", _job("1s", ttlSecondsAfterFinished=60))
+        await w.until(lambda: _ended(w, "Complete"))
+        await clock.advance(55)
+        assert w.names(JOBS) == ["pi"]
+        await clock.advance(10)
+        assert (w.names(JOBS), w.names(PODS)) == ([], [])
+
+
+@virtual_time
+async def test_suspended_it_has_no_pods(clock: VirtualClock) -> None:
+    """Suspending ends the pods, resuming makes new ones."""
+    async with world(clock) as w:
+        w.create(JOBS, "pi", _job("20s", suspend=True))
+        await clock.advance(5)
+        assert w.names(PODS) == []
+        assert _ended(w, "Suspended")
+        w.edit(JOBS, "pi", suspend=False)
+        await w.until(lambda: _ended(w, "Complete"))
+        assert not _ended(w, "Suspended")
+        assert w.reasons("pi") == ["Suspended", "SuccessfulCreate", "Resumed", "Completed"]

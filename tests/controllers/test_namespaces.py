@@ -1,0 +1,57 @@
+"""Namespaces: what they are born with, and how they end."""
+
+from __future__ import annotations
+
+from tests.controllers.world import workload, world
+
+from kubesched.base.clocks import VirtualClock, virtual_time
+from kubesched.controllers.access import ACCOUNTS, CONFIG_MAPS, DEPLOYMENTS, NAMESPACES, NODES, PODS
+
+
+@virtual_time
+async def test_a_namespace_has_an_account_and_a_certificate(clock: VirtualClock) -> None:
+    """Both are there at once, and come back when they are deleted or changed."""
+    async with world(clock) as w:
+        w.create(NAMESPACES, "team")
+        await clock.settle()
+        assert w.names(ACCOUNTS, "team") == ["default"]
+        assert w.get(CONFIG_MAPS, "kube-root-ca.crt", "team")["data"] == {"ca.crt": "a certificate"}
+        w.access.delete(ACCOUNTS, "team/default")
+        w.access.edit(CONFIG_MAPS, "team/kube-root-ca.crt", lambda obj: obj.update(data={"ca.crt": "another"}))
+        await clock.settle()
+        assert w.names(ACCOUNTS, "team") == ["default"]
+        assert w.get(CONFIG_MAPS, "kube-root-ca.crt", "team")["data"] == {"ca.crt": "a certificate"}
+
+
+@virtual_time
+async def test_a_deleted_namespace_is_emptied_first(clock: VirtualClock) -> None:
+    """It goes after its pods have been ended in their time, with everything that was in it."""
+    async with world(clock) as w:
+        w.create(NAMESPACES, "team")
+        await clock.settle()
+        w.create(DEPLOYMENTS, "web", workload("web", 2), namespace="team")
+        await w.until(lambda: len(w.running(app="web")) == 2)
+        w.delete(NAMESPACES, "team")
+        await clock.settle()
+        found = w.get(NAMESPACES, "team")
+        assert found["status"]["phase"] == "Terminating"
+        told = {each["type"]: (each["status"], each["message"]) for each in found["status"]["conditions"]}
+        assert "pods has 2 resource instances" in told["NamespaceContentRemaining"][1]
+        assert told["NamespaceFinalizersRemaining"][0] == "False"
+        await w.until(lambda: "team" not in w.names(NAMESPACES), timeout=5)
+        assert not [shelf for shelf in w.api.store.shelves.values() if shelf.sorted_keys("team")]
+
+
+@virtual_time
+async def test_pods_of_a_node_that_is_gone_are_removed(clock: VirtualClock) -> None:
+    """No kubelet can end them, so after a while they are just taken away."""
+    async with world(clock) as w:
+        w.create(DEPLOYMENTS, "web", workload("web", 3))
+        await w.until(lambda: len(w.running(app="web")) == 3)
+        w.delete(NODES, "node-2")
+        await clock.advance(39)
+        assert len([pod for pod in w.pods(app="web") if pod["spec"].get("nodeName") == "node-2"]) == 1
+        await clock.advance(5)
+        assert len(w.running(app="web")) == 3
+        assert "node-2" not in w.nodes_of(app="web")
+        assert len(w.names(PODS)) == 3

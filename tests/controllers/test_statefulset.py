@@ -1,0 +1,121 @@
+"""StatefulSets: order, names, claims, updates."""
+
+from __future__ import annotations
+
+from tests.controllers.world import World, template, workload, world
+
+from kubesched.apiserver.storage.store import Change, Event
+from kubesched.base.clocks import VirtualClock, virtual_time
+from kubesched.controllers.access import CLAIMS, EVENTS, PODS, STATEFUL_SETS, VOLUMES
+
+
+def _is_done(w: World, replicas: int) -> bool:
+    status = w.get(STATEFUL_SETS, "db").get("status") or {}
+    seen = status.get("observedGeneration") == w.get(STATEFUL_SETS, "db")["metadata"]["generation"]
+    counts = [status.get(name, 0) for name in ("replicas", "readyReplicas", "updatedReplicas")]
+    return seen and counts == [replicas] * 3
+
+
+@virtual_time
+async def test_pods_come_one_after_the_other(clock: VirtualClock) -> None:
+    """A pod is made only when the one before it is ready; scaled down, the last goes first."""
+    order: list[tuple[Change, str, int]] = []
+
+    def note(event: Event) -> None:
+        if event.change is not Change.MODIFIED:
+            order.append((event.change, event.record.name, len(w.running(app="db"))))
+
+    async with world(clock) as w:
+        w.access.store.shelf(PODS).observers.append(note)
+        w.create(STATEFUL_SETS, "db", workload("db", 3, serviceName="db"))
+        await w.until(lambda: _is_done(w, 3))
+        assert order == [(Change.ADDED, "db-0", 0), (Change.ADDED, "db-1", 1), (Change.ADDED, "db-2", 2)]
+        assert w.get(PODS, "db-1")["spec"]["hostname"] == "db-1"
+        w.edit(STATEFUL_SETS, "db", replicas=1)
+        await w.until(lambda: _is_done(w, 1))
+        assert [each[:2] for each in order[3:]] == [(Change.DELETED, "db-2"), (Change.DELETED, "db-1")]
+
+
+@virtual_time
+async def test_in_parallel_they_all_come_at_once(clock: VirtualClock) -> None:
+    """With the policy Parallel nobody waits."""
+    async with world(clock) as w:
+        w.create(STATEFUL_SETS, "db", workload("db", 3, podManagementPolicy="Parallel"))
+        await clock.settle()
+        assert w.names(PODS) == ["db-0", "db-1", "db-2"]
+
+
+@virtual_time
+async def test_each_has_its_claim_and_keeps_it(clock: VirtualClock) -> None:
+    """Claims are made from the template, bound to new volumes, and stay when their pod goes and comes back."""
+    async with world(clock) as w:
+        claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+        templates = [{"metadata": {"name": "data"}, "spec": claim}]
+        mounted = [{"name": "main", "image": "pg", "volumeMounts": [{"name": "data", "mountPath": "/data"}]}]
+        pod = template("db", containers=mounted)
+        w.create(STATEFUL_SETS, "db", workload("db", 2, pod=pod, volumeClaimTemplates=templates))
+        await w.until(lambda: _is_done(w, 2))
+        assert w.names(CLAIMS) == ["data-db-0", "data-db-1"]
+        volume = w.get(CLAIMS, "data-db-1")["spec"]["volumeName"]
+        w.delete(PODS, "db-1")
+        await clock.advance(2)
+        await w.until(lambda: _is_done(w, 2))
+        assert w.get(CLAIMS, "data-db-1")["spec"]["volumeName"] == volume
+        assert len(w.names(VOLUMES)) == 2
+        told = [each["message"] for each in w.access.list(EVENTS) if each["involvedObject"]["kind"] == "StatefulSet"]
+        assert "create Claim data-db-0 Pod db-0 in StatefulSet db success" in told
+        assert "create Pod db-0 in StatefulSet db successful" in told
+
+
+@virtual_time
+async def test_an_update_goes_from_the_last_to_the_partition(clock: VirtualClock) -> None:
+    """Pods below the partition keep their template; lowered, it lets the update go on."""
+    async with world(clock) as w:
+        w.create(STATEFUL_SETS, "db", workload("db", 3))
+        await w.until(lambda: _is_done(w, 3))
+        new = template("db", containers=[{"name": "main", "image": "nginx:2"}])
+        strategy = {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}
+        w.edit(STATEFUL_SETS, "db", template=new, updateStrategy=strategy)
+        await clock.advance(20)
+        images = [w.get(PODS, f"db-{n}")["spec"]["containers"][0]["image"] for n in range(3)]
+        assert images == ["nginx:1.27", "nginx:1.27", "nginx:2"]
+        for name in ("db-0", "db-2"):
+            w.delete(PODS, name)
+        await clock.advance(20)
+        images = [w.get(PODS, f"db-{n}")["spec"]["containers"][0]["image"] for n in range(3)]
+        assert images == ["nginx:1.27", "nginx:1.27", "nginx:2"]
+        w.edit(STATEFUL_SETS, "db", updateStrategy={"type": "RollingUpdate", "rollingUpdate": {"partition": 0}})
+        await w.until(lambda: _is_done(w, 3))
+        status = w.get(STATEFUL_SETS, "db")["status"]
+        assert status["currentRevision"] == status["updateRevision"]
+        assert len(w.names("apps/controllerrevisions")) == 2
+
+
+@virtual_time
+async def test_an_update_replaces_one_at_a_time(clock: VirtualClock) -> None:
+    """The next pod goes only when the one before it is back and ready; Parallel is about scaling alone."""
+    async with world(clock) as w:
+        w.create(STATEFUL_SETS, "db", workload("db", 3, podManagementPolicy="Parallel"))
+        await w.until(lambda: _is_done(w, 3))
+        up: list[int] = []
+        w.access.store.shelf(PODS).observers.append(lambda _event: up.append(len(w.running(app="db"))))
+        w.edit(STATEFUL_SETS, "db", template=template("db", containers=[{"name": "main", "image": "nginx:2"}]))
+        await w.until(lambda: _is_done(w, 3))
+        assert {w.get(PODS, f"db-{n}")["spec"]["containers"][0]["image"] for n in range(3)} == {"nginx:2"}
+        assert min(up) == 2
+
+
+@virtual_time
+async def test_claims_go_when_that_is_wanted(clock: VirtualClock) -> None:
+    """With the pods that are too many, and with the set."""
+    async with world(clock) as w:
+        claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+        templates = [{"metadata": {"name": "data"}, "spec": claim}]
+        policy = {"whenScaled": "Delete", "whenDeleted": "Delete"}
+        spec = workload("db", 2, volumeClaimTemplates=templates, persistentVolumeClaimRetentionPolicy=policy)
+        w.create(STATEFUL_SETS, "db", spec)
+        await w.until(lambda: _is_done(w, 2))
+        w.edit(STATEFUL_SETS, "db", replicas=1)
+        await w.until(lambda: w.names(CLAIMS) == ["data-db-0"], timeout=60)
+        w.delete(STATEFUL_SETS, "db")
+        await w.until(lambda: w.names(CLAIMS) == [], timeout=60)

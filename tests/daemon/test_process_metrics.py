@@ -1,0 +1,37 @@
+"""Metrics of the process."""
+
+from __future__ import annotations
+
+from kubesched.client.transport import RequestDone
+from kubesched.daemon.metrics import ProcessMetrics
+from kubesched.scheduler.metrics import Metrics
+
+
+def shown(metrics: Metrics) -> str:
+    """The page, without comments."""
+    lines = metrics.render()[0].decode().splitlines()
+    return "\n".join(line for line in lines if not line.startswith("#"))
+
+
+def test_flags_count_for_them_too() -> None:
+    """What is disabled is not shown, and label values that are not allowed are made one; a reset begins anew."""
+    metrics = Metrics(
+        disabled=["rest_client_request_duration_seconds"], allowed_labels={"rest_client_requests_total,code": "200"}
+    )
+    process = ProcessMetrics(metrics)
+    process.request(RequestDone("GET", "a:1", 500, 0.2, 0.01))
+    page = shown(metrics)
+    assert 'rest_client_requests_total{code="unexpected",host="a:1",method="GET"} 1' in page
+    assert 'rest_client_rate_limiter_duration_seconds_bucket{host="a:1",le="0.025",verb="GET"} 1' in page
+    assert "rest_client_request_duration_seconds" not in page
+    metrics.reset()
+    assert "rest_client_requests_total{" not in shown(metrics)
+
+
+def test_only_candidates_say_whether_they_lead() -> None:
+    """Without leader election there is no lease to be master of."""
+    metrics = Metrics()
+    process = ProcessMetrics(metrics)
+    assert "leader_election_master_status" not in shown(metrics)
+    process.leads(False)
+    assert 'leader_election_master_status{name="kube-scheduler"} 0' in shown(metrics)
