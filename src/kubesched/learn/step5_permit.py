@@ -14,36 +14,24 @@ from kubesched import Node, Pod, Status
 from kubesched.base.clock import Clock
 from kubesched.client.informer import Informer
 from kubesched.client.protocol import Client
+from kubesched.learn import step4_prescore
 from kubesched.learn.step1_random import NewPods
 from kubesched.learn.step2_filter import FitError, NodeUnschedulable
+from kubesched.learn.step4_prescore import State
 from kubesched.scheduler.waiting import WaitingPod, WaitingPods
 from kubesched.simulator import ScenarioClient, node, pod
 from kubesched.simulator.cluster import Tell
 
-State = dict[str, object]
-"""Notes from one extension point to the next; the real thing is kubesched.CycleState."""
-
 expected = "after 4 s pod1 is on node1 and pod9 still waits; 7 s later pod9 is on node9"
 
 
-class NodeNumber:
-    """Prefers the node whose name ends in the same digit as the pod's, and lets pods go there after so many seconds."""
+class NodeNumber(step4_prescore.NodeNumber):
+    """Scores as in step 4. Then holds the pod back for as many seconds as the node's digit."""
 
-    name = "NodeNumber"
-    key = "PreScoreNodeNumber"
-    patience = 10.0
+    permit_timeout = 10.0
 
     def __init__(self, waiting: WaitingPods) -> None:
         self.waiting = waiting
-
-    def pre_score(self, state: State, pod: Pod, nodes: list[Node]) -> None:
-        if pod.name[-1].isdecimal():
-            state[self.key] = int(pod.name[-1])
-
-    def score(self, state: State, pod: Pod, node: Node) -> int:
-        # The original fails here when the pod has no digit, and the pod is lost. No preference is no failure.
-        digit = state.get(self.key)
-        return 10 if node.name[-1].isdecimal() and int(node.name[-1]) == digit else 0
 
     def permit(self, pod: Pod, node_name: str) -> float:
         """How long the pod may have to wait: 0 to let it go, otherwise `allow` will be called or the time runs out."""
@@ -51,7 +39,7 @@ class NodeNumber:
             return 0.0
         # In the original a timer of 0 s can fire before the pod is among those that wait. In one event loop it cannot.
         asyncio.get_running_loop().call_later(int(node_name[-1]), self.allow, pod)
-        return self.patience
+        return self.permit_timeout
 
     def allow(self, pod: Pod) -> None:
         if (waiting := self.waiting.get(pod.uid)) is not None:
