@@ -1,4 +1,4 @@
-"""A scheduler with a plugin of one's own in it: the counterpart of app.NewSchedulerCommand(app.WithPlugin(...))."""
+"""A scheduler with a plugin of your own: the counterpart of app.NewSchedulerCommand(app.WithPlugin(...))."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 from example import Example
 
-import kubesched.cli
+import kubesched
 
 if __name__ == "__main__":
-    sys.exit(kubesched.cli.run(plugins=[Example]))
+    sys.exit(kubesched.run(plugins=[Example]))

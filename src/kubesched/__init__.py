@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from kubesched.cluster.table import Mask as Mask
     from kubesched.cluster.view import NodeInfo as NodeInfo
     from kubesched.cluster.view import Nodes as Nodes
+    from kubesched.daemon.main import run as run
     from kubesched.framework.diagnosis import Diagnosis as Diagnosis
     from kubesched.framework.events import Action as Action
     from kubesched.framework.events import EventHint as EventHint
@@ -57,6 +58,7 @@ _HOME: Final = {
     "cluster.pods": ("PodInfo",),
     "cluster.table": ("Ints", "Mask"),
     "cluster.view": ("NodeInfo", "Nodes"),
+    "daemon.main": ("run",),
     "framework.diagnosis": ("Diagnosis",),
     "framework.events": ("Action", "EventHint", "Hint", "Resource", "on"),
     "framework.functions": ("filter", "score"),

@@ -33,7 +33,7 @@ from kubesched.daemon.secure import tls_settings
 from kubesched.daemon.serving.serving import listen
 
 GOLDEN = Path(__file__).parents[1] / "config" / "default-configuration.yaml"
-START = "import sys; from kubesched.cli import run; sys.exit(run())"
+START = "import sys, kubesched; sys.exit(kubesched.run())"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
 QUICK = ("--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=200ms")
 PATIENCE = 20.0
@@ -437,11 +437,10 @@ def test_curves_without_effect_say_so(curves: str, warned: bool) -> None:
     assert ("--tls-curve-preferences has no effect" in log.text) is warned
 
 
-def test_the_entry_is_a_function_before_and_after_the_module_is_loaded() -> None:
-    """`kubesched.cli.run` can be called whether or not the command of that name has been imported."""
-    import kubesched.cli
-
-    assert kubesched.cli.run(argv=["--version"]) == 0
+def test_a_program_can_run_a_scheduler_with_its_own_flags(capsys: pytest.CaptureFixture[str]) -> None:
+    """`kubesched.run` takes flags as an argument, returns the exit code, and is no module of the command line."""
     import kubesched.cli.run
 
-    assert kubesched.cli.run(argv=["--version=raw"]) == 0
+    assert kubesched.run(argv=["--version"]) == 0
+    assert capsys.readouterr().out.startswith("Kubernetes v1.36")
+    assert kubesched.run(argv=["--no-such-flag"]) == 1

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import click
 
 from kubesched.config.load import DEFAULT_SCHEDULER_NAME as DEFAULT
-from kubesched.daemon import write_config
 from kubesched.daemon.flags import parse, usage
+from kubesched.daemon.main import write_config
 from kubesched.daemon.setup import Setup, SetupError
 from kubesched.local.flags import INTRODUCTION, UpOptions
 from kubesched.logs import Logger

@@ -1,0 +1,107 @@
+"""Runs the daemon from a command line to its exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections.abc import Iterable, Sequence
+
+from msgspec.structs import replace
+
+from kubesched.client import leader
+from kubesched.config import dump
+from kubesched.config.types import KubeSchedulerConfiguration
+from kubesched.daemon.flags import Options, parse, usage
+from kubesched.daemon.setup import Setup, SetupError, prepare
+from kubesched.daemon.version import short_version, version_info
+from kubesched.framework.registry import PluginSource
+from kubesched.logs import Logger
+from kubesched.logs.levels import WARNING
+from kubesched.logs.standard import install
+
+DONE, FAILED = 0, 1
+DETAILS = 4
+
+
+def run(plugins: Iterable[PluginSource] = (), argv: Sequence[str] | None = None) -> int:
+    """Run a scheduler with plugins of your own, as ``kubesched run`` does, and return its exit code.
+
+    This is all that a ``main.py`` needs, like upstream's ``app.NewSchedulerCommand(app.WithPlugin(...))``::
+
+        sys.exit(kubesched.run(plugins=[MyPlugin]))
+
+    `argv` holds the flags; the default is this process's own. A plugin does nothing until a profile enables it.
+    """
+    return start(sys.argv[1:] if argv is None else argv, plugins=plugins)
+
+
+def start(argv: Sequence[str], *, plugins: Iterable[PluginSource] = (), program: str = "kubesched run") -> int:
+    """Run a command line until the daemon ends and return the exit code."""
+    parsed = parse(argv)
+    options = parsed.options
+    if options.globals.help:
+        print(usage(program), end="")
+        return DONE
+    if options.globals.version != "false" and not parsed.problems:
+        print(version_info() if options.globals.version == "raw" else f"Kubernetes {short_version()}")
+        return DONE
+    if parsed.problems:
+        return _refused(parsed.problems, program)
+    log = options.logging().logger()
+    bridge = install(log)
+    # `Process` logs the start and the end of leadership itself, as upstream does at any verbosity.
+    logging.getLogger(leader.__name__).setLevel(logging.WARNING if options.logs.v < DETAILS else logging.NOTSET)
+    try:
+        return _run(options, log, plugins, program)
+    finally:
+        log.flush()
+        bridge.close()
+
+
+def _run(options: Options, log: Logger, plugins: Iterable[PluginSource], program: str) -> int:
+    from kubesched.daemon.process import AGAIN, Process  # not at the top: it loads everything, and --help needs none
+
+    for name, value in sorted(options.shown().items()):
+        log(1, f'FLAG: --{name}="{value}"')
+    for warning in options.warnings():
+        log(WARNING, warning)
+    plugins = tuple(plugins)
+    try:
+        setup = prepare(options, log, plugins)
+        if log.enabled(2):
+            log(2, "Using component config", config=dump.to_yaml(_without_keys(setup.config)))
+        if options.misc.write_config_to:
+            return write_config(setup, options.misc.write_config_to)
+        while (code := asyncio.run(Process(setup, plugins).run())) == AGAIN:
+            setup = prepare(options, log, plugins)
+        return code
+    except SetupError as error:
+        return _refused(error.problems, program)
+
+
+def _without_keys(config: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
+    """The configuration without the private keys of extenders, which must not be logged."""
+    extenders = tuple(
+        replace(each, tls_config=replace(each.tls_config, key_data=b"")) if each.tls_config is not None else each
+        for each in config.extenders
+    )
+    return replace(config, extenders=extenders)
+
+
+def write_config(setup: Setup, path: str) -> int:
+    """Write the complete configuration to a file and return the exit code."""
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(dump.to_yaml(setup.config))
+    except OSError as error:
+        raise SetupError([f"--write-config-to: {path} cannot be written: {error.strerror}"]) from None
+    setup.log(0, "Wrote configuration", file=path)
+    return DONE
+
+
+def _refused(problems: Sequence[str], program: str) -> int:
+    for problem in problems:
+        print(f"Error: {problem}", file=sys.stderr)
+    print(f"See '{program} --help'.", file=sys.stderr)
+    return FAILED
