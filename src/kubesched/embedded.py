@@ -1,6 +1,8 @@
-"""The embedded cluster without its scheduler: API, controllers and kubelets, in one process and on one clock.
+"""The embedded cluster without a scheduler: API server, controllers and kubelets in one process, on one clock.
 
-`kubesched up` puts a socket in front of it and a scheduler beside it; simulations and tests use it as it is.
+This module stands alone at the top of the package because it is a layer of its own. It is the only place that knows
+`apiserver`, `controllers` and `kubelet` together, and everything above uses the cluster only through it. `kubesched up`
+adds a socket and a scheduler; simulations and tests add a scheduler.
 """
 
 from __future__ import annotations
@@ -11,34 +13,36 @@ from dataclasses import dataclass, field
 from random import Random
 
 from kubesched.apiserver.apiserver import ApiServer
-from kubesched.controllers.access import Access
-from kubesched.controllers.context import Context, make_context
 from kubesched.controllers.manager import ControllerManager
 from kubesched.controllers.node_lifecycle import LifecycleSettings
 from kubesched.kubelet.kubelet import Kubelets, KubeletSettings
 from kubesched.kubelet.nodes import NodeSettings
+from kubesched.reconcile.access import Access
+from kubesched.reconcile.context import ControllerContext, make_context
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterSettings:
-    """How the parts beside the API behave."""
+    """How controllers and kubelets behave."""
 
     kubelet: KubeletSettings = field(default_factory=KubeletSettings)
     node: NodeSettings = field(default_factory=NodeSettings)
     lifecycle: LifecycleSettings = field(default_factory=LifecycleSettings)
     events: bool = True
-    """Whether controllers and kubelets tell what they do; a large simulation can do without."""
+    """Whether controllers and kubelets write events. Large simulations are faster without them."""
     seed: int | None = None
-    """What chance follows from, container IDs for instance; None for the system's own."""
+    """Seeds random values such as container IDs; None to seed from the system."""
 
 
 class EmbeddedCluster:
-    """Controllers and kubelets on an API server."""
+    """Controllers and kubelets working on an API server."""
 
     def __init__(self, api: ApiServer, settings: ClusterSettings | None = None, *, root_certificate: str = "") -> None:
         self.settings = settings or ClusterSettings()
         self.api = api
-        self.context: Context = make_context(Access(api), Random(self.settings.seed), events=self.settings.events)
+        self.context: ControllerContext = make_context(
+            Access(api), Random(self.settings.seed), events=self.settings.events
+        )
         self.kubelets = Kubelets(self.context, self.settings.kubelet, self.settings.node)
         self.controllers = ControllerManager(
             self.context,
@@ -49,12 +53,12 @@ class EmbeddedCluster:
         self._kubelets_task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to work."""
+        """Start controllers and kubelets."""
         self.controllers.start()
         self._kubelets_task = asyncio.create_task(self.kubelets.run(), name="kubelets")
 
     async def stop(self) -> None:
-        """Stop kubelets and controllers; the API stays as it is."""
+        """Stop kubelets and controllers. The API server keeps its objects."""
         if self._kubelets_task is not None:
             self._kubelets_task.cancel()
             with suppress(asyncio.CancelledError):
@@ -63,7 +67,7 @@ class EmbeddedCluster:
         await self.controllers.stop()
 
     def add_nodes(self, count: int, name_format: str = "node-{}") -> list[str]:
-        """Register so many nodes; answers with their names."""
+        """Register `count` nodes and return their names."""
         names = [name_format.format(number) for number in range(1, count + 1)]
         for name in names:
             self.kubelets.nodes.create(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.controllers.world import World, template, workload, world
 
 from kubesched.base.clocks import VirtualClock, virtual_time
-from kubesched.controllers.access import DAEMON_SETS, NODES, PODS
+from kubesched.reconcile.access import DAEMON_SETS, NODES, PODS
 
 
 def _ready(w: World, number: int) -> bool:

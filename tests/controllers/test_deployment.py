@@ -7,8 +7,8 @@ from tests.controllers.world import World, template, workload, world
 
 from kubesched.base.clocks import VirtualClock, virtual_time
 from kubesched.base.types import JSON
-from kubesched.controllers.access import DEPLOYMENTS, REPLICA_SETS
 from kubesched.controllers.rollout import Limits
+from kubesched.reconcile.access import DEPLOYMENTS, REPLICA_SETS
 
 
 def _condition(world: World, kind: str) -> JSON:

@@ -9,7 +9,7 @@ from kubesched.apiserver.rest.deletion import DeleteOptions
 from kubesched.apiserver.wire.status import StatusError
 from kubesched.base.clocks import VirtualClock, virtual_time
 from kubesched.base.types import JSON
-from kubesched.controllers.access import BUDGETS, DEPLOYMENTS
+from kubesched.reconcile.access import BUDGETS, DEPLOYMENTS
 
 
 async def _web(w: World, replicas: int, **budget: object) -> None:

@@ -6,7 +6,7 @@ from tests.controllers.world import World, template, workload, world
 
 from kubesched.base.clocks import VirtualClock, virtual_time
 from kubesched.base.types import JSON
-from kubesched.controllers.access import DEPLOYMENTS, ENDPOINT_SLICES, ENDPOINTS, PODS, SERVICES
+from kubesched.reconcile.access import DEPLOYMENTS, ENDPOINT_SLICES, ENDPOINTS, PODS, SERVICES
 
 
 def _slice(w: World) -> JSON:

@@ -9,7 +9,7 @@ from tests.controllers.world import World, workload, world
 from kubesched.apiserver.storage.store import Change, Event
 from kubesched.base.clocks import VirtualClock, virtual_time
 from kubesched.base.types import JSON
-from kubesched.controllers.access import CONFIG_MAPS, DEPLOYMENTS, PODS, REPLICA_SETS
+from kubesched.reconcile.access import CONFIG_MAPS, DEPLOYMENTS, PODS, REPLICA_SETS
 
 
 def _note(order: list[str], storage: str, event: Event) -> None:

@@ -8,7 +8,7 @@ from tests.controllers.world import World, template, world
 
 from kubesched.base.clocks import VirtualClock, virtual_time
 from kubesched.base.types import JSON
-from kubesched.controllers.access import JOBS, PODS
+from kubesched.reconcile.access import JOBS, PODS
 
 
 def _job(run_time: str = "10s", exit_code: int = 0, restart: str = "Never", **spec: Any) -> JSON:

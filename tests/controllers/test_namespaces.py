@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.controllers.world import workload, world
 
 from kubesched.base.clocks import VirtualClock, virtual_time
-from kubesched.controllers.access import ACCOUNTS, CONFIG_MAPS, DEPLOYMENTS, NAMESPACES, NODES, PODS
+from kubesched.reconcile.access import ACCOUNTS, CONFIG_MAPS, DEPLOYMENTS, NAMESPACES, NODES, PODS
 
 
 @virtual_time

@@ -7,9 +7,9 @@ from typing import Any
 from tests.controllers.world import World, template, workload, world
 
 from kubesched.base.clocks import VirtualClock, virtual_time
-from kubesched.controllers.access import DEPLOYMENTS, NODES, PODS
 from kubesched.embedded import ClusterSettings
 from kubesched.kubelet.nodes import NodeSettings
+from kubesched.reconcile.access import DEPLOYMENTS, NODES, PODS
 
 STOP: dict[str, Any] = {"kubesched__io_kubelet": "stopped"}
 START: dict[str, Any] = {"kubesched__io_kubelet": "running"}

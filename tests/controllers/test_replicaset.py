@@ -6,7 +6,7 @@ from tests.controllers.world import World, template, workload, world
 
 from kubesched.base.clocks import VirtualClock, virtual_time
 from kubesched.base.types import JSON
-from kubesched.controllers.access import CONTROLLERS, PODS, REPLICA_SETS
+from kubesched.reconcile.access import CONTROLLERS, PODS, REPLICA_SETS
 
 
 def _running(w: World, number: int) -> bool:

@@ -6,7 +6,7 @@ from tests.controllers.world import World, template, workload, world
 
 from kubesched.apiserver.storage.store import Change, Event
 from kubesched.base.clocks import VirtualClock, virtual_time
-from kubesched.controllers.access import CLAIMS, EVENTS, PODS, STATEFUL_SETS, VOLUMES
+from kubesched.reconcile.access import CLAIMS, EVENTS, PODS, STATEFUL_SETS, VOLUMES
 
 
 def _is_done(w: World, replicas: int) -> bool:

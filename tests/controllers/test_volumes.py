@@ -11,7 +11,7 @@ from tests.controllers.world import World, world
 from kubesched.apiserver.wire.status import StatusError
 from kubesched.base.clocks import VirtualClock, virtual_time
 from kubesched.base.types import JSON
-from kubesched.controllers.access import CLAIMS, CLASSES, EVENTS, NODES, PODS, VOLUMES
+from kubesched.reconcile.access import CLAIMS, CLASSES, EVENTS, NODES, PODS, VOLUMES
 
 
 def _claim(size: str = "1Gi", **spec: Any) -> JSON:

@@ -15,9 +15,9 @@ from kubesched.apiserver.inprocess.direct import DirectClient
 from kubesched.base.clocks import VirtualClock
 from kubesched.base.types import JSON
 from kubesched.config.load import default
-from kubesched.controllers.access import EVENTS, NODES, PODS, Access
 from kubesched.embedded import ClusterSettings, EmbeddedCluster
 from kubesched.plugins import in_tree_registry
+from kubesched.reconcile.access import EVENTS, NODES, PODS, Access
 from kubesched.scheduler.scheduler import Scheduler
 
 ADMISSION = AdmissionSettings(require_service_accounts=True, taint_new_nodes=True, protect_storage=True)

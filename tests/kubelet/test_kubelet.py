@@ -10,10 +10,10 @@ from tests.controllers.world import World, template, workload, world
 
 from kubesched.base.clocks import VirtualClock, run_virtual, virtual_time
 from kubesched.base.types import JSON
-from kubesched.controllers.access import DEPLOYMENTS, NODES, PODS
 from kubesched.embedded import ClusterSettings
 from kubesched.kubelet.kubelet import KubeletSettings
 from kubesched.kubelet.nodes import NodeSettings
+from kubesched.reconcile.access import DEPLOYMENTS, NODES, PODS
 
 
 def _pod(**spec: Any) -> JSON:

@@ -7,16 +7,16 @@ from kubesched.api.decoding import InvalidObject, decode_as
 from kubesched.api.selectors import RequiredNodeAffinity, SelectorError, required_node_affinity
 from kubesched.api.taints import untolerated
 from kubesched.base.types import JSON
-from kubesched.controllers.access import DAEMON_SETS
-from kubesched.controllers.cache import is_news
-from kubesched.controllers.context import Context
-from kubesched.controllers.events import reference
-from kubesched.controllers.loop import Controller
-from kubesched.controllers.owning import claimed_pods, create_pod, delete_pod, pod_from, selector_of
+from kubesched.controllers.ownership import claimed_pods, create_pod, delete_pod, pod_from, selector_of
 from kubesched.controllers.replicaset import available_in
 from kubesched.controllers.revisions import HASH_LABEL, Revisions
 from kubesched.controllers.rollout import resolve
-from kubesched.controllers.views import Node, Pod
+from kubesched.reconcile.access import DAEMON_SETS
+from kubesched.reconcile.cache import is_more_than_status
+from kubesched.reconcile.context import ControllerContext
+from kubesched.reconcile.events import reference
+from kubesched.reconcile.loop import Controller
+from kubesched.reconcile.views import Node, Pod
 
 # What a daemon stays through, as upstream adds it to every pod.
 TOLERATIONS: tuple[JSON, ...] = (
@@ -36,13 +36,13 @@ class DaemonSetController(Controller):
 
     name = "daemonset-controller"
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         super().__init__(context.loop)
         self._context = context
         self._access = context.access
         self._revisions = Revisions(context.access)
         shelf = self._access.store.shelf(DAEMON_SETS)
-        shelf.observers.append(lambda event: self.enqueue(event.record.key) if is_news(event) else None)
+        shelf.observers.append(lambda event: self.enqueue(event.record.key) if is_more_than_status(event) else None)
         for key in shelf.sorted_keys():
             self.enqueue(key)
         context.pods.watch(self._on_pod)
@@ -84,7 +84,7 @@ class DaemonSetController(Controller):
         about = reference(owner)
         for name, node in tuple(self._context.nodes.objects.items()):
             pods = by_node.pop(name, [])
-            alive = [pod for pod in pods if not pod.metadata.going]
+            alive = [pod for pod in pods if not pod.metadata.being_deleted]
             for pod in [pod for pod in alive if pod.has_ended]:
                 delete_pod(self._context, self.name, pod, about)
                 alive.remove(pod)
@@ -96,7 +96,7 @@ class DaemonSetController(Controller):
         for pods in by_node.values():
             # Their node is gone, or they have none to go to.
             for pod in pods:
-                if not pod.metadata.going:
+                if not pod.metadata.being_deleted:
                     delete_pod(self._context, self.name, pod, about)
 
     def _create(self, owner: JSON, node: str, revision: str) -> None:
@@ -122,9 +122,11 @@ class DaemonSetController(Controller):
         allowed = (strategy.get("rollingUpdate") or {}).get("maxUnavailable", 1)
         spare = max(1, resolve(allowed, wanted, round_up=True))
         pods = self._context.pods_by_owner.get(owner["metadata"]["uid"])
-        up = [pod for pod in pods if pod.is_ready and not pod.metadata.going]
+        up = [pod for pod in pods if pod.is_ready and not pod.metadata.being_deleted]
         spare -= max(0, wanted - len(up))
-        old = [pod for pod in pods if pod.metadata.labels.get(HASH_LABEL) != revision and not pod.metadata.going]
+        old = [
+            pod for pod in pods if pod.metadata.labels.get(HASH_LABEL) != revision and not pod.metadata.being_deleted
+        ]
         for pod in sorted(old, key=lambda pod: pod.is_ready):
             if pod.is_ready:
                 spare -= 1
@@ -196,4 +198,4 @@ class _Placement:
 
 def _node_of(pod: Pod) -> str:
     """The node a pod is on or made for."""
-    return pod.spec.node_name or pod.spec.made_for
+    return pod.spec.node_name or pod.spec.pinned_node

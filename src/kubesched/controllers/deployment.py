@@ -7,13 +7,8 @@ from collections.abc import Callable, Iterable
 
 from kubesched.apiserver.storage.store import Event
 from kubesched.base.types import JSON
-from kubesched.controllers.access import DEPLOYMENTS, REPLICA_SETS
-from kubesched.controllers.cache import Cache, is_news
-from kubesched.controllers.context import Context
 from kubesched.controllers.deployment_status import DeploymentStatus
-from kubesched.controllers.events import reference
-from kubesched.controllers.loop import Controller
-from kubesched.controllers.owning import controller_reference, selector_of
+from kubesched.controllers.ownership import controller_reference, selector_of
 from kubesched.controllers.rollout import (
     DESIRED,
     HASH_LABEL,
@@ -27,7 +22,12 @@ from kubesched.controllers.rollout import (
     template_hash,
     without_hash,
 )
-from kubesched.controllers.views import View
+from kubesched.reconcile.access import DEPLOYMENTS, REPLICA_SETS
+from kubesched.reconcile.cache import Cache, is_more_than_status
+from kubesched.reconcile.context import ControllerContext
+from kubesched.reconcile.events import reference
+from kubesched.reconcile.loop import Controller
+from kubesched.reconcile.views import View
 
 # What concerns the Deployment alone, or what this controller sets itself.
 _NOT_COPIED = frozenset(
@@ -47,7 +47,7 @@ class DeploymentController(Controller):
 
     name = "deployment-controller"
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         super().__init__(context.loop)
         self._context = context
         self._access = context.access
@@ -62,7 +62,7 @@ class DeploymentController(Controller):
             self.enqueue(key)
 
     def _on_deployment(self, event: Event) -> None:
-        if is_news(event):
+        if is_more_than_status(event):
             self.enqueue(event.record.key)
 
     def _on_replica_set(self, old: View | None, new: View | None) -> None:
@@ -100,7 +100,7 @@ class DeploymentController(Controller):
         meta, selector = deployment["metadata"], selector_of(deployment)
         if selector is not None and "deletionTimestamp" not in meta:
             for each in self._free.get(meta["namespace"]):
-                if selector.matches(each.metadata.labels) and not each.metadata.going:
+                if selector.matches(each.metadata.labels) and not each.metadata.being_deleted:
                     self._adopt(deployment, each.key)
         found = [self._access.get(REPLICA_SETS, each.key) for each in self._owned.get(meta["uid"])]
         there = [each for each in found if each is not None]
@@ -289,7 +289,7 @@ class DeploymentController(Controller):
             self._tell(deployment, f"Scaled {way} replica set {name} from {before} to {size}")
 
     def _tell(self, deployment: JSON, message: str) -> None:
-        self._context.recorder.event(self.name, reference(deployment), "Normal", "ScalingReplicaSet", message)
+        self._context.events.record(self.name, reference(deployment), "Normal", "ScalingReplicaSet", message)
 
     def _clean_up(self, deployment: JSON, new: JSON | None, sets: list[JSON]) -> None:
         """Forget old revisions beyond the limit, once the rollout is over."""

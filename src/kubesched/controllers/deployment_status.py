@@ -7,10 +7,10 @@ from typing import Protocol
 
 from kubesched.apiserver.meta import parse_timestamp
 from kubesched.base.types import JSON
-from kubesched.controllers.access import DEPLOYMENTS
-from kubesched.controllers.context import Context
-from kubesched.controllers.owning import set_condition
 from kubesched.controllers.rollout import Limits
+from kubesched.reconcile.access import DEPLOYMENTS
+from kubesched.reconcile.conditions import set_condition
+from kubesched.reconcile.context import ControllerContext
 
 
 class _Enqueue(Protocol):
@@ -20,7 +20,7 @@ class _Enqueue(Protocol):
 class DeploymentStatus:
     """Computes and stores the status."""
 
-    def __init__(self, context: Context, enqueue: _Enqueue) -> None:
+    def __init__(self, context: ControllerContext, enqueue: _Enqueue) -> None:
         self._context = context
         self._enqueue = enqueue
 

@@ -6,7 +6,9 @@ from kubesched.api.selectors import Selector
 from kubesched.apiserver.meta import parse_timestamp
 from kubesched.apiserver.storage.store import Change, Event
 from kubesched.base.types import JSON
-from kubesched.controllers.access import (
+from kubesched.controllers.ownership import owner_of, selector_of
+from kubesched.controllers.rollout import resolve
+from kubesched.reconcile.access import (
     BUDGETS,
     CONTROLLERS,
     DEPLOYMENTS,
@@ -14,11 +16,10 @@ from kubesched.controllers.access import (
     REPLICA_SETS,
     STATEFUL_SETS,
 )
-from kubesched.controllers.context import Context
-from kubesched.controllers.loop import Controller
-from kubesched.controllers.owning import owner_of, selector_of, set_condition
-from kubesched.controllers.rollout import resolve
-from kubesched.controllers.views import Owner, Pod
+from kubesched.reconcile.conditions import set_condition
+from kubesched.reconcile.context import ControllerContext
+from kubesched.reconcile.loop import Controller
+from kubesched.reconcile.views import Owner, Pod
 
 DISRUPTION_TIMEOUT = 120.0
 _STORAGES = {
@@ -35,7 +36,7 @@ class DisruptionController(Controller):
 
     name = "disruption-controller"
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         super().__init__(context.loop)
         self._context = context
         self._access = context.access
@@ -77,7 +78,9 @@ class DisruptionController(Controller):
         ]
         expected, wanted = self._wanted(budget, guarded)
         disrupted = self._still_disrupted(key, budget, guarded)
-        healthy = sum(pod.is_ready and not pod.metadata.going and pod.metadata.name not in disrupted for pod in guarded)
+        healthy = sum(
+            pod.is_ready and not pod.metadata.being_deleted and pod.metadata.name not in disrupted for pod in guarded
+        )
         allowed = max(0, healthy - wanted) if expected else 0
         self._write(key, budget, healthy, wanted, expected, allowed, disrupted)
 
@@ -117,7 +120,7 @@ class DisruptionController(Controller):
 
     def _still_disrupted(self, key: str, budget: JSON, pods: list[Pod]) -> dict[str, str]:
         """Evicted pods that are not seen to go yet; after two minutes they are taken not to."""
-        names = {pod.metadata.name for pod in pods if not pod.metadata.going}
+        names = {pod.metadata.name for pod in pods if not pod.metadata.being_deleted}
         now = self._access.clock.now()
         left = {}
         for name, time in ((budget.get("status") or {}).get("disruptedPods") or {}).items():

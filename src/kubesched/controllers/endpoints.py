@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from kubesched.apiserver.storage.store import Change, Event
 from kubesched.base.types import JSON
-from kubesched.controllers.access import ENDPOINT_SLICES, ENDPOINTS, SERVICES
-from kubesched.controllers.context import Context
-from kubesched.controllers.loop import Controller
-from kubesched.controllers.owning import controller_reference
-from kubesched.controllers.views import Pod
+from kubesched.controllers.ownership import controller_reference
+from kubesched.reconcile.access import ENDPOINT_SLICES, ENDPOINTS, SERVICES
+from kubesched.reconcile.context import ControllerContext
+from kubesched.reconcile.loop import Controller
+from kubesched.reconcile.views import Pod
 
 MOST = 1000
 """Endpoints that are listed for a Service; upstream's limit of Endpoints objects, and of a slice."""
@@ -21,7 +21,7 @@ class EndpointsController(Controller):
 
     name = "endpoint-controller"
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         super().__init__(context.loop)
         self._context = context
         self._access = context.access
@@ -96,8 +96,8 @@ class EndpointsController(Controller):
         self._store(ENDPOINT_SLICES, body, ("endpoints", "ports"))
 
     def _write_endpoints(self, key: str, service: JSON, pods: list[Pod]) -> None:
-        ready = [_address(pod) for pod in pods if pod.is_ready and not pod.metadata.going]
-        unready = [_address(pod) for pod in pods if not pod.is_ready and not pod.metadata.going]
+        ready = [_address(pod) for pod in pods if pod.is_ready and not pod.metadata.being_deleted]
+        unready = [_address(pod) for pod in pods if not pod.is_ready and not pod.metadata.being_deleted]
         subset: JSON = {}
         if ready:
             subset["addresses"] = ready
@@ -125,7 +125,7 @@ def _selects(selector: dict[str, str], pod: Pod) -> bool:
 
 def _shown(pod: Pod) -> tuple[object, ...]:
     """What of a pod an endpoint shows."""
-    return (pod.metadata.labels, pod.metadata.going, pod.status.pod_ip, pod.is_ready, pod.has_ended)
+    return (pod.metadata.labels, pod.metadata.being_deleted, pod.status.pod_ip, pod.is_ready, pod.has_ended)
 
 
 def _target(pod: Pod) -> JSON:
@@ -138,7 +138,7 @@ def _address(pod: Pod) -> JSON:
 
 
 def _endpoint(pod: Pod) -> JSON:
-    serving, going = pod.is_ready, pod.metadata.going
+    serving, going = pod.is_ready, pod.metadata.being_deleted
     return {
         "addresses": [pod.status.pod_ip],
         "conditions": {"ready": serving and not going, "serving": serving, "terminating": going},

@@ -12,10 +12,10 @@ from kubesched.api.decoding import decode_as
 from kubesched.apiserver.rest.deletion import FOREGROUND, ORPHAN
 from kubesched.apiserver.storage.store import Change, Event, Record
 from kubesched.base.types import JSON
-from kubesched.controllers.access import EVENTS
-from kubesched.controllers.context import Context
-from kubesched.controllers.loop import Controller
-from kubesched.controllers.views import Meta, Owner, View
+from kubesched.reconcile.access import EVENTS
+from kubesched.reconcile.context import ControllerContext
+from kubesched.reconcile.loop import Controller
+from kubesched.reconcile.views import Meta, Owner, View
 
 Ref = tuple[str, str]
 """An object: under which name its kind is stored, and its key."""
@@ -32,7 +32,7 @@ class GarbageCollector(Controller):
 
     name = "garbage-collector"
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         super().__init__(context.loop)
         self._access = context.access
         self._uids: dict[str, Ref] = {}
@@ -80,7 +80,7 @@ class GarbageCollector(Controller):
                 self._dependents.setdefault(owner.uid, {})[ref] = owner
                 if owner.uid not in self._uids:
                     self._enqueue(ref)
-        if meta.going and (FOREGROUND in meta.finalizers or ORPHAN in meta.finalizers):
+        if meta.being_deleted and (FOREGROUND in meta.finalizers or ORPHAN in meta.finalizers):
             self._enqueue(ref)
 
     def _unlink(self, owner: Owner, ref: Ref) -> None:
@@ -114,11 +114,11 @@ class GarbageCollector(Controller):
         if record is None:
             return
         meta = _meta(record)
-        if meta.going and ORPHAN in meta.finalizers:
+        if meta.being_deleted and ORPHAN in meta.finalizers:
             self._orphan((storage, name), meta)
-        elif meta.going and FOREGROUND in meta.finalizers:
+        elif meta.being_deleted and FOREGROUND in meta.finalizers:
             self._delete_dependents((storage, name), meta)
-        elif not meta.going and meta.owner_references:
+        elif not meta.being_deleted and meta.owner_references:
             self._check_owners((storage, name), meta)
 
     def _orphan(self, ref: Ref, meta: Meta) -> None:
@@ -131,7 +131,7 @@ class GarbageCollector(Controller):
         for dependent, owner in tuple(self._dependents.get(meta.uid, {}).items()):
             blocking = blocking or owner.block_owner_deletion
             record = self._access.store.get(*dependent)
-            if record is not None and not _meta(record).going:
+            if record is not None and not _meta(record).being_deleted:
                 self._check_owners(dependent, _meta(record))
         if not blocking:
             self._remove_finalizer(ref, FOREGROUND)
@@ -144,7 +144,7 @@ class GarbageCollector(Controller):
             record = self._access.store.get(*above) if above is not None else None
             if record is None:
                 gone.add(owner.uid)
-            elif (found := _meta(record)).going and FOREGROUND in found.finalizers:
+            elif (found := _meta(record)).being_deleted and FOREGROUND in found.finalizers:
                 waiting.add(owner.uid)
             else:
                 left += 1

@@ -5,13 +5,13 @@ from __future__ import annotations
 from kubesched.apiserver.meta import parse_timestamp, random_suffix
 from kubesched.apiserver.storage.store import Change, Event
 from kubesched.base.types import JSON
-from kubesched.controllers.access import JOBS
-from kubesched.controllers.cache import is_news
-from kubesched.controllers.context import Context
-from kubesched.controllers.events import reference
-from kubesched.controllers.loop import Controller
-from kubesched.controllers.owning import claimed_pods, create_pod, delete_pod, pod_from, selector_of
-from kubesched.controllers.views import Pod
+from kubesched.controllers.ownership import claimed_pods, create_pod, delete_pod, pod_from, selector_of
+from kubesched.reconcile.access import JOBS
+from kubesched.reconcile.cache import is_more_than_status
+from kubesched.reconcile.context import ControllerContext
+from kubesched.reconcile.events import reference
+from kubesched.reconcile.loop import Controller
+from kubesched.reconcile.views import Pod
 
 FIRST_BACKOFF, LAST_BACKOFF = 10.0, 600.0
 INDEX = "batch.kubernetes.io/job-completion-index"
@@ -26,7 +26,7 @@ class JobController(Controller):
 
     name = "job-controller"
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         super().__init__(context.loop)
         self._context = context
         self._access = context.access
@@ -40,7 +40,7 @@ class JobController(Controller):
         context.pods.watch(self._on_pod)
 
     def _on_job(self, event: Event) -> None:
-        if is_news(event) or b'"completionTime"' in event.record.data or b'"Failed"' in event.record.data:
+        if is_more_than_status(event) or b'"completionTime"' in event.record.data or b'"Failed"' in event.record.data:
             # The end is in the status, and there may be something to do some time after it.
             self.enqueue(event.record.key)
         if event.change is Change.DELETED:
@@ -176,7 +176,10 @@ class JobController(Controller):
                 "ready": sum(pod.is_ready for pod in state.active),
             }
             status: JSON = {name: count for name, count in counts.items() if count or name == "ready"}
-            status |= {"terminating": sum(pod.metadata.going for pod in state.pods), "uncountedTerminatedPods": {}}
+            status |= {
+                "terminating": sum(pod.metadata.being_deleted for pod in state.pods),
+                "uncountedTerminatedPods": {},
+            }
             if state.indexed and state.succeeded:
                 status["completedIndexes"] = state.completed_indexes()
             if not suspended:
@@ -198,12 +201,12 @@ class JobController(Controller):
         self._access.edit_status(JOBS, key, edit, job["metadata"]["uid"])
         if changed:
             reason, text = ("Suspended", "Job suspended") if suspended else ("Resumed", "Job resumed")
-            self._context.recorder.event(self.name, reference(job), "Normal", reason, text)
+            self._context.events.record(self.name, reference(job), "Normal", reason, text)
         if outcome is not None:
             kind, reason, message = outcome
             level, told = ("Normal", "Completed") if kind == "Complete" else ("Warning", reason)
             text = "Job completed" if kind == "Complete" else message
-            self._context.recorder.event(self.name, reference(job), level, told, text)
+            self._context.events.record(self.name, reference(job), level, told, text)
 
 
 class _State:

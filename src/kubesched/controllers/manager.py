@@ -6,15 +6,13 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
-from kubesched.controllers.context import Context
 from kubesched.controllers.daemonset import DaemonSetController
 from kubesched.controllers.deployment import DeploymentController
 from kubesched.controllers.disruption import DisruptionController
 from kubesched.controllers.endpoints import EndpointsController
-from kubesched.controllers.events import EventExpiry
+from kubesched.controllers.event_expiry import EventExpiry
 from kubesched.controllers.garbage import GarbageCollector
 from kubesched.controllers.job import JobController
-from kubesched.controllers.loop import Controller
 from kubesched.controllers.namespaces import NamespaceController, PodCollector, ServiceAccountController
 from kubesched.controllers.node_lifecycle import LifecycleSettings, NodeLifecycleController
 from kubesched.controllers.replicaset import ReplicaSetController, replication_controllers
@@ -22,14 +20,16 @@ from kubesched.controllers.statefulset import StatefulSetController
 from kubesched.controllers.storage_protection import EphemeralController, ProtectionController
 from kubesched.controllers.taint_eviction import TaintEvictionController
 from kubesched.controllers.volumes import VolumeController
+from kubesched.reconcile.context import ControllerContext
+from kubesched.reconcile.loop import Controller
 
 
 class ControllerManager:
-    """Makes every controller and runs them in one task."""
+    """Builds every controller and runs them in one task."""
 
     def __init__(
         self,
-        context: Context,
+        context: ControllerContext,
         *,
         lifecycle: LifecycleSettings | None = None,
         heartbeat: Callable[[], float] | None = None,
@@ -62,14 +62,14 @@ class ControllerManager:
         yield PodCollector(context)
         yield NodeLifecycleController(context, lifecycle, heartbeat)
         yield TaintEvictionController(context)
-        yield EventExpiry(context.access, context.loop)
+        yield EventExpiry(context)
 
     def start(self) -> None:
-        """Begin to work on whatever there is to do."""
+        """Start reconciling."""
         self._task = asyncio.create_task(self._context.loop.run(), name="controllers")
 
     async def stop(self) -> None:
-        """End after the reconciliation under way."""
+        """Stop after the reconciliation in progress."""
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):

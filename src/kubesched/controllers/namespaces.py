@@ -7,10 +7,10 @@ from collections import Counter
 from kubesched.apiserver.storage.store import Change, Event
 from kubesched.apiserver.wire.status import StatusError
 from kubesched.base.types import JSON
-from kubesched.controllers.access import ACCOUNTS, CONFIG_MAPS, EVENTS, NAMESPACES, PODS
-from kubesched.controllers.context import Context
-from kubesched.controllers.loop import Controller
-from kubesched.controllers.owning import set_condition
+from kubesched.reconcile.access import ACCOUNTS, CONFIG_MAPS, EVENTS, NAMESPACES, PODS
+from kubesched.reconcile.conditions import set_condition
+from kubesched.reconcile.context import ControllerContext
+from kubesched.reconcile.loop import Controller
 
 RETRY_SECONDS = 0.25
 _PARSED = "All legacy kube types successfully parsed"
@@ -28,7 +28,7 @@ class NamespaceController(Controller):
 
     name = "namespace-controller"
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         super().__init__(context.loop)
         self._access = context.access
         shelf = self._access.store.shelf(NAMESPACES)
@@ -121,7 +121,7 @@ class ServiceAccountController(Controller):
 
     name = "serviceaccount-controller"
 
-    def __init__(self, context: Context, root_certificate: str) -> None:
+    def __init__(self, context: ControllerContext, root_certificate: str) -> None:
         super().__init__(context.loop)
         self._access = context.access
         self._certificate = root_certificate
@@ -170,7 +170,7 @@ class PodCollector(Controller):
     name = "pod-garbage-collector"
     QUARANTINE = 40.0
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         super().__init__(context.loop)
         self._context = context
         self._missing: dict[str, float] = {}

@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from kubesched.api.taints import NO_EXECUTE, NO_SCHEDULE, TAINT_NODE_UNSCHEDULABLE
 from kubesched.apiserver.storage.store import Event
 from kubesched.base.types import JSON
-from kubesched.controllers.access import LEASES, NODES, PODS
-from kubesched.controllers.context import Context
-from kubesched.controllers.loop import Controller
-from kubesched.controllers.owning import set_condition
-from kubesched.controllers.views import Node, Taint
+from kubesched.reconcile.access import LEASES, NODES, PODS
+from kubesched.reconcile.conditions import set_condition
+from kubesched.reconcile.context import ControllerContext
+from kubesched.reconcile.loop import Controller
+from kubesched.reconcile.views import Node, Taint
 
-STOPPED = "kubesched.io/kubelet"
-"""Annotation of a node: with the value ``stopped`` its kubelet falls silent, as if the machine had lost its power."""
 _LEASES_IN = "kube-node-lease/"
 _UNKNOWN = ("NodeStatusUnknown", "Kubelet stopped posting node status.")
 TAINT_NODE_NOT_READY = "node.kubernetes.io/not-ready"
@@ -43,7 +41,10 @@ class NodeLifecycleController(Controller):
     name = "node-lifecycle-controller"
 
     def __init__(
-        self, context: Context, settings: LifecycleSettings | None = None, heartbeat: Callable[[], float] | None = None
+        self,
+        context: ControllerContext,
+        settings: LifecycleSettings | None = None,
+        heartbeat: Callable[[], float] | None = None,
     ) -> None:
         super().__init__(context.loop)
         self._context = context
@@ -72,7 +73,7 @@ class NodeLifecycleController(Controller):
             if old is None or old.status.conditions != new.status.conditions:
                 self._heard[new.metadata.name] = self._access.clock.monotonic()
             self.enqueue(new.metadata.name)
-        elif old.metadata.annotations.get(STOPPED) != new.metadata.annotations.get(STOPPED):
+        elif old.kubelet_stopped is not new.kubelet_stopped:
             self._heard[new.metadata.name] = self._access.clock.monotonic()
             self.enqueue(new.metadata.name)
 
@@ -84,7 +85,7 @@ class NodeLifecycleController(Controller):
         self._set_taints(self._context.nodes.objects[key])
 
     def _check_silence(self, node: Node) -> None:
-        if not self._heartbeat() and node.metadata.annotations.get(STOPPED) != "stopped":
+        if not self._heartbeat() and not node.kubelet_stopped:
             return
         name = node.metadata.name
         silent = self._access.clock.monotonic() - self._heard.get(name, 0.0)
@@ -114,7 +115,7 @@ class NodeLifecycleController(Controller):
         if found is not None:
             about = {"kind": "Node", "name": name, "uid": name, "apiVersion": "v1"}
             text = f"Node {name} status is now: NodeNotReady"
-            self._context.recorder.event("node-controller", about, "Normal", "NodeNotReady", text)
+            self._context.events.record("node-controller", about, "Normal", "NodeNotReady", text)
 
     def _set_taints(self, node: Node) -> None:
         wanted = self._wanted(node)

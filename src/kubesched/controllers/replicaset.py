@@ -6,20 +6,14 @@ from kubesched.apiserver.meta import parse_timestamp
 from kubesched.apiserver.storage.store import Event
 from kubesched.apiserver.wire.status import StatusError
 from kubesched.base.types import JSON
-from kubesched.controllers.access import CONTROLLERS, REPLICA_SETS
-from kubesched.controllers.cache import is_news
-from kubesched.controllers.context import Context
-from kubesched.controllers.events import reference
-from kubesched.controllers.loop import Controller
-from kubesched.controllers.owning import (
-    claimed_pods,
-    create_pod,
-    delete_pod,
-    pod_from,
-    selector_of,
-    set_condition,
-)
-from kubesched.controllers.views import Pod
+from kubesched.controllers.ownership import claimed_pods, create_pod, delete_pod, pod_from, selector_of
+from kubesched.reconcile.access import CONTROLLERS, REPLICA_SETS
+from kubesched.reconcile.cache import is_more_than_status
+from kubesched.reconcile.conditions import set_condition
+from kubesched.reconcile.context import ControllerContext
+from kubesched.reconcile.events import reference
+from kubesched.reconcile.loop import Controller
+from kubesched.reconcile.views import Pod
 
 BURST = 500
 """Pods made or deleted at a time, as upstream; the rest follows in the next turn."""
@@ -28,7 +22,7 @@ BURST = 500
 class ReplicaSetController(Controller):
     """Keeps the number of pods of a kind of owner."""
 
-    def __init__(self, context: Context, storage: str = REPLICA_SETS) -> None:
+    def __init__(self, context: ControllerContext, storage: str = REPLICA_SETS) -> None:
         super().__init__(context.loop)
         self._context = context
         self._storage = storage
@@ -43,7 +37,7 @@ class ReplicaSetController(Controller):
         context.pods.watch(self._on_pod)
 
     def _on_owner(self, event: Event) -> None:
-        if is_news(event):
+        if is_more_than_status(event):
             self._relabelled.add(event.record.key)
             self.enqueue(event.record.key)
 
@@ -150,12 +144,12 @@ class ReplicaSetController(Controller):
         self._context.access.edit_status(self._storage, key, edit, owner["metadata"]["uid"])
 
 
-def replication_controllers(context: Context) -> ReplicaSetController:
+def replication_controllers(context: ControllerContext) -> ReplicaSetController:
     """The same for the older kind."""
     return ReplicaSetController(context, CONTROLLERS)
 
 
-def available_in(context: Context, ready: list[Pod], min_ready_seconds: int) -> list[tuple[Pod, float]]:
+def available_in(context: ControllerContext, ready: list[Pod], min_ready_seconds: int) -> list[tuple[Pod, float]]:
     """Ready pods, each with the seconds after which it counts as available."""
     now = context.access.clock.now()
     result = []

@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 
 from kubesched.base.types import JSON
-from kubesched.controllers.access import REVISIONS, Access
-from kubesched.controllers.owning import controller_reference, owner_of
+from kubesched.controllers.ownership import controller_reference, owner_of
 from kubesched.controllers.rollout import template_hash
+from kubesched.reconcile.access import REVISIONS, Access
 
 HASH_LABEL = "controller-revision-hash"
 

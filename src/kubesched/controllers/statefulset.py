@@ -5,15 +5,15 @@ from __future__ import annotations
 import copy
 
 from kubesched.base.types import JSON
-from kubesched.controllers.access import CLAIMS, STATEFUL_SETS
-from kubesched.controllers.cache import is_news
-from kubesched.controllers.context import Context
-from kubesched.controllers.events import reference
-from kubesched.controllers.loop import Controller
-from kubesched.controllers.owning import claimed_pods, create_pod, delete_pod, pod_from, selector_of
+from kubesched.controllers.ownership import claimed_pods, create_pod, delete_pod, pod_from, selector_of
 from kubesched.controllers.replicaset import available_in
 from kubesched.controllers.revisions import HASH_LABEL, Revisions
-from kubesched.controllers.views import Pod
+from kubesched.reconcile.access import CLAIMS, STATEFUL_SETS
+from kubesched.reconcile.cache import is_more_than_status
+from kubesched.reconcile.context import ControllerContext
+from kubesched.reconcile.events import reference
+from kubesched.reconcile.loop import Controller
+from kubesched.reconcile.views import Pod
 
 INDEX_LABEL = "apps.kubernetes.io/pod-index"
 NAME_LABEL = "statefulset.kubernetes.io/pod-name"
@@ -24,13 +24,13 @@ class StatefulSetController(Controller):
 
     name = "statefulset-controller"
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         super().__init__(context.loop)
         self._context = context
         self._access = context.access
         self._revisions = Revisions(context.access)
         shelf = self._access.store.shelf(STATEFUL_SETS)
-        shelf.observers.append(lambda event: self.enqueue(event.record.key) if is_news(event) else None)
+        shelf.observers.append(lambda event: self.enqueue(event.record.key) if is_more_than_status(event) else None)
         for key in shelf.sorted_keys():
             self.enqueue(key)
         context.pods.watch(self._on_pod)
@@ -62,15 +62,15 @@ class StatefulSetController(Controller):
         parallel = spec.get("podManagementPolicy") == "Parallel"
         for ordinal in wanted:
             pod = pods.get(ordinal)
-            if pod is not None and pod.has_ended and not pod.metadata.going:
+            if pod is not None and pod.has_ended and not pod.metadata.being_deleted:
                 self._delete(owner, pod)
             if pod is None:
                 self._create(owner, ordinal, revision if ordinal in _updated(owner, wanted) else current)
-            if not parallel and not (pod is not None and pod.is_ready and not pod.metadata.going):
+            if not parallel and not (pod is not None and pod.is_ready and not pod.metadata.being_deleted):
                 return
         surplus = sorted((ordinal for ordinal in pods if ordinal not in wanted), reverse=True)
         for ordinal in surplus:
-            if not pods[ordinal].metadata.going:
+            if not pods[ordinal].metadata.being_deleted:
                 self._leave_claims(owner, pods[ordinal])
                 self._delete(owner, pods[ordinal])
             if not parallel:
@@ -83,8 +83,12 @@ class StatefulSetController(Controller):
             return
         for ordinal in reversed(_updated(owner, wanted)):
             pod = pods.get(ordinal)
-            if pod is None or pod.metadata.going or not pod.is_ready:
-                if pod is not None and not pod.metadata.going and pod.metadata.labels.get(HASH_LABEL) != revision:
+            if pod is None or pod.metadata.being_deleted or not pod.is_ready:
+                if (
+                    pod is not None
+                    and not pod.metadata.being_deleted
+                    and pod.metadata.labels.get(HASH_LABEL) != revision
+                ):
                     self._delete(owner, pod)
                 return
             if pod.metadata.labels.get(HASH_LABEL) != revision:
@@ -129,7 +133,7 @@ class StatefulSetController(Controller):
             meta["ownerReferences"] = [_owner(owner["apiVersion"], owner["kind"], owner["metadata"])]
         self._access.create(CLAIMS, {"metadata": meta, "spec": copy.deepcopy(template["spec"])})
         message = f"create Claim {name} Pod {pod} in StatefulSet {owner['metadata']['name']} success"
-        self._context.recorder.event(self.name, reference(owner), "Normal", "SuccessfulCreate", message)
+        self._context.events.record(self.name, reference(owner), "Normal", "SuccessfulCreate", message)
 
     def _leave_claims(self, owner: JSON, pod: Pod) -> None:
         """The claims of a pod that is one too many go with it, if that is wanted."""
@@ -149,7 +153,7 @@ class StatefulSetController(Controller):
 
     def _write_status(self, key: str, owner: JSON, pods: list[Pod], current: str, revision: str) -> None:
         alive = [pod for pod in pods if not pod.has_ended]
-        ready = [pod for pod in alive if pod.is_ready and not pod.metadata.going]
+        ready = [pod for pod in alive if pod.is_ready and not pod.metadata.being_deleted]
         waits = available_in(self._context, ready, owner["spec"].get("minReadySeconds", 0))
         if waiting := [seconds for _, seconds in waits if seconds > 0]:
             self.enqueue(key, min(waiting))

@@ -6,11 +6,11 @@ from functools import partial
 
 from kubesched.apiserver.storage.store import Event
 from kubesched.base.types import JSON
-from kubesched.controllers.access import CLAIMS, VOLUMES
-from kubesched.controllers.cache import Index
-from kubesched.controllers.context import Context
-from kubesched.controllers.loop import Controller
-from kubesched.controllers.views import Pod
+from kubesched.reconcile.access import CLAIMS, VOLUMES
+from kubesched.reconcile.cache import Index
+from kubesched.reconcile.context import ControllerContext
+from kubesched.reconcile.loop import Controller
+from kubesched.reconcile.views import Pod
 
 CLAIM_FINALIZER = "kubernetes.io/pvc-protection"
 VOLUME_FINALIZER = "kubernetes.io/pv-protection"
@@ -21,7 +21,7 @@ class ProtectionController(Controller):
 
     name = "storage-protection-controller"
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         super().__init__(context.loop)
         self._access = context.access
         self._users: Index[Pod] = context.pods.index(_claims_of)
@@ -74,7 +74,7 @@ class EphemeralController(Controller):
 
     name = "ephemeral-volume-controller"
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         super().__init__(context.loop)
         self._context = context
         context.pods.watch(self._on_pod)
@@ -85,7 +85,7 @@ class EphemeralController(Controller):
 
     def sync(self, key: str) -> None:
         pod = self._context.pods.get(key)
-        if pod is None or pod.metadata.going:
+        if pod is None or pod.metadata.being_deleted:
             return
         for volume in pod.spec.volumes:
             if volume.ephemeral is not None:

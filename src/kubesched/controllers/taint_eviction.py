@@ -7,11 +7,11 @@ import math
 from kubesched.api.taints import NO_EXECUTE, tolerates
 from kubesched.apiserver.meta import parse_timestamp
 from kubesched.base.types import JSON
-from kubesched.controllers.access import PODS
-from kubesched.controllers.context import Context
-from kubesched.controllers.loop import Controller
-from kubesched.controllers.owning import set_condition
-from kubesched.controllers.views import Node, Pod, Taint
+from kubesched.reconcile.access import PODS
+from kubesched.reconcile.conditions import set_condition
+from kubesched.reconcile.context import ControllerContext
+from kubesched.reconcile.loop import Controller
+from kubesched.reconcile.views import Node, Pod, Taint
 
 
 class TaintEvictionController(Controller):
@@ -19,7 +19,7 @@ class TaintEvictionController(Controller):
 
     name = "taint-eviction-controller"
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         super().__init__(context.loop)
         self._context = context
         self._since: dict[tuple[str, str, str], float] = {}
@@ -36,7 +36,7 @@ class TaintEvictionController(Controller):
                 del self._since[key]
 
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
-        if new is None or not new.spec.node_name or new.metadata.going:
+        if new is None or not new.spec.node_name or new.metadata.being_deleted:
             return
         if old is None or not old.spec.node_name or old.spec.tolerations != new.spec.tolerations:
             node = self._context.nodes.get(new.spec.node_name)
@@ -46,7 +46,7 @@ class TaintEvictionController(Controller):
     def sync(self, key: str) -> None:
         pod = self._context.pods.get(key)
         node = self._context.nodes.get(pod.spec.node_name) if pod is not None else None
-        if pod is None or node is None or pod.metadata.going:
+        if pod is None or node is None or pod.metadata.being_deleted:
             return
         left = self._seconds_left(pod, node)
         if left <= 0:
@@ -88,7 +88,7 @@ class TaintEvictionController(Controller):
         meta = pod.metadata
         about = {"kind": "Pod", "namespace": meta.namespace, "name": meta.name, "uid": meta.uid, "apiVersion": "v1"}
         text = f"Marking for deletion Pod {pod.key}"
-        self._context.recorder.event(self.name, about, "Normal", "TaintManagerEviction", text)
+        self._context.events.record(self.name, about, "Normal", "TaintManagerEviction", text)
         access.edit_status(PODS, pod.key, edit, meta.uid)
         access.delete(PODS, pod.key, uid=meta.uid)
 

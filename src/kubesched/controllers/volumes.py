@@ -12,10 +12,10 @@ from kubesched.api.quantity import nanos, value
 from kubesched.apiserver.storage.store import Change, Event
 from kubesched.apiserver.validation.workloads import selects
 from kubesched.base.types import JSON
-from kubesched.controllers.access import CLAIMS, CLASSES, NODES, VOLUMES
-from kubesched.controllers.context import Context
-from kubesched.controllers.events import reference
-from kubesched.controllers.loop import Controller
+from kubesched.reconcile.access import CLAIMS, CLASSES, NODES, VOLUMES
+from kubesched.reconcile.context import ControllerContext
+from kubesched.reconcile.events import reference
+from kubesched.reconcile.loop import Controller
 
 PROVISIONER = "kubesched.io/simulated"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
@@ -35,7 +35,7 @@ class VolumeController(Controller):
 
     name = "persistentvolume-controller"
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         super().__init__(context.loop)
         self._context = context
         self._access = context.access
@@ -276,7 +276,7 @@ class VolumeController(Controller):
         if self._told.get(claim["metadata"]["uid"]) == message:
             return
         self._told[claim["metadata"]["uid"]] = message
-        self._context.recorder.event(source or self.name, reference(claim), kind, reason, message)
+        self._context.events.record(source or self.name, reference(claim), kind, reason, message)
 
 
 def _key(claim: JSON) -> str:

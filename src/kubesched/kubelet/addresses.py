@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kubesched.controllers.context import Context
-from kubesched.controllers.views import Node, Pod
+from kubesched.reconcile.context import ControllerContext
+from kubesched.reconcile.views import Node, Pod
 
 _FIRST_SUBNET = 116 * 256
 """10.244.0, counted from 10.128.0: where people expect pod addresses to begin."""
@@ -13,7 +13,7 @@ _SUBNETS = 128 * 256
 class Addresses:
     """Hands addresses out; those that were given before this process began stay where they are."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         self._context = context
         self._numbers: dict[str, int] = {}
         self._next_number = 0

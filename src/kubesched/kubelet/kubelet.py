@@ -14,16 +14,13 @@ from dataclasses import dataclass
 from kubesched.apiserver.meta import parse_timestamp
 from kubesched.base.types import JSON
 from kubesched.config.duration import Duration
-from kubesched.controllers.access import PODS
-from kubesched.controllers.context import Context
-from kubesched.controllers.views import Container, Node, Pod
 from kubesched.kubelet import status as steps
 from kubesched.kubelet.nodes import Nodes, NodeSettings
+from kubesched.reconcile.access import PODS
+from kubesched.reconcile.annotations import EXIT_CODE, RUN_TIME
+from kubesched.reconcile.context import ControllerContext
+from kubesched.reconcile.views import Container, Node, Pod
 
-RUN_TIME = "kubesched.io/run-time"
-"""Annotation of a pod: how long it runs, as ``90s`` or ``1h30m``, if it is one that ends."""
-EXIT_CODE = "kubesched.io/exit-code"
-"""Annotation of a pod: the exit code with which its containers end; 0 if there is none."""
 FIRST_RESTART, LAST_RESTART = 10, 300
 
 
@@ -45,7 +42,10 @@ class Kubelets:
     """The kubelets of all nodes."""
 
     def __init__(
-        self, context: Context, settings: KubeletSettings | None = None, node_settings: NodeSettings | None = None
+        self,
+        context: ControllerContext,
+        settings: KubeletSettings | None = None,
+        node_settings: NodeSettings | None = None,
     ) -> None:
         self._context = context
         self._access = context.access
@@ -107,7 +107,7 @@ class Kubelets:
             self._plan_end(pod)
 
     def _wanted(self, pod: Pod) -> str:
-        if pod.metadata.going:
+        if pod.metadata.being_deleted:
             return "stopping"
         if pod.has_ended:
             return ""
@@ -268,7 +268,7 @@ class Kubelets:
         about = {"kind": "Pod", "namespace": meta.namespace, "name": meta.name, "uid": meta.uid, "apiVersion": "v1"}
         field = f"spec.containers{{{container.name}}}" if container is not None else ""
         node = pod.spec.node_name
-        self._context.recorder.event("kubelet", about, kind, reason, message, host=node, field=field)
+        self._context.events.record("kubelet", about, kind, reason, message, host=node, field=field)
 
 
 def run_time(pod: Pod, default: float) -> float:

@@ -11,15 +11,14 @@ from datetime import UTC, datetime
 from kubesched.apiserver.meta import new_uid
 from kubesched.apiserver.wire.status import StatusError
 from kubesched.base.types import JSON
-from kubesched.controllers.access import LEASES, NODES
-from kubesched.controllers.context import Context
-from kubesched.controllers.events import reference
-from kubesched.controllers.loop import Controller
-from kubesched.controllers.node_lifecycle import STOPPED
-from kubesched.controllers.owning import set_condition
-from kubesched.controllers.views import Node, Pod
 from kubesched.kubelet.addresses import Addresses
 from kubesched.kubelet.status import full_image, image_digest, image_size
+from kubesched.reconcile.access import LEASES, NODES
+from kubesched.reconcile.conditions import set_condition
+from kubesched.reconcile.context import ControllerContext
+from kubesched.reconcile.events import reference
+from kubesched.reconcile.loop import Controller
+from kubesched.reconcile.views import Node, Pod
 
 LEASE_NAMESPACE = "kube-node-lease"
 MOST_HEARTBEATS = 100
@@ -52,7 +51,7 @@ class Nodes(Controller):
 
     name = "kubelet"
 
-    def __init__(self, context: Context, settings: NodeSettings) -> None:
+    def __init__(self, context: ControllerContext, settings: NodeSettings) -> None:
         super().__init__(context.loop)
         self._context = context
         self._access = context.access
@@ -90,7 +89,7 @@ class Nodes(Controller):
             return
         fresh = old is None or old.metadata.uid != new.metadata.uid
         before = not fresh and new.metadata.name in self._up
-        runs = new.metadata.annotations.get(STOPPED) != "stopped"
+        runs = not new.kubelet_stopped
         if fresh or before != runs or (old is not None and old.status.devices != new.status.devices):
             self.enqueue(new.metadata.name)
 
@@ -105,7 +104,7 @@ class Nodes(Controller):
         node = self._context.nodes.get(key)
         if node is None:
             return
-        if node.metadata.annotations.get(STOPPED) == "stopped":
+        if node.kubelet_stopped:
             self._up.discard(key)
         elif key not in self._up:
             self._register(key)
@@ -174,7 +173,7 @@ class Nodes(Controller):
         node = self._access.get(NODES, name)
         if node is not None:
             about = {**reference(node), "uid": name}
-            self._context.recorder.event("kubelet", about, "Normal", "Starting", "Starting kubelet.", host=name)
+            self._context.events.record("kubelet", about, "Normal", "Starting", "Starting kubelet.", host=name)
 
     # --- images -------------------------------------------------------------------------------------------------------
 

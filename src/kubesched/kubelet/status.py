@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from kubesched.base.types import JSON
-from kubesched.controllers.owning import set_condition
+from kubesched.reconcile.conditions import set_condition
 
 Edit = Callable[[JSON], None]
 

@@ -18,7 +18,6 @@ from kubesched.apiserver.storage.durable import DataDirectoryError
 from kubesched.client import kubeconfig
 from kubesched.client.connection import Connection, resolve
 from kubesched.config.types import KubeSchedulerConfiguration
-from kubesched.controllers.access import NODES
 from kubesched.daemon.process import Process
 from kubesched.daemon.setup import Setup, SetupError, prepare
 from kubesched.embedded import ClusterSettings, EmbeddedCluster
@@ -28,6 +27,7 @@ from kubesched.kubelet.nodes import NodeSettings
 from kubesched.local.flags import UpOptions
 from kubesched.logs import Logger
 from kubesched.logs.levels import WARNING
+from kubesched.reconcile.access import NODES
 
 SCHEDULER = "system:kube-scheduler"
 ALL_ADMISSION = AdmissionSettings(require_service_accounts=True, taint_new_nodes=True, protect_storage=True)

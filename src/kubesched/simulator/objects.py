@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kubesched.base.types import JSON
-from kubesched.kubelet.kubelet import RUN_TIME
+from kubesched.reconcile.annotations import RUN_TIME
 
 PAUSE = "registry.k8s.io/pause:3.10"
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from kubesched.controllers.access import PODS
+from kubesched.reconcile.access import PODS
 from kubesched.simulator.cluster import SimulatedCluster
 from kubesched.simulator.expectations import Checked, is_pending, node_of, phase_of, why_pending
 from kubesched.simulator.timeline import Entry

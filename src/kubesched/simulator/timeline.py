@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from kubesched.apiserver.apiserver import ApiServer
 from kubesched.apiserver.storage.store import Change, Event
-from kubesched.controllers.access import NODES, PODS
 from kubesched.engine.decision import Decision, Outcome
+from kubesched.reconcile.access import NODES, PODS
 from kubesched.simulator.usage import Usage
 
 PHASES = {"Running": "running", "Succeeded": "succeeded", "Failed": "failed"}

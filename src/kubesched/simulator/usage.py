@@ -12,7 +12,7 @@ from kubesched.api import objects as api
 from kubesched.api.decoding import InvalidObject, decode_as
 from kubesched.api.resources import allocatable, node_requests
 from kubesched.apiserver.storage.store import Change, Event, Record, Store
-from kubesched.controllers.access import NODES, PODS
+from kubesched.reconcile.access import NODES, PODS
 
 ENDED = ("Succeeded", "Failed")
 

@@ -1,7 +1,7 @@
-"""A decoded copy of a kind that follows the store, with the lookups that controllers need.
+"""A cache of decoded objects of one kind, with indexes.
 
-The store tells its observers at the moment of a change, so the copy is never behind: a controller that has just made
-three pods sees three pods. Upstream needs expectations because its informers lag; here there is nothing to expect.
+The store notifies its observers during the write, so the cache is never stale: a controller that has just created three
+pods sees three pods. Upstream needs "expectations" because its informers lag; this cache does not.
 """
 
 from __future__ import annotations
@@ -12,39 +12,39 @@ from typing import Generic, TypeVar
 
 from kubesched.api.decoding import InvalidObject, decode_as
 from kubesched.apiserver.storage.store import Change, Event, Record, Shelf
-from kubesched.controllers.views import View
+from kubesched.reconcile.views import View
 
 V = TypeVar("V", bound=View)
 
 _log = logging.getLogger(__name__)
 
 Handler = Callable[[V | None, V | None], None]
-"""Told of an object before and after a change; None stands for its not being there."""
+"""Called with an object before and after a change; None means that it does not exist."""
 
 KeysOf = Callable[[V], Sequence[str]]
 
 
-def is_news(event: Event) -> bool:
-    """Whether more than an object's status has changed: whoever writes statuses need not look at them again."""
+def is_more_than_status(event: Event) -> bool:
+    """Whether an event changes more than the status. Controllers that write a status skip their own writes with it."""
     if event.previous is None or event.change is Change.DELETED:
         return True
     return decode_as(View, event.previous.data).metadata != decode_as(View, event.record.data).metadata
 
 
 class Index(Generic[V]):
-    """Objects by something else than their name. Sets are kept as dicts, which remember the order: runs can repeat."""
+    """Objects by a value other than their name. Uses dicts as sets: they keep order, so that runs are reproducible."""
 
     def __init__(self, keys_of: KeysOf[V]) -> None:
         self._keys_of = keys_of
         self._found: dict[str, dict[str, V]] = {}
 
     def get(self, value: str) -> list[V]:
-        """The objects under a value."""
+        """Return the objects with a value."""
         found = self._found.get(value)
         return list(found.values()) if found else []
 
     def size(self, value: str) -> int:
-        """How many objects there are under a value."""
+        """Return the number of objects with a value."""
         return len(self._found.get(value, ()))
 
     def change(self, key: str, old: V | None, new: V | None) -> None:
@@ -62,7 +62,7 @@ class Index(Generic[V]):
 
 
 class Cache(Generic[V]):
-    """All objects of a kind, decoded as a view."""
+    """All objects of a kind, decoded as views."""
 
     def __init__(self, shelf: Shelf, view: type[V]) -> None:
         self._view = view
@@ -76,7 +76,7 @@ class Cache(Generic[V]):
         return self.objects.get(key)
 
     def index(self, keys_of: KeysOf[V]) -> Index[V]:
-        """A lookup that is kept up to date."""
+        """Add an index and keep it up to date."""
         index = Index(keys_of)
         for obj in self.objects.values():
             index.change(obj.key, None, obj)
@@ -84,17 +84,17 @@ class Cache(Generic[V]):
         return index
 
     def watch(self, handler: Handler[V]) -> None:
-        """Tell a handler of everything that is there, and of every change."""
+        """Call a handler for every existing object, then for every change."""
         self._handlers.append(handler)
         for obj in list(self.objects.values()):
             handler(None, obj)
 
     def _decode(self, record: Record) -> V | None:
-        """An object that cannot be read is as good as none: the write that brought it must not fail for it."""
+        """Decode an object; None if that fails. The write that stored it must not fail for a controller's sake."""
         try:
             return decode_as(self._view, record.data)
         except InvalidObject as error:
-            _log.error("an object is passed over by all controllers: %s", error)
+            _log.error("controllers ignore an object that cannot be decoded: %s", error)
             return None
 
     def _on_event(self, event: Event) -> None:

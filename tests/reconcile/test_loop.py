@@ -12,9 +12,9 @@ import pytest
 from kubesched.apiserver.storage.store import Store
 from kubesched.apiserver.wire.status import StatusError
 from kubesched.base.clocks import VirtualClock, virtual_time
-from kubesched.controllers.cache import Cache
-from kubesched.controllers.loop import Controller, WorkLoop
-from kubesched.controllers.views import Pod
+from kubesched.reconcile.cache import Cache
+from kubesched.reconcile.loop import Controller, WorkLoop
+from kubesched.reconcile.views import Pod
 
 
 class Notes(Controller):
@@ -109,14 +109,14 @@ async def test_a_mistake_in_one_does_not_stop_the_others(clock: VirtualClock, ca
         notes.enqueue("b")
         await clock.settle()
         assert [key for _, key in notes.seen] == ["a", "b"]
-        assert "notes failed at a; trying again" in caplog.text
+        assert "notes failed on a; will retry" in caplog.text
 
 
 @virtual_time
-async def test_an_object_that_cannot_be_read_is_passed_over(
+async def test_an_object_that_cannot_be_decoded_is_ignored(
     clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is logged and not there; the write that brought it succeeds, and a later good version is seen."""
+    """The error is logged, the write succeeds, and a later valid version is cached."""
     store = Store()
     cache = Cache(store.shelf("/pods"), Pod)
     names = cache.index(lambda pod: (pod.metadata.name,))

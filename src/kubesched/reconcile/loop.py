@@ -1,7 +1,8 @@
-"""One loop for all controllers: keys of objects that may need work, taken in the order in which they came.
+"""One work loop for all controllers: a queue of object keys that may need work, first in, first out.
 
-Level-triggered: a key says that something about an object may have changed, never what. A reconciler looks at how
-things are, does what is missing, and may be called any number of times. Since nothing in it waits, it sees one moment.
+Reconciling is level-triggered. A key says that an object may have changed, never how. A reconciler compares the desired
+state with the actual state and does what is missing, so calling it too often is harmless. It never awaits, so it sees a
+consistent state.
 """
 
 from __future__ import annotations
@@ -15,19 +16,19 @@ from kubesched.base.clock import Clock
 
 _log = logging.getLogger(__name__)
 
-SLICE = 64
-"""Keys taken before others get their turn. A number, not a time, so that a run can be repeated."""
-FEW, LOOKED_AT_PER_SECOND = 200, 10_000
-FIRST_RETRY, LAST_RETRY = 0.005, 60.0
+KEYS_PER_TURN = 64
+"""Keys handled before other tasks get a turn. A count, not a duration, so that runs are reproducible."""
+SMALL_GROUP, OBJECTS_PER_SECOND = 200, 10_000
+MIN_RETRY_SECONDS, MAX_RETRY_SECONDS = 0.005, 60.0
 
 
 class Reconciler(Protocol):
-    """Brings one object, or what belongs to it, to where it should be."""
+    """Brings one object and its dependents to the desired state."""
 
     name: str
 
     def sync(self, key: str) -> None:
-        """Do what is missing. Whatever it raises is tried again later."""
+        """Do what is missing. If it raises, the key is retried later."""
         ...
 
 
@@ -35,7 +36,7 @@ Item = tuple[Reconciler, str]
 
 
 class WorkLoop:
-    """Runs reconcilers on the keys they were given. `add` may be called before it runs."""
+    """Runs reconcilers on their keys. `add` may be called before `run`."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -45,12 +46,12 @@ class WorkLoop:
         self._wake = asyncio.Event()
 
     def add(self, reconciler: Reconciler, key: str) -> None:
-        """Look at this key as soon as it is its turn; a key that waits already keeps its place."""
+        """Queue a key. A key that is already queued keeps its place."""
         self._items[reconciler, key] = None
         self._wake.set()
 
     def add_after(self, reconciler: Reconciler, key: str, seconds: float) -> None:
-        """Look at this key again after a while; of several wishes the earliest counts."""
+        """Queue a key after a delay. If several delays are pending, the earliest wins."""
         if seconds <= 0:
             self.add(reconciler, key)
             return
@@ -70,18 +71,18 @@ class WorkLoop:
 
     @property
     def idle(self) -> bool:
-        """Whether there is nothing to do right now."""
+        """Whether the queue is empty."""
         return not self._items
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Reconcile until cancelled."""
         try:
             while True:
-                taken = 0
+                handled = 0
                 while self._items:
-                    self._take()
-                    taken += 1
-                    if taken % SLICE == 0:
+                    self._sync_next()
+                    handled += 1
+                    if handled % KEYS_PER_TURN == 0:
                         await asyncio.sleep(0)
                 self._wake.clear()
                 await self._wake.wait()
@@ -89,7 +90,7 @@ class WorkLoop:
             for _, timer in self._timers.values():
                 timer.cancel()
 
-    def _take(self) -> None:
+    def _sync_next(self) -> None:
         item = next(iter(self._items))
         del self._items[item]
         reconciler, key = item
@@ -99,18 +100,18 @@ class WorkLoop:
             _log.debug("%s: %s: %s", reconciler.name, key, error)
             self._retry(item)
         except Exception:
-            _log.exception("%s failed at %s; trying again", reconciler.name, key)
+            _log.exception("%s failed on %s; will retry", reconciler.name, key)
             self._retry(item)
         else:
             self._failures.pop(item, None)
 
     def _retry(self, item: Item) -> None:
         failures = self._failures[item] = self._failures.get(item, 0) + 1
-        self.add_after(*item, min(FIRST_RETRY * 2 ** min(failures, 16), LAST_RETRY))
+        self.add_after(*item, min(MIN_RETRY_SECONDS * 2 ** min(failures, 16), MAX_RETRY_SECONDS))
 
 
 class Controller:
-    """The base of all controllers: a name, and a place in the loop."""
+    """Base class of all controllers."""
 
     name = ""
 
@@ -118,19 +119,19 @@ class Controller:
         self._loop = loop
 
     def enqueue(self, key: str, after: float = 0.0) -> None:
-        """Look at a key soon, or after so many seconds."""
+        """Queue a key, optionally after a delay in seconds."""
         if after > 0:
             self._loop.add_after(self, key, after)
         else:
             self._loop.add(self, key)
 
     def enqueue_one_of(self, key: str, size: int) -> None:
-        """Look at a key because one of the `size` objects behind it has changed.
+        """Queue a key because one of the `size` objects it owns has changed.
 
-        Looking takes a time that grows with their number. Where they are many, changes are gathered, or ten thousand
-        pods that start would each have all of them counted.
+        Reconciling takes time proportional to `size`. For large groups the delay batches changes; otherwise each of ten
+        thousand starting pods would cause all of them to be counted.
         """
-        self.enqueue(key, 0.0 if size < FEW else size / LOOKED_AT_PER_SECOND)
+        self.enqueue(key, 0.0 if size < SMALL_GROUP else size / OBJECTS_PER_SECOND)
 
     def sync(self, key: str) -> None:
         raise NotImplementedError

@@ -1,7 +1,7 @@
-"""Objects as controllers read them: only the fields that decide something.
+"""Objects as reconcilers read them: only the fields that affect a decision.
 
-A cluster has tens of thousands of pods and every change of one is looked at by several controllers. A view is decoded
-once per change and shared; whoever writes loads the whole object, so that nothing in it is lost.
+A cluster has tens of thousands of pods, and several controllers look at each change. A view is decoded once per change
+and shared. Code that writes loads the whole object, so that no field is lost.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ import msgspec
 
 from kubesched.api import objects as api
 from kubesched.api.objects import Part, Toleration
+from kubesched.reconcile.annotations import KUBELET
 
 
 class Owner(Part, frozen=True):
-    """A reference to an owner, with what garbage collection asks about it."""
+    """A reference to an owner, with the fields that garbage collection needs."""
 
     api_version: str = ""
     kind: str = ""
@@ -26,7 +27,7 @@ class Owner(Part, frozen=True):
 
 
 class Meta(Part, frozen=True):
-    """The metadata that controllers look at."""
+    """The metadata that controllers read."""
 
     name: str = ""
     namespace: str = ""
@@ -53,13 +54,13 @@ class Meta(Part, frozen=True):
         return None
 
     @property
-    def going(self) -> bool:
-        """Whether it is being deleted."""
+    def being_deleted(self) -> bool:
+        """Whether it has a deletion timestamp."""
         return bool(self.deletion_timestamp)
 
 
 class View(Part, frozen=True):
-    """Any object: who it is and whose."""
+    """Any object: its identity and its owners."""
 
     metadata: Meta = Meta()
 
@@ -141,8 +142,8 @@ class PodSpec(Part, frozen=True):
     affinity: _Affinity = _Affinity()
 
     @property
-    def made_for(self) -> str:
-        """The one node that the pod's affinity names, as a daemon's does."""
+    def pinned_node(self) -> str:
+        """The only node that the pod's affinity allows by name, as in pods of a DaemonSet; empty for other pods."""
         for term in self.affinity.node_affinity.required_during_scheduling_ignored_during_execution.node_selector_terms:
             for field in term.match_fields:
                 if field.key == "metadata.name" and len(field.values) == 1:
@@ -176,9 +177,9 @@ class Pod(View, frozen=True):
 
     @property
     def passes_gates(self) -> bool:
-        """Whether all that has to be said about its readiness has been said."""
-        said = {each.type for each in self.status.conditions if each.status == "True"}
-        return all(gate.condition_type in said for gate in self.spec.readiness_gates)
+        """Whether the conditions of all readiness gates are true."""
+        true = {each.type for each in self.status.conditions if each.status == "True"}
+        return all(gate.condition_type in true for gate in self.spec.readiness_gates)
 
     @property
     def ready_since(self) -> str:
@@ -190,8 +191,8 @@ class Pod(View, frozen=True):
 
     @property
     def is_active(self) -> bool:
-        """Whether it counts for whoever wants a number of pods."""
-        return not self.has_ended and not self.metadata.going
+        """Whether it counts as a replica: neither ended nor being deleted."""
+        return not self.has_ended and not self.metadata.being_deleted
 
     @property
     def restarts(self) -> int:
@@ -199,14 +200,14 @@ class Pod(View, frozen=True):
 
     @property
     def claims(self) -> tuple[str, ...]:
-        """The names of the claims it uses; those of ephemeral volumes are made from its own."""
+        """The names of the claims it uses. Claims of ephemeral volumes are named after the pod."""
         named = [each.persistent_volume_claim.claim_name for each in self.spec.volumes if each.persistent_volume_claim]
-        made = [f"{self.metadata.name}-{each.name}" for each in self.spec.volumes if each.ephemeral is not None]
-        return (*named, *made)
+        ephemeral = [f"{self.metadata.name}-{each.name}" for each in self.spec.volumes if each.ephemeral is not None]
+        return (*named, *ephemeral)
 
 
 class Taint(api.Taint, frozen=True):
-    """A taint, and since when."""
+    """A taint with the time it was added."""
 
     time_added: str = ""
 
@@ -223,7 +224,7 @@ class NodeStatus(Part, frozen=True):
 
     @property
     def devices(self) -> dict[str, Any]:
-        """What it has beside CPU, memory and the like."""
+        """Extended resources, such as GPUs."""
         return {name: amount for name, amount in self.capacity.items() if "/" in name}
 
 
@@ -235,5 +236,10 @@ class Node(View, frozen=True):
 
     @property
     def readiness(self) -> str:
-        """True, False or Unknown; empty if nobody has said anything yet."""
+        """True, False or Unknown; empty before the first status report."""
         return next((each.status for each in self.status.conditions if each.type == "Ready"), "")
+
+    @property
+    def kubelet_stopped(self) -> bool:
+        """Whether an annotation silences its kubelet."""
+        return self.metadata.annotations.get(KUBELET) == "stopped"

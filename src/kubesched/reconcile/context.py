@@ -1,24 +1,24 @@
-"""What controllers share: the API, the loop, the copies of pods and nodes, the recorder and the source of chance."""
+"""The parts that all reconcilers of one cluster share."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from random import Random
 
-from kubesched.controllers.access import NODES, PODS, Access
-from kubesched.controllers.cache import Cache, Index
-from kubesched.controllers.events import Recorder
-from kubesched.controllers.loop import WorkLoop
-from kubesched.controllers.views import Node, Pod
+from kubesched.reconcile.access import NODES, PODS, Access
+from kubesched.reconcile.cache import Cache, Index
+from kubesched.reconcile.events import EventWriter
+from kubesched.reconcile.loop import WorkLoop
+from kubesched.reconcile.views import Node, Pod
 
 
 @dataclass(slots=True)
-class Context:
-    """One cluster's, for all of its controllers."""
+class ControllerContext:
+    """API access, the work loop, cached pods and nodes, the event writer and the random generator of one cluster."""
 
     access: Access
     loop: WorkLoop
-    recorder: Recorder
+    events: EventWriter
     random: Random
     pods: Cache[Pod]
     nodes: Cache[Node]
@@ -27,16 +27,16 @@ class Context:
     pods_by_node: Index[Pod]
     pods_by_namespace: Index[Pod]
     orphans: Index[Pod]
-    """Pods that nobody manages, by namespace: whoever selects them may adopt them."""
+    """Pods without a managing owner, by namespace: a workload whose selector matches may adopt them."""
 
 
-def make_context(access: Access, random: Random, *, events: bool = True) -> Context:
-    """The shared parts, filled with what is in the store."""
+def make_context(access: Access, random: Random, *, events: bool = True) -> ControllerContext:
+    """Build the shared parts and fill the caches from the store."""
     pods = Cache(access.store.shelf(PODS), Pod)
-    return Context(
+    return ControllerContext(
         access=access,
         loop=WorkLoop(access.clock),
-        recorder=Recorder(access, enabled=events),
+        events=EventWriter(access, enabled=events),
         random=random,
         pods=pods,
         nodes=Cache(access.store.shelf(NODES), Node),

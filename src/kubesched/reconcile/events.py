@@ -1,23 +1,20 @@
-"""Events about what controllers and kubelets do: v1 Events, repeated ones counted, old ones removed."""
+"""The v1 Events that controllers and kubelets write. Repeated events are counted, not written again."""
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
 
 from kubesched.apiserver.meta import new_uid, timestamp
-from kubesched.apiserver.storage.store import Change, Event
 from kubesched.base.types import JSON
-from kubesched.controllers.access import EVENTS, NAMESPACES, Access
-from kubesched.controllers.loop import Controller, WorkLoop
+from kubesched.reconcile.access import EVENTS, NAMESPACES, Access
 
-REMEMBERED = 4096
-TTL_SECONDS = 3600.0
+MAX_KNOWN_EVENTS = 4096
 
 _Identity = tuple[str, str, str, str]
 
 
-class Recorder:
-    """Writes events. They are stored unchecked: there are several for every pod, and their form is fixed here."""
+class EventWriter:
+    """Writes events straight to the store, unvalidated: every pod causes several, and their form is fixed here."""
 
     def __init__(self, access: Access, *, enabled: bool = True) -> None:
         self._access = access
@@ -25,22 +22,22 @@ class Recorder:
         self._known: OrderedDict[_Identity, str] = OrderedDict()
         self._counter = 0
 
-    def event(
+    def record(
         self, source: str, about: JSON, kind: str, reason: str, message: str, *, host: str = "", field: str = ""
     ) -> None:
-        """Tell what happened to an object, given by its reference. `kind` is Normal or Warning."""
+        """Write an event about the object with this reference. `kind` is Normal or Warning."""
         if not self.enabled:
             return
         namespace = about.get("namespace") or "default"
-        home = self._access.store.get(NAMESPACES, namespace)
-        if home is None or home.fields.get("status.phase") == "Terminating":
+        stored = self._access.store.get(NAMESPACES, namespace)
+        if stored is None or stored.fields.get("status.phase") == "Terminating":
             return
         identity = (about.get("uid", ""), field, reason, message)
         known = self._known.get(identity)
-        if known is None or not self._again(known):
-            self._first(identity, namespace, source, about, kind, reason, message, host, field)
+        if known is None or not self._count_again(known):
+            self._write_first(identity, namespace, source, about, kind, reason, message, host, field)
 
-    def _again(self, key: str) -> bool:
+    def _count_again(self, key: str) -> bool:
         event = self._access.get(EVENTS, key)
         if event is None:
             return False
@@ -49,7 +46,7 @@ class Recorder:
         self._access.put(EVENTS, key, event)
         return True
 
-    def _first(
+    def _write_first(
         self,
         identity: _Identity,
         namespace: str,
@@ -63,7 +60,7 @@ class Recorder:
     ) -> None:
         seconds = self._access.clock.now()
         now = timestamp(seconds)
-        # Upstream's names end in the time in nanoseconds; on a virtual clock many things happen at one time.
+        # Upstream's names end in the time in nanoseconds. On a virtual clock many events share one time.
         self._counter += 1
         name = f"{about['name']}.{int(seconds * 1e9) + self._counter:x}"
         event: JSON = {
@@ -85,12 +82,12 @@ class Recorder:
         key = f"{namespace}/{name}"
         self._access.put(EVENTS, key, event)
         self._known[identity] = key
-        if len(self._known) > REMEMBERED:
+        if len(self._known) > MAX_KNOWN_EVENTS:
             self._known.popitem(last=False)
 
 
 def reference(obj: JSON) -> JSON:
-    """What an event says it is about."""
+    """Return the reference by which an event names its object."""
     meta = obj["metadata"]
     found = {"kind": obj["kind"], "apiVersion": obj["apiVersion"], "name": meta["name"], "uid": meta["uid"]}
     if meta.get("namespace"):
@@ -98,30 +95,3 @@ def reference(obj: JSON) -> JSON:
     if meta.get("resourceVersion"):
         found["resourceVersion"] = meta["resourceVersion"]
     return found
-
-
-class EventExpiry(Controller):
-    """Removes events after an hour, which upstream's API server leaves to etcd."""
-
-    name = "event-expiry"
-
-    def __init__(self, access: Access, loop: WorkLoop) -> None:
-        super().__init__(loop)
-        self._access = access
-        now = access.clock.monotonic()
-        shelf = access.store.shelf(EVENTS)
-        self._added: deque[tuple[float, str]] = deque((now, key) for key in shelf.sorted_keys())
-        shelf.observers.append(self._on_event)
-        self.enqueue("", TTL_SECONDS)
-
-    def _on_event(self, event: Event) -> None:
-        if event.change is Change.ADDED:
-            self._added.append((self._access.clock.monotonic(), event.record.key))
-
-    def sync(self, key: str) -> None:
-        over = self._access.clock.monotonic() - TTL_SECONDS
-        while self._added and self._added[0][0] <= over:
-            _, name = self._added.popleft()
-            if self._access.store.get(EVENTS, name) is not None:
-                self._access.store.delete(EVENTS, name)
-        self.enqueue("", 60.0)

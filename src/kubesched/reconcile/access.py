@@ -1,7 +1,7 @@
-"""The API server as controllers and kubelets inside the process use it: no socket, no encoding, no waiting.
+"""How controllers and kubelets in this process use the API server: synchronously, without a socket or encoding.
 
-Writes take the same path as a client's, with defaults, admission and validation, but for statuses: those are made by
-code of this package, many times a second, and are stored as they are.
+Writes pass defaulting, admission and validation like those of any client. Statuses are the exception: our own code
+writes them many times a second, so they are stored without checks.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Edit = Callable[[JSON], object]
 
 
 class Access:
-    """Reads and writes objects of the API server in this process, at once."""
+    """Synchronous reads and writes on the API server of this process."""
 
     def __init__(self, api: ApiServer) -> None:
         self.api = api
@@ -39,11 +39,11 @@ class Access:
         self.clock = api.clock
 
     def now(self) -> str:
-        """The time as objects have it."""
+        """The current time in the format of API objects."""
         return timestamp(self.clock.now())
 
     def resource(self, storage: str) -> Resource:
-        """A kind by the name under which it is stored; of several versions the first that is served."""
+        """Look up a resource by its storage name. If several versions are served, the first."""
         group, _, plural = storage.rpartition("/")
         for resource in self.api.registry:
             if (resource.group, resource.plural) == (group, plural):
@@ -53,24 +53,24 @@ class Access:
     # --- reading ------------------------------------------------------------------------------------------------------
 
     def get(self, storage: str, key: str) -> JSON | None:
-        """An object, the caller's to change; None if there is none."""
+        """Return a copy of an object, or None."""
         record = self.store.get(storage, key)
         return None if record is None else record.load()
 
     def list(self, storage: str, namespace: str = "") -> Iterator[JSON]:
-        """All objects of a kind, or those of a namespace."""
+        """Iterate over copies of all objects of a kind, or those in a namespace."""
         return (record.load() for record in self.store.records(storage, namespace))
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
     def create(self, storage: str, obj: JSON) -> JSON:
-        """Create an object; answers with what was stored."""
+        """Create an object and return it as stored."""
         resource = self.resource(storage)
         body = {"apiVersion": resource.group_version, "kind": resource.kind, **obj}
         return self.api.writer.create(resource, obj["metadata"].get("namespace", ""), body).load()
 
     def edit(self, storage: str, key: str, edit: Edit, subresource: str = "") -> bool:
-        """Change an object as a client would; False if it is gone."""
+        """Update an object like a client. False if it does not exist."""
 
         def change(obj: JSON) -> JSON:
             edit(obj)
@@ -86,7 +86,7 @@ class Access:
         return True
 
     def edit_status(self, storage: str, key: str, edit: Edit, uid: str = "") -> bool:
-        """Change an object's status without further checks; False if it, or the very one that is meant, is gone."""
+        """Update a status without checks. False if the object does not exist or has another UID."""
         record = self.store.get(storage, key)
         if record is None:
             return False
@@ -101,11 +101,11 @@ class Access:
         return True
 
     def put(self, storage: str, key: str, obj: JSON) -> Record:
-        """Store an object of our own making as it is."""
+        """Store an object without checks."""
         return self.store.put(storage, key, obj)
 
     def delete(self, storage: str, key: str, *, uid: str = "", propagation: str = "", grace: int | None = None) -> None:
-        """Delete an object; that it, or the very one that is meant, is gone already is as good."""
+        """Delete an object. Does nothing if it does not exist or has another UID."""
         namespace, _, name = key.rpartition("/")
         options = DeleteOptions(grace, propagation, Preconditions(uid))
         try:
@@ -115,5 +115,5 @@ class Access:
                 raise
 
     def remove(self, storage: str, key: str, uid: str = "") -> None:
-        """Remove an object for good once nothing but its finalizers could hold it: the end of a graceful deletion."""
+        """Finish a graceful deletion: remove the object now, unless finalizers hold it."""
         self.delete(storage, key, uid=uid, grace=0)

@@ -12,9 +12,9 @@ from kubesched.api import objects as api
 from kubesched.api.selectors import Selector, SelectorError, label_selector, selector_from_map
 from kubesched.apiserver.wire.status import StatusError
 from kubesched.base.types import JSON
-from kubesched.controllers.access import PODS
-from kubesched.controllers.context import Context
-from kubesched.controllers.views import Pod
+from kubesched.reconcile.access import PODS
+from kubesched.reconcile.context import ControllerContext
+from kubesched.reconcile.views import Pod
 
 
 def controller_reference(owner: JSON) -> JSON:
@@ -61,13 +61,13 @@ def pod_from(template: JSON, owner: JSON, **meta: object) -> JSON:
     return {"metadata": pod_meta, "spec": copy.deepcopy(template.get("spec") or {})}
 
 
-def claimed_pods(context: Context, owner: JSON, selector: Selector | None) -> list[Pod]:
+def claimed_pods(context: ControllerContext, owner: JSON, selector: Selector | None) -> list[Pod]:
     """The pods an owner manages, after taking in those it selects and letting go of those it no longer does."""
     uid, namespace = owner["metadata"]["uid"], owner["metadata"]["namespace"]
     if selector is None or "deletionTimestamp" in owner["metadata"]:
         return context.pods_by_owner.get(uid)
     for pod in context.pods_by_owner.get(uid):
-        if not pod.metadata.going and not selector.matches(pod.metadata.labels):
+        if not pod.metadata.being_deleted and not selector.matches(pod.metadata.labels):
             context.access.edit(PODS, pod.key, _releaser(uid))
     for pod in context.orphans.get(namespace):
         if pod.is_active and selector.matches(pod.metadata.labels):
@@ -92,7 +92,7 @@ def _releaser(uid: str) -> Callable[[JSON], None]:
 
 
 def create_pod(
-    context: Context, source: str, owner: JSON, pod: JSON, reference: JSON, told: str = "Created pod: {}"
+    context: ControllerContext, source: str, owner: JSON, pod: JSON, reference: JSON, told: str = "Created pod: {}"
 ) -> JSON:
     """Create a pod and tell of it; a refusal is told of too, and raised."""
     try:
@@ -101,28 +101,15 @@ def create_pod(
         # The same text every time: with the name that was thought up for this try, each would look like news.
         base = pod["metadata"].get("generateName", "")
         message = re.sub(rf'"{re.escape(base)}[a-z0-9]{{5}}"', f'"{base}"', error.message) if base else error.message
-        context.recorder.event(source, reference, "Warning", "FailedCreate", f"Error creating: {message}")
+        context.events.record(source, reference, "Warning", "FailedCreate", f"Error creating: {message}")
         raise StatusError(error.code, message, reason=error.reason) from error
-    context.recorder.event(source, reference, "Normal", "SuccessfulCreate", told.format(made["metadata"]["name"]))
+    context.events.record(source, reference, "Normal", "SuccessfulCreate", told.format(made["metadata"]["name"]))
     return made
 
 
-def delete_pod(context: Context, source: str, pod: Pod, reference: JSON, told: str = "Deleted pod: {}") -> None:
+def delete_pod(
+    context: ControllerContext, source: str, pod: Pod, reference: JSON, told: str = "Deleted pod: {}"
+) -> None:
     """Delete a pod and tell of it."""
     context.access.delete(PODS, pod.key, uid=pod.metadata.uid)
-    context.recorder.event(source, reference, "Normal", "SuccessfulDelete", told.format(pod.metadata.name))
-
-
-def set_condition(conditions: list[JSON], new: JSON, now: str, *, updated: bool = False) -> list[JSON]:
-    """Conditions with one of them set; the time of its transition changes only with its status."""
-    kind = new["type"]
-    for index, old in enumerate(conditions):
-        if old.get("type") == kind:
-            same = old.get("status") == new["status"]
-            since = old.get("lastTransitionTime", now) if same else now
-            merged = {**new, "lastTransitionTime": since}
-            if updated:
-                unchanged = same and old.get("reason") == new.get("reason") and old.get("message") == new.get("message")
-                merged["lastUpdateTime"] = old.get("lastUpdateTime", now) if unchanged else now
-            return [*conditions[:index], merged, *conditions[index + 1 :]]
-    return [*conditions, {**new, "lastTransitionTime": now, **({"lastUpdateTime": now} if updated else {})}]
+    context.events.record(source, reference, "Normal", "SuccessfulDelete", told.format(pod.metadata.name))
