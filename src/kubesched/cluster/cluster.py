@@ -11,6 +11,7 @@ from typing import TypeVar, cast
 
 from kubesched.api import objects as api
 from kubesched.api.selectors import Selector
+from kubesched.base.features import DEFAULT_FEATURES, Features
 from kubesched.cluster.counters import RowCounter
 from kubesched.cluster.nominations import Nominations
 from kubesched.cluster.pods import PodClass, PodClasses, PodInfo
@@ -45,7 +46,8 @@ class Cluster:
     LOG = 8192
     """Changes of a kind remembered by key; who asks for older ones has to look at all objects."""
 
-    def __init__(self) -> None:
+    def __init__(self, features: Features = DEFAULT_FEATURES) -> None:
+        self.features = features
         self.nodes = NodeTable()
         self.classes = PodClasses()
         self.nominations = Nominations()

@@ -11,12 +11,15 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from kubesched.base.features import DEFAULT_FEATURES, Features
 from kubesched.config.args import (
     ARGS,
     DEFAULT_RESOURCES,
     NodeResourcesBalancedAllocationArgs,
     NodeResourcesFitArgs,
     ResourceSpec,
+    UtilizationShapePoint,
+    VolumeBindingArgs,
 )
 from kubesched.config.duration import Duration
 from kubesched.config.types import (
@@ -60,10 +63,18 @@ DEFAULT_PLUGINS = {
 EXTENDER_TIMEOUT = Duration.of(5)
 
 
+EMPTIEST_FIRST = (UtilizationShapePoint(utilization=0, score=10), UtilizationShapePoint(utilization=100, score=0))
+"""How VolumeBinding scores storage where the gate is on and the file gives no shape."""
+
+
 def complete(
-    config: KubeSchedulerConfiguration, default_plugins: dict[str, int] = DEFAULT_PLUGINS
+    config: KubeSchedulerConfiguration,
+    default_plugins: dict[str, int] = DEFAULT_PLUGINS,
+    features: Features = DEFAULT_FEATURES,
 ) -> KubeSchedulerConfiguration:
-    """``config`` with everything filled in. Completing what is complete changes nothing."""
+    """``config`` with every default filled in. Completing a complete configuration changes nothing."""
+    if not features.node_declared_features:
+        default_plugins = {name: weight for name, weight in default_plugins.items() if name != "NodeDeclaredFeatures"}
     ignored = tuple(
         resource.name
         for extender in config.extenders
@@ -74,7 +85,7 @@ def complete(
         config,
         leader_election=_zeros_replaced(config.leader_election),
         client_connection=_zeros_replaced(config.client_connection),
-        profiles=tuple(_profile(profile, default_plugins, ignored) for profile in config.profiles),
+        profiles=tuple(_profile(profile, default_plugins, ignored, features) for profile in config.profiles),
         extenders=tuple(_extender(extender) for extender in config.extenders),
     )
 
@@ -97,12 +108,12 @@ def _extender(extender: Extender) -> Extender:
 
 
 def _profile(
-    profile: KubeSchedulerProfile, default_plugins: dict[str, int], ignored: tuple[str, ...]
+    profile: KubeSchedulerProfile, default_plugins: dict[str, int], ignored: tuple[str, ...], features: Features
 ) -> KubeSchedulerProfile:
     plugins = merge(default_plugins, profile.plugins)
-    given = [replace(each, args=_args(each.name, each.args)) for each in profile.plugin_config]
+    given = [replace(each, args=_args(each.name, each.args, features)) for each in profile.plugin_config]
     missing = sorted(ARGS.keys() & set(plugins.names()) - {each.name for each in given})
-    configs = [*given, *(PluginConfig(name=name, args=ARGS[name]()) for name in missing)]
+    configs = [*given, *(PluginConfig(name=name, args=_args(name, None, features)) for name in missing)]
     return replace(profile, plugins=plugins, plugin_config=tuple(_ignoring(each, ignored) for each in configs))
 
 
@@ -127,15 +138,17 @@ def _merge_set(defaults: Sequence[Plugin], custom: PluginSet) -> PluginSet:
     return PluginSet(enabled=tuple(enabled), disabled=tuple(Plugin(name=plugin.name) for plugin in custom.disabled))
 
 
-def _args(name: str, args: object) -> object:
+def _args(name: str, args: object, features: Features) -> object:
+    if args is None and name in ARGS:
+        args = ARGS[name]()
     match args:
-        case None if name in ARGS:
-            return ARGS[name]()
         case NodeResourcesFitArgs():
             strategy = replace(args.scoring_strategy, resources=_resources(args.scoring_strategy.resources))
             return replace(args, scoring_strategy=strategy)
         case NodeResourcesBalancedAllocationArgs():
             return replace(args, resources=_resources(args.resources))
+        case VolumeBindingArgs() if features.storage_capacity_scoring and not args.shape:
+            return replace(args, shape=EMPTIEST_FIRST)
     return args
 
 

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 import msgspec
 from msgspec.structs import replace
 
+from kubesched.base.features import DEFAULT_FEATURES, Features
 from kubesched.config import legacy
 from kubesched.config.args import ARGS, Args
 from kubesched.config.custom_args import with_custom_args
@@ -48,6 +49,7 @@ def load(
     known_plugins: Collection[str] | None = None,
     points: Mapping[str, frozenset[str]] | None = None,
     args_types: Mapping[str, type] | None = None,
+    features: Features = DEFAULT_FEATURES,
 ) -> Loaded:
     """Load a KubeSchedulerConfiguration; ConfigError lists everything that is wrong with it.
 
@@ -67,8 +69,8 @@ def load(
     problems += _unrelated(validate_names(written.profiles, known, points, version == "v1"), problems)
     warnings += _doubts(written.profiles, known)
     current = written if version == "v1" else legacy.modernize(written, version, warnings)
-    config = complete(current, legacy.default_plugins(version))
-    problems += _unrelated(validate(config), problems)
+    config = complete(current, legacy.default_plugins(version), features)
+    problems += _unrelated(validate(config, features), problems)
     problems += _unrelated(validate_profiles(config.profiles, points), problems)
     if args_types:
         config, found = with_custom_args(config, {n: t for n, t in args_types.items() if n not in ARGS})

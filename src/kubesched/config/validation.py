@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from kubesched.api.names import label_key_errors
 from kubesched.api.resources import is_extended
+from kubesched.base.features import DEFAULT_FEATURES, Features
 from kubesched.config.args import Args, NodeResourcesFitArgs
 from kubesched.config.errors import Problem, suggest
 from kubesched.config.plugins import NOT_YET, NOT_YET_POINTS, ResolvedPlugins, expand
@@ -49,13 +50,13 @@ def validate_plugins(config: KubeSchedulerConfiguration, points: Mapping[str, fr
     return [*validate_names(config.profiles, points.keys(), points), *validate_profiles(config.profiles, points)]
 
 
-def validate(config: KubeSchedulerConfiguration) -> list[Problem]:
+def validate(config: KubeSchedulerConfiguration, features: Features = DEFAULT_FEATURES) -> list[Problem]:
     """Everything wrong with the values of a completed configuration, whatever plugins there are."""
     return [
         *_client_connection(config.client_connection),
         *_leader_election(config.leader_election),
         *_limits(config),
-        *_profiles(config.profiles),
+        *_profiles(config.profiles, features),
         *_extenders(config.extenders),
         *_ignored_resources(config),
     ]
@@ -99,7 +100,7 @@ def _limits(config: KubeSchedulerConfiguration) -> Iterator[Problem]:
         yield Problem("podMaxBackoffSeconds", message, longest)
 
 
-def _profiles(profiles: Sequence[KubeSchedulerProfile]) -> Iterator[Problem]:
+def _profiles(profiles: Sequence[KubeSchedulerProfile], features: Features) -> Iterator[Problem]:
     if not profiles:
         yield Problem("profiles", "required, at least one profile")
     first: dict[str, int] = {}
@@ -112,11 +113,11 @@ def _profiles(profiles: Sequence[KubeSchedulerProfile]) -> Iterator[Problem]:
             yield Problem(f"{path}.schedulerName", message, name, "give each profile a name of its own")
         if profile.percentage_of_nodes_to_score is not None:
             yield from in_range(f"{path}.percentageOfNodesToScore", profile.percentage_of_nodes_to_score, 0, 100)
-        yield from _plugin_config(profile, path)
+        yield from _plugin_config(profile, path, features)
         yield from _same_queue_sort(profiles[0], profile, path)
 
 
-def _plugin_config(profile: KubeSchedulerProfile, path: str) -> Iterator[Problem]:
+def _plugin_config(profile: KubeSchedulerProfile, path: str, features: Features) -> Iterator[Problem]:
     seen: set[str] = set()
     for index, config in enumerate(profile.plugin_config):
         where = f"{path}.pluginConfig[{index}]"
@@ -126,7 +127,7 @@ def _plugin_config(profile: KubeSchedulerProfile, path: str) -> Iterator[Problem
         # Upstream reads NodeResourcesFit's arguments only when it makes the plugin, so bad ones load if it never does.
         unread = isinstance(config.args, NodeResourcesFitArgs) and config.name not in profile.plugins.names()
         if isinstance(config.args, Args) and not unread:
-            yield from validate_args(config.args, f"{where}.args")
+            yield from validate_args(config.args, f"{where}.args", features)
 
 
 def _same_queue_sort(first: KubeSchedulerProfile, profile: KubeSchedulerProfile, path: str) -> Iterator[Problem]:

@@ -11,6 +11,7 @@ from typing import TypeVar
 from kubesched.api.names import label_key_errors
 from kubesched.api.objects import TopologySpreadConstraint
 from kubesched.api.selectors import SelectorError, preferred_terms, strict_node_selector
+from kubesched.base.features import DEFAULT_FEATURES, Features
 from kubesched.config.args import (
     Args,
     DefaultPreemptionArgs,
@@ -32,7 +33,7 @@ T = TypeVar("T")
 WHEN_UNSATISFIABLE = ("DoNotSchedule", "ScheduleAnyway")
 
 
-def validate_args(args: Args, path: str) -> Iterator[Problem]:
+def validate_args(args: Args, path: str, features: Features = DEFAULT_FEATURES) -> Iterator[Problem]:
     """Everything wrong with a built-in plugin's arguments, which the file has at ``path``."""
     match args:
         case DefaultPreemptionArgs():
@@ -50,7 +51,7 @@ def validate_args(args: Args, path: str) -> Iterator[Problem]:
         case PodTopologySpreadArgs():
             yield from _pod_topology_spread(args, path)
         case VolumeBindingArgs():
-            yield from _volume_binding(args, path)
+            yield from _volume_binding(args, path, features)
 
 
 def in_range(path: str, value: int, low: int, high: int) -> Iterator[Problem]:
@@ -177,8 +178,10 @@ def _constraint(constraint: TopologySpreadConstraint, path: str) -> Iterator[Pro
         yield Problem(f"{path}.labelSelector", message, hint="remove it")
 
 
-def _volume_binding(args: VolumeBindingArgs, path: str) -> Iterator[Problem]:
+def _volume_binding(args: VolumeBindingArgs, path: str, features: Features) -> Iterator[Problem]:
     if args.bind_timeout_seconds < 0:
         yield Problem(f"{path}.bindTimeoutSeconds", "should not be a negative value", args.bind_timeout_seconds)
-    if args.shape:
+    if features.storage_capacity_scoring:
+        yield from _shape(args.shape, f"{path}.shape")
+    elif args.shape:
         yield Problem(f"{path}.shape", "needs the feature gate StorageCapacityScoring, which is off", hint="remove it")

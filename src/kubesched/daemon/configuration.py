@@ -51,7 +51,9 @@ def configuration(options: Options, registry: Registry) -> Loaded:
         raise ConfigError(source, problems or [Problem("", f"expected an object of apiVersion {API_VERSION}", tree)])
     enable(tree, options.plugins.enable, problems)
     try:
-        loaded = load(tree, source, points=registry.points, args_types=registry.args_types)
+        loaded = load(
+            tree, source, points=registry.points, args_types=registry.args_types, features=options.gates.features
+        )
     except ConfigError as error:
         raise ConfigError(source, (*problems, *error.problems)) from None
     if problems:

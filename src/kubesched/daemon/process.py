@@ -131,6 +131,7 @@ class Process:
             metrics=setup.metrics,
             log=self._log,
             extenders=extenders,
+            features=setup.options.gates.features,
             max_in_unschedulable=setup.options.deprecated.pod_max_in_unschedulable_pods_duration.seconds,
         )
         self._elector: LeaderElector | None = None

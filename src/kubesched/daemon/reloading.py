@@ -50,7 +50,7 @@ def what_is_wrong(options: Options, given: Iterable[PluginSource] = ()) -> list[
     try:
         config = configuration(options, registry).config
         # An author's __init__ must not end a scheduler that runs, either.
-        engines = build_engines(config, registry, Cluster(), Random(0), equip=_on_trial)
+        engines = build_engines(config, registry, Cluster(options.gates.features), Random(0), equip=_on_trial)
         event_map(engine.framework for engine in engines.values())
     except (ConfigError, OSError, PluginStartError) as error:
         problems += str(error).splitlines()

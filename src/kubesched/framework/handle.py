@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
 from kubesched.api import objects as api
 from kubesched.base.clock import Clock
+from kubesched.base.features import Features
 from kubesched.base.log import Log, SilentLog
 from kubesched.cluster.cluster import Cluster
 from kubesched.cluster.nominations import Nominations
@@ -149,6 +150,11 @@ class Handle:
             if name not in Handle.__annotations__:
                 raise AttributeError(f"a handle has no {name}")
             raise AttributeError(f"there is no handle.{name} here: {NOT_YET.get(name, NOT_HERE)}")
+
+    @property
+    def features(self) -> Features:
+        """The feature gates of this scheduler."""
+        return self.cluster.features
 
     @property
     def nominations(self) -> Nominations:

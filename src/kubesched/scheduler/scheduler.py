@@ -13,6 +13,7 @@ from random import Random
 
 from kubesched.api import objects as api
 from kubesched.base.clock import Clock
+from kubesched.base.features import DEFAULT_FEATURES, Features
 from kubesched.base.log import ERROR, Log, SilentLog
 from kubesched.client.protocol import Client
 from kubesched.cluster.cluster import Cluster
@@ -65,9 +66,10 @@ class Scheduler:
         extenders: Sequence[Extender] = (),
         choose: Callable[[Sequence[int]], int] | None = None,
         max_in_unschedulable: float = 300.0,
+        features: Features = DEFAULT_FEATURES,
     ) -> None:
         self.config = config
-        self.cluster = Cluster()
+        self.cluster = Cluster(features)
         self.log: Log = SilentLog() if log is None else log
         self.metrics: Metrics = Uncounted() if metrics is None else metrics
         self.recorder: Recorder = Unrecorded() if recorder is None else recorder

@@ -12,6 +12,7 @@ from functools import cache
 from importlib import resources
 from typing import Final
 
+from kubesched.base.features import Features
 from kubesched.config.errors import suggest
 from kubesched.daemon.flags.kinds import parse_bool
 
@@ -99,6 +100,11 @@ class FeatureGates:
         gate = known_gates()[name]
         group = {"alpha": "AllAlpha", "beta": "AllBeta"}.get(gate.stage, "")
         return self.set_to.get(name, self.set_to.get(group, gate.default))
+
+    @property
+    def features(self) -> Features:
+        """The values of the gates that scheduling reads."""
+        return Features.of(self.enabled)
 
     def _set(self, name: str, text: str) -> None:
         gate = known_gates().get(name)
