@@ -1,13 +1,14 @@
 """`kubesched demo`: a small cluster, a mixed set of pods, and why each of them went where it went.
 
-The cluster is that of `kubesched up`: API server, controllers, simulated kubelets and the scheduler, in this process,
-on a virtual clock. This module applies `demo.yaml` to it and prints what the decisions say.
+It creates the objects of `demo.yaml` in a simulated cluster and prints the decisions of its scheduler.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from importlib import resources
-from typing import Any
 
 import click
 import yaml
@@ -18,16 +19,23 @@ from rich.padding import Padding
 from rich.table import Column, Table
 
 from kubesched.base.clocks import VirtualClock, run_virtual
+from kubesched.base.types import JSON
+from kubesched.config.duration import Duration
+from kubesched.config.load import default
 from kubesched.engine.decision import Decision, Outcome
 from kubesched.engine.engine import Engine
 from kubesched.framework.diagnosis import Diagnosis
 from kubesched.framework.status import Code
-from kubesched.local.rehearsal import Attempts, Rehearsal
+from kubesched.plugins import in_tree_registry
+from kubesched.simulator.cluster import SimulatedCluster
+from kubesched.simulator.scenario_client import ScenarioClient
+from kubesched.simulator.settings import ClusterOptions
 
 IN_FULL = "api-2"
 """The pod whose scores are shown plugin by plugin, for the best three nodes."""
 NARROW = 80
 """Terminals with fewer columns get running text instead of columns."""
+TIMEOUT = 60.0
 
 
 @click.command()
@@ -46,34 +54,92 @@ def command() -> None:
     run_virtual(lambda clock: _show(out, clock, manifests))
 
 
-async def _show(out: Console, clock: VirtualClock, manifests: list[dict[str, Any]]) -> None:
-    rehearsal = Rehearsal(clock)
-    await rehearsal.start()
+async def _show(out: Console, clock: VirtualClock, manifests: list[JSON]) -> None:
+    demo = Demo(clock)
+    await demo.cluster.start()
     try:
-        for manifest in manifests:
-            if manifest["kind"] != "Deployment":
-                await rehearsal.apply(manifest)
-        await rehearsal.nodes_ready()
-        table = rehearsal.engine.cluster.nodes
+        await demo.prepare([each for each in manifests if each["kind"] != "Deployment"])
+        table = demo.engine.cluster.nodes
         zones = len(table.label("topology.kubernetes.io/zone").values)
         out.print(f"{table.valid_count} nodes in {zones} zones, kube-scheduler's default plugins and configuration.\n")
         if out.width >= NARROW:
             _print_line(out, "pod", "node", "score", "runner-up", "", "what made the difference")
-        pods: dict[str, Attempts] = {}
         for deployment in (each for each in manifests if each["kind"] == "Deployment"):
-            attempts = await rehearsal.deploy(deployment)
             meta = deployment["metadata"]
+            attempts = await demo.deploy(deployment)
             out.print(f"\n[bold]{meta['name']}[/]: {escape(meta['annotations']['demo'])}")
             for each in attempts:
-                pods[each.name] = each
                 _print_line(out, *_placement(each.name, each.decisions[0]))
-        _show_scores(out, rehearsal.engine, IN_FULL, pods[IN_FULL].decisions[0])
-        for each in pods.values():
+        _show_scores(out, demo.engine, IN_FULL, demo.attempts[IN_FULL].decisions[0])
+        for each in demo.attempts.values():
             if each.decisions[0].outcome is not Outcome.SCHEDULED:
-                _show_failure(out, rehearsal, each)
-        _show_end(out, rehearsal)
+                _show_failure(out, demo, each)
+        await _show_end(out, demo)
     finally:
-        await rehearsal.stop()
+        await demo.cluster.stop()
+
+
+# --- playing ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Attempts:
+    """The decisions about one pod, in order."""
+
+    name: str
+    """The Deployment's name and a number, in the order of the first attempts: shorter than the pod's own name."""
+    decisions: list[Decision] = field(default_factory=list)
+
+
+class Demo:
+    """The cluster of a simulation, with a record of all decisions about the pods of its Deployments."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        options = ClusterOptions(heartbeat=Duration.of(0), events=False)
+        self.cluster = SimulatedCluster(clock, 0, options, default(), in_tree_registry(), watch=self._watch)
+        self.attempts: dict[str, Attempts] = {}
+        """By short name."""
+        self._client = ScenarioClient(self.cluster)
+        self._short_names: dict[str, str] = {}
+        self._counts: Counter[str] = Counter()
+
+    @property
+    def engine(self) -> Engine:
+        """The engine of the default profile, which knows the nodes."""
+        assert self.cluster.scheduler is not None
+        return self.cluster.scheduler.profiles["default-scheduler"].engine
+
+    async def prepare(self, manifests: Iterable[JSON]) -> None:
+        """Create everything that is there before the workload, and wait until the nodes are ready."""
+        for manifest in manifests:
+            await self._client.create(manifest)
+        await self._client.sleep(1.0)
+
+    async def deploy(self, deployment: JSON) -> list[Attempts]:
+        """Create a Deployment, wait until its pods run or have been found not to fit, and return its pods."""
+        name, replicas = deployment["metadata"]["name"], deployment["spec"].get("replicas", 1)
+        await self._client.create(deployment)
+        await self.cluster.clock.run_until(lambda: self._counts[name] >= replicas, TIMEOUT)
+        # Long enough for containers to start, for victims of preemption to end, and for a second attempt.
+        await self._client.sleep(6.0)
+        return [each for each in self.attempts.values() if each.name.rpartition("-")[0] == name]
+
+    async def phases(self) -> dict[str, str]:
+        """Each pod's phase, by its short name."""
+        pods = await self._client.list("Pod")
+        return {self.short_name(pod["metadata"]["name"]): pod["status"]["phase"] for pod in pods}
+
+    def short_name(self, pod: str) -> str:
+        """The Deployment's name and a number, the same for the same pod; `pod` is the pod's own name."""
+        if pod not in self._short_names:
+            deployment = pod.rsplit("-", 2)[0]
+            self._counts[deployment] += 1
+            self._short_names[pod] = f"{deployment}-{self._counts[deployment]}"
+        return self._short_names[pod]
+
+    def _watch(self, decision: Decision) -> None:
+        name = self.short_name(decision.pod.name)
+        self.attempts.setdefault(name, Attempts(name)).decisions.append(decision)
 
 
 # --- showing ----------------------------------------------------------------------------------------------------------
@@ -133,7 +199,7 @@ def _show_scores(out: Console, engine: Engine, name: str, decision: Decision) ->
     out.print(_reasons(decision.diagnosis))
 
 
-def _show_failure(out: Console, rehearsal: Rehearsal, attempts: Attempts) -> None:
+def _show_failure(out: Console, demo: Demo, attempts: Attempts) -> None:
     """The message that kube-scheduler would send, what each plugin said, and what came of preemption."""
     decision, *later = attempts.decisions
     assert decision.diagnosis is not None
@@ -144,16 +210,16 @@ def _show_failure(out: Console, rehearsal: Rehearsal, attempts: Attempts) -> Non
     if decision.post_filter is None or not decision.post_filter.victims:
         out.print("Preemption: removing other pods would not make room.")
         return
-    victims = ", ".join(rehearsal.name_of(victim.pod.name) for victim in decision.post_filter.victims)
+    victims = ", ".join(demo.short_name(victim.pod.name) for victim in decision.post_filter.victims)
     node = decision.post_filter.nominated_node_name
     out.print(f"Preemption: {node} has the victims that matter least. [red]{victims}[/] has to go.")
     if again := next((each for each in later if each.outcome is Outcome.SCHEDULED), None):
         out.print(f"Second attempt: {attempts.name} goes to [green]{again.node}[/].")
 
 
-def _show_end(out: Console, rehearsal: Rehearsal) -> None:
-    """What runs and what waits when it is over."""
-    phases = rehearsal.phases()
+async def _show_end(out: Console, demo: Demo) -> None:
+    """What runs and what is still pending at the end."""
+    phases = await demo.phases()
     waiting = [name for name, phase in phases.items() if phase != "Running"]
     out.print(f"\nIn the end {len(phases) - len(waiting)} pods run. Without a node: {', '.join(sorted(waiting))}.")
 

@@ -20,6 +20,7 @@ from kubesched.base.clocks import VirtualClock
 from kubesched.client.protocol import Client
 from kubesched.config.types import KubeSchedulerConfiguration
 from kubesched.embedded import EmbeddedCluster
+from kubesched.engine.decision import Decision
 from kubesched.framework.registry import Registry
 from kubesched.scheduler.recorder import EventRecorder
 from kubesched.scheduler.scheduler import Scheduler
@@ -54,7 +55,9 @@ class SimulatedCluster:
         config: KubeSchedulerConfiguration,
         registry: Registry,
         own_scheduler: MakeScheduler | None = None,
+        watch: Callable[[Decision], None] | None = None,
     ) -> None:
+        """`watch` is called with every decision of the scheduler, with all scores and reasons."""
         meta.seed(seed)
         self.clock = clock
         self.api = ApiServer(clock=clock, random=Random(seed))
@@ -74,7 +77,15 @@ class SimulatedCluster:
                 self._client, clock, hostname=HOST, chance=Random(seed + 1), binds_waiting=self._binds_waiting
             )
         self.scheduler = Scheduler(config, registry, self._client, clock, chance, recorder=self._recorder)
-        self.scheduler.on_decision = self.timeline.on_decision
+        self._watch = watch
+        self.scheduler.on_decision = self.timeline.on_decision if watch is None else self._watched
+        for profile in self.scheduler.profiles.values():
+            profile.engine.record = watch is not None
+
+    def _watched(self, decision: Decision) -> None:
+        assert self._watch is not None
+        self.timeline.on_decision(decision)
+        self._watch(decision)
 
     def _binds_waiting(self) -> int:
         return 0 if self.scheduler is None else self.scheduler.binds_waiting
