@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from kubesched.apiserver.apiserver import ApiServer
 from kubesched.apiserver.inprocess.local import LocalClient
+from kubesched.apiserver.storage.store import Event
 from kubesched.apiserver.wire.request import User
 from kubesched.apiserver.wire.status import StatusError
 from kubesched.base.types import JSON
@@ -73,6 +74,11 @@ def deployment(name: str = "d", replicas: int | None = None) -> JSON:
     if replicas is not None:
         spec["replicas"] = replicas
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": spec}
+
+
+def failing_observer(_event: Event) -> None:
+    """An observer of the store that always raises."""
+    raise ZeroDivisionError
 
 
 def as_user(api: ApiServer, name: str, *groups: str) -> LocalClient:

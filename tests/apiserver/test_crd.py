@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 from tests.apiserver.support import TABLE, refusal, take
 
+from kubesched.apiserver.apiserver import ApiServer
 from kubesched.apiserver.inprocess.local import LocalClient
 from kubesched.apiserver.kinds.crd_schema import Validator
 from kubesched.apiserver.rest.patch import STRATEGIC
+from kubesched.apiserver.wire.status import StatusError
 from kubesched.base.types import JSON
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -89,6 +91,27 @@ async def test_schema_is_enforced(client: LocalClient, spec: JSON, text: str) ->
     assert text in error.message
 
 
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"group": ""}, "spec.group: Required value"),
+        ({"group": "apps"}, "should be a domain with at least one dot"),
+        ({"group": "storage.k8s.io", "names": {"plural": "csinodes", "kind": "CSINode"}}, "is built into"),
+        ({"names": {"plural": "crontabs"}}, "spec.names.kind: Required value"),
+        ({"scope": "Galaxy"}, 'spec.scope: Unsupported value: "Galaxy"'),
+        ({"versions": []}, "must have exactly one version marked as storage version"),
+        ({"names": {"plural": "others", "kind": "CronTab"}}, 'must be spec.names.plural+"."+spec.group'),
+    ],
+)
+async def test_definitions_are_checked(client: LocalClient, change: JSON, text: str) -> None:
+    """A definition that cannot be served, or would replace a built-in kind, is refused with the field."""
+    body = definition()
+    body["spec"] |= change
+    error = await refusal(client.create(DEFINITIONS, body))
+    assert error.code == 422
+    assert text in error.message
+
+
 async def test_unknown_fields_are_pruned(client: LocalClient) -> None:
     """Fields that a schema does not know are dropped with a warning, unless it says to keep them."""
     await client.create(DEFINITIONS, definition())
@@ -103,14 +126,61 @@ async def test_unknown_fields_are_pruned(client: LocalClient) -> None:
 
 async def test_subresources(client: LocalClient) -> None:
     """Status and scale are there when the definition asks for them."""
-    scale = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
-    await client.create(DEFINITIONS, definition(subresources={"status": {}, "scale": scale}))
+    await client.create(DEFINITIONS, definition(subresources={"status": {}, "scale": SCALE}))
     await client.create(TABS, {**tab("a"), "status": {"replicas": 9}})
     assert "status" not in await client.get(f"{TABS}/a")
     await client.patch(f"{TABS}/a/scale", {"spec": {"replicas": 4}})
     changed = await client.get(f"{TABS}/a")
     assert (changed["spec"]["replicas"], changed["metadata"]["generation"]) == (4, 2)
     assert (await refusal(client.patch(f"{TABS}/a", {}, STRATEGIC))).code == 415
+
+
+SCALE = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
+
+
+async def test_the_schema_also_holds_for_scale(client: LocalClient) -> None:
+    """A scale beyond the schema's maximum is refused like any other write."""
+    await client.create(DEFINITIONS, definition(subresources={"scale": SCALE}))
+    await client.create(TABS, tab("a"))
+    error = await refusal(client.patch(f"{TABS}/a/scale", {"spec": {"replicas": 50}}))
+    assert error.code == 422
+    assert "spec.replicas in body should be less than or equal to 10" in error.message
+    assert (await client.get(f"{TABS}/a"))["spec"]["replicas"] == 1
+
+
+async def test_the_schema_also_holds_inside_the_process(api: ApiServer, client: LocalClient) -> None:
+    """A controller that writes without HTTP gets the same defaults, pruning and refusals."""
+    await client.create(DEFINITIONS, definition())
+    crontabs = api.resource("stable.example.com", "v1", "crontabs")
+    with pytest.raises(StatusError, match="should be less than or equal to 10"):
+        api.writer.create(crontabs, "default", tab("a", replicas=11))
+    made = api.writer.create(crontabs, "default", tab("a", wrong=1)).load()
+    assert made["spec"] == {"cron": "*", "replicas": 1}
+    with pytest.raises(StatusError, match="should match"):
+        api.writer.update(crontabs, "default", "a", lambda old: {**old, "spec": {"cron": "x"}})
+
+
+async def test_a_status_without_its_spec_is_accepted(client: LocalClient) -> None:
+    """A write to the status is judged with the spec that is stored, not with the one that was sent."""
+    await client.create(DEFINITIONS, definition(subresources={"status": {}}))
+    made = await client.create(TABS, tab("a"))
+    sent = {**made, "spec": {}, "status": {}}
+    assert (await client.replace(f"{TABS}/a/status", sent))["spec"]["cron"] == "*"
+
+
+async def test_a_stricter_schema_does_not_trap_old_objects(client: LocalClient) -> None:
+    """An object that broke a rule before the rule existed can still lose its finalizers; new mistakes are refused."""
+    await client.create(DEFINITIONS, definition())
+    held = tab("a", mode="fast")
+    held["metadata"]["finalizers"] = ["example.com/hold"]
+    await client.create(TABS, held)
+    made = await client.get(f"{DEFINITIONS}/crontabs.stable.example.com")
+    schema = made["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    schema["properties"]["spec"]["properties"]["mode"]["enum"] = ["slow"]
+    await client.replace(f"{DEFINITIONS}/crontabs.stable.example.com", made)
+    assert (await refusal(client.patch(f"{TABS}/a", {"spec": {"mode": "odd"}}))).code == 422
+    await client.patch(f"{TABS}/a", {"metadata": {"finalizers": None}})
+    await client.delete(f"{TABS}/a")
 
 
 async def test_printed_columns(client: LocalClient) -> None:

@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from tests.apiserver.support import CONFIG_MAPS, PODS, config_map, pod, take, upcoming
+from tests.apiserver.support import CONFIG_MAPS, PODS, config_map, failing_observer, pod, take, upcoming
 
 from kubesched.apiserver.apiserver import ApiServer
 from kubesched.apiserver.inprocess.local import LocalClient
@@ -223,3 +223,17 @@ async def test_a_disk_that_fails_is_said(tmp_path: Path) -> None:
     }
     assert answers["/readyz"].body == b"[+]ping ok\n[-]store failed: reason withheld\nreadyz check failed\n"
     await store.close()
+
+
+async def test_a_failing_observer_does_not_keep_a_write_from_the_disk(tmp_path: Path) -> None:
+    """A write whose observer raises is answered, reaches its watchers and survives."""
+    store = DurableStore(tmp_path)
+    client = LocalClient(ApiServer(store))
+    before = str(store.version)
+    store.shelf("/configmaps").observers.append(failing_observer)
+    await client.create(CONFIG_MAPS, config_map("kept"))
+    assert await take(client.watch(CONFIG_MAPS, resourceVersion=before), 1) == [("ADDED", "kept")]
+    await store.close()
+    again = DurableStore(tmp_path)
+    assert await LocalClient(ApiServer(again)).get(f"{CONFIG_MAPS}/kept")
+    await again.close()

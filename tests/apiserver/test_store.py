@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.apiserver.support import failing_observer
 
 from kubesched.apiserver.storage.store import Change, Store
 from kubesched.apiserver.wire.status import StatusError
@@ -100,3 +101,17 @@ async def test_a_burst_is_one_wake_up() -> None:
         store.put("/pods", f"p{number}", _object("p"))
     await waiting
     assert len(shelf.events_from(0, 100)) == 50
+
+
+async def test_a_failing_observer_harms_nobody_else(caplog: pytest.LogCaptureFixture) -> None:
+    """An observer that raises is logged; the write succeeds, other observers and watchers see it."""
+    store, seen = Store(), list[str]()
+    shelf = store.shelf("/pods")
+    shelf.observers += [failing_observer, lambda event: seen.append(event.record.key)]
+    watching = asyncio.create_task(shelf.wait(5))
+    await asyncio.sleep(0)
+    assert store.put("/pods", "a/x", _object("x")).key == "a/x"
+    await watching
+    assert (seen, shelf.visible) == (["a/x"], store.version)
+    assert "an observer of the store failed on ADDED a/x" in caplog.text
+    assert "ZeroDivisionError" in caplog.text

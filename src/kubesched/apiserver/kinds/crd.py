@@ -15,9 +15,7 @@ from kubesched.apiserver.meta import timestamp
 from kubesched.apiserver.printing.table import Columns
 from kubesched.apiserver.rest.fields import fields_reader
 from kubesched.apiserver.storage.store import Change, Event, Store
-from kubesched.apiserver.wire.body import report_unknown
-from kubesched.apiserver.wire.request import Request
-from kubesched.apiserver.wire.status import invalid
+from kubesched.apiserver.wire.status import Cause
 from kubesched.base.clock import Clock
 from kubesched.base.types import JSON
 
@@ -44,17 +42,25 @@ class CustomResources:
 
     # --- for requests -------------------------------------------------------------------------------------------------
 
-    def admit(self, request: Request, resource: Resource, obj: JSON) -> None:
-        """Hold a custom object against its schema."""
+    def complete(self, resource: Resource, obj: JSON) -> list[str]:
+        """Drop the fields that the schema does not know, and fill in its defaults. Returns the paths dropped."""
         if not resource.custom:
-            return
+            return []
         validator = self._validators[resource]
         unknown = validator.prune(obj)
-        handled = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}'
-        report_unknown(request, unknown, handled)
         validator.default(obj)
-        if problems := validator.problems(obj):
-            raise invalid(resource.kind, resource.group, (obj.get("metadata") or {}).get("name", ""), problems)
+        return unknown
+
+    def problems(self, resource: Resource, obj: JSON, old: JSON | None = None) -> list[Cause]:
+        """The rules of the schema that a custom object breaks.
+
+        Old problems do not refuse an update: a stricter schema must not keep finalizers from being removed.
+        """
+        if not resource.custom:
+            return []
+        found = self._validators[resource].problems(obj)
+        known = self._validators[resource].problems(old) if found and old is not None else []
+        return [problem for problem in found if problem not in known]
 
     def columns(self, resource: Resource) -> Columns | None:
         """The columns that the definition asks for."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -29,6 +30,7 @@ from kubesched.apiserver.wire.body import (
     parse,
     parse_json,
     read_object,
+    report_dropped,
     unknown_in,
 )
 from kubesched.apiserver.wire.negotiation import negotiate
@@ -83,7 +85,6 @@ class Rest:
         deleter: Deleter,
         pods: Pods,
         reviews: Reviews,
-        custom: CustomResources,
         random: Random,
     ) -> None:
         self._writer = writer
@@ -92,7 +93,7 @@ class Rest:
         self._deleter = deleter
         self._pods = pods
         self._reviews = reviews
-        self._custom = custom
+        self._custom: CustomResources = writer.custom
         self._random = random
         self.closing = False
         """Set to end every watch, so that the server can stop."""
@@ -164,9 +165,14 @@ class Rest:
             return self._reviewed(request, target, resource)
         if resource.namespaced and not target.namespace:
             raise method_not_allowed()
-        obj = read_object(request, resource)
-        self._custom.admit(request, resource, obj)
-        record = self._writer.create(resource, target.namespace, obj, dry_run=request.dry_run, user=request.user)
+        record = self._writer.create(
+            resource,
+            target.namespace,
+            read_object(request, resource),
+            dry_run=request.dry_run,
+            user=request.user,
+            report_unknown=partial(report_dropped, request),
+        )
         return self._renderer(request, resource).one(record, 201)
 
     def _reviewed(self, request: Request, target: Target, resource: Resource) -> Response:
@@ -200,9 +206,7 @@ class Rest:
         return self._renderer(request, resource).one(record)
 
     def _replace(self, request: Request, target: Target, resource: Resource) -> Response:
-        obj = read_object(request, resource)
-        self._custom.admit(request, resource, obj)
-        return self._update(request, target, resource, replacement(obj, resource))
+        return self._update(request, target, resource, replacement(read_object(request, resource), resource))
 
     def _patch(self, request: Request, target: Target, resource: Resource) -> Response:
         apply = patcher(request, resource)
@@ -212,7 +216,6 @@ class Rest:
             patched = apply(old)
             check_kind(patched, resource.group_version, resource.kind)
             check_fields(request, patched, resource.group_version, resource.kind, type_of(resource.schema), known)
-            self._custom.admit(request, resource, patched)
             return patched
 
         return self._update(request, target, resource, change)
@@ -226,6 +229,7 @@ class Rest:
             subresource=target.subresource,
             dry_run=request.dry_run,
             user=request.user,
+            report_unknown=partial(report_dropped, request),
         )
         return self._renderer(request, resource).one(record)
 
@@ -301,7 +305,9 @@ class Rest:
                 scale = patcher(request, resource, "autoscaling.Scale")(scale_of(old, paths))
             return set_scale(old, scale, paths)
 
-        record = self._writer.update(resource, target.namespace, target.name, change, dry_run=request.dry_run)
+        record = self._writer.update(
+            resource, target.namespace, target.name, change, dry_run=request.dry_run, user=request.user
+        )
         return Response(body=encode(scale_of(served_object(resource, record), paths)))
 
 

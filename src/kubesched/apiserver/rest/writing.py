@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from kubesched.apiserver import meta
 from kubesched.apiserver.admission import defaults
 from kubesched.apiserver.admission.plugins import Admission
+from kubesched.apiserver.kinds.crd import CustomResources
 from kubesched.apiserver.kinds.resources import Registry, Resource
 from kubesched.apiserver.rest import strategies
 from kubesched.apiserver.rest.conversion import served_object, to_stored
@@ -22,6 +23,13 @@ from kubesched.base.clock import Clock
 from kubesched.base.types import JSON
 
 _GENERATE_TRIES = 8
+
+ReportUnknown = Callable[[Resource, list[str]], None]
+"""Takes the paths of the unknown fields that were dropped from an object. May refuse the write."""
+
+
+def _ignore_unknown(_resource: Resource, _paths: list[str]) -> None:
+    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +63,12 @@ def _precondition_failed(resource: Resource, name: str, why: str) -> StatusError
 class Writer:
     """Creates, changes and removes objects."""
 
-    def __init__(self, store: Store, registry: Registry, admission: Admission, clock: Clock) -> None:
+    def __init__(
+        self, store: Store, registry: Registry, custom: CustomResources, admission: Admission, clock: Clock
+    ) -> None:
         self.store = store
         self.registry = registry
+        self.custom = custom
         self.admission = admission
         self.clock = clock
 
@@ -71,9 +82,17 @@ class Writer:
     # --- create -------------------------------------------------------------------------------------------------------
 
     def create(
-        self, resource: Resource, namespace: str, obj: JSON, *, dry_run: bool = False, user: User | None = None
+        self,
+        resource: Resource,
+        namespace: str,
+        obj: JSON,
+        *,
+        dry_run: bool = False,
+        user: User | None = None,
+        report_unknown: ReportUnknown = _ignore_unknown,
     ) -> Record:
-        """Store a new object; answers with what was stored."""
+        """Store a new object and return what was stored."""
+        report_unknown(resource, self.custom.complete(resource, obj))
         meta.check_namespace(resource, namespace, obj)
         generated = not obj["metadata"].get("name") and bool(obj["metadata"].get("generateName"))
         meta.prepare_create(obj, self.clock.now())
@@ -82,7 +101,8 @@ class Writer:
         strategies.prepare_create(resource, obj)
         defaults.apply(resource, obj)
         self.admission.create(resource, obj, user)
-        self._check(resource, obj, validation.creation_problems(resource, obj))
+        problems = validation.creation_problems(resource, obj) + self.custom.problems(resource, obj)
+        self._check(resource, obj, problems)
         key = resource.key(namespace, obj["metadata"]["name"])
         if (known := self.store.get(resource.storage, key)) is not None:
             raise already_exists(
@@ -117,18 +137,21 @@ class Writer:
         subresource: str = "",
         dry_run: bool = False,
         user: User | None = None,
+        report_unknown: ReportUnknown = _ignore_unknown,
     ) -> Record:
         """Store what `change` makes of an object; an object that waited only for its finalizers to go is removed."""
         record = self.find(resource, namespace, name)
         old = served_object(resource, record)
         new = change(served_object(resource, record))
+        report_unknown(resource, self.custom.complete(resource, new))
         if resource.namespaced:
             meta.check_namespace(resource, namespace, new)
         meta.prepare_update(resource, old, new)
         strategies.PREPARE[subresource](resource, old, new)
         defaults.apply(resource, new)
         self.admission.update(resource, old, new, user)
-        self._check(resource, new, validation.update_problems(resource, old, new, subresource))
+        problems = validation.update_problems(resource, old, new, subresource)
+        self._check(resource, new, problems + self.custom.problems(resource, new, old))
         if new == old:
             return record
         if self._is_finished(resource, new):

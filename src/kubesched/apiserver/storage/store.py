@@ -10,6 +10,7 @@ Every call is synchronous: what it does is done at one moment, so read-check-wri
 from __future__ import annotations
 
 import asyncio
+import logging
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator
 from enum import Enum
@@ -18,6 +19,8 @@ import msgspec
 
 from kubesched.apiserver.wire.status import continue_expired, expired
 from kubesched.base.types import JSON
+
+_log = logging.getLogger(__name__)
 
 encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
@@ -164,7 +167,7 @@ class Shelf:
         if len(self._events) > 2 * self._max_events or self._bytes > 2 * self._max_bytes:
             self._forget_half()
         for observer in self.observers:
-            observer(event)
+            _notify(observer, event)
 
     def restore(self, record: Record) -> None:
         """Put an object back that was on disk; restoring is no event."""
@@ -231,6 +234,14 @@ class Shelf:
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             _finish(waiter)
+
+
+def _notify(observer: Callable[[Event], None], event: Event) -> None:
+    """Call an observer. The change is committed, so its failure must reach neither the writer nor other observers."""
+    try:
+        observer(event)
+    except Exception:
+        _log.exception("an observer of the store failed on %s %s", event.change.name, event.record.key)
 
 
 def _finish(waiter: asyncio.Future[None]) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from kubesched.api.names import label_key_errors, label_value_errors
 from kubesched.apiserver.kinds.resources import Resource
 from kubesched.apiserver.validation import core as validation_core
+from kubesched.apiserver.validation import definitions as validation_definitions
 from kubesched.apiserver.validation import pod as validation_pod
 from kubesched.apiserver.validation import workloads as validation_workloads
 from kubesched.apiserver.validation.naming import NO_DOTS, label_errors, subdomain_errors
@@ -146,11 +147,13 @@ _NEW: dict[str, Callable[[JSON, Problems], None]] = {"/pods": validation_pod.che
 _CREATE: dict[str, Callable[[JSON, Problems], None]] = {
     "/pods": validation_pod.check_pod,
     **validation_core.CHECKS,
+    **validation_definitions.CHECKS,
     **validation_workloads.CHECKS,
 }
 
 _UPDATE: dict[str, Callable[[JSON, JSON, Problems], None]] = {
     "/pods": validation_pod.compare_pods,
     **validation_core.COMPARISONS,
+    **validation_definitions.COMPARISONS,
     **validation_workloads.COMPARISONS,
 }

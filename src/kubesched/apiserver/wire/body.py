@@ -114,12 +114,21 @@ def check_fields(
     """Refuse wrong types; refuse, warn about or pass over unknown fields, except those `known` to be there."""
     if type_ is None:
         return
-    handled = f'{kind} in version "{group_version.rpartition("/")[2]}" cannot be handled as a {kind}'
+    handled = _cannot_be_handled(group_version.rpartition("/")[2], kind)
     try:
         unknown = [path for path in unknown_fields(obj, type_) if path not in known]
     except WrongTypeError as error:
         raise bad_request(f"{handled}: {error}") from None
     report_unknown(request, unknown, handled)
+
+
+def _cannot_be_handled(version: str, kind: str) -> str:
+    return f'{kind} in version "{version}" cannot be handled as a {kind}'
+
+
+def report_dropped(request: Request, resource: Resource, dropped: list[str]) -> None:
+    """Report the fields that the schema of a custom resource does not know."""
+    report_unknown(request, dropped, _cannot_be_handled(resource.version, resource.kind))
 
 
 def report_unknown(request: Request, unknown: list[str], handled: str) -> None:

@@ -1,0 +1,83 @@
+"""Rules for CustomResourceDefinitions: a definition that passes can be served."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kubesched.apiserver.kinds.resources import BUILT_IN
+from kubesched.apiserver.validation.naming import label_errors, subdomain_errors
+from kubesched.apiserver.validation.problems import IMMUTABLE, Problems
+from kubesched.base.types import JSON
+
+_SCOPES = ("Cluster", "Namespaced")
+_BUILT_IN = frozenset((resource.group, resource.plural) for resource in BUILT_IN)
+
+
+def check_definition(obj: JSON, problems: Problems) -> None:
+    spec = obj["spec"]
+    group, names = spec.get("group") or "", spec["names"]
+    _check_group(group, names.get("plural") or "", problems)
+    _check_names(names, problems)
+    if not spec.get("scope"):
+        problems.required("spec.scope")
+    elif spec["scope"] not in _SCOPES:
+        problems.unsupported("spec.scope", spec["scope"], _SCOPES)
+    _check_versions(spec.get("versions") or [], problems)
+    name, expected = obj["metadata"].get("name") or "", f"{names.get('plural') or ''}.{group}"
+    if name and name != expected:
+        problems.invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
+
+
+def _check_group(group: str, plural: str, problems: Problems) -> None:
+    if not group:
+        problems.required("spec.group")
+        return
+    for error in subdomain_errors(group):
+        problems.invalid("spec.group", group, error)
+    if "." not in group:
+        problems.invalid("spec.group", group, "should be a domain with at least one dot")
+    if (group, plural) in _BUILT_IN:
+        problems.invalid("spec.names.plural", plural, f"is built into this API server in the group {group}")
+
+
+def _check_names(names: JSON, problems: Problems) -> None:
+    for field in ("plural", "singular", "kind", "listKind"):
+        value = names.get(field) or ""
+        if not value:
+            problems.required(f"spec.names.{field}")
+        for error in label_errors(value.lower()) if value else ():
+            problems.invalid(f"spec.names.{field}", value, error)
+
+
+def _check_versions(versions: list[JSON], problems: Problems) -> None:
+    seen: set[str] = set()
+    for index, version in enumerate(versions):
+        name, path = version.get("name") or "", f"spec.versions[{index}].name"
+        for error in label_errors(name):
+            problems.invalid(path, name, error)
+        if name in seen:
+            problems.duplicate(path, name)
+        seen.add(name)
+    if sum(1 for version in versions if version.get("storage")) != 1:
+        problems.invalid(
+            "spec.versions",
+            [v.get("name") for v in versions],
+            "must have exactly one version marked as storage version",
+        )
+
+
+def compare_definitions(old: JSON, new: JSON, problems: Problems) -> None:
+    for path in (("group",), ("scope",), ("names", "kind"), ("names", "plural")):
+        before, after = old["spec"], new["spec"]
+        for part in path:
+            before, after = (before or {}).get(part), (after or {}).get(part)
+        if before != after:
+            problems.invalid(".".join(("spec", *path)), after, IMMUTABLE)
+
+
+CHECKS: dict[str, Callable[[JSON, Problems], None]] = {
+    "apiextensions.k8s.io/customresourcedefinitions": check_definition
+}
+COMPARISONS: dict[str, Callable[[JSON, JSON, Problems], None]] = {
+    "apiextensions.k8s.io/customresourcedefinitions": compare_definitions
+}
