@@ -23,7 +23,7 @@ from kubesched.config.args import (
 )
 from kubesched.framework.events import Action, Hint, Resource
 from kubesched.plugins.node_resources import NodeResourcesBalancedAllocation, NodeResourcesFit
-from kubesched.plugins.node_resources.strategies import requested_to_capacity_ratio
+from kubesched.plugins.node_resources.strategies import least_allocated, requested_to_capacity_ratio
 
 QUEUE, SKIPPED = Hint.QUEUE, Hint.SKIP
 GIB = 2**30
@@ -364,3 +364,65 @@ def test_what_does_not_interest_resources() -> None:
         assert hint(plugin, Resource.NODE, action, WAITING, sized(), sized()) is None
     for action in (Action.ADD, Action.UPDATE_POD_LABEL):
         assert hint(plugin, Resource.ASSIGNED_POD, action, WAITING, there(), there()) is None
+
+
+# --- Amounts that overflow --------------------------------------------------------------------------------------------
+
+MAX = 2**63 - 1
+STRATEGIES = {
+    "LeastAllocated": ScoringStrategy(type="LeastAllocated"),
+    "MostAllocated": ScoringStrategy(type="MostAllocated"),
+    "RequestedToCapacityRatio": ScoringStrategy(
+        type="RequestedToCapacityRatio",
+        requested_to_capacity_ratio=RequestedToCapacityRatioParam(
+            shape=(UtilizationShapePoint(utilization=0, score=2), UtilizationShapePoint(utilization=100, score=10))
+        ),
+    ),
+}
+
+
+def _wrapped(value: int) -> int:
+    """A whole number as Go's int64 holds it."""
+    return (value + 2**63) % 2**64 - 2**63
+
+
+def _cut(dividend: int, divisor: int) -> int:
+    """Go's integer division."""
+    quotient = abs(dividend) // abs(divisor)
+    return quotient if (dividend < 0) == (divisor < 0) else -quotient
+
+
+@pytest.mark.parametrize("memory", ["10E", "1e40", MAX, "5E", "300P", 2**62])
+@pytest.mark.parametrize("kind", STRATEGIES)
+def test_an_absurdly_large_node_gets_a_valid_score(kind: str, memory: str | int) -> None:
+    """One node that claims exabytes of memory is scored like upstream, and never outside 0 to 100."""
+    world = cluster(node("huge", cpu=memory, memory=memory), node("plain"))
+    plugin = make(NodeResourcesFit, world, NodeResourcesFitArgs(scoring_strategy=STRATEGIES[kind]))
+    scores = scored(plugin, world, pod("p", cpu="1", memory="1Gi"))
+    assert scores is not None
+    assert all(0 <= score <= 100 for score in scores.values())
+
+
+@given(st.integers(1, MAX), st.integers(0, MAX), st.integers(1, MAX))
+def test_least_allocated_overflows_as_go_does(capacity: int, used: int, wanted: int) -> None:
+    """The score of any 64-bit amounts is what Go's arithmetic gives, clipped to the valid range."""
+    requested = _wrapped(used + wanted)
+    expected = 0 if requested > capacity else _cut(_wrapped(_wrapped(capacity - requested) * 100), capacity)
+    column = [np.array([[amount]], dtype=np.int64) for amount in (used, wanted, capacity, 1)]
+    assert least_allocated(column[0] + column[1], column[2], column[3]).tolist() == [min(max(expected, 0), 100)]
+
+
+@pytest.mark.parametrize("others", [(MAX, MAX), (MAX, GIB), (MAX,), (MAX, MAX, MAX)])
+@pytest.mark.parametrize("kind", STRATEGIES)
+def test_pods_whose_requests_overflow_leave_valid_scores(kind: str, others: tuple[int, ...]) -> None:
+    """Pods pinned to a node with requests beyond 64 bits spoil no score."""
+    pinned = [pod(f"pinned-{number}", memory=amount, node="a") for number, amount in enumerate(others)]
+    world = cluster(node("a"), node("b"), *pinned)
+    wanted = pod("p", cpu="1", memory="1Gi")
+    for plugin in (
+        make(NodeResourcesFit, world, NodeResourcesFitArgs(scoring_strategy=STRATEGIES[kind])),
+        make(NodeResourcesBalancedAllocation, world, NodeResourcesBalancedAllocationArgs()),
+    ):
+        scores = scored(plugin, world, wanted)
+        assert scores is not None
+        assert all(0 <= score <= 100 for score in scores.values())

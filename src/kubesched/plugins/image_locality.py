@@ -31,9 +31,10 @@ class ImageLocality(Plugin):
         if not known:
             return 0
         sums = np.zeros(table.size, dtype=np.int64)
-        for image in known:
-            sums[list(image.rows)] += int(image.size * (len(image.rows) / table.valid_count))
         highest = MAX_CONTAINER_THRESHOLD * (len(spec.init_containers) + len(spec.containers))
+        for image in known:
+            # More than `highest` scores no better, and an absurd size must not overflow.
+            sums[list(image.rows)] += min(int(image.size * (len(image.rows) / table.valid_count)), highest)
         window = sums[nodes.rows]
         clipped = np.where(window < MIN_THRESHOLD, MIN_THRESHOLD, np.minimum(window, highest))
         return MAX_NODE_SCORE * (clipped - MIN_THRESHOLD) // (highest - MIN_THRESHOLD)

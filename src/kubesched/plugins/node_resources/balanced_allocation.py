@@ -19,6 +19,8 @@ from kubesched.framework.status import SKIP, Status
 from kubesched.plugins.node_resources.amounts import ScoredRequests, scored_requests
 
 _HALF = MAX_NODE_SCORE // 2
+_LOWEST = -(2.0**53)
+"""Requests whose sum overflowed are negative and can make a balance of any size; this one still fits an integer."""
 
 
 class NodeResourcesBalancedAllocation(Plugin):
@@ -37,7 +39,8 @@ class NodeResourcesBalancedAllocation(Plugin):
             return 0  # only where a profile has switched PreScore off
         offered, used = wanted.of(nodes)
         with_pod = _balance(used + wanted.amounts, offered)
-        return _HALF + (_HALF + with_pod - _balance(used, offered)) // 2
+        change = _HALF + with_pod - _balance(used, offered)
+        return (_HALF + (change + (change < 0)) // 2).clip(0, MAX_NODE_SCORE)
 
     def _wanted(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> ScoredRequests:
         return state.pod_class.remember(
@@ -54,7 +57,7 @@ def _balance(used: Ints, offered: Ints) -> Ints:
     else:
         fractions = np.minimum(np.where(present, used / np.where(present, offered, 1), 0.0), 1.0)
         deviation = _deviation(fractions, present)
-    balance: Ints = ((1 - deviation) * MAX_NODE_SCORE).astype(np.int64)
+    balance: Ints = np.maximum((1 - deviation) * MAX_NODE_SCORE, _LOWEST).astype(np.int64)
     return balance
 
 

@@ -1,6 +1,11 @@
 """How full a node should be: three ways to score requested against allocatable.
 
-Each takes arrays with a row per resource and a column per node. A resource that a node does not have has no say there.
+Each takes arrays with a row per resource and a column per node. A node's score ignores resources that the node does
+not have.
+
+Amounts near 2^63 overflow here as they do in upstream's 64-bit arithmetic, and quotients are cut towards zero as Go
+cuts them, so that absurd nodes get upstream's scores. Where upstream's score would leave 0 to 100, which fails every
+pod there, ours is clipped instead.
 """
 
 from __future__ import annotations
@@ -31,7 +36,7 @@ def strategy(config: ScoringStrategy) -> Strategy:
 
 def least_allocated(requested: Ints, allocatable: Ints, weights: Ints) -> Ints:
     """Prefer free nodes."""
-    free = np.maximum(allocatable - requested, 0)
+    free = np.where(requested > allocatable, 0, allocatable - requested)
     return _weighted(free * MAX_NODE_SCORE, allocatable, weights)
 
 
@@ -46,8 +51,8 @@ def requested_to_capacity_ratio(shape: Sequence[UtilizationShapePoint]) -> Strat
 
     def score(requested: Ints, allocatable: Ints, weights: Ints) -> Ints:
         present = allocatable != 0
-        percent = np.minimum(requested * 100 // np.where(present, allocatable, 1), 100)
-        scores = by_percent[percent]
+        percent = _quotient(requested * 100, np.where(present, allocatable, 1))
+        scores = by_percent[np.where(requested > allocatable, 100, np.clip(percent, 0, 100))]
         counted = weights * (present & (scores > 0))
         total = counted.sum(axis=0)
         mean = (scores * counted).sum(axis=0) / np.maximum(total, 1)
@@ -59,13 +64,21 @@ def requested_to_capacity_ratio(shape: Sequence[UtilizationShapePoint]) -> Strat
 def _weighted(scaled: Ints, allocatable: Ints, weights: Ints) -> Ints:
     """The weighted mean of scaled / allocatable over the resources each node has, in whole numbers."""
     if allocatable.all():
-        mean: Ints = (scaled // allocatable * weights).sum(axis=0) // max(int(weights.sum()), 1)
-        return mean
+        mean: Ints = (_quotient(scaled, allocatable) * weights).sum(axis=0) // max(int(weights.sum()), 1)
+        return mean.clip(0, MAX_NODE_SCORE)
     present = allocatable != 0
     counted = weights * present
-    scores: Ints = (scaled // np.where(present, allocatable, 1) * counted).sum(axis=0)
+    scores: Ints = (_quotient(scaled, np.where(present, allocatable, 1)) * counted).sum(axis=0)
     totals: Ints = np.maximum(counted.sum(axis=0), 1)
-    return scores // totals
+    return (scores // totals).clip(0, MAX_NODE_SCORE)
+
+
+def _quotient(dividend: Ints, divisor: Ints) -> Ints:
+    """Whole quotients, cut towards zero."""
+    quotient: Ints = dividend // divisor
+    if dividend.min(initial=0) < 0:
+        quotient += (quotient < 0) & (dividend % divisor != 0)
+    return quotient
 
 
 def _interpolate(shape: Sequence[UtilizationShapePoint], percent: int) -> int:
