@@ -7,11 +7,11 @@ from math import pi, sin
 from random import Random
 
 from kubesched.simulator import ScenarioClient, node, pod
-from kubesched.simulator.objects import PAUSE
 
 NODES = 5_000
 PODS = 50_000
 HOURS = 24
+IMAGE = "example.com/job:1"
 
 seed = 7
 duration = "24h"
@@ -24,8 +24,8 @@ ZONES = ("a", "b", "c")
 
 async def scenario(client: ScenarioClient) -> None:
     for number in range(NODES):
-        labels = {"topology.kubernetes.io/zone": ZONES[number % len(ZONES)]}
-        await client.create(node(f"node-{number:04}", cpu=32, memory="128Gi", pods=110, labels=labels, images=[PAUSE]))
+        zone = ZONES[number % len(ZONES)]
+        await client.create(node(f"node-{number:04}", cpu=32, memory="128Gi", zone=zone, images=[IMAGE]))
     client.log(f"{NODES:,} nodes are there")
 
     chance = Random(seed)
@@ -33,7 +33,7 @@ async def scenario(client: ScenarioClient) -> None:
         await client.sleep_until(moment)
         cpu, memory = chance.choices(SIZES, weights=(30, 30, 20, 15, 5))[0]
         minutes = round(min(chance.expovariate(1 / 90) + 1, 12 * 60))
-        await client.create(pod(f"pod-{number:05}", cpu=cpu, memory=memory, run_time=f"{minutes}m"))
+        await client.create(pod(f"pod-{number:05}", cpu=cpu, memory=memory, image=IMAGE, run_time=f"{minutes}m"))
 
     await client.sleep_until(HOURS * 3600)
     await client.expect(kind="Pod", count=PODS, pending=False)

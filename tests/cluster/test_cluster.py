@@ -119,7 +119,7 @@ def test_unknown_namespaces_have_no_labels() -> None:
     """Before its namespace is known, a pod's namespace has no labels."""
     state = cluster()
     assert state.namespace_labels("blue") == {}
-    state.set(namespace("blue", team="one"))
+    state.set(namespace("blue", labels={"team": "one"}))
     assert state.namespace_labels("blue") == {"team": "one"}
 
 

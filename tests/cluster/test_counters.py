@@ -177,11 +177,11 @@ def test_namespace_labels_decide_for_affinity() -> None:
     teams = term(selector({"app": "web"}), namespace_selector=selector({"team": "one"}))
     state = cluster(node("a"), web("p1", "a", namespace="blue"), web("p2", "a", namespace="red"))
     assert state.affinity_counter((teams,)).total == 0
-    state.set(namespace("blue", team="one"))
+    state.set(namespace("blue", labels={"team": "one"}))
     assert state.affinity_counter((teams,)).total == 1
-    state.set(namespace("red", team="one"))
+    state.set(namespace("red", labels={"team": "one"}))
     assert state.affinity_counter((teams,)).total == 2
-    state.set(namespace("blue", team="two"))
+    state.set(namespace("blue", labels={"team": "two"}))
     assert state.affinity_counter((teams,)).total == 1
     state.remove(namespace("red"))
     assert state.affinity_counter((teams,)).total == 0
@@ -189,12 +189,12 @@ def test_namespace_labels_decide_for_affinity() -> None:
 
 def test_a_namespace_with_the_same_labels_keeps_counters() -> None:
     """An update of a namespace that leaves its labels alone costs no recount."""
-    state = cluster(node("a"), namespace("blue", team="one"))
+    state = cluster(node("a"), namespace("blue", labels={"team": "one"}))
     counter = state.affinity_counter((term(selector({"app": "web"})),))
-    state.set(namespace("blue", team="one"))
+    state.set(namespace("blue", labels={"team": "one"}))
     assert state.affinity_counter((term(selector({"app": "web"})),)) is counter
     spread = state.spread_counter("default", WEB)
-    state.set(namespace("blue", team="two"))
+    state.set(namespace("blue", labels={"team": "two"}))
     assert state.affinity_counter((term(selector({"app": "web"})),)) is not counter
     assert state.spread_counter("default", WEB) is spread
 
@@ -203,7 +203,7 @@ def test_an_empty_namespace_selector_takes_in_unknown_namespaces() -> None:
     """As upstream: a selector content with no labels at all matches every namespace, even one nobody has seen."""
     everywhere = term(selector({"app": "web"}), namespace_selector=selector())
     absent = term(selector({"app": "web"}), namespace_selector=selector(None, expression("team", "DoesNotExist")))
-    state = cluster(node("a"), namespace("blue", team="one"), web("p1", "a", namespace="blue"))
+    state = cluster(node("a"), namespace("blue", labels={"team": "one"}), web("p1", "a", namespace="blue"))
     state.set(web("p2", "a", namespace="unseen"))
     assert state.affinity_counter((everywhere,)).total == 2
     assert state.affinity_counter((absent,)).total == 2

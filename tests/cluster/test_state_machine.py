@@ -330,7 +330,7 @@ class ClusterMachine(RuleBasedStateMachine):
 
     @rule(name=NAMESPACES, labels=st.sampled_from([{}, {"team": "one"}, {"team": "two"}]))
     def set_namespace(self, name: str, labels: dict[str, str]) -> None:
-        self.namespaces[name] = namespace(name, **labels)
+        self.namespaces[name] = namespace(name, labels=labels)
         self.cluster.set(self.namespaces[name])
 
     @precondition(lambda self: self.namespaces)

@@ -214,7 +214,7 @@ class KeptMachine(RuleBasedStateMachine):
 
     @rule(team=st.sampled_from(["one", "two"]), where=NAMESPACES)
     def label_namespace(self, team: str, where: str) -> None:
-        self.cluster.set(namespace(where, team=team))
+        self.cluster.set(namespace(where, labels={"team": team}))
 
     @rule(there=st.booleans())
     def serve(self, there: bool) -> None:

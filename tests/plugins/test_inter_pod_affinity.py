@@ -144,7 +144,7 @@ def test_nothing_to_check_is_skipped() -> None:
 def test_namespaces(term: api.PodAffinityTerm, counted: set[str]) -> None:
     """A term speaks of its own namespace, of those named, or of those selected; and so do others' terms of the pod."""
     names = ["default", "blue", "red", "unseen"]
-    spaces = [namespace("default"), namespace("blue", team="one"), namespace("red", team="two")]
+    spaces = [namespace("default"), namespace("blue", labels={"team": "one"}), namespace("red", labels={"team": "two"})]
     made = cluster(*(node(name) for name in names), *spaces)
     for name in names:
         made.set(pod("w", namespace=name, node=name, labels=WEB))
@@ -162,7 +162,7 @@ def test_a_namespace_that_changes_sides() -> None:
     plugin = make(InterPodAffinity, made)
     mine, theirs = pod("m", affinity=affinity(away=[term])), pod("t", namespace="blue", labels=WEB)
     for labels, seen in (({"team": "one"}, True), ({"team": "two"}, False), ({"team": "one"}, True)):
-        made.set(namespace("blue", **labels))
+        made.set(namespace("blue", labels=labels))
         assert filtered(plugin, made, mine) == {"a": TOO_NEAR if seen else (), "b": ()}
         assert filtered(plugin, made, theirs) == {"a": (), "b": UNWANTED if seen else ()}
     made.remove(namespace("blue"))
@@ -363,7 +363,7 @@ def _preferred(each: api.Pod) -> Iterator[tuple[int, api.PodAffinityTerm]]:
 
 
 def build(specs: list[dict[str, Any]], others: list[tuple[int, dict[str, str], str, Any, bool]]) -> Cluster:
-    made = cluster(namespace("default"), namespace("blue", team="one"))
+    made = cluster(namespace("default"), namespace("blue", labels={"team": "one"}))
     for number, spec in enumerate(specs):
         made.set(node(f"n{number}", **spec))
     for number, (place, has, space, wants, leaving) in enumerate(others):

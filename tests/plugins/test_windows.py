@@ -161,7 +161,7 @@ def storage() -> list[api.Object]:
 
 def build(specs: list[dict[str, Any]], others: list[tuple[int, dict[str, Any], bool]]) -> Cluster:
     """Nodes, pods on them (and on nodes that are not there), a service and some storage."""
-    made = cluster(namespace("default", team="one"), service("svc", {"svc": "yes"}), *storage())
+    made = cluster(namespace("default", labels={"team": "one"}), service("svc", {"svc": "yes"}), *storage())
     for number, spec in enumerate(specs):
         made.set(node(f"n{number}", **spec))
     for number, (place, fields, leaving) in enumerate(others):

@@ -14,6 +14,7 @@ from kubesched.simulator import pod
 from kubesched.simulator.loading import load
 from kubesched.simulator.report import Report
 from kubesched.simulator.run import run
+from kubesched.simulator.scenario_client import as_json
 
 DAY = Path(__file__).parents[2] / "examples" / "scenarios" / "day.py"
 MOST = 600
@@ -21,7 +22,7 @@ MOST = 600
 
 
 def seconds_of_encoding(times: int) -> float:
-    body = pod("peer", cpu="1", memory="4Gi", run_time="90m")
+    body = as_json(pod("peer", cpu="1", memory="4Gi", run_time="90m"))
     began = time.process_time()
     for _ in range(times):
         json.loads(json.dumps(body))

@@ -367,6 +367,7 @@ class PodSpec(Part, frozen=True):
     resource_claims: tuple[PodResourceClaim, ...] = ()
     host_network: bool = False
     termination_grace_period_seconds: int | None = None
+    restart_policy: str = ""
 
 
 class PodCondition(Part, frozen=True):

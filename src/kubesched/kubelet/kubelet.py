@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kubesched.apiserver.meta import parse_timestamp
+from kubesched.base.annotations import EXIT_CODE, RUN_TIME
 from kubesched.base.types import JSON
 from kubesched.config.duration import Duration
 from kubesched.kubelet import status as steps

@@ -11,21 +11,21 @@
 These names stay, as those of `kubesched` do.
 """
 
+from kubesched.api.builders import affinity as affinity
+from kubesched.api.builders import container as container
+from kubesched.api.builders import expression as expression
+from kubesched.api.builders import node as node
+from kubesched.api.builders import node_term as node_term
+from kubesched.api.builders import owner as owner
+from kubesched.api.builders import pod as pod
+from kubesched.api.builders import pod_term as pod_term
+from kubesched.api.builders import selector as selector
+from kubesched.api.builders import spread as spread
+from kubesched.api.builders import taint as taint
+from kubesched.api.builders import toleration as toleration
 from kubesched.config.errors import ConfigError as ConfigError
 from kubesched.engine.decision import Decision as Decision
 from kubesched.engine.decision import Outcome as Outcome
-from kubesched.testing.builders import affinity as affinity
-from kubesched.testing.builders import container as container
-from kubesched.testing.builders import expression as expression
-from kubesched.testing.builders import node as node
-from kubesched.testing.builders import node_term as node_term
-from kubesched.testing.builders import owner as owner
-from kubesched.testing.builders import pod as pod
-from kubesched.testing.builders import pod_term as pod_term
-from kubesched.testing.builders import selector as selector
-from kubesched.testing.builders import spread as spread
-from kubesched.testing.builders import taint as taint
-from kubesched.testing.builders import toleration as toleration
 from kubesched.testing.checks import PluginCheckError as PluginCheckError
 from kubesched.testing.checks import check_plugin as check_plugin
 from kubesched.testing.related import budget as budget

@@ -9,6 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kubesched.api import objects as api
+from kubesched.api.builders import owner
 from kubesched.cluster.view import Nodes
 from kubesched.framework.answers import AnswerError
 from kubesched.framework.contract import check_contract
@@ -20,7 +21,6 @@ from kubesched.framework.registry import PluginSource
 from kubesched.framework.runtime import PluginError, PluginStartError
 from kubesched.queue.registrations import EVERYTHING, registered_by
 from kubesched.testing.asking import Answers, Asked, OutOfRangeError, cluster_of
-from kubesched.testing.builders import owner
 from kubesched.testing.generate import Chance, Change, Example, Labels
 from kubesched.testing.searching import search
 

@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeVar
 from msgspec.structs import replace
 
 from kubesched.api import objects as api
+from kubesched.api.builders import HOSTNAME, ZONE, node, pod, toleration
 from kubesched.framework.events import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
@@ -25,7 +26,6 @@ from kubesched.framework.events import (
 )
 from kubesched.queue.changes import node_changes, pod_changes
 from kubesched.scheduler.handlers import RESOURCES
-from kubesched.testing.builders import HOSTNAME, ZONE, node, pod, toleration
 
 T = TypeVar("T")
 Labels = Mapping[str, Sequence[str]]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kubesched.api import objects as api
+from kubesched.api.builders import Labels, Selects, selected
 from kubesched.cluster.cluster import Cluster
-from kubesched.testing.builders import Labels, Selects, selected
 
 
-def namespace(name: str = "default", **labels: str) -> api.Namespace:
+def namespace(name: str = "default", *, labels: Labels | None = None) -> api.Namespace:
     """A namespace with labels."""
-    return api.Namespace(metadata=api.ObjectMeta(name=name, uid=f"namespace.{name}", labels=labels))
+    return api.Namespace(metadata=api.ObjectMeta(name=name, uid=f"namespace.{name}", labels=dict(labels or {})))
 
 
 def service(name: str, selects: Labels, *, namespace: str = "default") -> api.Service:

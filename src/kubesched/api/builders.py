@@ -1,8 +1,8 @@
-"""Pods and nodes in one line each, for tests.
+"""Pods and nodes in one line each, for tests, scenarios and benchmarks.
 
-Every builder has defaults that make a sensible object, takes the fields that tests vary as keywords, and writes
-repetitive parts the way people say them: ``pod("web-1", cpu="500m", labels={"app": "web"})``,
-``node("n1", zone="a", taints=["dedicated=gpu:NoSchedule"])``. What they make are the ordinary frozen structs.
+Every builder has sensible defaults, takes the fields that tests vary as keywords, and has a short form for the
+repetitive parts: ``pod("web-1", cpu="500m", labels={"app": "web"})``,
+``node("n1", zone="a", taints=["dedicated=gpu:NoSchedule"])``. The objects are the ordinary frozen structs.
 """
 
 from __future__ import annotations
@@ -10,14 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from kubesched.api import objects as api
+from kubesched.base.annotations import RUN_TIME
 
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
+PAUSE = "registry.k8s.io/pause:3.10"
+"""The image of containers that need none in particular."""
+IMAGE_SIZE = 1_000_000
 
 Labels = Mapping[str, str]
 Resources = Mapping[str, api.Quantity]
 Selects = api.LabelSelector | Labels | None
-"""A selector, or the labels that it asks for."""
+"""A selector, or the labels that it requires."""
 
 
 # --- pods -------------------------------------------------------------------------------------------------------------
@@ -33,25 +37,26 @@ def pod(
     owner: api.OwnerReference | None = None,
     created: str | None = None,
     terminating: bool = False,
-    # Where it is, or is to be.
+    # Where it runs, and for how long.
     node: str = "",
     nominated: str = "",
     phase: str = "",
     started: str | None = None,
+    run_time: str = "",
     conditions: Iterable[api.PodCondition] = (),
-    # What it asks for: the shorthands describe its only container.
+    # What it requests: these describe its only container, unless `containers` are given.
     cpu: api.Quantity | None = None,
     memory: api.Quantity | None = None,
     requests: Resources | None = None,
     limits: Resources | None = None,
-    image: str = "",
+    image: str = PAUSE,
     host_ports: Iterable[int | api.ContainerPort] = (),
     containers: Sequence[api.Container] | None = None,
     init_containers: Iterable[api.Container] = (),
     overhead: Resources | None = None,
     pod_requests: Resources | None = None,
     statuses: Iterable[api.ContainerStatus] = (),
-    # Where it wants to be.
+    # Where it may run.
     node_selector: Labels | None = None,
     affinity: api.Affinity | None = None,
     tolerations: Iterable[str | api.Toleration] = (),
@@ -65,7 +70,10 @@ def pod(
     gates: Iterable[str] = (),
     resource_claims: Iterable[str] = (),
 ) -> api.Pod:
-    """A pod, pending unless it is given a `node`; its UID follows from its name unless one is given."""
+    """A pod: pending, unless it has a `node`. Its UID is made from its name, unless one is given.
+
+    A pod with a `run_time` such as ``90s`` ends after that time where kubelets are simulated.
+    """
     if containers is None:
         only = container(cpu=cpu, memory=memory, requests=requests, limits=limits, image=image, host_ports=host_ports)
         containers = [only]
@@ -76,7 +84,7 @@ def pod(
             namespace=namespace,
             uid=uid or f"{namespace}.{name}",
             labels=dict(labels or {}),
-            annotations=dict(annotations or {}),
+            annotations=({RUN_TIME: run_time} if run_time else {}) | dict(annotations or {}),
             creation_timestamp=created,
             deletion_timestamp="2026-01-01T00:00:00Z" if terminating else None,
             owner_references=(owner,) if owner is not None else (),
@@ -97,6 +105,7 @@ def pod(
             volumes=(*volumes, *mounted),
             scheduling_gates=tuple(map(api.PodSchedulingGate, gates)),
             resource_claims=tuple(map(api.PodResourceClaim, resource_claims)),
+            restart_policy="Never" if run_time else "",
         ),
         status=api.PodStatus(
             phase=phase,
@@ -115,19 +124,17 @@ def container(
     memory: api.Quantity | None = None,
     requests: Resources | None = None,
     limits: Resources | None = None,
-    image: str = "",
+    image: str = PAUSE,
     host_ports: Iterable[int | api.ContainerPort] = (),
     sidecar: bool = False,
 ) -> api.Container:
-    """A container; as an init container with `sidecar` it keeps running. Where there is a limit and no request, the
-    limit is the request, as the API server has it."""
-    asked = dict(requests or {})
-    asked |= {key: value for key, value in (("cpu", cpu), ("memory", memory)) if value is not None}
-    asked = {**(limits or {}), **asked}
+    """A container; as an init container with `sidecar` it keeps running. A limit without a request is the request
+    too, as the API server has it."""
+    requested = {**(limits or {}), **(requests or {}), **_given(cpu=cpu, memory=memory)}
     return api.Container(
         name=name,
         image=image,
-        resources=api.ResourceRequirements(asked, dict(limits or {})),
+        resources=api.ResourceRequirements(requested, dict(limits or {})),
         ports=tuple(host_port(p) if isinstance(p, int) else p for p in host_ports),
         restart_policy="Always" if sidecar else None,
     )
@@ -156,7 +163,7 @@ def owner(kind: str, name: str, api_version: str = "apps/v1") -> api.OwnerRefere
 
 
 def selector(labels: Labels | None = None, *expressions: api.LabelSelectorRequirement) -> api.LabelSelector:
-    """A label selector; without arguments the one of everything."""
+    """A label selector; without arguments it selects everything."""
     return api.LabelSelector(match_labels=dict(labels or {}), match_expressions=expressions)
 
 
@@ -239,18 +246,23 @@ def spread(
 def node(
     name: str = "node",
     *,
-    cpu: api.Quantity = "4",
-    memory: api.Quantity = "16Gi",
-    pods: api.Quantity = 110,
+    cpu: api.Quantity | None = "4",
+    memory: api.Quantity | None = "16Gi",
+    pods: api.Quantity | None = 110,
     resources: Resources | None = None,
     labels: Labels | None = None,
     zone: str | None = None,
     taints: Iterable[str | api.Taint] = (),
     unschedulable: bool = False,
-    images: Mapping[str, int] | None = None,
+    images: Mapping[str, int] | Iterable[str] = (),
     annotations: Labels | None = None,
 ) -> api.Node:
-    """A node with its hostname label, in a zone if it is given one. `images` are names and sizes in bytes."""
+    """A node with its hostname label, in a zone if one is given.
+
+    `images` are the names of images on the node, with their sizes in bytes if those matter. An amount that is None is
+    left out; in a scenario the node's kubelet then sets it, as the scenario's `cluster` says.
+    """
+    sizes = images if isinstance(images, Mapping) else dict.fromkeys(images, IMAGE_SIZE)
     own = {HOSTNAME: name} | ({} if zone is None else {ZONE: zone})
     return api.Node(
         metadata=api.ObjectMeta(
@@ -260,8 +272,8 @@ def node(
             unschedulable=unschedulable, taints=tuple(taint(t) if isinstance(t, str) else t for t in taints)
         ),
         status=api.NodeStatus(
-            allocatable={"cpu": cpu, "memory": memory, "pods": pods, **(resources or {})},
-            images=tuple(api.ContainerImage((image,), size) for image, size in (images or {}).items()),
+            allocatable={**_given(cpu=cpu, memory=memory, pods=pods), **(resources or {})},
+            images=tuple(api.ContainerImage((image,), size) for image, size in sizes.items()),
         ),
     )
 
@@ -276,8 +288,12 @@ def taint(text: str) -> api.Taint:
 
 
 def selected(selects: Selects) -> api.LabelSelector | None:
-    """A selector, also of plain labels."""
+    """A selector, made from labels if those are given."""
     return selects if selects is None or isinstance(selects, api.LabelSelector) else selector(selects)
+
+
+def _given(**amounts: api.Quantity | None) -> dict[str, api.Quantity]:
+    return {resource: amount for resource, amount in amounts.items() if amount is not None}
 
 
 def _split(text: str) -> tuple[str, str | None, str]:
