@@ -1,6 +1,10 @@
-"""Annotations that simulated kubelets read, and that builders and manifests set."""
+"""The annotations that control simulated nodes and pods."""
 
+from __future__ import annotations
+
+KUBELET = "kubesched.io/kubelet"
+"""On a node: ``stopped`` silences its kubelet, as if the machine had lost power."""
 RUN_TIME = "kubesched.io/run-time"
-"""How long a pod runs, as ``90s`` or ``1h30m``, if it is one that ends."""
+"""On a pod: how long its containers run before they exit, such as ``90s`` or ``1h30m``."""
 EXIT_CODE = "kubesched.io/exit-code"
-"""The exit code with which a pod's containers end; 0 without it."""
+"""On a pod: the exit code of its containers; 0 by default."""

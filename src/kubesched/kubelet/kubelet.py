@@ -18,7 +18,6 @@ from kubesched.config.duration import Duration
 from kubesched.kubelet import status as steps
 from kubesched.kubelet.nodes import Nodes, NodeSettings
 from kubesched.reconcile.access import PODS
-from kubesched.reconcile.annotations import EXIT_CODE, RUN_TIME
 from kubesched.reconcile.context import ControllerContext
 from kubesched.reconcile.views import Container, Node, Pod
 

@@ -12,7 +12,7 @@ import msgspec
 
 from kubesched.api import objects as api
 from kubesched.api.objects import Part, Toleration
-from kubesched.reconcile.annotations import KUBELET
+from kubesched.base.annotations import KUBELET
 
 
 class Owner(Part, frozen=True):
