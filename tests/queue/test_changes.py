@@ -112,3 +112,13 @@ def test_declared_features_are_an_event_of_their_own() -> None:
     """A node that learns something may suit a pod that asked for it."""
     new = api.Node(status=api.NodeStatus(declared_features=("feature",)))
     assert [event.action for event in node_changes(api.Node(), new)] == [Action.UPDATE_NODE_DECLARED_FEATURE]
+
+
+def test_a_claim_made_from_a_template_is_an_event_of_its_own() -> None:
+    """Writing the name of a generated claim into a pod's status wakes pods that wait for that claim."""
+    status = api.PodStatus(
+        resource_claim_statuses=(api.PodResourceClaimStatus(name="gpu", resource_claim_name="p-gpu-1"),)
+    )
+    old = api.Pod(metadata=api.ObjectMeta(name="p"))
+    events = pod_changes(old, msgspec.structs.replace(old, status=status))
+    assert [event.action for event in events] == [Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM]

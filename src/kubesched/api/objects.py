@@ -11,12 +11,25 @@ and a pointer whose nil means something of its own is ``| None``.
 from collections.abc import Mapping
 from typing import ClassVar
 
-import msgspec
 from msgspec import field
 
 from kubesched.api.decoding import InvalidObject as InvalidObject
 from kubesched.api.decoding import decode_as as decode_as
 from kubesched.api.decoding import kind_of
+from kubesched.api.devices import DeviceClass as DeviceClass
+from kubesched.api.devices import DeviceTaintRule as DeviceTaintRule
+from kubesched.api.devices import ResourceClaim as ResourceClaim
+from kubesched.api.devices import ResourceClaimTemplate as ResourceClaimTemplate
+from kubesched.api.devices import ResourceSlice as ResourceSlice
+from kubesched.api.meta import LabelSelector as LabelSelector
+from kubesched.api.meta import LabelSelectorRequirement as LabelSelectorRequirement
+from kubesched.api.meta import NodeSelector as NodeSelector
+from kubesched.api.meta import NodeSelectorRequirement as NodeSelectorRequirement
+from kubesched.api.meta import NodeSelectorTerm as NodeSelectorTerm
+from kubesched.api.meta import Object as Object
+from kubesched.api.meta import ObjectMeta as ObjectMeta
+from kubesched.api.meta import OwnerReference as OwnerReference
+from kubesched.api.meta import Part as Part
 from kubesched.api.quantity import Quantity as Quantity
 
 ResourceList = dict[str, Quantity]
@@ -24,96 +37,7 @@ ResourceList = dict[str, Quantity]
 DEFAULT_SCHEDULER_NAME = "default-scheduler"
 
 
-class Part(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
-    """The base of everything inside an object: it fixes the struct options once."""
-
-
-# --- metadata and selectors -------------------------------------------------------------------------------------------
-
-
-class OwnerReference(Part, frozen=True):
-    api_version: str = ""
-    kind: str = ""
-    name: str = ""
-    uid: str = ""
-    controller: bool | None = None
-
-
-class ObjectMeta(Part, frozen=True):
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-    resource_version: str = ""
-    generation: int = 0
-    labels: dict[str, str] = {}
-    annotations: dict[str, str] = {}
-    creation_timestamp: str | None = None
-    deletion_timestamp: str | None = None
-    owner_references: tuple[OwnerReference, ...] = ()
-
-
-class Object(Part, frozen=True):
-    """What every kind has in common."""
-
-    api_version: ClassVar[str] = ""
-    kind: ClassVar[str] = ""
-    plural: ClassVar[str] = ""
-    """As it stands in paths: for kinds made outside this project, which says elsewhere where its own are."""
-    namespaced: ClassVar[bool] = True
-
-    metadata: ObjectMeta = ObjectMeta()
-
-    @property
-    def name(self) -> str:
-        return self.metadata.name
-
-    @property
-    def namespace(self) -> str:
-        return self.metadata.namespace
-
-    @property
-    def uid(self) -> str:
-        return self.metadata.uid
-
-    @property
-    def labels(self) -> dict[str, str]:
-        return self.metadata.labels
-
-    @property
-    def annotations(self) -> dict[str, str]:
-        return self.metadata.annotations
-
-    @property
-    def key(self) -> str:
-        """``namespace/name``, or just the name when the object belongs to no namespace."""
-        meta = self.metadata
-        return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
-
-
-class LabelSelectorRequirement(Part, frozen=True):
-    key: str = ""
-    operator: str = ""
-    values: tuple[str, ...] = ()
-
-
-class LabelSelector(Part, frozen=True):
-    match_labels: dict[str, str] = {}
-    match_expressions: tuple[LabelSelectorRequirement, ...] = ()
-
-
-class NodeSelectorRequirement(Part, frozen=True):
-    key: str = ""
-    operator: str = ""
-    values: tuple[str, ...] = ()
-
-
-class NodeSelectorTerm(Part, frozen=True):
-    match_expressions: tuple[NodeSelectorRequirement, ...] = ()
-    match_fields: tuple[NodeSelectorRequirement, ...] = ()
-
-
-class NodeSelector(Part, frozen=True):
-    node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
+# --- references and resources -----------------------------------------------------------------------------------------
 
 
 class ObjectReference(Part, frozen=True):
@@ -346,6 +270,8 @@ class PodSchedulingGate(Part, frozen=True):
 
 class PodResourceClaim(Part, frozen=True):
     name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
 
 
 class PodSpec(Part, frozen=True):
@@ -384,6 +310,11 @@ class ContainerStatus(Part, frozen=True):
     allocated_resources: ResourceList = {}
 
 
+class PodResourceClaimStatus(Part, frozen=True):
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
 class PodStatus(Part, frozen=True):
     phase: str = ""
     nominated_node_name: str = ""
@@ -393,6 +324,7 @@ class PodStatus(Part, frozen=True):
     init_container_statuses: tuple[ContainerStatus, ...] = ()
     resources: ResourceRequirements | None = None
     allocated_resources: ResourceList = {}
+    resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
 
 
 class Pod(Object, frozen=True):
@@ -702,6 +634,11 @@ KINDS: dict[tuple[str, str], type[Object]] = {
         VolumeAttachment,
         PodDisruptionBudget,
         PriorityClass,
+        DeviceClass,
+        DeviceTaintRule,
+        ResourceClaim,
+        ResourceClaimTemplate,
+        ResourceSlice,
     )
 }
 

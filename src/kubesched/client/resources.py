@@ -62,6 +62,11 @@ _PLURALS: dict[type[api.Object], tuple[str, bool]] = {
     api.VolumeAttachment: ("volumeattachments", False),
     api.PodDisruptionBudget: ("poddisruptionbudgets", True),
     api.PriorityClass: ("priorityclasses", False),
+    api.DeviceClass: ("deviceclasses", False),
+    api.DeviceTaintRule: ("devicetaintrules", False),
+    api.ResourceClaim: ("resourceclaims", True),
+    api.ResourceClaimTemplate: ("resourceclaimtemplates", True),
+    api.ResourceSlice: ("resourceslices", False),
 }
 
 RESOURCES = {kind: Resource(kind.api_version, *row) for kind, row in _PLURALS.items()} | {

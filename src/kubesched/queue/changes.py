@@ -22,6 +22,8 @@ def pod_changes(old: api.Pod, new: api.Pod) -> list[ClusterEvent]:
     if len(old.spec.tolerations) != len(new.spec.tolerations):
         # Tolerations can only be added, so counting them is enough.
         actions.append(Action.UPDATE_POD_TOLERATION)
+    if old.status.resource_claim_statuses != new.status.resource_claim_statuses:
+        actions.append(Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM)
     return [ClusterEvent(resource, action) for action in actions or (Action.UPDATE,)]
 
 
