@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from kubesched.conformance.compare import check
-from kubesched.conformance.replay import Scenario
+from kubesched.conformance.replay import RecordedScenario
 from kubesched.plugins import IN_TREE
 
 ROOT = Path(__file__).parents[1]
@@ -52,7 +52,7 @@ def test_examples_run(path: Path) -> None:
 def test_the_example_scenario_is_one() -> None:
     """The scenario in the description of the corpus comes out as it says."""
     (block,) = blocks(ROOT / "docs/reference/conformance.md", "json")
-    assert check(msgspec.json.decode(block, type=Scenario)) == []
+    assert check(msgspec.json.decode(block, type=RecordedScenario)) == []
 
 
 def test_the_architecture_knows_what_plugins_read() -> None:

@@ -12,10 +12,10 @@ from click.testing import CliRunner
 from kubesched.base.clocks import VirtualClock, virtual_time
 from kubesched.cli.main import main
 from kubesched.config.errors import ConfigError
-from kubesched.daemon.configuration import configuration
+from kubesched.daemon.config_file import configuration
 from kubesched.daemon.flags import Options, parse
+from kubesched.daemon.plugin_reloading import plugins_changed, what_is_wrong
 from kubesched.daemon.plugins import PluginFolders, idle_plugins, known_plugins
-from kubesched.daemon.reloading import plugins_changed, what_is_wrong
 from kubesched.plugins import IN_TREE
 from kubesched.testing.heard import LogLines
 

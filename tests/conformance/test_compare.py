@@ -16,15 +16,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kubesched.cli.main import main
-from kubesched.conformance.compare import Difference, Report, check, check_file
-from kubesched.conformance.replay import Expect, Scenario, read_scenarios, replay
+from kubesched.conformance.compare import ConformanceReport, Difference, check, check_file
+from kubesched.conformance.replay import Expect, RecordedScenario, read_scenarios, replay
 
 CORPUS = sorted((Path(__file__).parent / "corpus").glob("*.jsonl.gz"))
 Way = tuple[Any, ...]
 
 
 @cache
-def sample() -> list[Scenario]:
+def sample() -> list[RecordedScenario]:
     """A few scenarios of every theme that have results."""
     found = []
     for path in CORPUS:
@@ -114,7 +114,7 @@ def test_replaying_twice_is_the_same() -> None:
 
 def test_reports_add_up() -> None:
     """Several files make one report."""
-    one, other = Report(2, 5, [Difference("s", "p", 1, "node", "a", "b")]), Report(3, 7)
+    one, other = ConformanceReport(2, 5, [Difference("s", "p", 1, "node", "a", "b")]), ConformanceReport(3, 7)
     one.add(other)
     assert (one.scenarios, one.attempts, len(one.differences)) == (5, 12, 1)
 

@@ -12,7 +12,7 @@ from kubesched.config.duration import Duration
 from kubesched.config.load import load
 from kubesched.daemon.flags import Options, parse, usage
 from kubesched.daemon.flags.gates import SCHEDULING, FeatureGates, known_gates
-from kubesched.daemon.flags.kinds import NamedCertKey
+from kubesched.daemon.flags.value_types import NamedCertKey
 
 GOLDEN = Path(__file__).with_name("flagz.txt")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kubesched.client.transport import RequestDone
-from kubesched.daemon.metrics import ProcessMetrics
+from kubesched.daemon.process_metrics import ProcessMetrics
 from kubesched.scheduler.metrics import Metrics
 
 

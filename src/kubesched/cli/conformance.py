@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from kubesched.conformance.compare import Difference, Report, check_file
+from kubesched.conformance.compare import ConformanceReport, Difference, check_file
 
 
 @click.command()
@@ -29,7 +29,7 @@ def command(files: tuple[Path, ...], show: int) -> None:
     kube-scheduler decided, down to each plugin's score. Prints a line per file, then the first differences, then one
     line of totals; the exit code is 1 if there is any difference.
     """
-    total = Report()
+    total = ConformanceReport()
     for path in files:
         try:
             report = check_file(path)
@@ -45,7 +45,7 @@ def command(files: tuple[Path, ...], show: int) -> None:
     sys.exit(1 if total.differences else 0)
 
 
-def _counts(report: Report) -> str:
+def _counts(report: ConformanceReport) -> str:
     return f"{report.scenarios} scenarios, {report.attempts} attempts, {len(report.differences)} differences"
 
 

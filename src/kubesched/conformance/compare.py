@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kubesched.conformance.replay import Result, Scenario, read_scenarios, replay
+from kubesched.conformance.replay import RecordedScenario, Result, read_scenarios, replay
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,23 +22,23 @@ class Difference:
 
 
 @dataclass(slots=True)
-class Report:
+class ConformanceReport:
     """The outcome of a file, or of several added up."""
 
     scenarios: int = 0
     attempts: int = 0
     differences: list[Difference] = field(default_factory=list)
 
-    def add(self, other: Report) -> None:
+    def add(self, other: ConformanceReport) -> None:
         """Count another report in."""
         self.scenarios += other.scenarios
         self.attempts += other.attempts
         self.differences += other.differences
 
 
-def check_file(path: Path) -> Report:
+def check_file(path: Path) -> ConformanceReport:
     """Replay every scenario of a file."""
-    report = Report()
+    report = ConformanceReport()
     for scenario in read_scenarios(path):
         report.scenarios += 1
         report.attempts += len(scenario.expect.results)
@@ -49,7 +49,7 @@ def check_file(path: Path) -> Report:
     return report
 
 
-def check(scenario: Scenario) -> list[Difference]:
+def check(scenario: RecordedScenario) -> list[Difference]:
     """Replay one scenario and compare every field of every attempt."""
     got = replay(scenario)
     name, expect = scenario.name, scenario.expect

@@ -39,7 +39,7 @@ class Expect(msgspec.Struct, forbid_unknown_fields=True):
                 raise ValueError(f"results[{index}] must say which pod and which attempt it is about")
 
 
-class Scenario(msgspec.Struct, forbid_unknown_fields=True):
+class RecordedScenario(msgspec.Struct, forbid_unknown_fields=True):
     """A line of a corpus file."""
 
     name: str
@@ -49,9 +49,9 @@ class Scenario(msgspec.Struct, forbid_unknown_fields=True):
     config: dict[str, Any] | None = None
 
 
-def read_scenarios(path: Path) -> Iterator[Scenario]:
+def read_scenarios(path: Path) -> Iterator[RecordedScenario]:
     """The scenarios of a corpus file, gzipped or not."""
-    decoder = msgspec.json.Decoder(Scenario)
+    decoder = msgspec.json.Decoder(RecordedScenario)
     for number, line in enumerate(_lines(path), 1):
         if line.strip():
             try:
@@ -68,7 +68,7 @@ def _lines(path: Path) -> Iterator[bytes]:
         raise ValueError(f"{path}: cannot be read: {problem}") from None
 
 
-def replay(scenario: Scenario) -> Expect:
+def replay(scenario: RecordedScenario) -> Expect:
     """What we decide in a scenario."""
     registry = in_tree_registry()
     cluster = Cluster()

@@ -7,14 +7,14 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from kubesched.config.types import KubeSchedulerConfiguration
-from kubesched.daemon.flags.sections import Plugins
+from kubesched.daemon.flags.sections import PluginFlags
 from kubesched.framework.loading import add_all, forget_modules
 from kubesched.framework.registry import PluginSource, Registry
 from kubesched.plugins import in_tree_registry
 
 
 def known_plugins(
-    flags: Plugins, given: Iterable[PluginSource], problems: list[str]
+    flags: PluginFlags, given: Iterable[PluginSource], problems: list[str]
 ) -> tuple[Registry, Collection[str]]:
     """All plugins, and the names of those that somebody asked for. What cannot be loaded is added to `problems`."""
     registry = in_tree_registry()

@@ -26,15 +26,16 @@ from kubesched.client.transport import MayWrite
 from kubesched.client.whole import WholeObjects
 from kubesched.cluster.pods import PodInfo
 from kubesched.config import dump
-from kubesched.daemon import garbage, secure
+from kubesched.daemon import garbage_collection
 from kubesched.daemon.flags.gates import known_gates
-from kubesched.daemon.metrics import ProcessMetrics
-from kubesched.daemon.reloading import plugins_changed
-from kubesched.daemon.serving.endpoints import Endpoints, Served
-from kubesched.daemon.serving.health import PING as PING_CHECK
-from kubesched.daemon.serving.health import Check, handler_sync, informer_sync, log_check, shutdown, watchdog
-from kubesched.daemon.serving.serving import SecureServer
-from kubesched.daemon.serving.tls import ServingError
+from kubesched.daemon.plugin_reloading import plugins_changed
+from kubesched.daemon.process_metrics import ProcessMetrics
+from kubesched.daemon.serving import from_flags
+from kubesched.daemon.serving.pages.endpoints import Endpoints, Served
+from kubesched.daemon.serving.pages.health import PING as PING_CHECK
+from kubesched.daemon.serving.pages.health import Check, handler_sync, informer_sync, log_check, shutdown, watchdog
+from kubesched.daemon.serving.server import SecureServer
+from kubesched.daemon.serving.tls.context import ServingError
 from kubesched.daemon.setup import Setup, SetupError
 from kubesched.daemon.version import short_version
 from kubesched.framework.registry import PluginSource
@@ -193,9 +194,9 @@ class Process:
         if setup.socket is None or setup.tls is None:
             return None
         authentication, authorization = self._reviewer(setup.authentication), self._reviewer(setup.authorization)
-        authorities = await secure.authorities_of(setup.options, authentication, self._log)
+        authorities = await from_flags.authorities_of(setup.options, authentication, self._log)
         self._spawn(authorities.keep_fresh(self._clock), "client authorities")
-        guard = secure.guarded(
+        guard = from_flags.guarded(
             Endpoints(self._served()),
             setup.options,
             authorities,
@@ -204,7 +205,7 @@ class Process:
             self._clock,
             self._log,
         )
-        server = secure.secure_server(guard, setup.socket, setup.tls, authorities, self._clock, self._log)
+        server = from_flags.secure_server(guard, setup.socket, setup.tls, authorities, self._clock, self._log)
         await server.start()
         return server
 
@@ -297,9 +298,9 @@ class Process:
             raise
 
     async def _settle(self) -> None:
-        garbage.begin()
+        garbage_collection.begin()
         await self._scheduler.synced.wait()
-        garbage.settle()
+        garbage_collection.settle()
 
     _running: asyncio.Task[None]
 

@@ -12,11 +12,11 @@ from kubesched.client.kubeconfig import KubeconfigError
 from kubesched.client.leader import ElectionSettings
 from kubesched.config.errors import ConfigError
 from kubesched.config.types import KubeSchedulerConfiguration
-from kubesched.daemon.configuration import configuration
+from kubesched.daemon.config_file import configuration
 from kubesched.daemon.flags import Options
 from kubesched.daemon.plugins import idle_plugins, known_plugins
-from kubesched.daemon.secure import listening_socket, tls_settings
-from kubesched.daemon.serving.tls import ServingError, TlsSettings
+from kubesched.daemon.serving.from_flags import listening_socket, tls_settings
+from kubesched.daemon.serving.tls.context import ServingError, TlsSettings
 from kubesched.framework.registry import PluginSource, Registry
 from kubesched.logs import Logger
 from kubesched.logs.levels import WARNING

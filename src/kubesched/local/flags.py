@@ -10,10 +10,10 @@ from typing import ClassVar
 
 from kubesched.api.quantity import QuantityError, nanos
 from kubesched.config.duration import Duration
-from kubesched.daemon.flags.flag import Flag, Section, flag
-from kubesched.daemon.flags.kinds import DURATION, INT, IP, STRING
+from kubesched.daemon.flags.flag import Flag, FlagSection, flag
 from kubesched.daemon.flags.options import Options
-from kubesched.daemon.flags.sections import SecureServing
+from kubesched.daemon.flags.sections import ServingFlags
+from kubesched.daemon.flags.value_types import DURATION, INT, IP, STRING
 
 INTRODUCTION = """\
 Starts a whole Kubernetes cluster in this process, on loopback, in about a second: an API server that kubectl takes for
@@ -43,7 +43,7 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9]
 
 
 @dataclass
-class ClusterFlags(Section):
+class ClusterFlags(FlagSection):
     title: ClassVar[str] = "Cluster"
 
     port: int = flag(INT, 6443, "Port of the API server on 127.0.0.1. 0 takes a free one.")
@@ -69,7 +69,7 @@ class ClusterFlags(Section):
 
 
 @dataclass
-class LocalServing(SecureServing):
+class LocalServingFlags(ServingFlags):
     """As the daemon serves, but for nobody else's eyes: a cluster to try things on belongs on loopback."""
 
     bind_address: str = flag(IP, "127.0.0.1", "Address to listen on. 0.0.0.0 and :: mean all, IPv4 and IPv6.")
@@ -80,9 +80,9 @@ class UpOptions(Options):
     """The options of `up`."""
 
     cluster: ClusterFlags = field(default_factory=ClusterFlags)
-    serving: SecureServing = field(default_factory=LocalServing)
+    serving: ServingFlags = field(default_factory=LocalServingFlags)
 
-    def sections(self) -> Iterator[Section]:
+    def sections(self) -> Iterator[FlagSection]:
         yield self.cluster
         yield from (section for section in super().sections() if section is not self.cluster)
 
@@ -127,7 +127,7 @@ class UpOptions(Options):
 
     # --- what is accepted and changes nothing -------------------------------------------------------------------------
 
-    def _no_effect(self, section: Section, each: Flag) -> str:
+    def _no_effect(self, section: FlagSection, each: Flag) -> str:
         if each.name in ("master", "kubeconfig"):
             return "the scheduler works on the cluster that is started here"
         return super()._no_effect(section, each)

@@ -14,14 +14,14 @@ import trustme
 from kubesched.base.certificates import Pair
 from kubesched.base.clocks import SystemClock
 from kubesched.base.types import JSON
-from kubesched.daemon.serving.authentication import Authenticator, TokenAuthenticator
-from kubesched.daemon.serving.authorities import Authorities
-from kubesched.daemon.serving.authorization import Authorizer
-from kubesched.daemon.serving.certificates import self_made
-from kubesched.daemon.serving.endpoints import Endpoints, Served
-from kubesched.daemon.serving.guard import Guard
-from kubesched.daemon.serving.serving import SecureServer, listen
-from kubesched.daemon.serving.tls import PairSource, ServingTls, TlsSettings
+from kubesched.daemon.serving.auth.authentication import DelegatingAuthenticator, TokenAuthenticator
+from kubesched.daemon.serving.auth.authorization import DelegatingAuthorizer
+from kubesched.daemon.serving.auth.client_authorities import Authorities
+from kubesched.daemon.serving.auth.guard import Guard
+from kubesched.daemon.serving.pages.endpoints import Endpoints, Served
+from kubesched.daemon.serving.server import SecureServer, listen
+from kubesched.daemon.serving.tls.context import PairSource, ServingTls, TlsSettings
+from kubesched.daemon.serving.tls.self_signed import make_pair
 
 CLOCK = SystemClock()
 
@@ -126,11 +126,11 @@ async def running(
     tokens = TokenAuthenticator(api, CLOCK) if api is not None else None
     guard = Guard(
         Endpoints(page or served(log)),
-        Authenticator(tokens, authorities),
-        Authorizer(CLOCK, api=api, allowed_paths=allowed_paths),
+        DelegatingAuthenticator(tokens, authorities),
+        DelegatingAuthorizer(CLOCK, api=api, allowed_paths=allowed_paths),
         log,
     )
-    tls = ServingTls(settings or TlsSettings(PairSource(made=self_made())), authorities, CLOCK, log)
+    tls = ServingTls(settings or TlsSettings(PairSource(made=make_pair())), authorities, CLOCK, log)
     server = SecureServer(wrap(guard), listen("127.0.0.1", 0), tls.context(), log)
     await server.start()
     try:

@@ -11,7 +11,7 @@ from tests.daemon.serving.support import Log, Running, insecure, running, served
 
 from kubesched.config import dump
 from kubesched.config.load import default
-from kubesched.daemon.serving.health import Check, handler_sync, informer_sync, log_check, shutdown, watchdog
+from kubesched.daemon.serving.pages.health import Check, handler_sync, informer_sync, log_check, shutdown, watchdog
 from kubesched.scheduler.metrics import Metrics
 
 ALL = ("/*",)

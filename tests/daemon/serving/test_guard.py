@@ -21,10 +21,17 @@ from kubesched.base.clocks import VirtualClock, virtual_time
 from kubesched.client.fake import InProcessApi
 from kubesched.client.http import HttpClient
 from kubesched.client.protocol import ApiError
-from kubesched.daemon.serving.authorities import NAME, NAMESPACE, Authorities, AuthorityError, ConfigMap, ProxyHeaders
-from kubesched.daemon.serving.authorization import AllowedPaths, Authorizer
-from kubesched.daemon.serving.reviews import ReviewError
-from kubesched.daemon.serving.users import ANONYMOUS, User
+from kubesched.daemon.serving.auth.authorization import AllowedPaths, DelegatingAuthorizer
+from kubesched.daemon.serving.auth.client_authorities import (
+    NAME,
+    NAMESPACE,
+    Authorities,
+    AuthorityError,
+    ConfigMap,
+    ProxyHeaders,
+)
+from kubesched.daemon.serving.auth.reviews import ReviewError
+from kubesched.daemon.serving.auth.users import ANONYMOUS, UserInfo
 
 USERS: dict[str, Any] = {
     "good": {"username": "prom", "groups": ["monitoring"], "uid": "7", "extra": {"scopes": ["a", "b"]}},
@@ -401,17 +408,17 @@ def test_allowed_paths(patterns: list[str], path: str, allowed: bool) -> None:
 async def test_permissions_and_refusals_are_remembered_apart() -> None:
     """Each has its own time to live; none at all means to ask every time."""
     api = FakeApi(allowed={("a", "get", "/metrics")})
-    authorizer = Authorizer(CLOCK, api=api, remember_allowed=0, remember_denied=60)
+    authorizer = DelegatingAuthorizer(CLOCK, api=api, remember_allowed=0, remember_denied=60)
     for _ in range(3):
-        assert (await authorizer.verdict(User("a"), "get", "/metrics")).allowed
-        assert not (await authorizer.verdict(User("b"), "get", "/metrics")).allowed
+        assert (await authorizer.verdict(UserInfo("a"), "get", "/metrics")).allowed
+        assert not (await authorizer.verdict(UserInfo("b"), "get", "/metrics")).allowed
     assert [each["spec"]["user"] for each in api.asked] == ["a", "b", "a", "a"]
 
 
 async def test_very_long_requests_are_not_remembered() -> None:
     """Nobody can fill the memory with paths."""
     api = FakeApi()
-    authorizer = Authorizer(CLOCK, api=api)
+    authorizer = DelegatingAuthorizer(CLOCK, api=api)
     for _ in range(2):
         await authorizer.verdict(ANONYMOUS, "get", "/" + "x" * 20_000)
     assert len(api.asked) == 2
@@ -421,7 +428,7 @@ async def test_a_refused_review_is_an_error() -> None:
     """An API server that does not let us ask has not said no."""
     api = FakeApi(error=ApiError(403, "Forbidden", "may not create subjectaccessreviews"))
     with pytest.raises(ReviewError, match="may not create"):
-        await Authorizer(CLOCK, api=api).verdict(ANONYMOUS, "get", "/metrics")
+        await DelegatingAuthorizer(CLOCK, api=api).verdict(ANONYMOUS, "get", "/metrics")
 
 
 async def test_requests_are_logged_at_level_three() -> None:

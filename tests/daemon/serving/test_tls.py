@@ -11,11 +11,11 @@ import trustme
 from cryptography import x509
 from tests.daemon.serving.support import CLOCK, Log, insecure, pair_of, running
 
-from kubesched.daemon.serving import tls as serving_tls
-from kubesched.daemon.serving.certificates import in_folder, self_made, write
-from kubesched.daemon.serving.ciphers import OPENSSL, cipher_string
-from kubesched.daemon.serving.serving import listen
-from kubesched.daemon.serving.tls import PairSource, ServingError, ServingTls, TlsSettings
+from kubesched.daemon.serving.server import listen
+from kubesched.daemon.serving.tls import context as serving_tls
+from kubesched.daemon.serving.tls.ciphers import OPENSSL, cipher_string
+from kubesched.daemon.serving.tls.context import PairSource, ServingError, ServingTls, TlsSettings
+from kubesched.daemon.serving.tls.self_signed import files_in, make_pair, write
 
 
 async def shown(url: str, name: str = "localhost", context: ssl.SSLContext | None = None) -> x509.Certificate:
@@ -37,7 +37,7 @@ def names(certificate: x509.Certificate) -> list[str]:
 
 async def test_a_self_made_certificate_can_be_verified() -> None:
     """Whoever gets its authority by other means can check a certificate of our own making."""
-    pair = self_made(("127.0.0.1", "10.1.2.3"))
+    pair = make_pair(("127.0.0.1", "10.1.2.3"))
     context = ssl.create_default_context(cadata=pair.certificate.decode())
     async with running(settings=TlsSettings(PairSource(made=pair))) as server:
         assert (await server.get("/healthz", ssl=context)) == (200, "ok")
@@ -45,8 +45,8 @@ async def test_a_self_made_certificate_can_be_verified() -> None:
 
 def test_a_written_key_is_ours_alone(tmp_path: Path) -> None:
     """The pair that --cert-dir keeps is found again, and nobody else may read the key."""
-    certificate_file, key_file = in_folder(str(tmp_path / "certs"))
-    pair = self_made()
+    certificate_file, key_file = files_in(str(tmp_path / "certs"))
+    pair = make_pair()
     write(pair, certificate_file, key_file)
     assert key_file.stat().st_mode & 0o777 == 0o600
     assert PairSource(str(certificate_file), str(key_file)).read() == pair
@@ -89,7 +89,7 @@ async def test_certificates_are_chosen_by_name() -> None:
 
 async def test_the_lowest_version_is_kept_to() -> None:
     """VersionTLS13 refuses what is older."""
-    settings = TlsSettings(PairSource(made=self_made()), minimum_version="VersionTLS13")
+    settings = TlsSettings(PairSource(made=make_pair()), minimum_version="VersionTLS13")
     old = insecure()
     old.maximum_version = ssl.TLSVersion.TLSv1_2
     async with running(settings=settings) as server:
@@ -100,7 +100,7 @@ async def test_the_lowest_version_is_kept_to() -> None:
 
 async def test_cipher_suites_are_kept_to() -> None:
     """A client that offers none of the suites that are allowed is refused."""
-    settings = TlsSettings(PairSource(made=self_made()), cipher_suites=["TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"])
+    settings = TlsSettings(PairSource(made=make_pair()), cipher_suites=["TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"])
     other, same = insecure(), insecure()
     for context, cipher in ((other, "ECDHE-ECDSA-AES128-GCM-SHA256"), (same, "ECDHE-ECDSA-AES256-GCM-SHA384")):
         context.maximum_version = ssl.TLSVersion.TLSv1_2
@@ -124,9 +124,9 @@ def test_every_known_suite_is_one_of_openssls() -> None:
     ("settings", "problem"),
     [
         (TlsSettings(PairSource("/nonexistent.crt", "/nonexistent.key")), "/nonexistent.crt cannot be read: No such"),
-        (TlsSettings(PairSource(made=self_made()), minimum_version="TLS1"), 'unknown tls version "TLS1"'),
-        (TlsSettings(PairSource(made=self_made()), cipher_suites=["FOO"]), "Cipher suite FOO not supported"),
-        (TlsSettings(PairSource(made=self_made()), curves=[99]), "unknown curve 99"),
+        (TlsSettings(PairSource(made=make_pair()), minimum_version="TLS1"), 'unknown tls version "TLS1"'),
+        (TlsSettings(PairSource(made=make_pair()), cipher_suites=["FOO"]), "Cipher suite FOO not supported"),
+        (TlsSettings(PairSource(made=make_pair()), curves=[99]), "unknown curve 99"),
     ],
 )
 def test_settings_that_cannot_be_served_with(settings: TlsSettings, problem: str) -> None:
@@ -137,14 +137,14 @@ def test_settings_that_cannot_be_served_with(settings: TlsSettings, problem: str
 
 def test_one_curve_may_be_chosen() -> None:
     """A single key exchange mechanism is set on every Python that is supported."""
-    ServingTls(TlsSettings(PairSource(made=self_made()), curves=[23]), None, CLOCK, Log())
+    ServingTls(TlsSettings(PairSource(made=make_pair()), curves=[23]), None, CLOCK, Log())
 
 
 @pytest.mark.skipif(ssl.OPENSSL_VERSION_INFO >= (3, 5), reason="this OpenSSL knows it")
 def test_a_mechanism_that_openssl_lacks() -> None:
     """One that cannot be set is named in the error, with the OpenSSL that does not know it."""
     with pytest.raises(ServingError, match=r"OpenSSL .* cannot be told to use X25519MLKEM768 alone; choose another"):
-        ServingTls(TlsSettings(PairSource(made=self_made()), curves=[4588]), None, CLOCK, Log())
+        ServingTls(TlsSettings(PairSource(made=make_pair()), curves=[4588]), None, CLOCK, Log())
 
 
 def test_listening() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar, cast
 
-from kubesched.daemon.flags.kinds import Kind
+from kubesched.daemon.flags.value_types import ValueType
 
 T = TypeVar("T")
 
@@ -17,16 +17,16 @@ class Flag:
     """A flag as the table has it. `no_effect` says why giving it changes nothing here, if that is so."""
 
     name: str
-    kind: Kind[Any]
+    value_type: ValueType[Any]
     default: Any
     help: str
     shorthand: str = ""
     no_effect: str = ""
 
 
-def flag(kind: Kind[T], default: T, text: str, *, shorthand: str = "", no_effect: str = "") -> T:
+def flag(value_type: ValueType[T], default: T, text: str, *, shorthand: str = "", no_effect: str = "") -> T:
     """A field that is a flag. Its name is the field's, with dashes."""
-    metadata = {"kind": kind, "help": text, "shorthand": shorthand, "no_effect": no_effect}
+    metadata = {"value_type": value_type, "help": text, "shorthand": shorthand, "no_effect": no_effect}
     if isinstance(default, dict):
         made = dataclasses.field(default_factory=lambda: cast(Any, dict(default)), metadata=metadata)
     else:
@@ -34,7 +34,7 @@ def flag(kind: Kind[T], default: T, text: str, *, shorthand: str = "", no_effect
     return cast(T, made)
 
 
-class Section:
+class FlagSection:
     """The base of the dataclasses whose fields are flags."""
 
     title: ClassVar[str] = ""

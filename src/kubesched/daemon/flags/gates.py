@@ -14,7 +14,7 @@ from typing import Final
 
 from kubesched.base.features import Features
 from kubesched.config.errors import suggest
-from kubesched.daemon.flags.kinds import parse_bool
+from kubesched.daemon.flags.value_types import parse_bool
 
 COUNTS: Final = {
     "ComponentFlagz": "serve /flagz",
@@ -41,7 +41,7 @@ SCHEDULING: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class FeatureGate:
     """A gate as upstream defines it; the stage is alpha, beta, ga or deprecated."""
 
     name: str
@@ -53,7 +53,7 @@ class Gate:
 
 
 @cache
-def known_gates() -> dict[str, Gate]:
+def known_gates() -> dict[str, FeatureGate]:
     """Every gate of kube-scheduler, by name."""
     text = resources.files(__package__).joinpath("gates.txt").read_text(encoding="utf-8")
     gates = {}
@@ -61,7 +61,9 @@ def known_gates() -> dict[str, Gate]:
         if not line.startswith("#"):
             name, stage, default, *more = line.split()
             needs = more.pop().removeprefix("needs=") if more and more[-1].startswith("needs=") else ""
-            gates[name] = Gate(name, stage, default == "on", bool(more), tuple(needs.split(",")) if needs else ())
+            gates[name] = FeatureGate(
+                name, stage, default == "on", bool(more), tuple(needs.split(",")) if needs else ()
+            )
     return gates
 
 

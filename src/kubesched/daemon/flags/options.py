@@ -8,20 +8,20 @@ from dataclasses import dataclass, field
 
 import yaml
 
-from kubesched.daemon.flags.flag import Flag, Section
+from kubesched.daemon.flags.flag import Flag, FlagSection
 from kubesched.daemon.flags.gates import FeatureGates
 from kubesched.daemon.flags.sections import (
-    Authentication,
-    Authorization,
-    Deprecated,
-    FeatureGate,
-    Global,
-    LeaderElection,
-    Logs,
-    Metrics,
-    Misc,
-    Plugins,
-    SecureServing,
+    AuthenticationFlags,
+    AuthorizationFlags,
+    DeprecatedFlags,
+    FeatureGateFlags,
+    GlobalFlags,
+    LeaderElectionFlags,
+    LogFlags,
+    MetricsFlags,
+    MiscFlags,
+    PluginFlags,
+    ServingFlags,
 )
 from kubesched.logs.options import LoggingOptions
 
@@ -34,31 +34,31 @@ METRIC_NAME = re.compile("[a-zA-Z_:][a-zA-Z0-9_:]*")
 class Options:
     """What the command line says, section by section."""
 
-    misc: Misc = field(default_factory=Misc)
-    plugins: Plugins = field(default_factory=Plugins)
-    serving: SecureServing = field(default_factory=SecureServing)
-    authentication: Authentication = field(default_factory=Authentication)
-    authorization: Authorization = field(default_factory=Authorization)
-    deprecated: Deprecated = field(default_factory=Deprecated)
-    leader_election: LeaderElection = field(default_factory=LeaderElection)
-    feature_gate: FeatureGate = field(default_factory=FeatureGate)
-    metrics: Metrics = field(default_factory=Metrics)
-    logs: Logs = field(default_factory=Logs)
-    globals: Global = field(default_factory=Global)
+    misc: MiscFlags = field(default_factory=MiscFlags)
+    plugins: PluginFlags = field(default_factory=PluginFlags)
+    serving: ServingFlags = field(default_factory=ServingFlags)
+    authentication: AuthenticationFlags = field(default_factory=AuthenticationFlags)
+    authorization: AuthorizationFlags = field(default_factory=AuthorizationFlags)
+    deprecated: DeprecatedFlags = field(default_factory=DeprecatedFlags)
+    leader_election: LeaderElectionFlags = field(default_factory=LeaderElectionFlags)
+    feature_gate: FeatureGateFlags = field(default_factory=FeatureGateFlags)
+    metrics: MetricsFlags = field(default_factory=MetricsFlags)
+    logs: LogFlags = field(default_factory=LogFlags)
+    globals: GlobalFlags = field(default_factory=GlobalFlags)
     changed: set[str] = field(default_factory=set)
     """Names of the flags that were given. Some override the configuration file only then."""
     gates: FeatureGates = field(default_factory=FeatureGates)
 
-    def sections(self) -> Iterator[Section]:
+    def sections(self) -> Iterator[FlagSection]:
         """The sections, in the order of upstream's help."""
         for value in vars(self).values():
-            if isinstance(value, Section):
+            if isinstance(value, FlagSection):
                 yield value
 
     def shown(self) -> dict[str, str]:
         """Every flag and its value as text, for ``/flagz`` and the log."""
         return {
-            each.name: each.kind.show(getattr(section, each.name.replace("-", "_")))
+            each.name: each.value_type.show(getattr(section, each.name.replace("-", "_")))
             for section in self.sections()
             for each in type(section).flags()
         }
@@ -149,8 +149,8 @@ class Options:
             yield f"--emulated-version has no effect: kubesched behaves as Kubernetes {CURRENT}"
         yield from self.gates.warnings
 
-    def _no_effect(self, section: Section, each: Flag) -> str:
-        if isinstance(section, Deprecated) and self.misc.config and each.name != KEPT_WITH_CONFIG:
+    def _no_effect(self, section: FlagSection, each: Flag) -> str:
+        if isinstance(section, DeprecatedFlags) and self.misc.config and each.name != KEPT_WITH_CONFIG:
             return f"the configuration in {self.misc.config} counts"
         return each.no_effect
 

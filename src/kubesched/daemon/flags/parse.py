@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from kubesched.config.errors import suggest
-from kubesched.daemon.flags.flag import Flag, Section
+from kubesched.daemon.flags.flag import Flag, FlagSection
 from kubesched.daemon.flags.gates import FeatureGates
 from kubesched.daemon.flags.options import Options
 
@@ -33,7 +33,7 @@ class _Parser:
     def __init__(self, words: deque[str], options: Options) -> None:
         self._words = words
         self._parsed = Parsed(options)
-        self._flags: dict[str, tuple[Section, Flag]] = {}
+        self._flags: dict[str, tuple[FlagSection, Flag]] = {}
         self._shorthands: dict[str, str] = {}
         self._arguments: list[str] = []
         for section in self._parsed.options.sections():
@@ -89,7 +89,7 @@ class _Parser:
                 hint = f"; did you mean -{word}?" if word[1:].partition("=")[0] in self._flags else ""
                 self._wrong(f"unknown shorthand flag: '{letter}' in {word}{hint}")
                 return
-            if self._flags[name][1].kind.bare and not letters.startswith("="):
+            if self._flags[name][1].value_type.bare and not letters.startswith("="):
                 self._value(name, f"-{letter}", None)
             else:
                 self._value(name, f"-{letter}", letters.removeprefix("=") or None)
@@ -98,18 +98,18 @@ class _Parser:
     def _value(self, name: str, shown: str, text: str | None) -> None:
         section, flag = self._flags[name]
         if text is None:
-            text = flag.kind.bare or (self._words.popleft() if self._words else None)
+            text = flag.value_type.bare or (self._words.popleft() if self._words else None)
         if text is None:
             self._wrong(f"flag needs an argument: {shown}")
             return
         try:
-            value = flag.kind.parse(text)
+            value = flag.value_type.parse(text)
         except ValueError as error:
             self._wrong(f'invalid argument "{text}" for "--{name}" flag: {error}')
             return
         changed = self._parsed.options.changed
         field_name = name.replace("-", "_")
-        if flag.kind.add is not None and name in changed:
-            value = flag.kind.add(getattr(section, field_name), value)
+        if flag.value_type.add is not None and name in changed:
+            value = flag.value_type.add(getattr(section, field_name), value)
         setattr(section, field_name, value)
         changed.add(name)

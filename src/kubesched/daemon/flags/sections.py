@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from kubesched.config.duration import Duration
-from kubesched.daemon.flags.flag import Section, flag
-from kubesched.daemon.flags.kinds import (
+from kubesched.daemon.flags.flag import FlagSection, flag
+from kubesched.daemon.flags.value_types import (
     BOOL,
     CERT_KEYS,
     DURATION,
@@ -36,7 +36,7 @@ IGNORED_WITH_CONFIG = "Ignored with --config: the file says it."
 
 
 @dataclass
-class Misc(Section):
+class MiscFlags(FlagSection):
     title: ClassVar[str] = "Misc"
 
     config: str = flag(STRING, "", "File with a KubeSchedulerConfiguration. Without it the defaults apply.")
@@ -45,7 +45,7 @@ class Misc(Section):
 
 
 @dataclass
-class Plugins(Section):
+class PluginFlags(FlagSection):
     title: ClassVar[str] = "Plugin"
     note: ClassVar[str] = "Not in kube-scheduler, whose plugins are compiled in."
 
@@ -68,7 +68,7 @@ class Plugins(Section):
 
 
 @dataclass
-class SecureServing(Section):
+class ServingFlags(FlagSection):
     title: ClassVar[str] = "Secure serving"
 
     bind_address: str = flag(IP, "0.0.0.0", "Address to listen on. 0.0.0.0 and :: mean all, IPv4 and IPv6.")
@@ -108,7 +108,7 @@ class SecureServing(Section):
 
 
 @dataclass
-class Authentication(Section):
+class AuthenticationFlags(FlagSection):
     title: ClassVar[str] = "Authentication"
 
     authentication_kubeconfig: str = flag(
@@ -144,7 +144,7 @@ class Authentication(Section):
 
 
 @dataclass
-class Authorization(Section):
+class AuthorizationFlags(FlagSection):
     title: ClassVar[str] = "Authorization"
 
     authorization_always_allow_paths: tuple[str, ...] = flag(
@@ -165,7 +165,7 @@ class Authorization(Section):
 
 
 @dataclass
-class Deprecated(Section):
+class DeprecatedFlags(FlagSection):
     title: ClassVar[str] = "Deprecated"
     note: ClassVar[str] = "Better said in the configuration file; with --config all but the last but one are ignored."
 
@@ -193,7 +193,7 @@ class Deprecated(Section):
 
 
 @dataclass
-class LeaderElection(Section):
+class LeaderElectionFlags(FlagSection):
     title: ClassVar[str] = "Leader election"
     note: ClassVar[str] = "These override the configuration file."
 
@@ -211,7 +211,7 @@ class LeaderElection(Section):
 
 
 @dataclass
-class FeatureGate(Section):
+class FeatureGateFlags(FlagSection):
     title: ClassVar[str] = "Feature gate"
 
     feature_gates: tuple[str, ...] = flag(
@@ -228,7 +228,7 @@ class FeatureGate(Section):
 
 
 @dataclass
-class Metrics(Section):
+class MetricsFlags(FlagSection):
     title: ClassVar[str] = "Metrics"
 
     allow_metric_labels: dict[str, str] = flag(
@@ -244,7 +244,7 @@ class Metrics(Section):
 
 
 @dataclass
-class Logs(Section):
+class LogFlags(FlagSection):
     title: ClassVar[str] = "Logs"
 
     log_flush_frequency: Duration = flag(DURATION, Duration.of(5), "Longest time between two flushes of the log.")
@@ -271,7 +271,7 @@ class Logs(Section):
 
 
 @dataclass
-class Global(Section):
+class GlobalFlags(FlagSection):
     title: ClassVar[str] = "Global"
 
     help: bool = flag(BOOL, False, "Show this.", shorthand="h")

@@ -86,11 +86,11 @@ def _lines(flags: list[Flag], columns: int) -> Iterator[str]:
 
 def _head(flag: Flag) -> str:
     short = f"-{flag.shorthand}, " if flag.shorthand else ""
-    return f"{short:>{INDENT}}--{flag.name} {flag.kind.word}".rstrip()
+    return f"{short:>{INDENT}}--{flag.name} {flag.value_type.word}".rstrip()
 
 
 def _default(flag: Flag) -> str:
-    shown = flag.kind.show(flag.default)
+    shown = flag.value_type.show(flag.default)
     if shown in ("", "false", "0", "[]"):
         return ""
-    return f' (default "{shown}")' if flag.kind.word == "string" else f" (default {shown})"
+    return f' (default "{shown}")' if flag.value_type.word == "string" else f" (default {shown})"

@@ -1,5 +1,5 @@
-"""What the daemon serves: health, metrics, configuration, debugging; and to whom.
+"""The daemon's HTTPS port: the same paths and texts as kube-scheduler's, open to the same users.
 
-One HTTPS port, as kube-scheduler has it: the same paths, the same texts, the same questions to the API server about who
-may see them. `endpoints` knows what there is, `guard` who may have it, `serving` how it gets there.
+`from_flags` builds everything from the command line and `server` listens. `pages` holds what is served, `auth` decides
+who may see it, and `tls` holds the certificates that the server presents.
 """

@@ -7,14 +7,14 @@ import socket
 from kubesched.base.clock import Clock
 from kubesched.client.http import HttpClient
 from kubesched.daemon.flags import Options
-from kubesched.daemon.flags.sections import SecureServing
-from kubesched.daemon.serving import certificates
-from kubesched.daemon.serving.authentication import Authenticator, TokenAuthenticator
-from kubesched.daemon.serving.authorities import Authorities, AuthorityError, ProxyHeaders
-from kubesched.daemon.serving.authorization import Authorizer
-from kubesched.daemon.serving.guard import Guard, Handler
-from kubesched.daemon.serving.serving import SecureServer, listen
-from kubesched.daemon.serving.tls import PairSource, ServingError, ServingTls, TlsSettings, can_choose_among
+from kubesched.daemon.flags.sections import ServingFlags
+from kubesched.daemon.serving.auth.authentication import DelegatingAuthenticator, TokenAuthenticator
+from kubesched.daemon.serving.auth.authorization import DelegatingAuthorizer
+from kubesched.daemon.serving.auth.client_authorities import Authorities, AuthorityError, ProxyHeaders
+from kubesched.daemon.serving.auth.guard import Guard, Handler
+from kubesched.daemon.serving.server import SecureServer, listen
+from kubesched.daemon.serving.tls import self_signed
+from kubesched.daemon.serving.tls.context import PairSource, ServingError, ServingTls, TlsSettings, can_choose_among
 from kubesched.logs import Logger
 from kubesched.logs.levels import WARNING
 
@@ -24,7 +24,7 @@ LOOKUP_HINT = (
 )
 
 
-def listening_socket(flags: SecureServing) -> socket.socket:
+def listening_socket(flags: ServingFlags) -> socket.socket:
     """The port, bound. Raises `ServingError`."""
     try:
         return listen(flags.bind_address, flags.secure_port, share_port=flags.permit_port_sharing)
@@ -33,7 +33,7 @@ def listening_socket(flags: SecureServing) -> socket.socket:
         raise ServingError(f"{error}; {hint}") from None
 
 
-def tls_settings(flags: SecureServing, log: Logger) -> TlsSettings:
+def tls_settings(flags: ServingFlags, log: Logger) -> TlsSettings:
     """Which certificates to show, and how; one of our own making if none is given."""
     others = [PairSource(each.cert_file, each.key_file, names=each.names) for each in flags.tls_sni_cert_key]
     settings = TlsSettings(
@@ -59,20 +59,20 @@ class _StandingClock:
     async def sleep(self, seconds: float) -> None: ...
 
 
-def _main_pair(flags: SecureServing, log: Logger) -> PairSource:
+def _main_pair(flags: ServingFlags, log: Logger) -> PairSource:
     if flags.tls_cert_file:
         return PairSource(flags.tls_cert_file, flags.tls_private_key_file)
     addresses = tuple(dict.fromkeys(("127.0.0.1", flags.bind_address)))
-    made = certificates.self_made(tuple(each for each in addresses if each not in ("0.0.0.0", "::")))
+    made = self_signed.make_pair(tuple(each for each in addresses if each not in ("0.0.0.0", "::")))
     if not flags.cert_dir:
         log(0, "Generated self-signed cert in-memory")
         return PairSource(made=made)
-    certificate_file, key_file = certificates.in_folder(flags.cert_dir)
+    certificate_file, key_file = self_signed.files_in(flags.cert_dir)
     if certificate_file.exists() != key_file.exists():
         raise ServingError(f"--cert-dir: {certificate_file} and {key_file} must both be there, or neither")
     if not certificate_file.exists():
         try:
-            certificates.write(made, certificate_file, key_file)
+            self_signed.write(made, certificate_file, key_file)
         except OSError as error:
             raise ServingError(f"--cert-dir: {error.filename} cannot be written: {error.strerror}") from None
         log(0, f"Generated self-signed cert ({certificate_file}, {key_file})")
@@ -132,14 +132,14 @@ def guarded(
     if authorization is None:
         log(WARNING, "No authorization-kubeconfig provided, so SubjectAccessReview of authorization tokens won't work.")
     flags = options.authorization
-    authorizer = Authorizer(
+    authorizer = DelegatingAuthorizer(
         clock,
         api=authorization,
         allowed_paths=flags.authorization_always_allow_paths,
         remember_allowed=flags.authorization_webhook_cache_authorized_ttl.seconds,
         remember_denied=flags.authorization_webhook_cache_unauthorized_ttl.seconds,
     )
-    return Guard(handler, Authenticator(tokens, authorities), authorizer, log)
+    return Guard(handler, DelegatingAuthenticator(tokens, authorities), authorizer, log)
 
 
 def secure_server(

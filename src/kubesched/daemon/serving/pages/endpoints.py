@@ -11,9 +11,9 @@ from aiohttp import web
 
 from kubesched.base.log import Log
 from kubesched.base.types import JSON
-from kubesched.daemon.serving import debug_pages, responses, zpages
-from kubesched.daemon.serving.health import Check, HealthPage
-from kubesched.daemon.serving.slis import Slis
+from kubesched.daemon.serving.pages import debug, responses, zpages
+from kubesched.daemon.serving.pages.health import Check, HealthPage
+from kubesched.daemon.serving.pages.slis import Slis
 
 TEXT_FORMAT = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
 
@@ -61,8 +61,8 @@ class Endpoints:
         self._routes["/metrics/resources"] = self._resource_metrics
         self._routes["/metrics/slis"] = self._slis_page
         if served.profiling:
-            self._routes.update(debug_pages.profile_routes())
-            self._routes.update(debug_pages.flag_routes(served.set_verbosity))
+            self._routes.update(debug.profile_routes())
+            self._routes.update(debug.flag_routes(served.set_verbosity))
         if served.flags is not None:
             self._routes["/flagz"] = zpages.flagz(served.flags)
         if served.statusz:

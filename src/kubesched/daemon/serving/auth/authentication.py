@@ -18,11 +18,11 @@ from multidict import CIMultiDictProxy
 
 from kubesched.base.clock import Clock
 from kubesched.base.types import JSON
-from kubesched.daemon.serving.authorities import Authorities, ProxyHeaders
-from kubesched.daemon.serving.client_certificates import ClientCertificate, shown_certificate
-from kubesched.daemon.serving.memory import Memory
-from kubesched.daemon.serving.reviews import Api, ReviewError, review
-from kubesched.daemon.serving.users import ANONYMOUS, User
+from kubesched.daemon.serving.auth.client_authorities import Authorities, ProxyHeaders
+from kubesched.daemon.serving.auth.client_certificates import ClientCertificate, shown_certificate
+from kubesched.daemon.serving.auth.review_cache import ReviewCache
+from kubesched.daemon.serving.auth.reviews import Api, ReviewError, review
+from kubesched.daemon.serving.auth.users import ANONYMOUS, UserInfo
 
 TOKEN_REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
 
@@ -33,7 +33,7 @@ class Unauthenticated(Exception):  # noqa: N818 - it says what the request is, a
     """Credentials that do not hold; the text is for the log and never repeats them."""
 
 
-class Authenticator:
+class DelegatingAuthenticator:
     """Tells users by what their requests carry."""
 
     def __init__(
@@ -46,7 +46,7 @@ class Authenticator:
         self._authorities = authorities
         self._certificate_of = certificate_of
 
-    async def user(self, request: web.BaseRequest) -> User:
+    async def user(self, request: web.BaseRequest) -> UserInfo:
         """Who sends this. Raises `Unauthenticated`."""
         problems: list[str] = []
         user = self._by_certificate(request, problems)
@@ -58,7 +58,7 @@ class Authenticator:
             raise Unauthenticated("; ".join(problems))
         return ANONYMOUS
 
-    def _by_certificate(self, request: web.BaseRequest, problems: list[str]) -> User | None:
+    def _by_certificate(self, request: web.BaseRequest, problems: list[str]) -> UserInfo | None:
         authorities = self._authorities
         certificate = None if authorities is None else self._certificate_of(request)
         if authorities is None or certificate is None:
@@ -73,7 +73,7 @@ class Authenticator:
             problems.append(f"verifying certificate of {certificate.name!r} failed: unknown authority")
         return None
 
-    async def _by_token(self, request: web.BaseRequest, problems: list[str]) -> User | None:
+    async def _by_token(self, request: web.BaseRequest, problems: list[str]) -> UserInfo | None:
         assert self._tokens is not None
         token = bearer_token(request.headers)
         if not token:
@@ -94,13 +94,13 @@ def bearer_token(headers: Headers) -> str:
     return rest.split(" ", 1)[0] if scheme.lower() == "bearer" else ""
 
 
-def proxied_user(headers: Headers, names: ProxyHeaders) -> User | None:
+def proxied_user(headers: Headers, names: ProxyHeaders) -> UserInfo | None:
     """The user for whom a trusted proxy speaks."""
     name = _first(headers, names.user)
     if not name:
         return None
     groups = [value for header in names.groups for value in headers.getall(header, ()) if value]
-    return User(name, _first(headers, names.uid), tuple(groups), _extra(headers, names.extra_prefixes))
+    return UserInfo(name, _first(headers, names.uid), tuple(groups), _extra(headers, names.extra_prefixes))
 
 
 def _first(headers: Headers, names: Sequence[str]) -> str:
@@ -123,22 +123,22 @@ class TokenAuthenticator:
     def __init__(self, api: Api, clock: Clock, remember: float = 10.0) -> None:
         self._api = api
         self._remember = remember
-        self._memory: Memory[User | None] = Memory(clock)
+        self._memory: ReviewCache[UserInfo | None] = ReviewCache(clock)
         self._key = secrets.token_bytes(32)
 
-    async def user(self, token: str) -> User | None:
+    async def user(self, token: str) -> UserInfo | None:
         """Whose token this is; None if nobody's. Raises `ReviewError`."""
         digest = hmac.digest(self._key, token.encode("utf-8", "surrogateescape"), hashlib.sha256)
         return await self._memory.get(digest, lambda: self._ask(token), lambda _: self._remember)
 
-    async def _ask(self, token: str) -> User | None:
+    async def _ask(self, token: str) -> UserInfo | None:
         status = await review(self._api, TOKEN_REVIEWS, "TokenReview", {"token": token})
         if status.get("authenticated") is not True:
             return None
         return _reviewed(status.get("user") or {})
 
 
-def _reviewed(user: JSON) -> User:
+def _reviewed(user: JSON) -> UserInfo:
     extra = {str(key): tuple(map(str, values)) for key, values in (user.get("extra") or {}).items()}
     groups = tuple(map(str, user.get("groups") or ()))
-    return User(str(user.get("username", "")), str(user.get("uid", "")), groups, extra)
+    return UserInfo(str(user.get("username", "")), str(user.get("uid", "")), groups, extra)

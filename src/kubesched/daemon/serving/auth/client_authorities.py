@@ -21,7 +21,7 @@ from kubesched.base.log import ERROR, Log
 from kubesched.client.informer import Informer
 from kubesched.client.protocol import ApiError, Client
 from kubesched.client.resources import Resource
-from kubesched.daemon.serving.client_certificates import certificates_in
+from kubesched.daemon.serving.auth.client_certificates import certificates_in
 
 NAMESPACE: Final = "kube-system"
 NAME: Final = "extension-apiserver-authentication"

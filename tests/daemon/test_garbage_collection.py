@@ -7,7 +7,7 @@ import sys
 
 PROGRAM = """
 import gc, time
-from kubesched.daemon import garbage
+from kubesched.daemon import garbage_collection
 
 def longest(work):
     began, seconds = [0.0], [0.0]
@@ -27,14 +27,14 @@ def churn():
 
 cluster = [{"pod": [number]} for number in range(300_000)]
 before = longest(churn)
-garbage.begin()
-garbage.settle()
+garbage_collection.begin()
+garbage_collection.settle()
 assert gc.get_freeze_count() > 600_000
 cluster = None
 a = []; a.append(a); del a
 assert gc.collect() >= 1
 print(before, longest(churn))
-garbage.begin()
+garbage_collection.begin()
 assert gc.get_freeze_count() == 0
 """
 

@@ -13,7 +13,7 @@ from kubesched.base.clocks import SystemClock
 from kubesched.base.log import ERROR, Log
 from kubesched.cluster.cluster import Cluster
 from kubesched.config.errors import ConfigError
-from kubesched.daemon.configuration import configuration
+from kubesched.daemon.config_file import configuration
 from kubesched.daemon.flags import Options
 from kubesched.daemon.plugins import PluginFolders, known_plugins
 from kubesched.engine.profiles import build_engines

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from aiohttp import web
 
 from kubesched.base.log import Log
-from kubesched.daemon.serving import responses
+from kubesched.daemon.serving.pages import responses
 from kubesched.logs.quoting import quote
 
 Handler = Callable[[web.BaseRequest], web.Response]

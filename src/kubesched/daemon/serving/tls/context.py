@@ -19,8 +19,8 @@ from kubesched.base.certificates import Pair, PairError, load_pair
 from kubesched.base.clock import Clock
 from kubesched.base.log import ERROR, Log
 from kubesched.client.tls import file_stamp
-from kubesched.daemon.serving.authorities import Authorities
-from kubesched.daemon.serving.ciphers import cipher_string
+from kubesched.daemon.serving.auth.client_authorities import Authorities
+from kubesched.daemon.serving.tls.ciphers import cipher_string
 
 CHECK_PERIOD: Final = 10.0
 """How often files are looked at for a change, in seconds."""

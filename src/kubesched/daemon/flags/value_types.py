@@ -25,7 +25,7 @@ _FALSE: Final = frozenset(("0", "f", "F", "FALSE", "false", "False"))
 
 
 @dataclass(frozen=True, slots=True)
-class Kind(Generic[T]):
+class ValueType(Generic[T]):
     """How the values of a flag look. `word` stands for one in the help."""
 
     word: str
@@ -163,41 +163,45 @@ def _show_gates(value: tuple[str, ...]) -> str:
 
 # --- the kinds --------------------------------------------------------------------------------------------------------
 
-STRING: Final = Kind("string", str)
-BOOL: Final = Kind("", parse_bool, _show_bool, bare="true")
-INT: Final = Kind("int", lambda text: _integer(text, 64))
-INT32: Final = Kind("int32", lambda text: _integer(text, 32))
-FLOAT: Final = Kind("float32", _float, _show_float)
-IP: Final = Kind("ip", _address)
-DURATION: Final = Kind("duration", Duration.parse)
-WORDS: Final[Kind[tuple[str, ...]]] = Kind("strings", parse_words, _show_list, add=lambda old, new: old + new)
-INTS: Final[Kind[tuple[int, ...]]] = Kind(
+STRING: Final = ValueType("string", str)
+BOOL: Final = ValueType("", parse_bool, _show_bool, bare="true")
+INT: Final = ValueType("int", lambda text: _integer(text, 64))
+INT32: Final = ValueType("int32", lambda text: _integer(text, 32))
+FLOAT: Final = ValueType("float32", _float, _show_float)
+IP: Final = ValueType("ip", _address)
+DURATION: Final = ValueType("duration", Duration.parse)
+WORDS: Final[ValueType[tuple[str, ...]]] = ValueType("strings", parse_words, _show_list, add=lambda old, new: old + new)
+INTS: Final[ValueType[tuple[int, ...]]] = ValueType(
     "int32Slice",
     lambda text: tuple(_integer(part.strip(), 32) for part in text.split(",")),
     _show_list,
     add=lambda old, new: old + new,
 )
-PAIRS: Final[Kind[dict[str, str]]] = Kind("stringToString", _pairs, _show_pairs, add=lambda old, new: old | new)
-GATES: Final[Kind[tuple[str, ...]]] = Kind(
+PAIRS: Final[ValueType[dict[str, str]]] = ValueType(
+    "stringToString", _pairs, _show_pairs, add=lambda old, new: old | new
+)
+GATES: Final[ValueType[tuple[str, ...]]] = ValueType(
     "[component:]Gate=true|false,...",
     lambda text: tuple(part.strip() for part in text.split(",") if part.strip()),
     _show_gates,
     add=lambda old, new: old + new,
 )
-CERT_KEYS: Final[Kind[tuple[NamedCertKey, ...]]] = Kind(
+CERT_KEYS: Final[ValueType[tuple[NamedCertKey, ...]]] = ValueType(
     "namedCertKey",
     _certificate_pair,
     lambda value: f"[{';'.join(map(str, value))}]",
     add=lambda old, new: old + new,
 )
-QUANTITY: Final = Kind("quantity", _bytes)
-LEVEL: Final = Kind("Level", verbosity)
-VMODULE: Final = Kind("pattern=N,...", _vmodule)
-VERSION: Final = Kind("version[=true]", _version, bare="true")
-PLUGINS: Final[Kind[tuple[str, ...]]] = Kind(
+QUANTITY: Final = ValueType("quantity", _bytes)
+LEVEL: Final = ValueType("Level", verbosity)
+VMODULE: Final = ValueType("pattern=N,...", _vmodule)
+VERSION: Final = ValueType("version[=true]", _version, bare="true")
+PLUGINS: Final[ValueType[tuple[str, ...]]] = ValueType(
     "module:Class", lambda text: (text,), _show_list, add=lambda old, new: old + new
 )
-FOLDERS: Final[Kind[tuple[str, ...]]] = Kind("folder", lambda text: (text,), _show_list, add=lambda old, new: old + new)
-NAMES: Final[Kind[tuple[str, ...]]] = Kind(
+FOLDERS: Final[ValueType[tuple[str, ...]]] = ValueType(
+    "folder", lambda text: (text,), _show_list, add=lambda old, new: old + new
+)
+NAMES: Final[ValueType[tuple[str, ...]]] = ValueType(
     "name[=weight]", lambda text: (text,), _show_list, add=lambda old, new: old + new
 )

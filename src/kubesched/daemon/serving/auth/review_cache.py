@@ -14,7 +14,7 @@ T = TypeVar("T")
 MOST = 8192
 
 
-class Memory(Generic[T]):
+class ReviewCache(Generic[T]):
     """Answers by key, each for its own time. Who asks while an answer is on its way waits for the same one."""
 
     def __init__(self, clock: Clock, most: int = MOST) -> None:

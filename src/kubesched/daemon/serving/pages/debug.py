@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 
 from aiohttp import web
 
-from kubesched.daemon.serving import profiling, responses
-from kubesched.daemon.serving.guard import Handler
+from kubesched.daemon.serving.auth.guard import Handler
+from kubesched.daemon.serving.pages import profiling, responses
 from kubesched.logs.levels import LoggingProblem, verbosity
 
 LONGEST = 600.0

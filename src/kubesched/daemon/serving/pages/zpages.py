@@ -12,7 +12,7 @@ import yaml
 from aiohttp import web
 
 from kubesched.base.types import JSON
-from kubesched.daemon.serving import responses
+from kubesched.daemon.serving.pages import responses
 
 COMPONENT: Final = "kube-scheduler"
 KUBERNETES: Final = "1.36"

@@ -20,7 +20,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
-from kubesched.daemon.serving.users import User
+from kubesched.daemon.serving.auth.users import UserInfo
 
 UID: Final = x509.ObjectIdentifier("1.3.6.1.4.1.57683.2")
 CREDENTIAL_ID: Final = "authentication.kubernetes.io/credential-id"
@@ -45,14 +45,14 @@ class ClientCertificate:
         """Whether one of these authorities vouches for it."""
         return any(link in authorities for link in self.chain)
 
-    def user(self) -> User | None:
+    def user(self) -> UserInfo | None:
         """The user that it names: common name, organizations as groups; None without a name."""
         if not self.name:
             return None
         groups = [str(each.value) for each in self.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]
         uids = [str(each.value) for each in self.subject.get_attributes_for_oid(UID)]
         digest = f"X509SHA256={hashlib.sha256(self.chain[0]).hexdigest()}"
-        return User(self.name, uids[0] if len(uids) == 1 else "", tuple(groups), {CREDENTIAL_ID: (digest,)})
+        return UserInfo(self.name, uids[0] if len(uids) == 1 else "", tuple(groups), {CREDENTIAL_ID: (digest,)})
 
 
 def shown_certificate(request: web.BaseRequest) -> ClientCertificate | None:

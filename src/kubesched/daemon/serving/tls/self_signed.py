@@ -14,7 +14,7 @@ VALIDITY = timedelta(days=365)
 HOST = "localhost"
 
 
-def self_made(addresses: tuple[str, ...] = ("127.0.0.1",), names: tuple[str, ...] = (HOST,)) -> Pair:
+def make_pair(addresses: tuple[str, ...] = ("127.0.0.1",), names: tuple[str, ...] = (HOST,)) -> Pair:
     """A new certificate for these addresses and names, and the authority that signed it and nothing else."""
     stamp = int(time.time())
     authority = Authority(name=f"{HOST}-ca@{stamp}", validity=VALIDITY)
@@ -22,7 +22,7 @@ def self_made(addresses: tuple[str, ...] = ("127.0.0.1",), names: tuple[str, ...
     return Pair(pair.certificate + authority.certificate_pem, pair.key)
 
 
-def in_folder(folder: str) -> tuple[Path, Path]:
+def files_in(folder: str) -> tuple[Path, Path]:
     """Where a folder given with ``--cert-dir`` has its certificate and key."""
     return Path(folder, f"{PAIR_NAME}.crt"), Path(folder, f"{PAIR_NAME}.key")
 

@@ -162,7 +162,7 @@ def describe() -> dict[str, str]:
     return {
         "cmdline": "The command line of this process",
         "goroutine": "What every task and thread is doing at this moment",
-        "heap": "Memory by the line that allocated it, during ?seconds=5; everything with PYTHONTRACEMALLOC=1",
+        "heap": "ReviewCache by the line that allocated it, during ?seconds=5; everything with PYTHONTRACEMALLOC=1",
         "profile": "Where time goes, sampled during ?seconds=30: collapsed stacks, or &format=speedscope, or "
         "&format=pstats, which counts every call",
         "threadcreate": "The stacks of all threads",

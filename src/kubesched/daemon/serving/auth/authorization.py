@@ -9,9 +9,9 @@ from typing import Final
 
 from kubesched.base.clock import Clock
 from kubesched.base.types import JSON
-from kubesched.daemon.serving.memory import Memory
-from kubesched.daemon.serving.reviews import Api, review
-from kubesched.daemon.serving.users import MASTERS, User
+from kubesched.daemon.serving.auth.review_cache import ReviewCache
+from kubesched.daemon.serving.auth.reviews import Api, review
+from kubesched.daemon.serving.auth.users import MASTERS, UserInfo
 
 ACCESS_REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 LONGEST_REMEMBERED: Final = 10_000
@@ -19,15 +19,15 @@ LONGEST_REMEMBERED: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Authorization:
     """Whether a request is allowed, and the reason if one was given."""
 
     allowed: bool
     reason: str = ""
 
 
-ALLOWED: Final = Verdict(True)
-NO_OPINION: Final = Verdict(False)
+ALLOWED: Final = Authorization(True)
+NO_OPINION: Final = Authorization(False)
 
 
 class AllowedPaths:
@@ -43,7 +43,7 @@ class AllowedPaths:
         return bare in self._exact or bare.startswith(self._prefixes)
 
 
-class Authorizer:
+class DelegatingAuthorizer:
     """Decides about requests. Without an API server to ask, only what needs no asking is allowed."""
 
     def __init__(
@@ -59,9 +59,9 @@ class Authorizer:
         self._allowed_paths = AllowedPaths(allowed_paths)
         self._remember_allowed = remember_allowed
         self._remember_denied = remember_denied
-        self._memory: Memory[Verdict] = Memory(clock)
+        self._memory: ReviewCache[Authorization] = ReviewCache(clock)
 
-    async def verdict(self, user: User, verb: str, path: str) -> Verdict:
+    async def verdict(self, user: UserInfo, verb: str, path: str) -> Authorization:
         """Whether the user may do this to a path. Raises `ReviewError` if the API server cannot be asked."""
         if MASTERS in user.groups or path in self._allowed_paths:
             return ALLOWED
@@ -71,13 +71,13 @@ class Authorizer:
         key = json.dumps(spec, sort_keys=True)
         return await self._memory.get(key, lambda: self._ask(spec), lambda verdict: self._seconds(key, verdict))
 
-    def _seconds(self, key: str, verdict: Verdict) -> float:
+    def _seconds(self, key: str, verdict: Authorization) -> float:
         if len(key) > LONGEST_REMEMBERED:
             return 0.0
         return self._remember_allowed if verdict.allowed else self._remember_denied
 
-    async def _ask(self, spec: JSON) -> Verdict:
+    async def _ask(self, spec: JSON) -> Authorization:
         assert self._api is not None
         status = await review(self._api, ACCESS_REVIEWS, "SubjectAccessReview", spec)
         allowed = status.get("allowed") is True and status.get("denied") is not True
-        return Verdict(allowed, str(status.get("reason") or ""))
+        return Authorization(allowed, str(status.get("reason") or ""))

@@ -10,8 +10,8 @@ from contextlib import suppress
 from aiohttp import web
 
 from kubesched.base.log import Log
-from kubesched.daemon.serving.guard import Handler
-from kubesched.daemon.serving.tls import ServingError
+from kubesched.daemon.serving.auth.guard import Handler
+from kubesched.daemon.serving.tls.context import ServingError
 
 SHUTDOWN_SECONDS = 5.0
 BACKLOG = 128

@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 
 from kubesched.base.log import ERROR, Log
-from kubesched.daemon.serving import responses
-from kubesched.daemon.serving.authentication import Authenticator, Unauthenticated
-from kubesched.daemon.serving.authorization import Authorizer
-from kubesched.daemon.serving.reviews import ReviewError
+from kubesched.daemon.serving.auth.authentication import DelegatingAuthenticator, Unauthenticated
+from kubesched.daemon.serving.auth.authorization import DelegatingAuthorizer
+from kubesched.daemon.serving.auth.reviews import ReviewError
+from kubesched.daemon.serving.pages import responses
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
@@ -21,7 +21,9 @@ HTTP_LOG_LEVEL = 3
 class Guard:
     """Lets through to `handler` whoever may pass. Answers to everybody are marked as nobody else's."""
 
-    def __init__(self, handler: Handler, authenticator: Authenticator, authorizer: Authorizer, log: Log) -> None:
+    def __init__(
+        self, handler: Handler, authenticator: DelegatingAuthenticator, authorizer: DelegatingAuthorizer, log: Log
+    ) -> None:
         self._handler = handler
         self._authenticator = authenticator
         self._authorizer = authorizer

@@ -14,7 +14,7 @@ MASTERS: Final = "system:masters"
 
 
 @dataclass(frozen=True, slots=True)
-class User:
+class UserInfo:
     """A user as the API server knows one."""
 
     name: str
@@ -22,7 +22,7 @@ class User:
     groups: tuple[str, ...] = ()
     extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
-    def authenticated(self) -> User:
+    def authenticated(self) -> UserInfo:
         """The same user in the group of all who have shown who they are."""
         if AUTHENTICATED in self.groups or self.name == ANONYMOUS.name or UNAUTHENTICATED in self.groups:
             return self
@@ -40,4 +40,4 @@ class User:
         return spec
 
 
-ANONYMOUS: Final = User("system:anonymous", groups=(UNAUTHENTICATED,))
+ANONYMOUS: Final = UserInfo("system:anonymous", groups=(UNAUTHENTICATED,))

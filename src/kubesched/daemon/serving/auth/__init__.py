@@ -1,0 +1,1 @@
+"""Authentication and authorization of requests, delegated to the API server as upstream does."""

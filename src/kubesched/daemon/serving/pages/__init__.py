@@ -1,0 +1,1 @@
+"""The pages: health, metrics, configuration, flags, status and profiles."""

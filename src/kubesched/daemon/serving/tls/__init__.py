@@ -1,0 +1,1 @@
+"""TLS for the HTTPS port: certificates, versions, cipher suites."""
