@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 from random import Random
 from typing import Any
 
-from kubesched.apiserver import meta
 from kubesched.apiserver.admission.plugins import AdmissionSettings
 from kubesched.apiserver.apiserver import ApiServer
 from kubesched.apiserver.inprocess.direct import DirectClient
@@ -27,9 +26,8 @@ class World:
     """What a test does to a cluster and asks of it."""
 
     def __init__(self, clock: VirtualClock, settings: ClusterSettings, api: ApiServer | None = None) -> None:
-        meta.seed(7)
         self.clock = clock
-        self.api = api or ApiServer(clock=clock, admission=ADMISSION)
+        self.api = api or ApiServer(clock=clock, admission=ADMISSION, random=Random(7))
         self.cluster = EmbeddedCluster(self.api, settings, root_certificate="a certificate")
         self.access = Access(self.api)
         self.scheduler = Scheduler(default(), in_tree_registry(), DirectClient(self.api), clock, Random(3))

@@ -21,6 +21,7 @@ from kubesched.apiserver.discovery import Discovery
 from kubesched.apiserver.health import Health
 from kubesched.apiserver.kinds.crd import CustomResources
 from kubesched.apiserver.kinds.resources import Registry, Resource
+from kubesched.apiserver.names import NameGenerator
 from kubesched.apiserver.openapi.documents import OpenAPI
 from kubesched.apiserver.rest.deletion import Deleter
 from kubesched.apiserver.rest.fields import fields_reader
@@ -54,6 +55,7 @@ class ApiServer:
         random = random or Random()
         self.store = store or Store()
         self.clock = clock or SystemClock()
+        self.names = NameGenerator(random)
         self.registry = Registry()
         self.tokens = tokens or Tokens()
         self._prepare_shelves()
@@ -62,7 +64,7 @@ class ApiServer:
         self.authorizer = Authorizer(self.store)
         self.custom = CustomResources(self.store, self.registry, self.clock)
         admitting = Admission(self.store, admission or AdmissionSettings(), random, Escalation(self.authorizer))
-        self.writer = Writer(self.store, self.registry, self.custom, admitting, self.clock)
+        self.writer = Writer(self.store, self.registry, self.custom, admitting, self.names, self.clock)
         self.deleter = Deleter(self.writer)
         self.pods = Pods(self.writer, self.deleter, self.registry.find("", "v1", "pods"))
         reviews = Reviews(self.store, self.authenticator, self.authorizer, self.tokens, self.clock)

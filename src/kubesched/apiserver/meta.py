@@ -6,26 +6,13 @@ a client sends there is put back to what it was.
 
 from __future__ import annotations
 
-import os
-import random
-import uuid
 from datetime import UTC, datetime
 from functools import lru_cache
 
 from kubesched.apiserver.kinds.resources import Resource
+from kubesched.apiserver.names import NameGenerator
 from kubesched.apiserver.wire.status import StatusError, bad_request, conflict
 from kubesched.base.types import JSON
-
-# No vowels and nothing that is easily misread, so that no words come about: upstream's alphabet.
-_SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-_MAX_GENERATED_BASE = 58
-
-_random = random.Random(os.urandom(8))
-
-
-def seed(value: int) -> None:
-    """Make all names and UIDs from now on follow from a number, so that a simulation can be repeated."""
-    _random.seed(value)
 
 
 def timestamp(seconds: float) -> str:
@@ -44,19 +31,6 @@ def parse_timestamp(text: str) -> float:
     return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
 
 
-def random_suffix() -> str:
-    return "".join(_random.choices(_SUFFIX_ALPHABET, k=5))
-
-
-def new_uid() -> str:
-    """A random UUID; made from a seeded generator because reading the system's for every object costs a system call."""
-    return str(uuid.UUID(int=_random.getrandbits(128), version=4))
-
-
-def generated_name(base: str) -> str:
-    return base[:_MAX_GENERATED_BASE] + random_suffix()
-
-
 def check_namespace(resource: Resource, namespace: str, obj: JSON) -> None:
     """See that the object is of the namespace in the path, and write it in."""
     meta: JSON = obj["metadata"]
@@ -69,7 +43,7 @@ def check_namespace(resource: Resource, namespace: str, obj: JSON) -> None:
     meta["namespace"] = namespace
 
 
-def prepare_create(obj: JSON, now: float) -> None:
+def prepare_create(obj: JSON, names: NameGenerator, now: float) -> None:
     """Give a new object its identity."""
     meta: JSON = obj["metadata"]
     if meta.get("resourceVersion"):
@@ -77,8 +51,8 @@ def prepare_create(obj: JSON, now: float) -> None:
     for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion", "generation"):
         meta.pop(field, None)
     if not meta.get("name") and meta.get("generateName"):
-        meta["name"] = generated_name(meta["generateName"])
-    meta["uid"] = new_uid()
+        meta["name"] = names.name(meta["generateName"])
+    meta["uid"] = names.uid()
     meta["creationTimestamp"] = timestamp(now)
     _drop_empty(meta)
 

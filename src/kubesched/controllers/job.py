@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kubesched.apiserver.meta import parse_timestamp, random_suffix
+from kubesched.apiserver.meta import parse_timestamp
 from kubesched.apiserver.storage.store import Change, Event
 from kubesched.base.types import JSON
 from kubesched.controllers.ownership import claimed_pods, create_pod, delete_pod, pod_from, selector_of
@@ -152,7 +152,7 @@ class JobController(Controller):
         if index is None:
             pod = pod_from(job["spec"]["template"], job, generateName=f"{name}-")
         else:
-            pod = pod_from(job["spec"]["template"], job, name=f"{name}-{index}-{random_suffix()}")
+            pod = pod_from(job["spec"]["template"], job, name=f"{name}-{index}-{self._access.names.suffix()}")
             for part in ("annotations", "labels"):
                 pod["metadata"][part] = {**(pod["metadata"].get(part) or {}), INDEX: str(index)}
             pod["spec"]["hostname"] = f"{name}-{index}"

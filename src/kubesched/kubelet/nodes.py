@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from kubesched.apiserver.meta import new_uid
 from kubesched.apiserver.wire.status import StatusError
 from kubesched.base.types import JSON
 from kubesched.kubelet.addresses import Addresses
@@ -239,7 +238,7 @@ class Nodes(Controller):
         found = self._access.get(LEASES, f"{LEASE_NAMESPACE}/{node.metadata.name}")
         meta: JSON = {"name": node.metadata.name, "namespace": LEASE_NAMESPACE}
         known = (found or {}).get("metadata") or {}
-        meta["uid"] = known.get("uid") or new_uid()
+        meta["uid"] = known.get("uid") or self._access.names.uid()
         meta["creationTimestamp"] = known.get("creationTimestamp") or self._access.now()
         meta["ownerReferences"] = [owner]
         spec = {"holderIdentity": node.metadata.name, "leaseDurationSeconds": 40}

@@ -37,6 +37,7 @@ class Access:
         self.api = api
         self.store = api.store
         self.clock = api.clock
+        self.names = api.names
 
     def now(self) -> str:
         """The current time in the format of API objects."""

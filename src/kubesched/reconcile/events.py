@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from kubesched.apiserver.meta import new_uid, timestamp
+from kubesched.apiserver.meta import timestamp
 from kubesched.base.types import JSON
 from kubesched.reconcile.access import EVENTS, NAMESPACES, Access
 
@@ -66,7 +66,12 @@ class EventWriter:
         event: JSON = {
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"name": name, "namespace": namespace, "uid": new_uid(), "creationTimestamp": now},
+            "metadata": {
+                "name": name,
+                "namespace": namespace,
+                "uid": self._access.names.uid(),
+                "creationTimestamp": now,
+            },
             "involvedObject": {**about, "fieldPath": field} if field else dict(about),
             "reason": reason,
             "message": message,

@@ -12,7 +12,6 @@ from contextlib import suppress
 from random import Random
 from typing import Protocol
 
-from kubesched.apiserver import meta
 from kubesched.apiserver.apiserver import ApiServer
 from kubesched.apiserver.inprocess.direct import DirectClient
 from kubesched.base.clock import Clock
@@ -58,7 +57,6 @@ class SimulatedCluster:
         watch: Callable[[Decision], None] | None = None,
     ) -> None:
         """`watch` is called with every decision of the scheduler, with all scores and reasons."""
-        meta.seed(seed)
         self.clock = clock
         self.api = ApiServer(clock=clock, random=Random(seed))
         self.embedded = EmbeddedCluster(self.api, options.for_cluster(seed))

@@ -14,7 +14,7 @@ from kubesched.api.quantity import QuantityError, nanos
 from kubesched.apiserver.admission.allocation import ServiceAddresses
 from kubesched.apiserver.auth.escalation import Escalation
 from kubesched.apiserver.kinds.resources import Resource
-from kubesched.apiserver.meta import random_suffix
+from kubesched.apiserver.names import NameGenerator
 from kubesched.apiserver.storage.store import Record, Store
 from kubesched.apiserver.wire.request import User
 from kubesched.apiserver.wire.status import Cause, forbidden, not_found
@@ -50,6 +50,7 @@ class Admission:
 
     def __init__(self, store: Store, settings: AdmissionSettings, random: Random, escalation: Escalation) -> None:
         self._store = store
+        self._names = NameGenerator(random)
         self._escalation = escalation
         self.settings = settings
         self._addresses = ServiceAddresses(store, random)
@@ -128,7 +129,7 @@ class Admission:
             why = f'error looking up service account {meta["namespace"]}/{name}: serviceaccount "{name}" not found'
             raise forbidden("pods", "", meta.get("name", ""), why)
         if _mounts_token(spec, account):
-            _mount_token(spec)
+            _mount_token(spec, self._names.suffix())
 
     def _priority(self, pod: JSON) -> None:
         spec = pod["spec"]
@@ -257,13 +258,13 @@ def _mounts_token(spec: JSON, account: Record | None) -> bool:
     return wanted is not False
 
 
-def _mount_token(spec: JSON) -> None:
+def _mount_token(spec: JSON, suffix: str) -> None:
     """Mount a token at the place where in-cluster clients look for one."""
     containers = [c for kind in ("initContainers", "containers") for c in spec.get(kind) or [] if isinstance(c, dict)]
     lacking = [c for c in containers if not _has_mount(c)]
     if not lacking:
         return
-    name = f"kube-api-access-{random_suffix()}"
+    name = f"kube-api-access-{suffix}"
     for container in lacking:
         mount = {"name": name, "readOnly": True, "mountPath": _TOKEN_PATH}
         container["volumeMounts"] = [*(container.get("volumeMounts") or []), mount]

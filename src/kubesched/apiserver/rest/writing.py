@@ -13,6 +13,7 @@ from kubesched.apiserver.admission import defaults
 from kubesched.apiserver.admission.plugins import Admission
 from kubesched.apiserver.kinds.crd import CustomResources
 from kubesched.apiserver.kinds.resources import Registry, Resource
+from kubesched.apiserver.names import NameGenerator
 from kubesched.apiserver.rest import strategies
 from kubesched.apiserver.rest.conversion import served_object, to_stored
 from kubesched.apiserver.storage.store import Record, Store, encode
@@ -64,12 +65,19 @@ class Writer:
     """Creates, changes and removes objects."""
 
     def __init__(
-        self, store: Store, registry: Registry, custom: CustomResources, admission: Admission, clock: Clock
+        self,
+        store: Store,
+        registry: Registry,
+        custom: CustomResources,
+        admission: Admission,
+        names: NameGenerator,
+        clock: Clock,
     ) -> None:
         self.store = store
         self.registry = registry
         self.custom = custom
         self.admission = admission
+        self.names = names
         self.clock = clock
 
     def find(self, resource: Resource, namespace: str, name: str) -> Record:
@@ -95,7 +103,7 @@ class Writer:
         report_unknown(resource, self.custom.complete(resource, obj))
         meta.check_namespace(resource, namespace, obj)
         generated = not obj["metadata"].get("name") and bool(obj["metadata"].get("generateName"))
-        meta.prepare_create(obj, self.clock.now())
+        meta.prepare_create(obj, self.names, self.clock.now())
         self._complete_name(resource, namespace, obj, generated)
         self.admission.check_namespace(resource, namespace, obj)
         strategies.prepare_create(resource, obj)
@@ -116,7 +124,7 @@ class Writer:
         for _ in range(_GENERATE_TRIES):
             if self.store.get(resource.storage, resource.key(namespace, obj["metadata"]["name"])) is None:
                 return
-            obj["metadata"]["name"] = meta.generated_name(obj["metadata"]["generateName"])
+            obj["metadata"]["name"] = self.names.name(obj["metadata"]["generateName"])
 
     def _put(self, resource: Resource, key: str, obj: JSON, dry_run: bool) -> Record:
         stored = to_stored(resource, obj)

@@ -1,0 +1,29 @@
+"""Random names and UIDs for new objects."""
+
+from __future__ import annotations
+
+import uuid
+from random import Random
+
+# Upstream's alphabet: without vowels no words come out, and no character is easily misread.
+_SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+_MAX_GENERATED_BASE = 58
+
+
+class NameGenerator:
+    """Names and UIDs of one cluster. With a seeded generator they are the same in every run."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+
+    def suffix(self) -> str:
+        """Five random characters."""
+        return "".join(self._random.choices(_SUFFIX_ALPHABET, k=5))
+
+    def name(self, base: str) -> str:
+        """The name made from a `generateName`."""
+        return base[:_MAX_GENERATED_BASE] + self.suffix()
+
+    def uid(self) -> str:
+        """A random UUID. It does not come from the system's generator, which costs a system call per object."""
+        return str(uuid.UUID(int=self._random.getrandbits(128), version=4))
