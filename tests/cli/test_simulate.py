@@ -20,7 +20,7 @@ def test_tables_tell_what_happened() -> None:
     """Timeline, placement and verdict are printed."""
     result = CliRunner().invoke(main, ["simulate", str(EXAMPLE)])
     assert result.exit_code == 0, result.output
-    for part in ("Timeline", "Placements", "Requested of each node", "passed", "pod1 → node10"):
+    for part in ("Timeline", "Placements", "Requested share of each node", "passed", "pod1 → node10"):
         assert part in result.output
 
 

@@ -1,4 +1,4 @@
-"""The seven steps do what they say, are short, and the same on every run."""
+"""The seven learning steps pass their scenarios and stay short."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from kubesched.simulator.run import run
 
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.name)
-def test_a_step_comes_to_what_it_promises(step: Step) -> None:
-    """Its scenario passes, with any dice."""
+def test_a_step_does_what_it_promises(step: Step) -> None:
+    """Its scenario passes with every seed."""
     for seed in range(1, 4):
         report = run(step.scenario(), seed)
         assert report.passed, report.expectations
@@ -19,14 +19,14 @@ def test_a_step_comes_to_what_it_promises(step: Step) -> None:
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.name)
 def test_a_step_is_a_short_file(step: Step) -> None:
-    """Under 150 lines, with a title and a text."""
+    """It has fewer than 150 lines, a title and an explanation."""
     assert len(step.code.splitlines()) < 150
     assert step.title
     assert len(step.text) > 100
 
 
 def test_a_step_shows_what_it_adds() -> None:
-    """The diff has the new plugin point and not the whole file."""
+    """The diff contains the new extension point but not the whole file."""
     added = "\n".join(line for line in STEPS[3].diff() if line.startswith("+"))
     assert "def pre_score" in added
     assert "class Scheduler" not in added

@@ -1,4 +1,4 @@
-"""Expectations in YAML: what each of them asks for, and what is said when it is not so."""
+"""Expectations in YAML: what each field checks, and what a failure reports."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WHY = "0/1 nodes are available: 1 Insufficient cpu."
 
 
 def ran(tmp_path: Path, text: str) -> Report:
-    """What becomes of a scenario."""
+    """Run a scenario and return its report."""
     path = tmp_path / "scenario.yaml"
     path.write_text(CLUSTER + text, "utf-8")
     report = run(load(path))
@@ -66,7 +66,7 @@ def ran(tmp_path: Path, text: str) -> Report:
     ],
 )
 def test_what_is_expected_and_what_was_found(tmp_path: Path, expected: str, found: str) -> None:
-    """One that holds has no findings; one that does not says what there is instead."""
+    """An expectation that holds has no findings; one that fails reports what was found."""
     (checked,) = ran(tmp_path, f"steps:\n- at: 5s\n  expect: {expected}\n").expectations
     assert checked.holds is (not found)
     assert found in checked.message
@@ -74,7 +74,7 @@ def test_what_is_expected_and_what_was_found(tmp_path: Path, expected: str, foun
 
 
 def test_an_expectation_sees_what_its_own_moment_brings(tmp_path: Path) -> None:
-    """What was asked for just before is done, as far as that takes no time."""
+    """Actions that take no time are complete before an expectation is checked."""
     report = ran(
         tmp_path,
         """
@@ -92,7 +92,7 @@ steps:
 
 
 def test_all_that_a_patch_and_a_deletion_take(tmp_path: Path) -> None:
-    """A part of an object of its own; a grace that is waited for."""
+    """A patch can go to a subresource, and a deletion waits for its grace period."""
     report = ran(
         tmp_path,
         """
@@ -116,14 +116,14 @@ steps:
 
 
 def test_amounts_need_no_quotes(tmp_path: Path) -> None:
-    """As in any manifest, a number is as good as a text."""
+    """Quantities may be numbers or strings, as in any manifest."""
     capacity = "{status.capacity.cpu: '6', status.capacity.memory: 2Gi, status.capacity.pods: '5'}"
     steps = f"steps: [{{after: 1s, expect: {{node: node1, fields: {capacity}}}}}]"
     assert ran(tmp_path, f"cluster: {{nodeCpu: 6, nodeMemory: 2Gi, nodePods: 5}}\n{steps}\n").passed
 
 
 def test_how_long_and_with_what_dice(tmp_path: Path) -> None:
-    """It goes on for its duration, or to its last step if that is later; the seed is the file's."""
+    """It lasts for its duration or until its last step, whichever is later, and uses the seed in the file."""
     report = ran(tmp_path, "seed: 7\nduration: 1m\n")
     assert (report.seed, report.virtual_seconds) == (7, 60)
     assert ran(tmp_path, "duration: 1m\nsteps:\n- {at: 2m, log: x}\n").virtual_seconds == 120

@@ -1,4 +1,4 @@
-"""Scenario files that are wrong: every mistake with file, line, field, value and what to do."""
+"""Invalid scenario files: every mistake is reported with file, line, field, value and a hint."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ def problems(path: Path, text: str) -> str:
         ("config: {profiles: [{schedulerNam: x}]}\n", "did you mean schedulerName?"),
         ("duration: -5s\n", ":1: duration: must not be negative"),
         ("steps:\n- expect: {pod: a, phase: Runing}\n", 'no such phase, got "Runing"; did you mean Running'),
-        ("steps:\n- expect: {pod: a, count: 3}\n", ":2: steps[0].expect.count: is about several objects"),
+        ("steps:\n- expect: {pod: a, count: 3}\n", ":2: steps[0].expect.count: cannot be combined with a name"),
         ("steps:\n- waitFor: {pod: a, timeout: 5}\n", ":2: steps[0].waitFor.timeout: expected a duration"),
         ("steps:\n- patch: {pod: a, patches: {}}\n", ":2: steps[0].patch.patches: unknown field; did you mean patch?"),
         ("steps:\n- delete: {}\n", ":2: steps[0].delete: names no object; add pod: NAME"),
         ("steps:\n- {at: 1s, after: 1s, log: x}\n", ":2: steps[0]: has both at and after; keep one"),
         (
             "cluster: {nodeCpu: four}\n",
-            ':1: cluster.nodeCpu: is no amount, got "four"; write a number with a suffix or',
+            ':1: cluster.nodeCpu: is not a quantity, got "four"; write a number with or without',
         ),
-        ("cluster: {nodePods: -1}\n", ":1: cluster.nodePods: is no amount, got -1"),
-        ("cluster: {nodePods: [1]}\n", ":1: cluster.nodePods: is no amount, got [1]"),
+        ("cluster: {nodePods: -1}\n", ":1: cluster.nodePods: is not a quantity, got -1"),
+        ("cluster: {nodePods: [1]}\n", ":1: cluster.nodePods: is not a quantity, got [1]"),
         ("cluster: {heartbeat: -1s}\n", ':1: cluster.heartbeat: must not be negative, got "-1s"'),
         ("manifests: [nope.yaml]\n", "nope.yaml: No such file"),
         ("objects:\n- {kind: Pod, apiVersion: v1, metadata: {name: no}}\n", "expected a string, got false; put it in"),
@@ -58,7 +58,7 @@ def problems(path: Path, text: str) -> str:
     ],
 )
 def test_a_mistake_in_yaml_is_located(tmp_path: Path, text: str, said: str) -> None:
-    """Line and field are in the message, and so is what to do."""
+    """The message has the line, the field and a hint."""
     assert said in problems(tmp_path / "scenario.yaml", text)
 
 
@@ -71,7 +71,7 @@ def test_a_mistake_in_yaml_is_located(tmp_path: Path, text: str, said: str) -> N
         ("\nimport no_such_module\n", ":2: ModuleNotFoundError"),
         (
             "cluster = {'nodeMemory': '8GB'}\nasync def scenario(client): ...\n",
-            'cluster.nodeMemory: is no amount, got "8GB"',
+            'cluster.nodeMemory: is not a quantity, got "8GB"',
         ),
         ("cluster = {'heartbeet': '1s'}\nasync def scenario(client): ...\n", "did you mean heartbeat?"),
     ],
@@ -117,14 +117,14 @@ async def scenario(client):
 
 @pytest.mark.parametrize("act", ["pass", "await client.sleep(1)", "assert False, 'no pod is anywhere'"])
 def test_what_ends_a_scheduler_of_ones_own_names_its_line(tmp_path: Path, act: str) -> None:
-    """The run fails with that, whatever the scenario made of it."""
+    """The run fails with the crash, even if the scenario itself succeeded."""
     path = tmp_path / "scenario.py"
     path.write_text(OWN.format(made="pass", cycle="1 / 0", act=act), "utf-8")
     assert run(load(path)).error == f"{path}:12: the scheduler ended: ZeroDivisionError: division by zero"
 
 
 def test_a_scheduler_of_ones_own_that_cannot_be_made_names_its_line(tmp_path: Path) -> None:
-    """It is a file that cannot be run."""
+    """A scheduler that fails to start is an error in the file."""
     path = tmp_path / "scenario.py"
     path.write_text(OWN.format(made="client.nope()", cycle="pass", act="pass"), "utf-8")
     with pytest.raises(ScenarioFileError, match=r"scenario.py:5: the scheduler did not start: AttributeError: .*nope"):
@@ -132,7 +132,7 @@ def test_a_scheduler_of_ones_own_that_cannot_be_made_names_its_line(tmp_path: Pa
 
 
 def test_a_field_that_no_object_has_is_refused(tmp_path: Path) -> None:
-    """A misspelt field is not passed over in silence: the run would be about another pod than was meant."""
+    """A misspelt field is an error; ignoring it would run another pod than intended."""
     path = tmp_path / "scenario.yaml"
     spec = "{nodeSelecter: {disk: ssd}, containers: [{name: a, image: b}]}"
     path.write_text(
@@ -146,7 +146,7 @@ def test_a_field_that_no_object_has_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        ("expect(pood='a')", ":2: nothing called pood can be expected; did you mean pod?"),
+        ("expect(pood='a')", ":2: an expectation has no field pood; did you mean pod?"),
         ("wait_for(pod='a', phase='Runing')", ':2: phase: pods have no such phase, got "Runing"; did you mean Running'),
         ("expect(on_node='a')", ":2: names no object; add pod: NAME"),
         ("delete('Widgit', 'a')", ":2: the API has no kind 'Widgit'"),
@@ -154,7 +154,7 @@ def test_a_field_that_no_object_has_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_call_names_its_line(tmp_path: Path, call: str, said: str) -> None:
-    """Python is held to the same rules as YAML, when it runs."""
+    """Wrong calls in Python are reported when they run, with file and line."""
     path = tmp_path / "scenario.py"
     path.write_text(f"async def scenario(client):\n    await client.{call}\n", "utf-8")
     assert said in run(load(path)).error
@@ -168,7 +168,7 @@ def test_what_the_api_refuses_names_the_step(tmp_path: Path) -> None:
 
 
 def test_kinds_of_ones_own_and_kinds_without_a_namespace(tmp_path: Path) -> None:
-    """A definition in the scenario makes its kind known to the check too; what has no namespace is counted as well."""
+    """A custom kind defined in the scenario passes validation, and cluster-scoped objects can be counted."""
     path = tmp_path / "scenario.yaml"
     path.write_text(
         """

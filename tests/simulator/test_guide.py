@@ -1,4 +1,4 @@
-"""docs/guides/scenarios.md says what there is: its scenarios pass, and it names every field, option and call."""
+"""docs/guides/scenarios.md is complete: its scenarios pass, and it names every field, option and call."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FIELDS = [
 
 @pytest.mark.parametrize("form", ["yaml", "python"])
 def test_its_scenarios_pass(form: str, tmp_path: Path) -> None:
-    """What it shows is the seed's scenario, in both forms."""
+    """Both examples run, and pod1 ends up on node10."""
     blocks = re.findall(rf"```{form}\n(.*?)```", GUIDE, re.DOTALL)
     assert blocks
     for block in blocks:
@@ -44,12 +44,12 @@ def test_its_scenarios_pass(form: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", [*dict.fromkeys(FIELDS), *CALLS, *OPTIONS])
 def test_it_names_everything(name: str) -> None:
-    """Fields of a scenario, of its steps and of expectations, calls of the client, options of the command."""
+    """The guide names every field, every call of the client and every option of the command."""
     assert re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", CODE), name
 
 
 def test_its_defaults_are_true() -> None:
-    """The table of the cluster's options has the defaults of the code."""
+    """The table of cluster options shows the defaults of the code."""
     options = ClusterOptions()
     for row in re.findall(r"^\| (`pod.*?|`node.*?|`heartbeat.*?|`events.*?) \| (.*?) \|", GUIDE, re.MULTILINE):
         names, defaults = (re.findall(r"[\w.]+", cell) for cell in row)

@@ -1,4 +1,4 @@
-"""What plugins ask of an API server that is one, as opposed to the objects in memory of `kubesched.testing`."""
+"""Plugins that read and write objects of the embedded API server."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Budget(Object, frozen=True):
 
 
 class Accountant(Plugin):
-    """Counts pods in an object of its own kind, and marks them."""
+    """Counts pods in a custom resource and annotates them."""
 
     name = "Accountant"
 
@@ -47,7 +47,7 @@ spec:
 
 
 def test_a_plugin_reads_lists_and_patches_any_kind() -> None:
-    """A custom resource of a definition that the scenario brings, and the pod itself."""
+    """A plugin updates a custom resource defined in the scenario, and the pod."""
 
     async def act(client: ScenarioClient) -> None:
         await client.create(DEFINITION)

@@ -1,4 +1,4 @@
-"""The same seed gives the same run to the last event: everything that takes part, twice, byte for byte."""
+"""The same seed gives the same run, byte for byte."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def simulated(hash_seed: str, *options: str) -> bytes:
 
 
 def test_two_processes_give_the_same_bytes() -> None:
-    """Controllers, kubelets, volumes, preemption, a plugin and a lost node: whatever the order of sets in the process.
+    """Controllers, kubelets, volumes, preemption, a plugin and a lost node do not depend on the hash seed.
 
     The digest in the output is of every version of every object, with its name, UID, dates and resourceVersion.
     """
@@ -43,7 +43,7 @@ def test_two_processes_give_the_same_bytes() -> None:
 
 
 def test_runs_in_one_process_do_not_touch_each_other() -> None:
-    """A run leaves nothing behind that the next one could see, even if that is of another seed."""
+    """A run does not influence the next one in the same process, even with another seed."""
     scenario = load(EVERYTHING)
     first = as_json([run(scenario)])
     other = as_json([run(scenario, 12)])

@@ -1,4 +1,4 @@
-"""Whole runs: the shipped scenarios, what fails and how it says so, hours in seconds, and twice the same."""
+"""Whole runs: the shipped scenarios, failures and their messages, and long virtual times."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def simulate(act: Act, **options: object) -> Report:
 
 @pytest.mark.parametrize("name", ["node10.yaml", "node10.py"])
 def test_the_seeds_scenario_passes_in_both_forms(name: str) -> None:
-    """The pod waits while nine nodes are cordoned and goes to the tenth when it comes."""
+    """The pod waits while nine nodes are cordoned and goes to node10 when it is added."""
     report = run(load(EXAMPLES / name))
     assert report.passed
     assert [(each.pod, each.node) for each in report.placements] == [("default/pod1", "node10")]
 
 
 def test_an_hour_of_backoffs_takes_a_second_or_two() -> None:
-    """A hundred pods that fit on none of fifty nodes are tried again and again for an hour, and then there is room."""
+    """A hundred pods that fit nowhere are retried for an hour of virtual time, until a large node is added."""
 
     async def act(client: ScenarioClient) -> None:
         for number in range(50):
@@ -51,7 +51,7 @@ def test_an_hour_of_backoffs_takes_a_second_or_two() -> None:
 
 
 def test_a_failed_expectation_says_what_was_found() -> None:
-    """The report has the reason why the pod is nowhere."""
+    """The report has the reason why the pod is pending."""
 
     async def act(client: ScenarioClient) -> None:
         await client.create(node("small", cpu=1))
@@ -65,7 +65,7 @@ def test_a_failed_expectation_says_what_was_found() -> None:
 
 
 def test_waiting_in_vain_fails_after_its_timeout() -> None:
-    """A wait that is not fulfilled ends, says so and lets the scenario go on."""
+    """A wait that times out is a failed expectation, and the scenario goes on."""
 
     async def act(client: ScenarioClient) -> None:
         assert not await client.wait_for(pod="nobody", phase="Running", timeout="2m")
@@ -120,7 +120,7 @@ def test_a_pod_that_ends_makes_room() -> None:
 
 
 def test_what_a_scenario_raises_is_in_the_report() -> None:
-    """An assertion, a refusal and a kind that is none end the run with their message."""
+    """A failed assertion, a refused request and an unknown kind end the run with a message."""
 
     async def refused(client: ScenarioClient) -> None:
         await client.get("Pod", "nobody")
@@ -133,7 +133,7 @@ def test_what_a_scenario_raises_is_in_the_report() -> None:
 
 
 def test_utilisation_is_integrated_over_time() -> None:
-    """Half a node for half of the time is a quarter in the mean."""
+    """Half a node for half of the time is a quarter on average."""
 
     async def act(client: ScenarioClient) -> None:
         await client.create(node("one", cpu=2))
@@ -145,3 +145,15 @@ def test_utilisation_is_integrated_over_time() -> None:
     (usage,) = simulate(act, cluster=ClusterOptions(events=False)).utilisation
     assert usage.cpu.mean == pytest.approx(0.25, abs=0.01)
     assert (usage.cpu.peak, usage.cpu.end) == (0.5, 0.0)
+
+
+def test_placements_are_in_natural_order() -> None:
+    """Pod p2 is listed before p10."""
+
+    async def act(client: ScenarioClient) -> None:
+        await client.create(node("one"))
+        for number in (10, 2, 1):
+            await client.create(pod(f"p{number}"))
+        await client.sleep(1)
+
+    assert [each.pod for each in simulate(act).placements] == ["default/p1", "default/p2", "default/p10"]

@@ -1,4 +1,4 @@
-"""A scenario that begins with what was read from a cluster."""
+"""Scenarios whose initial objects were read from a cluster."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SNAPSHOT = (
 
 @pytest.mark.parametrize("form", ["List", "lists of a kind"])
 def test_what_kubectl_printed_is_a_manifest(tmp_path: Path, form: str) -> None:
-    """Nodes, pods and what owns them are as they were, whatever the order; pods that have ended are left out."""
+    """Nodes, pods and owners are restored in any order, without pods that have ended."""
     lists: list[dict[str, Any]] = []
     claim = {"accessModes": ["ReadWriteOnce"], "storageClassName": "", "resources": {"requests": {"storage": "1Gi"}}}
     volume = {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "hostPath": {"path": "/d"}}

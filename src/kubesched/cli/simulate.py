@@ -22,7 +22,7 @@ from kubesched.simulator.machine import as_json, as_junit
 from kubesched.simulator.report import Report
 from kubesched.simulator.run import run
 from kubesched.simulator.scenario import Scenario, ScenarioFileError
-from kubesched.simulator.tables import MOST_ROWS, moment, show
+from kubesched.simulator.tables import DEFAULT_ROWS, moment, show
 
 FAILED = 1
 LONG_SECONDS = 1.0
@@ -45,7 +45,7 @@ COLLECT_AFTER = 200_000
 @click.option("--plugin", multiple=True, metavar="MODULE:NAME", help="Another plugin, or file.py with some.")
 @click.option("--plugin-dir", multiple=True, metavar="FOLDER", help="A folder with more plugins.")
 @click.option(
-    "--rows", type=click.IntRange(1), default=MOST_ROWS, show_default=True, help="Rows at each end of a table."
+    "--rows", type=click.IntRange(1), default=DEFAULT_ROWS, show_default=True, help="Rows at each end of a table."
 )
 @click.option("--check", is_flag=True, help="Only look whether the files are right; run nothing.")
 def command(

@@ -1,1 +1,1 @@
-"""The seven steps from a scheduler that throws dice to one that has everything that matters, each in a single file."""
+"""Seven steps from a scheduler that throws dice to one with every essential part. Each step is a single file."""

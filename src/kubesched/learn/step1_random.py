@@ -1,7 +1,7 @@
 """Step 1: a scheduler that throws dice.
 
-A scheduler is a program that watches for pods without a node, chooses a node for each, and tells the API server: that
-is called binding. Everything else is about choosing well. This one does not even try.
+A scheduler is a program that watches for pods without a node. It chooses a node for each pod and tells the API server,
+which is called binding. All the rest is about choosing well. This scheduler does not even try: it picks any node.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from kubesched.base.clock import Clock
 from kubesched.client.informer import Informer
 from kubesched.client.protocol import Client
 from kubesched.simulator import ScenarioClient, node, pod
-from kubesched.simulator.cluster import Tell
+from kubesched.simulator.cluster import LogLine
 
-expected = "pod1 gets a node; which one is a matter of luck (and of --seed)"
+expected = "pod1 gets a node; which one is luck (and depends on --seed)"
 
 
 class NewPods:
-    """Is told by an informer what happens to pods, and hands on those that need a node."""
+    """Passes on new pods that need a node. An informer calls it for every change to a pod."""
 
     def __init__(self, add: Callable[[Pod], None]) -> None:
         self.add = add
@@ -38,14 +38,14 @@ class NewPods:
 
 
 class Scheduler:
-    """Takes one pod after the other and puts it anywhere."""
+    """Takes one pod at a time and puts it on any node."""
 
-    def __init__(self, client: Client, clock: Clock, random: Random, tell: Tell) -> None:
+    def __init__(self, client: Client, clock: Clock, random: Random, log: LogLine) -> None:
         self.client = client
         self.random = random
-        self.tell = tell
+        self.log = log
         self.queue: asyncio.Queue[Pod] = asyncio.Queue()
-        # An informer is a copy of all objects of a kind that follows the API server.
+        # An informer keeps a local copy of all objects of one kind, always up to date.
         self.nodes = Informer(client, Node, clock=clock, chance=random)
         self.pods = Informer(client, Pod, NewPods(self.queue.put_nowait), clock=clock, chance=random)
 
@@ -58,13 +58,13 @@ class Scheduler:
 
     async def schedule_one(self, pod: Pod) -> None:
         nodes = list(self.nodes.store.values())
-        self.tell(f"{pod.name}: {len(nodes)} nodes to choose from")
+        self.log(f"{pod.name}: {len(nodes)} nodes to choose from")
         if not nodes:
-            self.tell(f"{pod.name}: no node at all, and nobody will think of this pod again (step 6 will)")
+            self.log(f"{pod.name}: there are no nodes. This pod is never tried again (step 6 changes that)")
             return
         chosen = self.random.choice(nodes)
         await self.client.bind(pod, chosen.name)
-        self.tell(f"{pod.name}: the dice say {chosen.name}")
+        self.log(f"{pod.name}: the dice chose {chosen.name}")
 
 
 scheduler = Scheduler

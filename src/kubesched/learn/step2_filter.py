@@ -1,7 +1,8 @@
-"""Step 2: Filter, which says where a pod cannot go.
+"""Step 2: Filter plugins, which rule nodes out.
 
-Some nodes are out of the question: too small, tainted, or, as here, cordoned. A Filter plugin looks at a pod and one
-node and says no, with a reason, or nothing. What all of them leave is feasible, and among that the dice still decide.
+Some nodes cannot run a pod: they are too small, tainted, or, as here, cordoned. A Filter plugin looks at a pod and one
+node, and may reject the node with a reason. The nodes that no plugin rejects are called feasible. Among those, the dice
+still decide.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from kubesched.client.informer import Informer
 from kubesched.client.protocol import Client
 from kubesched.learn.step1_random import NewPods
 from kubesched.simulator import ScenarioClient, node, pod
-from kubesched.simulator.cluster import Tell
+from kubesched.simulator.cluster import LogLine
 
 expected = "node0 to node9 are cordoned, so pod1 goes to node10"
 
 
 class NodeUnschedulable:
-    """Keeps pods off nodes that take none: what `kubectl cordon` does."""
+    """Rejects nodes that were cordoned with `kubectl cordon`."""
 
     name = "NodeUnschedulable"
 
@@ -31,22 +32,22 @@ class NodeUnschedulable:
 
 
 class FitError(Exception):
-    """No node is feasible; says why, in the words that kubectl describe shows."""
+    """No node is feasible. The message gives the reasons, as `kubectl describe pod` shows them."""
 
     def __init__(self, nodes: int, statuses: dict[str, Status]) -> None:
         reasons = Counter(reason for status in statuses.values() for reason in status.reasons)
-        found = ", ".join(f"{number} {reason}" for reason, number in sorted(reasons.items()))
-        super().__init__(f"0/{nodes} nodes are available: {found}.")
+        summary = ", ".join(f"{number} {reason}" for reason, number in sorted(reasons.items()))
+        super().__init__(f"0/{nodes} nodes are available: {summary}.")
         self.plugins = {status.plugin for status in statuses.values()}
 
 
 class Scheduler:
-    """Puts pods on any node that no plugin objects to."""
+    """Puts each pod on any feasible node."""
 
-    def __init__(self, client: Client, clock: Clock, random: Random, tell: Tell) -> None:
+    def __init__(self, client: Client, clock: Clock, random: Random, log: LogLine) -> None:
         self.client = client
         self.random = random
-        self.tell = tell
+        self.log = log
         self.filter_plugins = [NodeUnschedulable()]
         self.queue: asyncio.Queue[Pod] = asyncio.Queue()
         self.nodes = Informer(client, Node, clock=clock, chance=random)
@@ -61,17 +62,17 @@ class Scheduler:
                 try:
                     await self.schedule_one(pod)
                 except FitError as error:
-                    self.tell(f"{pod.name}: {error} Nobody will think of this pod again (step 6 will)")
+                    self.log(f"{pod.name}: {error} This pod is never tried again (step 6 changes that)")
 
     async def schedule_one(self, pod: Pod) -> None:
         feasible = self.run_filter_plugins(pod)
-        self.tell(f"{pod.name}: feasible: {', '.join(each.name for each in feasible)}")
+        self.log(f"{pod.name}: feasible: {', '.join(each.name for each in feasible)}")
         chosen = self.random.choice(feasible)
         await self.client.bind(pod, chosen.name)
-        self.tell(f"{pod.name}: bound to {chosen.name}")
+        self.log(f"{pod.name}: bound to {chosen.name}")
 
     def run_filter_plugins(self, pod: Pod) -> list[Node]:
-        """The nodes that no plugin objects to. The first objection to a node is the one that counts."""
+        """Return the nodes that pass all Filter plugins. The first rejection of a node is enough."""
         nodes = list(self.nodes.store.values())
         statuses: dict[str, Status] = {}
         for each in nodes:

@@ -1,8 +1,7 @@
-"""Step 3: Score, which says where a pod goes best.
+"""Step 3: Score plugins, which choose among the feasible nodes.
 
-Of the feasible nodes one is the best. A Score plugin gives a node points, the points of all plugins are added up, and
-the highest sum wins; only ties are left to the dice. NodeNumber, the plugin of these lessons, is fond of equal
-numbers.
+A Score plugin gives each node points. The points of all plugins are added up and the node with the highest total wins.
+Only ties are left to the dice. NodeNumber, the plugin of these lessons, prefers a node with the same number as the pod.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ from kubesched.client.protocol import Client
 from kubesched.learn.step1_random import NewPods
 from kubesched.learn.step2_filter import FitError, NodeUnschedulable
 from kubesched.simulator import ScenarioClient, node, pod
-from kubesched.simulator.cluster import Tell
+from kubesched.simulator.cluster import LogLine
 
 expected = "pod1 goes to node1 and pod3 to node3"
 
 
 class NodeNumber:
-    """Prefers the node whose name ends in the same digit as the pod's."""
+    """Prefers the node whose name ends in the same digit as the pod's name."""
 
     name = "NodeNumber"
 
@@ -32,12 +31,12 @@ class NodeNumber:
 
 
 class Scheduler:
-    """Puts pods on the node that its plugins like best, of those that none objects to."""
+    """Puts each pod on the feasible node with the highest score."""
 
-    def __init__(self, client: Client, clock: Clock, random: Random, tell: Tell) -> None:
+    def __init__(self, client: Client, clock: Clock, random: Random, log: LogLine) -> None:
         self.client = client
         self.random = random
-        self.tell = tell
+        self.log = log
         self.filter_plugins = [NodeUnschedulable()]
         self.score_plugins = [NodeNumber()]
         self.queue: asyncio.Queue[Pod] = asyncio.Queue()
@@ -53,18 +52,18 @@ class Scheduler:
                 try:
                     await self.schedule_one(pod)
                 except FitError as error:
-                    self.tell(f"{pod.name}: {error} Nobody will think of this pod again (step 6 will)")
+                    self.log(f"{pod.name}: {error} This pod is never tried again (step 6 changes that)")
 
     async def schedule_one(self, pod: Pod) -> None:
         feasible = self.run_filter_plugins(pod)
         scores = self.run_score_plugins(pod, feasible)
-        self.tell(f"{pod.name}: scores: {', '.join(f'{name} {score}' for name, score in scores.items())}")
+        self.log(f"{pod.name}: scores: {', '.join(f'{name} {score}' for name, score in scores.items())}")
         chosen = self.select_host(scores)
         await self.client.bind(pod, chosen)
-        self.tell(f"{pod.name}: bound to {chosen}")
+        self.log(f"{pod.name}: bound to {chosen}")
 
     def run_filter_plugins(self, pod: Pod) -> list[Node]:
-        """The nodes that no plugin objects to. The first objection to a node is the one that counts."""
+        """Return the nodes that pass all Filter plugins. The first rejection of a node is enough."""
         nodes = list(self.nodes.store.values())
         statuses: dict[str, Status] = {}
         for each in nodes:
@@ -79,11 +78,11 @@ class Scheduler:
         return feasible
 
     def run_score_plugins(self, pod: Pod, nodes: list[Node]) -> dict[str, int]:
-        """The sum of all points of each node."""
+        """Return each node's total score."""
         return {node.name: sum(plugin.score(pod, node) for plugin in self.score_plugins) for node in nodes}
 
     def select_host(self, scores: dict[str, int]) -> str:
-        """The best node; of several that are, any."""
+        """Return the node with the highest score. Ties are broken at random."""
         highest = max(scores.values())
         return self.random.choice([name for name, score in scores.items() if score == highest])
 

@@ -1,8 +1,8 @@
-"""Step 4: PreScore, which is asked once per pod instead of once per node.
+"""Step 4: PreScore, which runs once per pod instead of once per node.
 
-Score is called for every node. What depends on the pod alone, here its digit, is worked out once before, in PreScore,
-and put down in the cycle's state. That is a notebook which lives for one attempt to schedule one pod and then is
-thrown away.
+Score is called for every node. A value that depends only on the pod, here its last digit, should be computed once. That
+is the job of PreScore. It stores the value in the cycle state, a notebook for one attempt to schedule one pod. The next
+attempt gets a new one.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from kubesched.client.protocol import Client
 from kubesched.learn.step1_random import NewPods
 from kubesched.learn.step2_filter import FitError, NodeUnschedulable
 from kubesched.simulator import ScenarioClient, node, pod
-from kubesched.simulator.cluster import Tell
+from kubesched.simulator.cluster import LogLine
 
 State = dict[str, object]
-"""Notes from one extension point to the next; the real thing is kubesched.CycleState."""
+"""Data that one extension point passes to the next. Real plugins get a kubesched.CycleState."""
 
-expected = "as in step 3: pod1 goes to node1 and pod3 to node3; a pod without a digit goes anywhere"
+expected = "as in step 3, pod1 goes to node1 and pod3 to node3; a pod without a digit goes anywhere"
 
 
 class NodeNumber:
-    """Prefers the node whose name ends in the same digit as the pod's."""
+    """Prefers the node whose name ends in the same digit as the pod's name."""
 
     name = "NodeNumber"
     key = "PreScoreNodeNumber"
@@ -36,18 +36,18 @@ class NodeNumber:
             state[self.key] = int(pod.name[-1])
 
     def score(self, state: State, pod: Pod, node: Node) -> int:
-        # The original fails here when the pod has no digit, and the pod is lost. No preference is no failure.
+        # In the original, Score fails for a pod without a digit, and the pod is lost. Here it has no preference.
         digit = state.get(self.key)
         return 10 if node.name[-1].isdecimal() and int(node.name[-1]) == digit else 0
 
 
 class Scheduler:
-    """Puts pods on the node that its plugins like best, of those that none objects to."""
+    """Puts each pod on the feasible node with the highest score."""
 
-    def __init__(self, client: Client, clock: Clock, random: Random, tell: Tell) -> None:
+    def __init__(self, client: Client, clock: Clock, random: Random, log: LogLine) -> None:
         self.client = client
         self.random = random
-        self.tell = tell
+        self.log = log
         self.filter_plugins = [NodeUnschedulable()]
         self.pre_score_plugins = self.score_plugins = [NodeNumber()]
         self.queue: asyncio.Queue[Pod] = asyncio.Queue()
@@ -63,22 +63,22 @@ class Scheduler:
                 try:
                     await self.schedule_one(pod)
                 except FitError as error:
-                    self.tell(f"{pod.name}: {error} Nobody will think of this pod again (step 6 will)")
+                    self.log(f"{pod.name}: {error} This pod is never tried again (step 6 changes that)")
 
     async def schedule_one(self, pod: Pod) -> None:
         feasible = self.run_filter_plugins(pod)
         state: State = {}
         for plugin in self.pre_score_plugins:
             plugin.pre_score(state, pod, feasible)
-        self.tell(f"{pod.name}: PreScore noted {state or 'nothing'}")
+        self.log(f"{pod.name}: PreScore stored {state or 'nothing'}")
         scores = self.run_score_plugins(state, pod, feasible)
-        self.tell(f"{pod.name}: scores: {', '.join(f'{name} {score}' for name, score in scores.items())}")
+        self.log(f"{pod.name}: scores: {', '.join(f'{name} {score}' for name, score in scores.items())}")
         chosen = self.select_host(scores)
         await self.client.bind(pod, chosen)
-        self.tell(f"{pod.name}: bound to {chosen}")
+        self.log(f"{pod.name}: bound to {chosen}")
 
     def run_filter_plugins(self, pod: Pod) -> list[Node]:
-        """The nodes that no plugin objects to. The first objection to a node is the one that counts."""
+        """Return the nodes that pass all Filter plugins. The first rejection of a node is enough."""
         nodes = list(self.nodes.store.values())
         statuses: dict[str, Status] = {}
         for each in nodes:
@@ -93,11 +93,11 @@ class Scheduler:
         return feasible
 
     def run_score_plugins(self, state: State, pod: Pod, nodes: list[Node]) -> dict[str, int]:
-        """The sum of all points of each node."""
+        """Return each node's total score."""
         return {node.name: sum(plugin.score(state, pod, node) for plugin in self.score_plugins) for node in nodes}
 
     def select_host(self, scores: dict[str, int]) -> str:
-        """The best node; of several that are, any."""
+        """Return the node with the highest score. Ties are broken at random."""
         highest = max(scores.values())
         return self.random.choice([name for name, score in scores.items() if score == highest])
 

@@ -1,8 +1,8 @@
-"""Step 5: Permit, which can hold a pod back, and binding that nobody waits for.
+"""Step 5: Permit plugins, which can make a pod wait, and binding in the background.
 
-A node is chosen, but a Permit plugin may say: not yet. Others of a group have to come first, or a quota has to be
-asked. So that one pod's wait is not everybody's, what follows the decision runs as a task of its own: the binding
-cycle.
+A node is chosen, but a Permit plugin may say "not yet": the other pods of a group must arrive first, or a quota must be
+checked. One waiting pod must not hold up all the others. So everything after the decision runs in a task of its own,
+called the binding cycle.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from kubesched.learn.step2_filter import FitError, NodeUnschedulable
 from kubesched.learn.step4_prescore import State
 from kubesched.scheduler.waiting import WaitingPod, WaitingPods
 from kubesched.simulator import ScenarioClient, node, pod
-from kubesched.simulator.cluster import Tell
+from kubesched.simulator.cluster import LogLine
 
 expected = "after 4 s pod1 is on node1 and pod9 still waits; 7 s later pod9 is on node9"
 
 
 class NodeNumber(step4_prescore.NodeNumber):
-    """Scores as in step 4. Then holds the pod back for as many seconds as the node's digit."""
+    """Scores as in step 4, then makes the pod wait for as many seconds as the node's digit."""
 
     permit_timeout = 10.0
 
@@ -34,10 +34,10 @@ class NodeNumber(step4_prescore.NodeNumber):
         self.waiting = waiting
 
     def permit(self, pod: Pod, node_name: str) -> float:
-        """How long the pod may have to wait: 0 to let it go, otherwise `allow` will be called or the time runs out."""
+        """Return how long the pod may wait for `allow` before it is rejected; 0 means no waiting."""
         if not node_name[-1].isdecimal():
             return 0.0
-        # In the original a timer of 0 s can fire before the pod is among those that wait. In one event loop it cannot.
+        # In the original, a timer of 0 s can fire before the pod is registered as waiting. In one event loop it cannot.
         asyncio.get_running_loop().call_later(int(node_name[-1]), self.allow, pod)
         return self.permit_timeout
 
@@ -47,12 +47,12 @@ class NodeNumber(step4_prescore.NodeNumber):
 
 
 class Scheduler:
-    """Puts pods on the node that its plugins like best, of those that none objects to."""
+    """Puts each pod on the feasible node with the highest score."""
 
-    def __init__(self, client: Client, clock: Clock, random: Random, tell: Tell) -> None:
+    def __init__(self, client: Client, clock: Clock, random: Random, log: LogLine) -> None:
         self.client = client
         self.random = random
-        self.tell = tell
+        self.log = log
         self.filter_plugins = [NodeUnschedulable()]
         self.waiting = WaitingPods()
         self.pre_score_plugins = self.score_plugins = self.permit_plugins = [NodeNumber(self.waiting)]
@@ -70,7 +70,7 @@ class Scheduler:
                     chosen = self.schedule_one(pod)
                     group.create_task(self.bind(pod, chosen))
                 except FitError as error:
-                    self.tell(f"{pod.name}: {error} Nobody will think of this pod again (step 6 will)")
+                    self.log(f"{pod.name}: {error} This pod is never tried again (step 6 changes that)")
 
     def schedule_one(self, pod: Pod) -> str:
         feasible = self.run_filter_plugins(pod)
@@ -82,23 +82,23 @@ class Scheduler:
         timeouts = {plugin.name: plugin.permit(pod, chosen) for plugin in self.permit_plugins}
         waiting = WaitingPod(pod, {name: seconds for name, seconds in timeouts.items() if seconds})
         self.waiting.add(waiting)
-        self.tell(f"{pod.name}: {chosen} is best; {', '.join(waiting.pending_plugins) or 'nobody'} holds it back")
+        self.log(f"{pod.name}: {chosen} is best; waiting for {', '.join(waiting.pending_plugins) or 'no plugin'}")
         return chosen
 
     async def bind(self, pod: Pod, chosen: str) -> Status | None:
-        """The binding cycle: wait until everybody agrees, then tell the API server."""
+        """The binding cycle: wait until all Permit plugins agree, then bind."""
         waiting = self.waiting.get(pod.uid)
         status = await waiting.verdict() if waiting is not None and waiting.pending_plugins else None
         self.waiting.remove(pod.uid)
         if status is not None:
-            self.tell(f"{pod.name}: not permitted: {status.message}")
+            self.log(f"{pod.name}: not permitted: {status.message}")
             return status
         await self.client.bind(pod, chosen)
-        self.tell(f"{pod.name}: bound to {chosen}")
+        self.log(f"{pod.name}: bound to {chosen}")
         return None
 
     def run_filter_plugins(self, pod: Pod) -> list[Node]:
-        """The nodes that no plugin objects to. The first objection to a node is the one that counts."""
+        """Return the nodes that pass all Filter plugins. The first rejection of a node is enough."""
         nodes = list(self.nodes.store.values())
         statuses: dict[str, Status] = {}
         for each in nodes:
@@ -113,11 +113,11 @@ class Scheduler:
         return feasible
 
     def run_score_plugins(self, state: State, pod: Pod, nodes: list[Node]) -> dict[str, int]:
-        """The sum of all points of each node."""
+        """Return each node's total score."""
         return {node.name: sum(plugin.score(state, pod, node) for plugin in self.score_plugins) for node in nodes}
 
     def select_host(self, scores: dict[str, int]) -> str:
-        """The best node; of several that are, any."""
+        """Return the node with the highest score. Ties are broken at random."""
         highest = max(scores.values())
         return self.random.choice([name for name, score in scores.items() if score == highest])
 

@@ -1,9 +1,9 @@
 """Step 6: a scheduling queue, so that no pod is forgotten.
 
-Until now a pod that fitted nowhere was lost. The queue has three parts. In *active* are pods to be tried now. A pod
-that fitted nowhere goes to *unschedulable*, with the names of the plugins that turned it down: to try it again would
-change nothing until something changes. A pod whose attempt broke goes to *backoff*, and is tried again after 1, 2, 4,
-... seconds.
+Until now a pod that fitted nowhere was lost. The queue keeps it, and has three parts. *Active* holds the pods to try
+now. *Unschedulable* holds pods that fitted nowhere, with the names of the plugins that rejected them: trying again is
+pointless until the cluster changes. *Backoff* holds pods whose attempt failed for another reason. They are tried again
+after 1, 2, 4, ... seconds.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from kubesched.learn.step1_random import NewPods
 from kubesched.learn.step2_filter import FitError
 from kubesched.learn.step5_permit import Scheduler as PermitScheduler
 from kubesched.simulator import ScenarioClient, node, pod
-from kubesched.simulator.cluster import Tell
+from kubesched.simulator.cluster import LogLine
 
-expected = "node0 to node8 are cordoned: pod1 has no node after 3 s, and is kept in the queue with the reason"
+expected = "node0 to node8 are cordoned: after 3 s pod1 has no node and waits in the queue, with the reason"
 
-LONGEST_BACKOFF = 10.0
+MAX_BACKOFF = 10.0
 
 
 @dataclass
 class QueuedPod:
-    """A pod, and what happened to it so far."""
+    """A pod in the queue, with the history of its attempts."""
 
     pod: Pod
     attempts: int = 0
@@ -40,8 +40,8 @@ class QueuedPod:
 
     @property
     def backoff_ends(self) -> float:
-        # In the original attempts are never counted, so every backoff takes a second. Here they are.
-        return self.failed_at + min(2.0 ** (self.attempts - 1), LONGEST_BACKOFF)
+        # The original never counts attempts, so every backoff takes one second.
+        return self.failed_at + min(2.0 ** (self.attempts - 1), MAX_BACKOFF)
 
 
 class SchedulingQueue:
@@ -78,11 +78,11 @@ class SchedulingQueue:
         self.backoff.append(queued)
 
     async def flush_backoff(self) -> None:
-        """Every second, let those go on whose backoff is over. The original lacks this: such a pod is lost."""
+        """Every second, move pods whose backoff is over to active. The original lacks this and loses such pods."""
         while True:
             await self.clock.sleep(1.0)
-            over = [queued for queued in self.backoff if queued.backoff_ends <= self.clock.monotonic()]
-            for queued in over:
+            done = [queued for queued in self.backoff if queued.backoff_ends <= self.clock.monotonic()]
+            for queued in done:
                 self.backoff.remove(queued)
                 self.activate(queued)
 
@@ -91,15 +91,15 @@ Q = TypeVar("Q", bound=SchedulingQueue)
 
 
 class Scheduler(PermitScheduler):
-    """Chooses as in step 5; what is new is where pods come from and where they go when it fails."""
+    """Chooses nodes as in step 5. New is the queue: where pods come from, and where they go after a failure."""
 
-    def __init__(self, client: Client, clock: Clock, random: Random, tell: Tell) -> None:
-        super().__init__(client, clock, random, tell)
+    def __init__(self, client: Client, clock: Clock, random: Random, log: LogLine) -> None:
+        super().__init__(client, clock, random, log)
         self.clock = clock
         self.use(SchedulingQueue(clock))
 
     def use(self, queue: Q) -> Q:
-        """Take pods from this queue."""
+        """Take pods from this queue from now on."""
         self.scheduling_queue: SchedulingQueue = queue
         self.pods = Informer(self.client, Pod, NewPods(queue.add), clock=self.clock, chance=self.random)
         return queue
@@ -110,7 +110,7 @@ class Scheduler(PermitScheduler):
                 group.create_task(work)
             while True:
                 queued = await self.scheduling_queue.pop()
-                self.tell(f"{queued.pod.name}: attempt {queued.attempts}")
+                self.log(f"{queued.pod.name}: attempt {queued.attempts}")
                 try:
                     chosen = self.schedule_one(queued.pod)
                     group.create_task(self.bind_or_retry(queued, chosen))
@@ -119,7 +119,7 @@ class Scheduler(PermitScheduler):
 
     async def handle_failure(self, queued: QueuedPod, error: FitError) -> None:
         self.scheduling_queue.add_unschedulable(queued, error.plugins)
-        self.tell(f"{queued.pod.name}: {error} It waits as unschedulable because of {', '.join(sorted(error.plugins))}")
+        self.log(f"{queued.pod.name}: {error} It is unschedulable because of {', '.join(sorted(error.plugins))}")
         condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": str(error)}
         await self.client.patch_pod_status(queued.pod, {"status": {"conditions": [condition]}})
 
@@ -127,7 +127,7 @@ class Scheduler(PermitScheduler):
         try:
             rejected = await self.bind(queued.pod, chosen) is not None
         except (ApiError, OSError) as error:
-            self.tell(f"{queued.pod.name}: binding failed: {error}")
+            self.log(f"{queued.pod.name}: binding failed: {error}")
             rejected = True
         if rejected:
             self.scheduling_queue.add_backoff(queued)

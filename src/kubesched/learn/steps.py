@@ -1,4 +1,4 @@
-"""The steps as a list: where each is, what it is about, and how to run it."""
+"""The list of steps: where each one is, what it teaches, and how to run it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NAMES = (
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One of the seven."""
+    """One of the seven steps."""
 
     number: int
     name: str
@@ -43,26 +43,26 @@ class Step:
 
     @property
     def title(self) -> str:
-        """What it adds, in one line."""
+        """One line that says what the step adds."""
         first = (self.module.__doc__ or "").splitlines()[0]
         return first.partition(": ")[2].rstrip(".")
 
     @property
     def text(self) -> str:
-        """What it is about, a line per paragraph, for a terminal of any width."""
+        """The explanation, one line per paragraph, so that it fits a terminal of any width."""
         paragraphs = (self.module.__doc__ or "").split("\n\n")[1:]
         return "\n\n".join(" ".join(each.split()) for each in paragraphs)
 
     @property
     def expected(self) -> str:
-        """What its scenario comes to."""
+        """The expected outcome of the scenario."""
         return str(self.module.expected)
 
     def scenario(self) -> Scenario:
         return of_module(self.module, str(self.path), self.name)
 
     def diff(self) -> list[str]:
-        """What changed from the step before, line by line; for the first step, all of it."""
+        """The unified diff from the previous step; for the first step, the whole file."""
         before = STEPS[self.number - 2].code.splitlines() if self.number > 1 else []
         names = (STEPS[self.number - 2].name if self.number > 1 else "nothing", self.name)
         return list(difflib.unified_diff(before, self.code.splitlines(), *names, lineterm=""))

@@ -1,4 +1,4 @@
-"""Scenarios on a virtual clock: a whole cluster in one process, hours of it in seconds, twice with the same outcome."""
+"""Reproducible scenarios: a whole cluster in one process, on a virtual clock. Hours pass in seconds."""
 
 from kubesched.api.builders import node as node
 from kubesched.api.builders import pod as pod

@@ -1,7 +1,7 @@
-"""A whole cluster in one process and on one clock: API, controllers, kubelets, and the scheduler of production.
+"""A whole cluster in one process, on one clock: API server, controllers, kubelets and the production scheduler.
 
-Everything that could differ between two runs comes from one seed: names and UIDs that the API server makes, container
-IDs, ties between nodes, the jitter of retries. No thread, no socket and no real time takes part.
+One seed determines everything that could differ between two runs: generated names and UIDs, container IDs, tie-breaking
+between nodes, retry jitter. There are no threads and no sockets, and real time plays no part.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ HOST = "simulator"
 START_SECONDS = 10.0
 
 
-class OwnScheduler(Protocol):
-    """A scheduler of one's own, to run in place of the one of production."""
+class CustomScheduler(Protocol):
+    """A custom scheduler that replaces the production scheduler."""
 
     async def run(self) -> None:
         """Schedule until cancelled."""
         ...
 
 
-Tell = Callable[[str], None]
-"""Takes a line that is worth telling about what a scheduler of one's own does."""
-MakeScheduler = Callable[[Client, Clock, Random, Tell], OwnScheduler]
+LogLine = Callable[[str], None]
+"""Adds a line from a custom scheduler to the timeline."""
+MakeScheduler = Callable[[Client, Clock, Random, LogLine], CustomScheduler]
 
 
 class SimulatedCluster:
-    """Started, it runs until it is stopped; `timeline` knows what has happened."""
+    """Runs from `start` to `stop`. `timeline` records what happens."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class SimulatedCluster:
         options: ClusterOptions,
         config: KubeSchedulerConfiguration,
         registry: Registry,
-        own_scheduler: MakeScheduler | None = None,
+        custom_scheduler: MakeScheduler | None = None,
         watch: Callable[[Decision], None] | None = None,
     ) -> None:
         """`watch` is called with every decision of the scheduler, with all scores and reasons."""
@@ -65,10 +65,12 @@ class SimulatedCluster:
         self._client = DirectClient(self.api)
         self._tasks: list[asyncio.Task[None]] = []
         chance = Random(seed)
-        self._own: OwnScheduler | None = None
+        self._custom: CustomScheduler | None = None
         self._recorder: EventRecorder | None = None
-        if own_scheduler is not None:
-            self._own = own_scheduler(self._client, clock, chance, lambda text: self.timeline.note("scheduler", text))
+        if custom_scheduler is not None:
+            self._custom = custom_scheduler(
+                self._client, clock, chance, lambda text: self.timeline.note("scheduler", text)
+            )
             return
         if options.events:
             self._recorder = EventRecorder(
@@ -89,10 +91,10 @@ class SimulatedCluster:
         return 0 if self.scheduler is None else self.scheduler.binds_waiting
 
     async def start(self) -> None:
-        """Begin; returns when the scheduler has seen what there is. That moment is the scenario's time 0."""
+        """Start. Returns when the scheduler's caches are filled; that moment is the scenario's time 0."""
         self.embedded.start()
-        if self._own is not None:
-            self._tasks.append(asyncio.create_task(self._own.run(), name="scheduler"))
+        if self._custom is not None:
+            self._tasks.append(asyncio.create_task(self._custom.run(), name="scheduler"))
         elif self.scheduler is not None:
             self._tasks.append(asyncio.create_task(self.scheduler.run(), name="scheduler"))
             if self._recorder is not None:
@@ -103,17 +105,17 @@ class SimulatedCluster:
 
     @property
     def crash(self) -> BaseException | None:
-        """What ended the scheduler, if something did."""
+        """The exception that ended the scheduler, if any."""
         ended = [task for task in self._tasks if task.done() and not task.cancelled()]
         return next((problem for task in ended if (problem := task.exception()) is not None), None)
 
     def check(self) -> None:
-        """Raise what ended the scheduler, if something did: a scenario must not wait for one that is no more."""
+        """Raise the exception that ended the scheduler, if any. A scenario must not wait for a dead scheduler."""
         if (problem := self.crash) is not None:
             raise problem
 
     async def stop(self) -> None:
-        """End everything. What ended before is `crash`'s to tell."""
+        """Stop everything. Errors of tasks that ended earlier are in `crash`."""
         if self.scheduler is not None:
             await self.scheduler.stop()
         running = [task for task in self._tasks if not task.done()]

@@ -1,4 +1,4 @@
-"""What a scenario expects, and what was found instead."""
+"""Expectations of a scenario, and how they are checked."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PHASES = ("Pending", "Running", *ENDED, "Unknown")
 
 
 class Expectation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """About one object, or with `labels` or `count` about several of a kind: all that is given has to hold."""
+    """About one object, or with `labels` or `count` about several of a kind. Every given field must hold."""
 
     pod: str = ""
     """Short for ``kind: Pod`` and a name."""
@@ -28,7 +28,7 @@ class Expectation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     namespace: str = "default"
     labels: dict[str, str] = {}
     on_node: object = None
-    """The node that a pod is on, or several of which it may be on one."""
+    """The node of the pod, or a list of acceptable nodes."""
     pending: bool | None = None
     """Whether a pod waits for a node."""
     because: str = ""
@@ -36,29 +36,29 @@ class Expectation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     phase: str = ""
     exists: bool | None = None
     count: int | None = None
-    """How many objects there are of which all else holds."""
+    """The number of objects for which all other fields hold."""
     fields: dict[str, object] = {}
-    """Values by their place in the object: ``spec.replicas: 3``."""
+    """Values by their path in the object: ``spec.replicas: 3``."""
 
     @property
     def resource(self) -> str:
-        """The kind that is meant."""
+        """The kind of the object."""
         return self.kind or ("Node" if self.node else "Pod")
 
     @property
     def name_of(self) -> str:
-        """The name that is meant; empty when it is about several objects."""
+        """The name of the object; empty if there are several."""
         return self.pod or self.node or self.name
 
     @property
     def nodes(self) -> Sequence[str]:
-        """The nodes that are fine."""
+        """The acceptable nodes."""
         if isinstance(self.on_node, str):
             return (self.on_node,)
         return tuple(self.on_node) if isinstance(self.on_node, list | tuple | set) else ()
 
     def problems(self, path: str) -> Iterator[Problem]:
-        """What makes no sense about it."""
+        """Yield contradictions and omissions."""
         if sum(map(bool, (self.pod, self.node, self.name))) > 1:
             yield Problem(path, "names more than one object", hint="use one of pod, node, or kind and name")
         if not self.name_of and not self.labels and self.count is None and not self.kind:
@@ -69,7 +69,7 @@ class Expectation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
             yield Problem(join(path, "count"), "must not be negative", self.count)
         if self.count is not None and self.name_of:
             hint = f"leave out count, or the name {self.name_of}"
-            yield Problem(join(path, "count"), "is about several objects, and one is named", self.count, hint)
+            yield Problem(join(path, "count"), "cannot be combined with a name", self.count, hint)
         if self.phase and self.phase not in PHASES and self.resource.lower() in ("pod", "pods", "po"):
             hint = suggest(self.phase, PHASES) or f"expected one of {', '.join(PHASES)}"
             yield Problem(join(path, "phase"), "pods have no such phase", self.phase, hint)
@@ -78,9 +78,9 @@ class Expectation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         subject = f"{self.resource} {self.name_of}".strip()
         if not self.name_of:
             subject = " ".join([f"{self.resource}s", *(f"{key}={value}" for key, value in self.labels.items())])
-        return f"{subject}: {', '.join(self._wishes()) or 'there'}"
+        return f"{subject}: {', '.join(self._conditions()) or 'there'}"
 
-    def _wishes(self) -> Iterator[str]:
+    def _conditions(self) -> Iterator[str]:
         if self.count is not None:
             yield f"{self.count} of them"
         if self.exists is not None:
@@ -97,7 +97,7 @@ class Expectation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One wish that was not fulfilled: what it was, and what was found."""
+    """One difference between what was expected and what was found."""
 
     about: str
     expected: str
@@ -108,7 +108,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Checked(msgspec.Struct, frozen=True):
-    """An expectation after it was looked at."""
+    """The result of checking an expectation."""
 
     time: float
     expected: str
@@ -120,12 +120,12 @@ class Checked(msgspec.Struct, frozen=True):
 
     @property
     def message(self) -> str:
-        """What was found instead."""
+        """The expectation, with what was found instead."""
         return f"{self.expected}; " + "; ".join(map(str, self.findings)) if self.findings else self.expected
 
 
 def check(expectation: Expectation, store: Store, resource: Resource) -> Sequence[Finding]:
-    """What does not hold."""
+    """Return all differences; empty if the expectation holds."""
     storage = resource.storage
     if expectation.name_of:
         key = resource.key(expectation.namespace, expectation.name_of)
@@ -152,13 +152,13 @@ def _check_one(expectation: Expectation, key: str, record: Record | None) -> Ite
         return
     obj = record.load()
     if expectation.nodes and node_of(obj) not in expectation.nodes:
-        yield Finding(key, f"on {' or '.join(expectation.nodes)}", whereabouts(obj))
+        yield Finding(key, f"on {' or '.join(expectation.nodes)}", placement_of(obj))
     if expectation.pending is not None and is_pending(obj) != expectation.pending:
-        yield Finding(key, "pending" if expectation.pending else "not pending", whereabouts(obj))
+        yield Finding(key, "pending" if expectation.pending else "not pending", placement_of(obj))
     if expectation.because and expectation.because not in why_pending(obj):
-        yield Finding(key, f'the reason "{expectation.because}"', why_pending(obj) or whereabouts(obj))
+        yield Finding(key, f'the reason "{expectation.because}"', why_pending(obj) or placement_of(obj))
     if expectation.phase and phase_of(obj) != expectation.phase:
-        yield Finding(key, f"phase {expectation.phase}", f"phase {phase_of(obj)}; {whereabouts(obj)}")
+        yield Finding(key, f"phase {expectation.phase}", f"phase {phase_of(obj)}; {placement_of(obj)}")
     for field, wanted in expectation.fields.items():
         if (found := _at(obj, field.split("."))) != wanted:
             yield Finding(f"{key} {field}", _shown(wanted), _shown(found))
@@ -178,15 +178,15 @@ def is_pending(pod: JSON) -> bool:
 
 
 def why_pending(pod: JSON) -> str:
-    """What the scheduler last said about a pod without a node."""
+    """Return the scheduler's last message about a pod without a node."""
     for condition in (pod.get("status") or {}).get("conditions") or []:
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
             return str(condition.get("message") or condition.get("reason") or "")
     return ""
 
 
-def whereabouts(pod: JSON) -> str:
-    """Where a pod is, or why it is nowhere."""
+def placement_of(pod: JSON) -> str:
+    """Describe where a pod is, or why it has no node."""
     if node := node_of(pod):
         return f"on {node}"
     if not is_pending(pod):
@@ -196,7 +196,7 @@ def whereabouts(pod: JSON) -> str:
 
 
 def _at(value: Any, parts: Sequence[str]) -> object:
-    """What stands at a place. A key may have dots in it, as labels have: the longest that is there is meant."""
+    """Return the value at a path. Keys may contain dots, as labels do; the longest existing key wins."""
     if not parts:
         return value
     if isinstance(value, list) and parts[0].isdecimal() and int(parts[0]) < len(value):

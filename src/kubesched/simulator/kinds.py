@@ -1,4 +1,4 @@
-"""The kinds that a scenario speaks of: built in, or defined by the scenario itself."""
+"""Looking up the kinds in a scenario: built in, or defined by the scenario itself."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from kubesched.simulator.steps import Action
 
 
 def find(kind: str, version: str, served: Iterable[Resource]) -> Resource | None:
-    """A kind by any of its names; of several the one in this version, if there is one."""
+    """Find a resource by any of its names, preferably in the given version."""
     wanted = kind.lower()
     found = [each for each in served if each.is_stored and wanted in _names(each)]
     return next((each for each in found if each.group_version == version), found[0] if found else None)
 
 
 def suggestion(kind: str, served: Iterable[Resource]) -> str:
-    """What may have been meant; empty if nothing comes close."""
+    """Suggest a similar kind; empty if there is none."""
     return suggest(kind, [each.kind for each in served if each.is_stored])
 
 
 def kind_problems(actions: Iterable[Action]) -> Iterator[Problem]:
-    """Kinds that the API will not have when the scenario runs. Every mistake is told once, however often it counts."""
+    """Yield kinds that the API will not serve when the scenario runs. Each mistake is reported once."""
     actions = list(actions)
     served = [*BUILT_IN, *(each for action in actions for each in _defined(action))]
     found = (_problem(action, served) for action in actions)
@@ -36,10 +36,10 @@ def _problem(action: Action, served: list[Resource]) -> Problem | None:
     created = isinstance(what, Mapping)
     kind, version = (what.get("kind"), what.get("apiVersion")) if created else (getattr(what, "resource", None), "")
     if not isinstance(kind, str) or not isinstance(version, str):
-        return None  # a log, or an object that is wrong already
+        return None  # a log line, or an object that was reported already
     resource = find(kind, version, served)
     if resource is None or (created and kind != resource.kind):
-        hint = suggestion(kind, served) or "a kind of one's own needs a CustomResourceDefinition in the scenario"
+        hint = suggestion(kind, served) or "a custom kind needs a CustomResourceDefinition in the scenario"
         return Problem(join(action.path, "kind"), "the API has no such kind", kind, hint)
     if created and version != resource.group_version:
         wrong = f"the API has no {kind} in this version"
@@ -53,7 +53,7 @@ def _defined(action: Action) -> list[Resource]:
     try:
         return resources_of(obj) if is_definition else []
     except (KeyError, TypeError, AttributeError):
-        return []  # the API server will say what is wrong with the definition
+        return []  # the API server will report what is wrong with the definition
 
 
 def _names(resource: Resource) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""A scenario by the name of its file."""
+"""Finding and loading scenario files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _IS_SCENARIO = re.compile(rb"^(\s*async def scenario\(|kind:\s*[\"']?Scenario\b)
 
 
 def scenario_files(path: Path) -> Iterator[Path]:
-    """A file itself; of a folder the files in it that hold scenarios, as opposed to manifests or plugins."""
+    """Yield the file, or the scenario files in a folder. Manifests and plugins in it are ignored."""
     if not path.is_dir():
         yield path
         return
@@ -30,8 +30,10 @@ def scenario_files(path: Path) -> Iterator[Path]:
 
 
 def load(path: Path) -> Scenario:
-    """The scenario in a file; for ``-`` the YAML on standard input. Raises `ScenarioFileError` with everything that is
-    wrong."""
+    """Load a scenario from a file, or YAML from standard input for ``-``.
+
+    Raises `ScenarioFileError` with all problems.
+    """
     try:
         if path == STDIN:
             return load_yaml(Path("stdin"), sys.stdin.buffer.read())

@@ -1,4 +1,4 @@
-"""A report for programs: JSON with everything in it, JUnit for what CI systems show."""
+"""The report for programs: JSON with everything in it, and JUnit XML for CI systems."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import msgspec
 from kubesched.simulator.report import Report
 
 _NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that XML cannot have, not even escaped: the colours of a terminal in an error's text, say."""
+"""Characters that XML forbids, even escaped, such as terminal colours in an error message."""
 
 
 def as_json(reports: Sequence[Report]) -> str:
-    """The reports as JSON: one object, or a list if there are several. The same run gives the same text."""
+    """Format reports as JSON: one object, or a list if there are several. Identical runs give identical text."""
     bodies = [_body(report) for report in reports]
     text = msgspec.json.encode(bodies[0] if len(bodies) == 1 else bodies, order="deterministic")
     return msgspec.json.format(text, indent=2).decode()
@@ -36,7 +36,7 @@ def _without_empty(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def as_junit(reports: Sequence[Report]) -> str:
-    """The reports as JUnit XML: a suite for each scenario, a case for each expectation and one for its end."""
+    """Format reports as JUnit XML: a suite per scenario, a case per expectation and one for reaching the end."""
     root = ElementTree.Element("testsuites")
     for report in reports:
         failures = sum(not each.holds for each in report.expectations)

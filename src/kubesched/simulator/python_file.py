@@ -1,4 +1,4 @@
-"""A scenario in a Python file: an ``async def scenario(client)``, and beside it, as plain names, what else it needs."""
+"""Scenarios in Python: an ``async def scenario(client)``, with options as module-level names."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ FUNCTION = "scenario"
 
 
 def load_python(path: Path) -> Scenario:
-    """The scenario in a file. Raises `ScenarioFileError` if there is none, or none that can be run."""
+    """Load a scenario from a file. Raises `ScenarioFileError` if that is not possible."""
     module = _imported(path)
     return of_module(module, str(path), path.stem)
 
 
 def of_module(module: ModuleType, source: str, name: str) -> Scenario:
-    """The scenario in a module."""
+    """Load a scenario from a module."""
     act = getattr(module, FUNCTION, None)
     if act is None:
         raise ScenarioFileError([f"{source}: has no function {FUNCTION}; write async def {FUNCTION}(client): ..."])
@@ -61,7 +61,7 @@ def of_module(module: ModuleType, source: str, name: str) -> Scenario:
 
 
 def _imported(path: Path) -> ModuleType:
-    # Under a name of its own: a file called json.py must not take the place of another module.
+    # Under a unique name: a file called json.py must not replace another module.
     name = f"kubesched_scenario_{path.stem}_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(name, path.resolve())
     assert spec is not None

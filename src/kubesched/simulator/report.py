@@ -1,4 +1,4 @@
-"""What a run came to, as plain data that tables, JSON and JUnit are made of."""
+"""The report on a run: plain data from which tables, JSON and JUnit are made."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kubesched.simulator.usage import Load, NodeUsage
 
 
 class Placement(msgspec.Struct, frozen=True, rename="camel"):
-    """A pod that has a node."""
+    """A pod with a node."""
 
     pod: str
     node: str
@@ -26,7 +26,7 @@ class Placement(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Pending(msgspec.Struct, frozen=True, rename="camel"):
-    """A pod that has none."""
+    """A pod without a node."""
 
     pod: str
     reason: str
@@ -34,8 +34,8 @@ class Pending(msgspec.Struct, frozen=True, rename="camel"):
     attempts: int
 
 
-class Part(msgspec.Struct, frozen=True):
-    """How much of something was requested: at the end, at most, and in the mean, as parts of 1."""
+class Fraction(msgspec.Struct, frozen=True):
+    """The requested fraction of a resource: at the end, at its peak, and on average."""
 
     end: float
     peak: float
@@ -43,22 +43,22 @@ class Part(msgspec.Struct, frozen=True):
 
 
 class Utilisation(msgspec.Struct, frozen=True, rename="camel"):
-    """One node, or all."""
+    """How full one node is."""
 
     node: str
     pods: int
-    cpu: Part
-    memory: Part
+    cpu: Fraction
+    memory: Fraction
 
 
 class Report(msgspec.Struct, frozen=True, rename="camel"):
-    """A run."""
+    """The result of one run."""
 
     scenario: str
     seed: int
     passed: bool
     error: str
-    """What ended the scenario before its end, if something did."""
+    """The error that ended the scenario early, if any."""
     virtual_seconds: float
     changes: int
     digest: str
@@ -71,12 +71,12 @@ class Report(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def make_report(name: str, seed: int, cluster: SimulatedCluster, checked: Sequence[Checked], error: str = "") -> Report:
-    """The report on a cluster as it is now."""
+    """Build the report from the cluster's current state."""
     timeline = cluster.timeline
     end = timeline.seconds
     placements: list[Placement] = []
     pending: list[Pending] = []
-    for record in cluster.api.store.records(PODS):
+    for record in sorted(cluster.api.store.records(PODS), key=lambda record: _natural(record.key)):
         pod, key = record.load(), record.key
         since, attempts = timeline.created_at.get(key, 0.0), timeline.attempts[key]
         if is_pending(pod):
@@ -84,7 +84,7 @@ def make_report(name: str, seed: int, cluster: SimulatedCluster, checked: Sequen
         else:
             after = _round(timeline.bound_at.get(key, since) - since)
             placements.append(Placement(key, node_of(pod), phase_of(pod), after, attempts))
-    nodes = sorted(timeline.usage.nodes.items(), key=_natural)
+    nodes = sorted(timeline.usage.nodes.items(), key=lambda item: _natural(item[0]))
     return Report(
         scenario=name,
         seed=seed,
@@ -103,21 +103,23 @@ def make_report(name: str, seed: int, cluster: SimulatedCluster, checked: Sequen
 
 
 def _utilisation(name: str, usage: NodeUsage, end: float) -> Utilisation:
-    cpu = _part(usage.cpu_load, usage.milli_cpu, usage.began, end)
-    return Utilisation(name, round(usage.pods_load.now), cpu, _part(usage.memory_load, usage.memory, usage.began, end))
+    cpu = _fraction(usage.cpu_load, usage.milli_cpu, usage.began, end)
+    return Utilisation(
+        name, round(usage.pods_load.now), cpu, _fraction(usage.memory_load, usage.memory, usage.began, end)
+    )
 
 
-def _part(load: Load, whole: int, began: float, end: float) -> Part:
+def _fraction(load: Load, whole: int, began: float, end: float) -> Fraction:
     if not whole:
-        return Part(0.0, 0.0, 0.0)
-    return Part(*(round(each / whole, 6) for each in (load.now, load.peak, load.mean(began, end))))
+        return Fraction(0.0, 0.0, 0.0)
+    return Fraction(*(round(each / whole, 6) for each in (load.now, load.peak, load.mean(began, end))))
 
 
-def _natural(item: tuple[str, object]) -> list[tuple[int, str]]:
-    """Sorts node2 before node10."""
-    return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"([0-9]+)", item[0])]
+def _natural(name: str) -> list[tuple[int, str]]:
+    """A sort key that puts node2 before node10."""
+    return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"([0-9]+)", name)]
 
 
 def _round(seconds: float) -> float:
-    """To the millisecond: what is less is floating-point dust."""
+    """Round to milliseconds, to drop floating-point noise."""
     return round(seconds, 3)

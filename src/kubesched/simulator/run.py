@@ -1,4 +1,4 @@
-"""From a scenario to its report, on virtual time."""
+"""Runs a scenario on virtual time and returns its report."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Started = Callable[[SimulatedCluster], None]
 
 
 def run(scenario: Scenario, seed: int | None = None, started: Started | None = None) -> Report:
-    """Run a scenario to its end. `started` is given the cluster at its beginning, to show how it gets on.
+    """Run a scenario to its end. `started` is called with the cluster at the start, for progress display.
 
-    Raises `ScenarioFileError` if it cannot even begin. What goes wrong later is in the report.
+    Raises `ScenarioFileError` if it cannot start. Later errors are in the report.
     """
     config, registry = scenario.prepared()
     chosen = scenario.seed if seed is None else seed
@@ -33,42 +33,42 @@ def run(scenario: Scenario, seed: int | None = None, started: Started | None = N
         except Exception as problem:
             if scenario.scheduler is None:
                 raise
-            raise ScenarioFileError([_said(problem, scenario, "the scheduler did not start: ")]) from problem
+            raise ScenarioFileError([_describe(problem, scenario, "the scheduler did not start: ")]) from problem
         if started is not None:
             started(cluster)
         try:
             client = ScenarioClient(cluster)
             error = await _act(scenario, client)
             await clock.settle()
-            if (crash := cluster.crash) is not None:  # whatever else went wrong may be for this
-                error = _said(crash, scenario, "the scheduler ended: ")
+            if (crash := cluster.crash) is not None:  # this may be the cause of the other error
+                error = _describe(crash, scenario, "the scheduler ended: ")
             reports.append(make_report(scenario.name, chosen, cluster, client.checked, error))
         finally:
             await cluster.stop()
 
     run_virtual(main)
-    # Not as what main returns: asyncio.Runner makes text of that, twice, and a day has hundreds of thousands of lines.
+    # Not returned from main: asyncio.Runner formats the return value, twice, and a report can have 100,000s of lines.
     return reports[0]
 
 
 async def _act(scenario: Scenario, client: ScenarioClient) -> str:
-    """Let it happen; answers with what ended it before its end."""
+    """Run the scenario function. Returns the error that ended it early, or an empty string."""
     try:
         await scenario.act(client)
         if scenario.duration > client.now:
             await client.sleep_until(scenario.duration)
     except Exception as error:
-        return _said(error, scenario)
+        return _describe(error, scenario)
     return ""
 
 
-def _said(error: BaseException, scenario: Scenario, whose: str = "") -> str:
-    """What went wrong, with the last line of the scenario's own code that it came through."""
-    while isinstance(error, BaseExceptionGroup):  # of a task group, which the first to fail brings down
+def _describe(error: BaseException, scenario: Scenario, prefix: str = "") -> str:
+    """Describe an error, with the last line of the scenario's own code in its traceback."""
+    while isinstance(error, BaseExceptionGroup):  # from a task group; the first exception is the cause
         error = error.exceptions[0]
     own = str(Path(scenario.source).resolve())
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == own]
-    where = f"{scenario.source}:{lines[-1]}: {whose}" if lines else f"{scenario.source}: {whose}"
+    where = f"{scenario.source}:{lines[-1]}: {prefix}" if lines else f"{scenario.source}: {prefix}"
     if isinstance(error, ApiError | ScenarioError):
         return f"{where}{error}"
     if isinstance(error, AssertionError):

@@ -1,4 +1,4 @@
-"""A scenario as it is run, whatever it was written in."""
+"""A scenario ready to run, whether it was written in YAML or Python."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Act = Callable[[ScenarioClient], Awaitable[object]]
 
 
 class ScenarioFileError(Exception):
-    """A scenario file that cannot be run, with everything that is wrong with it."""
+    """A scenario file cannot be run. The message lists all of its problems."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("\n".join(problems))
@@ -30,27 +30,27 @@ class ScenarioFileError(Exception):
 
 @dataclass(slots=True)
 class Scenario:
-    """What happens, and in what cluster."""
+    """What happens, and in which cluster."""
 
     name: str
     source: str
     act: Act
     seed: int = 1
     config: Mapping[str, Any] | str | None = None
-    """A KubeSchedulerConfiguration, or a file that has one; None for the default one with all `plugins` enabled."""
+    """A KubeSchedulerConfiguration, or its file name. None means the default with all `plugins` enabled."""
     plugins: Sequence[str | PluginSource] = ()
     plugin_folders: Sequence[str] = ()
     cluster: ClusterOptions = field(default_factory=ClusterOptions)
     duration: float = 0.0
-    """How long it goes on at least, and what a progress bar counts to."""
+    """The minimum duration, and the maximum of the progress bar."""
     scheduler: MakeScheduler | None = None
     description: str = ""
 
     def prepared(self) -> tuple[KubeSchedulerConfiguration, Registry]:
-        """The scheduler's configuration and all plugins. Raises `ScenarioFileError` with all that is wrong."""
+        """Load the configuration and all plugins. Raises `ScenarioFileError` with all problems."""
         problems: list[str] = []
         registry = in_tree_registry()
-        named = [_beside(Path(self.source).parent, each) for each in self.plugins if isinstance(each, str)]
+        named = [_relative_to(Path(self.source).parent, each) for each in self.plugins if isinstance(each, str)]
         given = [each for each in self.plugins if not isinstance(each, str)]
         found: list[str] = []
         asked = add_all(registry, found, named=named, folders=self.plugin_folders, given=given)
@@ -70,10 +70,10 @@ class Scenario:
         return config, registry
 
     def vary(self, config: Path | None, plugins: Sequence[str], folders: Sequence[str]) -> None:
-        """Try it with another configuration and with more plugins. Their files are relative to where we are."""
+        """Use another configuration and more plugins. File names are relative to the working directory."""
         if config is not None:
             self.config = str(config.absolute())
-        self.plugins = (*self.plugins, *(_beside(Path.cwd(), place) for place in plugins))
+        self.plugins = (*self.plugins, *(_relative_to(Path.cwd(), place) for place in plugins))
         self.plugin_folders = folders
 
     def _configuration(self, registry: Registry, asked: Sequence[str]) -> KubeSchedulerConfiguration:
@@ -92,8 +92,8 @@ class Scenario:
         return load_config(given, source, points=registry.points, args_types=registry.args_types).config
 
 
-def _beside(folder: Path, place: str) -> str:
-    """A plugin's place; one in a file that is named relative to a folder."""
+def _relative_to(folder: Path, place: str) -> str:
+    """Resolve the file name in a plugin's place relative to a folder."""
     file, colon, name = place.rpartition(":")
     if place.endswith(".py"):
         file, colon, name = place, "", ""

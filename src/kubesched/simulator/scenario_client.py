@@ -1,5 +1,8 @@
-"""The client that a scenario is written on: every kind by its name, objects as the API server has them, time that
-passes only when the scenario waits, and expectations that say what was found instead."""
+"""The client that scenarios use.
+
+It reads and writes objects of every kind, lets virtual time pass, and checks expectations. An expectation that fails
+reports what was found instead.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ from kubesched.simulator.kinds import find, suggestion
 DEFAULT_NAMESPACE = "default"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 STRICT = {"fieldValidation": "Strict"}
-"""As kubectl asks: a field that no object has is a mistake of whoever wrote the scenario."""
+"""As kubectl requests it: an unknown field is an error in the scenario."""
 Object = Mapping[str, Any] | api.Object | str
 """An object as JSON, as a Struct, or as YAML text."""
 Seconds = float | str
@@ -34,23 +37,23 @@ Seconds = float | str
 
 
 class ScenarioError(Exception):
-    """A scenario that asks for something that cannot be; says what to do."""
+    """A scenario asks for something impossible. The message says what to do."""
 
 
 class ScenarioClient:
-    """What a scenario function is given. Refusals of the API server come as `ApiError`."""
+    """The argument of a scenario function. Raises `ApiError` when the API server refuses a request."""
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
         self._local = LocalClient(cluster.api)
         self.checked: list[Checked] = []
         self._resources: dict[tuple[str, str], tuple[int, Resource]] = {}
-        """What a kind was found to be, and in which state of the API: custom kinds come and go."""
+        """Resources by kind and version, with the registry generation they are from: custom kinds come and go."""
 
     # --- objects ------------------------------------------------------------------------------------------------------
 
     async def create(self, obj: Object) -> JSON:
-        """Create an object; answers with what was stored."""
+        """Create an object and return it as stored."""
         body = as_json(obj)
         resource = self._resource(str(body.get("kind", "")), str(body.get("apiVersion", "")))
         metadata = body.get("metadata") or {}
@@ -58,11 +61,11 @@ class ScenarioClient:
         return await self._call("POST", path, body, query=STRICT)
 
     async def get(self, kind: str, name: str, namespace: str = DEFAULT_NAMESPACE) -> JSON:
-        """One object; `ApiError` with the code 404 if there is none."""
+        """Return one object. Raises `ApiError` with code 404 if it does not exist."""
         return await self._call("GET", _path(self._resource(kind), namespace, name))
 
     async def find(self, kind: str, name: str, namespace: str = DEFAULT_NAMESPACE) -> JSON | None:
-        """One object, or None."""
+        """Return one object, or None if it does not exist."""
         resource = self._resource(kind)
         record = self._cluster.api.store.get(resource.storage, resource.key(namespace, name))
         return None if record is None else record.load()
@@ -70,7 +73,7 @@ class ScenarioClient:
     async def list(
         self, kind: str, namespace: str | None = DEFAULT_NAMESPACE, labels: Mapping[str, str] | None = None
     ) -> Sequence[JSON]:
-        """All objects of a kind, those with certain labels, or with None as the namespace those of all namespaces."""
+        """Return objects of a kind, optionally only those with certain labels. Namespace None means all namespaces."""
         resource = self._resource(kind)
         where = (namespace or "") if resource.namespaced else ""
         wanted = dict(labels or {}).items()
@@ -80,14 +83,14 @@ class ScenarioClient:
     async def patch(
         self, kind: str, name: str, patch: Mapping[str, Any], namespace: str = DEFAULT_NAMESPACE, subresource: str = ""
     ) -> JSON:
-        """Change fields of an object as ``kubectl patch`` does; with a `subresource` such as ``status``, of that."""
+        """Change fields of an object, or of a `subresource` such as ``status``, like ``kubectl patch``."""
         resource = self._resource(kind)
         form = MERGE_PATCH if resource.custom else STRATEGIC_PATCH
         path = _path(resource, namespace, name, subresource)
         return await self._call("PATCH", path, dict(patch), content_type=form, query=STRICT)
 
     async def delete(self, kind: str, name: str, namespace: str = DEFAULT_NAMESPACE, grace: int | None = None) -> None:
-        """Delete an object. A pod on a node is gone once its kubelet has stopped it."""
+        """Delete an object. A pod on a node disappears when its kubelet has stopped it."""
         options: JSON | None = None if grace is None else {"gracePeriodSeconds": grace}
         await self._call("DELETE", _path(self._resource(kind), namespace, name), options)
 
@@ -109,7 +112,7 @@ class ScenarioClient:
         if (found := find(kind, version, served)) is not None:
             return found
         if not kind:
-            raise ScenarioError("an object has no kind; give it one, and an apiVersion")
+            raise ScenarioError("an object has no kind; add kind and apiVersion")
         hint = suggestion(kind, served)
         raise ScenarioError(f"the API has no kind {kind!r}" + (f"; {hint}" if hint else ""))
 
@@ -121,49 +124,48 @@ class ScenarioClient:
         return self._cluster.timeline.seconds
 
     async def sleep(self, duration: Seconds) -> None:
-        """Let time pass, and everything happen that falls due meanwhile."""
+        """Let time pass, with everything that is due in it."""
         await self._cluster.clock.advance(seconds_of(duration))
         self._cluster.check()
 
     async def settle(self) -> None:
-        """Let everything happen that can happen without time passing."""
+        """Let everything happen that is due now, without letting time pass."""
         await self._cluster.clock.settle()
         self._cluster.check()
 
     async def sleep_until(self, moment: Seconds) -> None:
-        """Let time pass until so long after the scenario began."""
+        """Let time pass until `moment`, counted from the start of the scenario."""
         await self.sleep(max(0.0, seconds_of(moment) - self.now))
 
-    # --- saying and checking ------------------------------------------------------------------------------------------
+    # --- notes and expectations ---------------------------------------------------------------------------------------
 
     def log(self, text: str) -> None:
-        """Put a line into the timeline."""
+        """Add a line to the timeline."""
         self._cluster.timeline.note("note", text)
 
     async def expect(self, **what: Any) -> bool:
         """Check something now: ``expect(pod="pod1", on_node="node10")``. The fields are those of `Expectation`.
 
-        One that fails is reported and fails the run at its end, but the scenario goes on; the answer says whether it
-        held.
+        Returns whether it holds. If not, the scenario goes on, but the run counts as failed.
         """
         await self.settle()
         return self.report(_expectation(what))
 
     async def wait_for(self, *, timeout: Seconds = 60.0, **what: Any) -> bool:
-        """Let time pass until something holds; that it does not within `timeout` is a failed expectation."""
+        """Let time pass until something holds. It is a failed expectation if `timeout` passes first."""
         return await self.wait(_expectation(what), timeout)
 
     async def wait(self, expectation: Expectation, timeout: Seconds) -> bool:
-        """`wait_for` with an expectation made already."""
+        """Like `wait_for`, with an `Expectation` object."""
         limit = seconds_of(timeout)
         shelf = self._cluster.api.store.shelf(self._resource(expectation.resource).storage)
-        looked_at = -1
+        checked_version = -1
 
         def holds() -> bool:
-            nonlocal looked_at
-            if looked_at == shelf.visible:
-                return False  # nothing of this kind has changed since it did not hold
-            looked_at = shelf.visible
+            nonlocal checked_version
+            if checked_version == shelf.visible:
+                return False  # no object of this kind has changed since the last check
+            checked_version = shelf.visible
             return not self._findings(expectation)
 
         try:
@@ -174,7 +176,7 @@ class ScenarioClient:
         return self.report(expectation)
 
     def report(self, expectation: Expectation, suffix: str = "") -> bool:
-        """Check an expectation at this moment and keep the outcome."""
+        """Check an expectation now and record the result."""
         findings = self._findings(expectation)
         checked = Checked(self.now, str(expectation) + suffix, findings)
         self.checked.append(checked)
@@ -191,8 +193,8 @@ def _expectation(what: Mapping[str, Any]) -> Expectation:
     fields = Expectation.__struct_fields__
     for name in what:
         if name not in fields:
-            hint = suggest(name, fields) or f"there are {', '.join(fields)}"
-            raise ScenarioError(f"nothing called {name} can be expected; {hint}")
+            hint = suggest(name, fields) or f"use one of {', '.join(fields)}"
+            raise ScenarioError(f"an expectation has no field {name}; {hint}")
     expectation = Expectation(**what)
     if problems := list(expectation.problems("")):
         raise ScenarioError("; ".join(str(problem).removeprefix(": ") for problem in problems))
@@ -200,7 +202,7 @@ def _expectation(what: Mapping[str, Any]) -> Expectation:
 
 
 def as_json(obj: Object) -> JSON:
-    """An object as the API server takes it."""
+    """Convert an object to JSON for the API server."""
     if isinstance(obj, str):
         obj = yaml.safe_load(obj)
     if isinstance(obj, api.Object):
@@ -212,7 +214,7 @@ def as_json(obj: Object) -> JSON:
 
 
 def seconds_of(duration: Seconds) -> float:
-    """Seconds, of a number or of a duration in words."""
+    """Convert a number or a duration such as ``1m30s`` to seconds."""
     if isinstance(duration, int | float):
         return float(duration)
     try:

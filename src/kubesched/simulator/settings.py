@@ -1,4 +1,4 @@
-"""What can be chosen about a simulated cluster, in the words of a scenario file."""
+"""The options of a simulated cluster, as a scenario file writes them."""
 
 from __future__ import annotations
 
@@ -17,36 +17,38 @@ HALF_A_SECOND = Duration.parse("500ms")
 
 
 class ClusterOptions(msgspec.Struct, frozen=True, rename="camel"):
-    """The ``cluster`` of a scenario."""
+    """The ``cluster`` field of a scenario."""
 
     pod_start_delay: Duration = HALF_A_SECOND
-    """From the binding of a pod to its running."""
+    """Time from binding a pod until it runs."""
     pod_stop_delay: Duration = Duration.parse("200ms")
-    """From the deletion of a pod to its being gone."""
+    """Time from deleting a pod until it is gone."""
     pod_run_time: Duration = Duration.of(5)
-    """How long a pod runs that ends and does not say after how long."""
+    """Run time of pods that end and have no run-time annotation."""
     node_cpu: object = "4"
-    """An amount as Kubernetes writes it, in quotes or not."""
+    """A Kubernetes quantity, quoted or not."""
     node_memory: object = "8Gi"
     node_pods: object = "110"
     heartbeat: Duration = Duration.of(10)
-    """Between two heartbeats of a node; ``0s`` for none, which also means that no node is ever found lost."""
+    """Interval between heartbeats of a node. With ``0s`` there are none, and no node is ever considered lost."""
     events: bool = True
-    """Whether anybody writes Events."""
+    """Whether Events are written."""
     pod_steps: bool = True
-    """Whether kubelets write every step of a pod's start or only the last."""
+    """Whether kubelets write every step of a pod's start, or only the last."""
 
     def problems(self, path: str) -> Iterator[Problem]:
-        """What no cluster can have."""
+        """Yield invalid values."""
         for field in msgspec.structs.fields(self):
             value, where = getattr(self, field.name), join(path, field.encode_name)
             if isinstance(value, Duration) and value < 0:
                 yield Problem(where, "must not be negative", str(value))
-            elif field.type is object and not _is_amount(value):
-                yield Problem(where, "is no amount", value, "write a number with a suffix or without, such as 4 or 8Gi")
+            elif field.type is object and not _is_quantity(value):
+                yield Problem(
+                    where, "is not a quantity", value, "write a number with or without a suffix, such as 4 or 8Gi"
+                )
 
     def for_cluster(self, seed: int) -> ClusterSettings:
-        """The same for the embedded cluster."""
+        """Convert the options to settings of the embedded cluster."""
         return ClusterSettings(
             kubelet=KubeletSettings(
                 start_delay=self.pod_start_delay.seconds,
@@ -65,7 +67,7 @@ class ClusterOptions(msgspec.Struct, frozen=True, rename="camel"):
         )
 
 
-def _is_amount(value: object) -> bool:
+def _is_quantity(value: object) -> bool:
     try:
         return isinstance(value, str | int) and not isinstance(value, bool) and nanos(value) >= 0
     except QuantityError:

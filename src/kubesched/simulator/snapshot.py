@@ -1,4 +1,4 @@
-"""Objects as they were read from a cluster, to begin with: what ``kubectl get -o json`` prints is a scenario's too."""
+"""Initial objects that were read from a real cluster, such as the output of ``kubectl get -o json``."""
 
 from __future__ import annotations
 
@@ -6,42 +6,42 @@ from collections.abc import Iterator
 from typing import Any
 
 SET_BY_SERVER = ("resourceVersion", "uid", "creationTimestamp", "generation", "managedFields", "selfLink")
-OWNED_BEFORE_OWNERS = (
+DEPENDENTS_BEFORE_OWNERS = (
     *("Pod", "ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet", "Job"),
     *("Deployment", "CronJob"),
 )
-"""Kinds that come after all others: so that owners find what is theirs, and make no more of it."""
+"""Kinds created after all others, dependents before owners, so that owners adopt them and create no new ones."""
 ENDED = ("Succeeded", "Failed")
 
 
 def unwrapped(value: object, path: str) -> Iterator[tuple[str, object]]:
-    """The objects in a List, each with its path, or the one that is none."""
+    """Yield the objects in a List with their paths. Yields any other object itself."""
     kind = value.get("kind") if isinstance(value, dict) else None
     items = value.get("items") if isinstance(value, dict) else None
     if not (isinstance(value, dict) and isinstance(kind, str) and kind.endswith("List") and isinstance(items, list)):
         yield path, value
         return
-    # A PodList says once for all what its items are.
+    # The items of a PodList have no kind of their own.
     named = {} if kind == "List" else {"apiVersion": value.get("apiVersion"), "kind": kind.removesuffix("List")}
     for index, item in enumerate(items):
         yield f"{path}.items[{index}]", {**named, **item} if isinstance(item, dict) else item
 
 
 def was_read(obj: object) -> bool:
-    """Whether an object comes from a cluster, and not from somebody's hands."""
+    """Whether an object was read from a cluster and not written by hand."""
     metadata = obj.get("metadata") if isinstance(obj, dict) else None
     return isinstance(metadata, dict) and bool(metadata.get("resourceVersion"))
 
 
 def has_ended(obj: Any) -> bool:
-    """Whether it is a pod that has run: made anew it would run once more."""
+    """Whether it is a pod that has ended. Created again, it would run again."""
     return obj.get("kind") == "Pod" and (obj.get("status") or {}).get("phase") in ENDED
 
 
 def as_new(obj: Any) -> Any:
-    """An object that was read, as it could be created in another cluster: without what that one gave it.
+    """Return the object without the values that its cluster set, so that another cluster can create it.
 
-    Owners have other UIDs there, and find again what is theirs; so do claims and volumes, by name.
+    Owners get new UIDs there and adopt their dependents again. Claims and volumes find each other by name.
     """
     new = {**obj, "metadata": _without(obj["metadata"], *SET_BY_SERVER, "ownerReferences")}
     spec = obj.get("spec")
@@ -57,8 +57,8 @@ def _without(fields: dict[str, Any], *names: str) -> dict[str, Any]:
 
 
 def rank(obj: Any) -> int:
-    """When it comes in the order in which objects that were read are created."""
+    """A sort key for the order in which restored objects are created."""
     kind = obj.get("kind")
     if kind == "Namespace":
         return -1
-    return OWNED_BEFORE_OWNERS.index(kind) + 1 if kind in OWNED_BEFORE_OWNERS else 0
+    return DEPENDENTS_BEFORE_OWNERS.index(kind) + 1 if kind in DEPENDENTS_BEFORE_OWNERS else 0

@@ -1,4 +1,4 @@
-"""What can stand in a scenario file, and how it is checked before anything runs."""
+"""The schema of a scenario file, and its validation before anything runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MINUTE = Duration.of(60)
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """An object by its name."""
+    """The object of a patch or delete."""
 
     pod: str = ""
     node: str = ""
@@ -41,24 +41,24 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         return self.pod or self.node or self.name
 
     def problems(self, path: str) -> Iterator[Problem]:
-        """What makes no sense about it."""
+        """Yield contradictions and omissions."""
         if not self.name_of:
             yield Problem(path, "names no object", hint="add pod: NAME, node: NAME, or kind: KIND and name: NAME")
 
 
 class WaitFor(Expectation, frozen=True, rename="camel", kw_only=True):
-    """An expectation, and how long it may take until it holds."""
+    """An expectation with a timeout."""
 
     timeout: Duration = MINUTE
 
 
 class Step(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """One thing that a scenario does: at a time, or so long after the step before."""
+    """One step of a scenario, at a given time or some time after the previous step."""
 
     at: Duration | None = None
     after: Duration | None = None
     count: int = 1
-    """How often to create: ``{i}`` in the object's strings counts from 0, or from `first`."""
+    """How many objects to create. ``{i}`` in strings is their number, counted from `first`."""
     first: int = 0
     create: object = None
     patch: object = None
@@ -90,24 +90,24 @@ class ScenarioFile(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class Action(msgspec.Struct, frozen=True):
-    """A step that has been checked: what it does, with what, and where it stands in the file."""
+    """One validated action of a step: its name, its argument and its path in the file."""
 
     name: str
     what: Any
     path: str
 
 
-class Planned(msgspec.Struct, frozen=True):
-    """A step's time, absolute or after the one before, and its actions."""
+class PlannedStep(msgspec.Struct, frozen=True):
+    """A validated step: its time, absolute or relative to the previous step, and its actions."""
 
     at: float | None
     after: float
     actions: tuple[Action, ...]
 
 
-def planned(steps: tuple[Step, ...], problems: list[Problem]) -> list[Planned]:
-    """All steps checked; what is wrong is added to `problems`."""
-    plan: list[Planned] = []
+def plan_steps(steps: tuple[Step, ...], problems: list[Problem]) -> list[PlannedStep]:
+    """Validate all steps. Adds what is wrong to `problems`."""
+    plan: list[PlannedStep] = []
     latest, latest_path = 0.0, ""
     for index, step in enumerate(steps):
         path = f"steps[{index}]"
@@ -122,7 +122,7 @@ def planned(steps: tuple[Step, ...], problems: list[Problem]) -> list[Planned]:
                 hint = f"put it before {latest_path}, or use after"
                 problems.append(Problem(f"{path}.at", f"{step.at} is before an earlier step's {latest:g}s", hint=hint))
             latest, latest_path = max(at, latest), path
-        plan.append(Planned(at, 0.0 if step.after is None else step.after.seconds, actions))
+        plan.append(PlannedStep(at, 0.0 if step.after is None else step.after.seconds, actions))
     return plan
 
 
@@ -166,7 +166,7 @@ def _decoded(name: str, form: type[Any], value: object, path: str, problems: lis
 
 
 def _each(value: object, path: str) -> Iterator[tuple[str, object]]:
-    """One or several, a List of Kubernetes' included."""
+    """Yield one object or several, with their paths. Unpacks a Kubernetes List."""
     if isinstance(value, list):
         for index, each in enumerate(value):
             yield from unwrapped(each, f"{path}[{index}]")
@@ -175,7 +175,7 @@ def _each(value: object, path: str) -> Iterator[tuple[str, object]]:
 
 
 def object_problems(obj: object, path: str) -> Iterator[Problem]:
-    """What the API server could not even look at."""
+    """Yield what is wrong with the basic form of an object."""
     if not isinstance(obj, dict):
         yield Problem(path, "expected an object", obj)
         return
@@ -194,7 +194,7 @@ def object_problems(obj: object, path: str) -> Iterator[Problem]:
 
 
 def numbered(value: Any, number: int) -> Any:
-    """A copy with ``{i}`` in its strings replaced by a number."""
+    """Return a copy with ``{i}`` in all strings replaced by a number."""
     if isinstance(value, str):
         return value.replace("{i}", str(number))
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""A report for people: what happened, what went where, what waits and why, how full the nodes are."""
+"""The report as tables for people: timeline, placements, pending pods with reasons, utilisation of nodes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from kubesched.config.duration import Duration
-from kubesched.simulator.report import Part, Pending, Placement, Report, Utilisation
+from kubesched.simulator.report import Fraction, Pending, Placement, Report, Utilisation
 from kubesched.simulator.timeline import Entry
 
 T = TypeVar("T")
 
-MOST_ROWS = 20
+DEFAULT_ROWS = 20
 STYLES = {
     "bound": "green",
     "expected": "green",
@@ -28,8 +28,8 @@ STYLES = {
 }
 
 
-def show(report: Report, out: Console, rows: int = MOST_ROWS) -> None:
-    """Print a report; of a long table the first and last `rows`."""
+def show(report: Report, out: Console, rows: int = DEFAULT_ROWS) -> None:
+    """Print a report. Of a long table, only the first and last `rows` rows."""
     out.print(_timeline(report.timeline, rows))
     if report.placements:
         out.print(_placements(report.placements, rows))
@@ -58,7 +58,7 @@ def _verdict(report: Report) -> str:
 
 
 def moment(seconds: float) -> str:
-    """A time on the cluster's clock, as short as it can be said."""
+    """Format a time on the cluster's clock."""
     return str(Duration(round(seconds * 1000) * 1_000_000))
 
 
@@ -77,7 +77,7 @@ def _timeline(entries: Sequence[Entry], rows: int) -> Table:
     lines = list(_grouped(entries))
     for line in _ends(lines, 2 * rows):
         if line is None:
-            table.add_row("", "…", _left_out(len(lines) - 4 * rows, "line"), style="dim")
+            table.add_row("", "…", _omitted(len(lines) - 4 * rows, "line"), style="dim")
         else:
             time, what, text = line
             table.add_row(moment(time), f"[{STYLES.get(what, 'none')}]{what}[/]", escape(text))
@@ -85,7 +85,7 @@ def _timeline(entries: Sequence[Entry], rows: int) -> Table:
 
 
 def _grouped(entries: Sequence[Entry]) -> Iterator[tuple[float, str, str]]:
-    """Things of one sort that happen at one moment are told in one line."""
+    """Merge entries of the same kind and time into one line."""
     for (time, what, kind, text), same in groupby(entries, lambda e: (e.time, e.what, e.kind, e.text)):
         names = [each.name.removeprefix("default/") for each in same]
         if not kind:
@@ -100,7 +100,7 @@ def _placements(placements: Sequence[Placement], rows: int) -> Table:
     table = _table("Placements", "pod", "node", "phase", "bound after", "attempts", right=("bound after", "attempts"))
     for each in _ends(placements, rows):
         if each is None:
-            table.add_row(_left_out(len(placements) - 2 * rows, "pod"), style="dim")
+            table.add_row(_omitted(len(placements) - 2 * rows, "pod"), style="dim")
         else:
             pod = each.pod.removeprefix("default/")
             table.add_row(pod, each.node, each.phase, moment(each.bound_after), str(each.attempts))
@@ -111,7 +111,7 @@ def _pending(pending: Sequence[Pending], rows: int) -> Table:
     table = _table("Pending", "pod", "for", "attempts", "why", right=("for", "attempts"))
     for each in _ends(pending, rows):
         if each is None:
-            table.add_row(_left_out(len(pending) - 2 * rows, "pod"), style="dim")
+            table.add_row(_omitted(len(pending) - 2 * rows, "pod"), style="dim")
         else:
             pod = each.pod.removeprefix("default/")
             table.add_row(pod, moment(each.waiting), str(each.attempts), escape(each.reason))
@@ -120,10 +120,10 @@ def _pending(pending: Sequence[Pending], rows: int) -> Table:
 
 def _utilisation(nodes: Sequence[Utilisation], rows: int) -> Table:
     heads = ("pods", "CPU", "mean", "peak", "memory", "mean ", "peak ")
-    table = _table("Requested of each node: at the end, in the mean, at most", "node", *heads, right=heads)
+    table = _table("Requested share of each node: at the end, mean, peak", "node", *heads, right=heads)
     for each in _ends(nodes, rows):
         if each is None:
-            table.add_row(_left_out(len(nodes) - 2 * rows, "node"), style="dim")
+            table.add_row(_omitted(len(nodes) - 2 * rows, "node"), style="dim")
         else:
             table.add_row(each.node, str(each.pods), *_parts(each.cpu), *_parts(each.memory))
     if len(nodes) > 1:
@@ -134,21 +134,21 @@ def _utilisation(nodes: Sequence[Utilisation], rows: int) -> Table:
     return table
 
 
-def _mean(parts: Sequence[Part]) -> Part:
+def _mean(parts: Sequence[Fraction]) -> Fraction:
     number = len(parts)
-    return Part(
+    return Fraction(
         sum(each.end for each in parts) / number,
         sum(each.peak for each in parts) / number,
         sum(each.mean for each in parts) / number,
     )
 
 
-def _parts(part: Part) -> tuple[str, str, str]:
+def _parts(part: Fraction) -> tuple[str, str, str]:
     return f"{part.end:.0%}", f"{part.mean:.0%}", f"{part.peak:.0%}"
 
 
 def _ends(items: Sequence[T], rows: int) -> Iterator[T | None]:
-    """All of a short list; of a long one both ends, with None between."""
+    """Yield a short list in full; of a long one both ends, with None in between."""
     if len(items) <= 2 * rows + 1:
         yield from items
     else:
@@ -157,7 +157,7 @@ def _ends(items: Sequence[T], rows: int) -> Iterator[T | None]:
         yield from items[-rows:]
 
 
-def _left_out(number: int, noun: str) -> str:
+def _omitted(number: int, noun: str) -> str:
     return f"… {number:,} more {noun}s: -o json has them, --rows shows more"
 
 

@@ -1,4 +1,4 @@
-"""What happened and when, noted at the moment it is stored, so that nothing is missed and nothing is polled for."""
+"""What happens in a run, and when. Changes are recorded as they are stored, so none is missed and nothing polls."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ PHASES = {"Running": "running", "Succeeded": "succeeded", "Failed": "failed"}
 
 
 class Entry(NamedTuple):
-    """One thing that happened."""
+    """One line of the timeline."""
 
     time: float
     what: str
-    """In a word: created, bound, pending, running, succeeded, failed, deleted, expected, failed expectation, note."""
+    """One word: created, bound, pending, running, succeeded, failed, deleted, expected, FAILED, note or scheduler."""
     kind: str
     name: str
     text: str = ""
 
 
 class Timeline:
-    """Follows a cluster's nodes and pods, and what its scheduler decides."""
+    """Records changes to nodes and pods, and the scheduler's decisions."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
@@ -44,7 +44,7 @@ class Timeline:
         self._digest = hashlib.sha256()
 
     def follow(self, server: ApiServer) -> None:
-        """Note every change from now on."""
+        """Record every change from now on."""
         self._started = self._now()
         store = server.store
         self.usage = Usage(lambda: self.seconds, store)
@@ -60,19 +60,19 @@ class Timeline:
 
     @property
     def digest(self) -> str:
-        """A fingerprint of every version of every object, in order: two runs with the same one were the same run."""
+        """A hash over every version of every object, in order. Two runs with the same digest were identical."""
         return self._digest.hexdigest()
 
     def note(self, what: str, text: str, kind: str = "", name: str = "") -> None:
-        """Add something that is no change in the cluster."""
+        """Add a line that is not a change in the cluster."""
         self.entries.append(Entry(self.seconds, what, kind, name, text))
 
     def on_decision(self, decision: Decision) -> None:
-        """Note an attempt, and of one that failed also why."""
+        """Count an attempt. If it failed, record why."""
         pod = decision.pod
         self.attempts[pod.key] += 1
         if decision.outcome is not Outcome.SCHEDULED:
-            # A plugin's author wants to know where; the message, which is for the pod's owner, may not say.
+            # Plugin authors want to know which plugin it was. The message is for the pod's owner and may not name it.
             where = f" ({decision.where})" if decision.where not in decision.message else ""
             self.note("pending", decision.message + where, "Pod", pod.key)
 

@@ -1,4 +1,4 @@
-"""How full nodes are over time: what pods have requested, integrated, so that the mean of a day is exact."""
+"""Requested resources per node over time. Amounts are integrated over time, so that means are exact."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ENDED = ("Succeeded", "Failed")
 
 @dataclass(slots=True)
 class Load:
-    """An amount that changes with time."""
+    """An amount that changes over time."""
 
     now: float = 0.0
     peak: float = 0.0
@@ -33,13 +33,13 @@ class Load:
         self.peak = max(self.peak, self.now)
 
     def mean(self, begin: float, end: float) -> float:
-        """The mean from `begin`, before which it was 0, to `end`."""
+        """Return the mean between `begin` and `end`. The amount was 0 before `begin`."""
         total = self._sum + self.now * (end - self._since)
         return total / (end - begin) if end > begin else self.now
 
 
 class NodeUsage:
-    """One node: what it has, and what was requested of it."""
+    """One node: its capacity and the requests of its pods."""
 
     def __init__(self, began: float) -> None:
         self.began = began
@@ -64,21 +64,21 @@ class _Spec(api.Part, frozen=True):
 
 
 class _Pod(api.Part, frozen=True):
-    """The fields that requests follow from: most pods have the same as another one, for which they were counted."""
+    """The fields that determine a pod's requests. Most pods equal another pod in them, so results are cached."""
 
     spec: _Spec = _Spec()
 
 
 class Usage:
-    """Follows all nodes and the pods on them."""
+    """Tracks all nodes and the pods on them."""
 
     def __init__(self, now: Callable[[], float], store: Store) -> None:
         self._now = now
         self.nodes: dict[str, NodeUsage] = {}
         self._placed: dict[str, tuple[NodeUsage, int, int]] = {}
-        """By a pod's key, as long as it holds something."""
+        """By pod key, for pods that occupy resources."""
         self._requests: dict[bytes, tuple[int, int]] = {}
-        """CPU and memory by what they follow from."""
+        """Cached CPU and memory requests, by the encoded fields of `_Pod`."""
         store.shelf(NODES).observers.append(self._on_node)
         store.shelf(PODS).observers.append(self._on_pod)
 
@@ -116,11 +116,11 @@ class Usage:
         self._change(usage, cpu, memory, 1)
 
     def _requested(self, record: Record) -> tuple[int, int]:
-        follows_from = msgspec.json.encode(decode_as(_Pod, record.data))
-        known = self._requests.get(follows_from)
+        fields = msgspec.json.encode(decode_as(_Pod, record.data))
+        known = self._requests.get(fields)
         if known is None:
             requests = node_requests(decode_as(api.Pod, record.data))
-            known = self._requests[follows_from] = (requests.milli_cpu, requests.memory)
+            known = self._requests[fields] = (requests.milli_cpu, requests.memory)
         return known
 
     def _change(self, usage: NodeUsage, cpu: int, memory: int, sign: int) -> None:

@@ -1,4 +1,4 @@
-"""A scenario in a YAML file: read, checked as a whole, and turned into the same calls that a Python one makes."""
+"""Scenarios in YAML: read, validated as a whole, and turned into the calls that a Python scenario makes."""
 
 from __future__ import annotations
 
@@ -18,18 +18,20 @@ from kubesched.simulator.kinds import kind_problems
 from kubesched.simulator.scenario import Act, Scenario, ScenarioFileError
 from kubesched.simulator.scenario_client import ScenarioClient, ScenarioError
 from kubesched.simulator.snapshot import as_new, has_ended, rank, unwrapped, was_read
-from kubesched.simulator.steps import Action, Planned, ScenarioFile, Target, WaitFor, object_problems, planned
+from kubesched.simulator.steps import Action, PlannedStep, ScenarioFile, Target, WaitFor, object_problems, plan_steps
 
 API_VERSION = "kubesched.io/v1alpha1"
 KIND = "Scenario"
 RESTORE = "restore"
-"""To create an object that was read from a cluster, if it is not there already."""
+"""Action: create an object that was read from a cluster, unless it exists."""
 _STEP = re.compile(r'\.?([^.\[\]"]+)|\[(\d+)\]|\["([^"]*)"\]')
 
 
 def load_yaml(path: Path, text: bytes | None = None) -> Scenario:
-    """The scenario in a file, or in a text that was read already. Raises `ScenarioFileError` with everything that is
-    wrong, each with its line."""
+    """Load a scenario from a file, or from text already read.
+
+    Raises `ScenarioFileError` with all problems and their lines.
+    """
     text = path.read_bytes() if text is None else text
     problems: list[Problem] = []
     tree = read(text, problems)
@@ -40,11 +42,11 @@ def load_yaml(path: Path, text: bytes | None = None) -> Scenario:
         raise ScenarioFileError([f"{path}: expected a scenario with objects and steps, got {tree!r}"])
     file = decode(ScenarioFile, tree, "", problems) or ScenarioFile()
     problems += _head_problems(file)
-    objects = [each for i, obj in enumerate(file.objects) for each in _begun_with(obj, f"objects[{i}]", problems)]
+    objects = [each for i, obj in enumerate(file.objects) for each in _initial_objects(obj, f"objects[{i}]", problems)]
     for index, name in enumerate(file.manifests):
         objects += _manifest(path.parent / name, f"manifests[{index}]", problems)
     objects.sort(key=lambda action: rank(action.what) if action.name == RESTORE else 0)
-    plan = planned(file.steps, problems)
+    plan = plan_steps(file.steps, problems)
     problems += kind_problems([*objects, *(action for step in plan for action in step.actions)])
     if problems:
         raise ScenarioFileError([lines.located(problem) for problem in problems])
@@ -83,11 +85,11 @@ def _manifest(path: Path, where: str, problems: list[Problem]) -> list[Action]:
     except yaml.YAMLError as error:
         problems.append(Problem(where, f"{path}: not valid YAML: {' '.join(str(error).split())}"))
         return []
-    return [each for document in documents for each in _begun_with(document, where, problems)]
+    return [each for document in documents for each in _initial_objects(document, where, problems)]
 
 
-def _begun_with(given: object, path: str, problems: list[Problem]) -> Iterator[Action]:
-    """An object that is there from the start, or those in a List."""
+def _initial_objects(given: object, path: str, problems: list[Problem]) -> Iterator[Action]:
+    """Yield an action for an initial object, or for each one in a List."""
     for where, obj in unwrapped(given, path):
         problems += object_problems(obj, where)
         if not was_read(obj):
@@ -96,7 +98,7 @@ def _begun_with(given: object, path: str, problems: list[Problem]) -> Iterator[A
             yield Action(RESTORE, as_new(obj), where)
 
 
-def _act(objects: Sequence[Action], plan: Sequence[Planned], lines: Lines) -> Act:
+def _act(objects: Sequence[Action], plan: Sequence[PlannedStep], lines: Lines) -> Act:
     async def act(client: ScenarioClient) -> None:
         for action in objects:
             await _perform(client, action, lines)
@@ -134,13 +136,13 @@ async def _do(client: ScenarioClient, what: Any, name: str) -> None:
         case _:
             try:
                 await client.create(what)
-            except ApiError as error:  # the namespaces and services of every cluster are there already
+            except ApiError as error:  # every cluster has some namespaces and services from the start
                 if name != RESTORE or error.reason != "AlreadyExists":
                     raise
 
 
 class Lines:
-    """Where in a file each field stands."""
+    """Finds the line of each field in a file."""
 
     def __init__(self, text: bytes, source: str) -> None:
         self._source = source
@@ -150,7 +152,7 @@ class Lines:
             self._root = None
 
     def of(self, path: str) -> int:
-        """The line of a field, or of the nearest thing around it that is there."""
+        """Return the line of a field, or of the nearest enclosing field that exists."""
         node, line = self._root, 1
         for match in _STEP.finditer(path):
             name, index = match[1] or match[3], match[2]
@@ -165,5 +167,5 @@ class Lines:
         return line
 
     def located(self, problem: Problem) -> str:
-        """A problem with its file and line."""
+        """Format a problem with file and line."""
         return f"{self._source}:{self.of(problem.path)}: {problem}" if problem.path else f"{self._source}: {problem}"
