@@ -249,7 +249,7 @@ def test_the_default_has_no_warnings() -> None:
     assert load_v1().warnings == []
 
 
-@pytest.mark.parametrize("plugin", ["DynamicResources", "NodeDeclaredFeatures"])
+@pytest.mark.parametrize("plugin", ["DynamicResources"])
 def test_naming_what_is_not_implemented_warns_once(plugin: str) -> None:
     """A file may name a plugin that comes later, wherever kube-scheduler has it."""
     loaded = load_plugins(
@@ -289,8 +289,8 @@ def test_known_plugins_are_enough_to_judge_names() -> None:
 
 def test_plugins_yet_to_come_are_among_the_names() -> None:
     """A misspelt name is recognised also if it is that of a plugin which is not all there yet."""
-    tree = v1(profiles=[{"plugins": {"filter": {"enabled": names("NodeDeclaredFeature")}}}])
-    with pytest.raises(ConfigError, match="did you mean NodeDeclaredFeatures"):
+    tree = v1(profiles=[{"plugins": {"filter": {"enabled": names("DynamicResource")}}}])
+    with pytest.raises(ConfigError, match="did you mean DynamicResources"):
         load(tree, known_plugins=["NodeName"])
 
 

@@ -105,6 +105,7 @@ def test_which_hints_are_asked_by_class() -> None:
         ("TaintToleration", "Node"),
         ("NodeUnschedulable", "Node"),
         ("NodePorts", "Pod"),
+        ("NodeDeclaredFeatures", "Node"),
         ("InterPodAffinity", "Pod"),
         ("InterPodAffinity", "Node"),
     }

@@ -256,12 +256,17 @@ class ContainerPort(Part, frozen=True):
     protocol: str = ""
 
 
+class ContainerRestartRule(Part, frozen=True):
+    action: str = ""
+
+
 class Container(Part, frozen=True):
     name: str = ""
     image: str = ""
     resources: ResourceRequirements = ResourceRequirements()
     ports: tuple[ContainerPort, ...] = ()
     restart_policy: str | None = None
+    restart_policy_rules: tuple[ContainerRestartRule, ...] = ()
 
 
 class PodSchedulingGate(Part, frozen=True):
@@ -292,6 +297,7 @@ class PodSpec(Part, frozen=True):
     scheduling_gates: tuple[PodSchedulingGate, ...] = ()
     resource_claims: tuple[PodResourceClaim, ...] = ()
     host_network: bool = False
+    host_users: bool | None = None
     termination_grace_period_seconds: int | None = None
     restart_policy: str = ""
 

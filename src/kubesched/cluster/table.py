@@ -104,6 +104,7 @@ class NodeTable:
         self.allocatable: Ints = np.zeros((_FIXED, capacity), dtype=np.int64)
         self.used: Ints = np.zeros((_FIXED, capacity), dtype=np.int64)
         self.label_columns: dict[str, LabelColumn] = {}
+        self.declared: dict[str, Mask] = {}
         self.images: dict[str, ImageState] = {}
         self.tagged: dict[Tag, dict[int, int]] = {}
         self.pod_log: list[int] = []
@@ -136,6 +137,8 @@ class NodeTable:
             if len(column.values) > 2 * self.size + self.SPARE:
                 column.compact()
                 self.topology_version += 1  # who keeps ids counts anew
+        for feature, declaring in self.declared.items():
+            declaring[row] = feature in node.status.declared_features
         self._set_images(row, node.status.images)
         return row
 
@@ -154,6 +157,8 @@ class NodeTable:
         self.allocatable[:, row] = 0
         for column in self.label_columns.values():
             column.set(row, None)
+        for declaring in self.declared.values():
+            declaring[row] = False
         self._set_images(row, ())
         self._release(row)
 
@@ -175,6 +180,15 @@ class NodeTable:
                 if node is not None:
                     column.set(row, node.metadata.labels.get(key))
         return column
+
+    def declares(self, feature: str) -> Mask:
+        """Which rows' nodes declare a feature; made by one pass over the nodes, then kept up to date."""
+        declaring = self.declared.get(feature)
+        if declaring is None:
+            declaring = self.declared[feature] = np.zeros(self.capacity, dtype=np.bool_)
+            for row, node in enumerate(self.nodes):
+                declaring[row] = node is not None and feature in node.status.declared_features
+        return declaring
 
     def resource(self, name: str) -> int:
         """The column number of a resource, a new column of zeros if nobody has named it before."""
@@ -388,6 +402,8 @@ class NodeTable:
         blank = np.zeros((self.allocatable.shape[0], more), dtype=np.int64)
         self.allocatable = np.concatenate((self.allocatable, blank), axis=1)
         self.used = np.concatenate((self.used, blank), axis=1)
+        for feature, declaring in self.declared.items():
+            self.declared[feature] = np.concatenate((declaring, np.zeros(more, dtype=np.bool_)))
         for column in self.label_columns.values():
             column.ids = np.concatenate((column.ids, np.full(more, -1, dtype=np.int32)))
 
@@ -411,4 +427,5 @@ def _same_for_scheduling(old: api.Node, new: api.Node) -> bool:
         _topology(old) == _topology(new)
         and old.status.allocatable == new.status.allocatable
         and old.status.images == new.status.images
+        and old.status.declared_features == new.status.declared_features
     )

@@ -230,6 +230,10 @@ class Nodes:
         wanted = [column.index[value] for value in values if value in column.index]
         return np.isin(column.ids[self.rows], wanted)
 
+    def declares(self, feature: str) -> Mask:
+        """Where `status.declaredFeatures` has the feature."""
+        return self.table.declares(feature)[self.rows]
+
     def has_label(self, key: str) -> Mask:
         """Where the label is present."""
         return self.table.label(key).ids[self.rows] >= 0

@@ -14,7 +14,6 @@ __all__ = ["NOT_YET", "NOT_YET_POINTS", "Point", "ResolvedPlugins", "expand"]
 
 NOT_YET_POINTS = {
     "DynamicResources": frozenset({"preEnqueue", "preFilter", "filter", "postFilter", "score", "reserve", "preBind"}),
-    "NodeDeclaredFeatures": frozenset({"preFilter", "filter"}),
 }
 """Where kube-scheduler has them, so that a file may name them there."""
 
