@@ -272,3 +272,22 @@ def test_a_node_may_leave_between_decision_and_assumption() -> None:
     assert places(state) == {"default.p": "a"}
     state.forget("default.p")
     assert state.nodes.row_of == {}
+
+
+def test_pods_without_a_uid_do_not_overwrite_each_other() -> None:
+    """Pods of manifests have no UID; each one counts, and each one can be removed."""
+    state = cluster(node("a"))
+    bare = [replace(pod(name, node="a"), metadata=api.ObjectMeta(name=name)) for name in ("x", "y")]
+    for each in bare:
+        state.set(each)
+    assert len(state.pods) == 2
+    state.remove(bare[0])
+    assert [info.pod.name for info in state.pods.values()] == ["y"]
+
+
+def test_assumed_pods_without_a_uid_do_not_overwrite_each_other() -> None:
+    """The same holds for pods that are assumed."""
+    state = cluster(node("a"))
+    for name in ("x", "y"):
+        state.assume(state.classes.info(api.Pod(metadata=api.ObjectMeta(name=name))), "a")
+    assert len(state.pods) == 2

@@ -22,6 +22,7 @@ from kubesched import (
     on,
     unschedulable,
 )
+from kubesched.api import objects as api
 from kubesched.config.errors import ConfigError
 from kubesched.testing import NotTriedError, Outcome, VirtualCluster, node, pod
 
@@ -269,3 +270,13 @@ def test_what_a_handle_has(cluster: VirtualCluster) -> None:
     assert (cluster.node_of("web"), cluster.node_of("db")) == ("n1", "n1")
     assert cluster.events.of("web", "Looked") == ["n1 is there"]
     assert made == ["default-scheduler"]
+
+
+def test_a_manifest_is_scheduled_as_it_is(cluster: VirtualCluster) -> None:
+    """A pod without UID and namespace, as people write it, is a pod like any other: dict, YAML or struct."""
+    cluster.add(node("n1"))
+    manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": [{"name": "c"}]}}
+    assert cluster.schedule(manifest).node == "n1"
+    assert cluster.schedule("{apiVersion: v1, kind: Pod, metadata: {name: b}, spec: {containers: []}}").node == "n1"
+    assert cluster.schedule(api.Pod(metadata=api.ObjectMeta(name="c"))).node == "n1"
+    assert [cluster.node_of(name) for name in ("a", "b", "c")] == ["n1"] * 3

@@ -14,7 +14,7 @@ from kubesched.api.selectors import Selector
 from kubesched.base.features import DEFAULT_FEATURES, Features
 from kubesched.cluster.counters import RowCounter
 from kubesched.cluster.nominations import Nominations
-from kubesched.cluster.pods import PodClass, PodClasses, PodInfo
+from kubesched.cluster.pods import PodClass, PodClasses, PodInfo, identified
 from kubesched.cluster.table import NodeTable
 from kubesched.cluster.terms import AffinityTerm
 
@@ -89,7 +89,7 @@ class Cluster:
     def remove(self, obj: api.Object) -> None:
         """Forget an object."""
         if isinstance(obj, api.Pod):
-            self.remove_pod(obj.uid)
+            self.remove_pod(identified(obj).uid)
         elif isinstance(obj, api.Node):
             self.nodes.remove_node(obj.name)
         elif obj.key in self._objects.get(type(obj), {}):
@@ -152,6 +152,7 @@ class Cluster:
 
     def update_pod(self, pod: api.Pod) -> None:
         """Take a pod's newest state: on a node, done, or only nominated to one."""
+        pod = identified(pod)
         known = self.pods.get(pod.uid)
         if not pod.node_name or pod.is_terminal:
             # News of an assumed pod from before its binding change nothing; those from after it do.

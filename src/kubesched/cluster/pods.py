@@ -105,6 +105,7 @@ class PodClasses:
 
     def info(self, pod: api.Pod) -> PodInfo:
         """The record of `pod`; its spec and labels are the class's, so that a thousand pods hold one copy."""
+        pod = identified(pod)
         meta, spec = pod.metadata, pod.spec
         if spec.node_name:
             spec = msgspec.structs.replace(spec, node_name="")
@@ -137,6 +138,13 @@ class PodClasses:
             return plain
         key += repr(actual).encode()
         return self._by_key.get(key) or self._add(key, pod, spec)
+
+
+def identified(pod: api.Pod) -> api.Pod:
+    """The pod with a UID. A manifest has none; its key takes the place, so that pods do not overwrite each other."""
+    if pod.metadata.uid:
+        return pod
+    return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, uid=f"pod:{pod.key}"))
 
 
 def _without_mere_names(spec: api.PodSpec) -> api.PodSpec:

@@ -30,6 +30,7 @@ from kubesched.framework.handle import WaitingPods
 from kubesched.framework.registry import PluginSource
 from kubesched.framework.runtime import PluginError
 from kubesched.framework.status import Code, Status
+from kubesched.library.manifests import Source, read_objects, read_pod
 from kubesched.plugins import in_tree_registry
 from kubesched.scheduler.extender import HTTPExtender, make_extenders, with_ignored_resources
 from kubesched.scheduler.scheduler import Scheduler
@@ -116,9 +117,9 @@ class VirtualCluster:
 
     # --- the cluster --------------------------------------------------------------------------------------------------
 
-    def add(self, *objects: api.Object) -> None:
-        """Put objects into the cluster, or take their new state where they are there already."""
-        for each in objects:
+    def add(self, *objects: Source) -> None:
+        """Create objects, or update those that exist: structs, dicts, or JSON or YAML text."""
+        for each in read_objects(objects).objects:
             if self.api.get(type(each), each.key) is None:
                 self.api.create(each)
             else:
@@ -131,18 +132,19 @@ class VirtualCluster:
             self.api.delete(each)
         self._settle_if_started()
 
-    def schedule(self, pod: api.Pod) -> Decision:
-        """Put a pod into the cluster and see what becomes of it, as far as it gets without time passing.
+    def schedule(self, pod: Source) -> Decision:
+        """Create a pod and return the decision about it, as far as it gets without time passing.
 
-        The decision says what came of the whole attempt: if Reserve, Permit or the binding refused, there is no node in
-        it. A pod that waits on Permit has one, but is not bound yet: see `node_of`.
+        The decision covers the whole attempt: if Reserve, Permit or the binding rejected the pod, it has no node. A pod
+        that waits on Permit has a node, but is not bound yet: see `node_of`.
         """
         self.start()
+        created = read_pod(pod)
         before = len(self.decisions)
-        self.add(pod)
-        if not any(each.pod.uid == pod.uid for each in self.decisions[before:]):
-            raise NotTriedError(self._why_not_tried(pod))
-        return self.decision(pod.name, pod.namespace)
+        self.add(created)
+        if not any(each.pod.key == created.key for each in self.decisions[before:]):
+            raise NotTriedError(self._why_not_tried(created))
+        return self.decision(created.name, created.namespace)
 
     def advance(self, seconds: float) -> None:
         """Let virtual time pass, and everything happen that is due."""

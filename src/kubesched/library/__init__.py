@@ -1,0 +1,1 @@
+"""The library behind `import kubesched`: clusters in memory, decisions, what-if questions."""
