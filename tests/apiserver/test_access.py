@@ -8,8 +8,9 @@ from tests.apiserver.support import CONFIG_MAPS, NODES, PODS, FixedClock, as_use
 from kubesched.apiserver.apiserver import ApiServer
 from kubesched.apiserver.auth.rbac import Action, Rule
 from kubesched.apiserver.inprocess.local import LocalClient
+from kubesched.apiserver.rest.patch import MERGE_PATCH
 from kubesched.apiserver.storage.store import decode
-from kubesched.apiserver.wire.request import Request, User
+from kubesched.apiserver.wire.request import JSON_TYPE, Request, User
 from kubesched.base.types import JSON
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -144,6 +145,69 @@ async def test_bindings_reach_as_far_as_they_say(api: ApiServer, client: LocalCl
     assert (await refusal(bob.create(CONFIG_MAPS, {"metadata": {"name": "x"}}))).code == 403
     await client.delete(f"{RBAC}/clusterrolebindings/b")
     assert (await refusal(bob.get("/api/v1/pods"))).code == 403
+
+
+IN_TEAM = "/api/v1/namespaces/team"
+TEAM_APIS = "/apis/{}/namespaces/team"
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", f"{IN_TEAM}/nodes"),
+        ("GET", f"{IN_TEAM}/nodes?watch=true&timeoutSeconds=1"),
+        ("GET", "/api/v1/watch/namespaces/team/nodes?timeoutSeconds=1"),
+        ("POST", f"{IN_TEAM}/nodes"),
+        ("DELETE", f"{IN_TEAM}/nodes"),
+        ("GET", f"{IN_TEAM}/nodes/n"),
+        ("PATCH", f"{IN_TEAM}/nodes/n"),
+        ("PATCH", f"{IN_TEAM}/nodes/n/status"),
+        ("DELETE", f"{IN_TEAM}/nodes/n"),
+        ("GET", f"{IN_TEAM}/namespaces"),
+        ("DELETE", f"{IN_TEAM}/namespaces/other"),
+        ("GET", f"{TEAM_APIS.format('rbac.authorization.k8s.io/v1')}/clusterroles"),
+        ("DELETE", f"{TEAM_APIS.format('rbac.authorization.k8s.io/v1')}/clusterroles/view"),
+        ("POST", f"{TEAM_APIS.format('apiextensions.k8s.io/v1')}/customresourcedefinitions"),
+        ("POST", f"{TEAM_APIS.format('authentication.k8s.io/v1')}/tokenreviews"),
+    ],
+)
+async def test_rights_in_a_namespace_end_with_it(api: ApiServer, client: LocalClient, method: str, path: str) -> None:
+    """Through the path of a namespace no kind of the whole cluster is reached, whatever the user may do there."""
+    for namespace in ("team", "other"):
+        await client.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
+    await client.create(NODES, node("n"))
+    rules = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
+    await client.create(f"{RBAC}/namespaces/team/roles", {"metadata": {"name": "all"}, "rules": rules})
+    reference = {"kind": "Role", "name": "all", "apiGroup": "rbac.authorization.k8s.io"}
+    binding = {"metadata": {"name": "bob"}, "roleRef": reference, "subjects": [{"kind": "User", "name": "bob"}]}
+    await client.create(f"{RBAC}/namespaces/team/rolebindings", binding)
+    bob, before = as_user(api, "bob"), api.store.version
+    assert (await bob.get(f"{IN_TEAM}/pods"))["items"] == []
+    form = MERGE_PATCH if method == "PATCH" else JSON_TYPE
+    assert (await bob.send(method, path, {}, content_type=form)).status == 404
+    assert api.store.version == before
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "code"),
+    [
+        ("GET", "/api/v1/pods", 200),
+        ("POST", "/api/v1/pods", 405),
+        ("DELETE", "/api/v1/pods", 405),
+        ("GET", "/api/v1/pods/p", 404),
+        ("DELETE", "/api/v1/pods/p", 404),
+        ("POST", "/api/v1/pods/p/binding", 404),
+        ("POST", "/api/v1/bindings", 404),
+        ("POST", "/apis/authorization.k8s.io/v1/localsubjectaccessreviews", 404),
+    ],
+)
+async def test_kinds_of_namespaces_are_only_listed_outside(
+    client: LocalClient, method: str, path: str, code: int
+) -> None:
+    """Outside of a namespace its kinds can be listed and watched, as upstream, and nothing else."""
+    await client.create(PODS, pod("p"))
+    assert (await client.send(method, path, {})).status == code
+    assert await client.get(f"{PODS}/p")
 
 
 async def test_aggregated_roles_follow_their_parts(client: LocalClient) -> None:

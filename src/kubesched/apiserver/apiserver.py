@@ -155,13 +155,13 @@ _ALWAYS_OPEN = frozenset(("/healthz", "/livez", "/readyz", "/version"))
 def _action(request: Request, target: Target) -> Action:
     if not target.is_resource:
         return Action(verb_of(request, target), path=target.path)
-    namespace = target.name if target.plural == "namespaces" and not target.group else target.namespace
+    is_namespace = target.plural == "namespaces" and not target.group
     return Action(
         verb=verb_of(request, target),
         group=target.group,
         resource=target.plural,
         subresource=target.subresource,
-        namespace=namespace,
+        namespace=target.namespace or (target.name if is_namespace else ""),
         name=target.name or (_selected_name(request) if request.method in ("GET", "HEAD") else ""),
     )
 

@@ -100,6 +100,7 @@ class Rest:
 
     async def answer(self, request: Request, target: Target) -> Response:
         resource = self._registry.find(target.group, target.version, target.plural)
+        _check_scope(request, target, resource)
         if resource.storage in _DEPRECATED:
             request.warnings.append(_DEPRECATED[resource.storage])
         if target.subresource:
@@ -163,8 +164,6 @@ class Rest:
     def _create(self, request: Request, target: Target, resource: Resource) -> Response:
         if not resource.is_stored:
             return self._reviewed(request, target, resource)
-        if resource.namespaced and not target.namespace:
-            raise method_not_allowed()
         record = self._writer.create(
             resource,
             target.namespace,
@@ -195,8 +194,6 @@ class Rest:
     def _one(self, request: Request, target: Target, resource: Resource) -> Response:
         if not resource.is_stored:
             raise method_not_allowed()
-        if resource.namespaced and not target.namespace:
-            raise no_such_path()
         act = {"PUT": self._replace, "PATCH": self._patch, "DELETE": self._delete}.get(request.method)
         if act is not None:
             return act(request, target, resource)
@@ -309,6 +306,20 @@ class Rest:
             resource, target.namespace, target.name, change, dry_run=request.dry_run, user=request.user
         )
         return Response(body=encode(scale_of(served_object(resource, record), paths)))
+
+
+def _check_scope(request: Request, target: Target, resource: Resource) -> None:
+    """Refuse a path whose scope is not the kind's, as upstream has no route for it.
+
+    Authorization goes by the path: rights in a namespace must not reach a kind of the whole cluster.
+    """
+    if target.namespace and not resource.namespaced:
+        raise no_such_path()
+    if resource.namespaced and not target.namespace:
+        if target.name or not resource.is_stored:
+            raise no_such_path()
+        if request.method not in ("GET", "HEAD"):
+            raise method_not_allowed()
 
 
 def patcher(request: Request, resource: Resource, schema: str = "") -> Callable[[JSON], JSON]:

@@ -115,14 +115,10 @@ def _resource_target(path: str, group: str, version: str, rest: list[str]) -> Ta
     if is_watch:
         rest = rest[1:]
     namespace = ""
-    if rest[0] == "namespaces" and len(rest) > 1:
-        namespace = rest[1]
-        if len(rest) > 2 and rest[2] not in _NAMESPACE_SUBRESOURCES:
-            rest = rest[2:]
+    if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in _NAMESPACE_SUBRESOURCES:
+        namespace, rest = rest[1], rest[2:]
     name = rest[1] if len(rest) > 1 else ""
     subresource = "/".join(rest[2:])
-    if rest[0] == "namespaces":
-        namespace = ""
     return Target(path, True, group, version, namespace, rest[0], name, subresource, is_watch)
 
 
