@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.controllers.world import World, template, workload, world
 
 from kubesched.apiserver.storage.store import Change, Event
@@ -119,3 +120,23 @@ async def test_claims_go_when_that_is_wanted(clock: VirtualClock) -> None:
         await w.until(lambda: w.names(CLAIMS) == ["data-db-0"], timeout=60)
         w.delete(STATEFUL_SETS, "db")
         await w.until(lambda: w.names(CLAIMS) == [], timeout=60)
+
+
+@virtual_time
+@pytest.mark.parametrize("policy", ["OrderedReady", "Parallel"])
+async def test_claims_come_well_before_their_pod(clock: VirtualClock, policy: str) -> None:
+    """A scheduler that watches claims and pods on two streams sees the claim first, so no attempt fails for it."""
+    created: dict[str, float] = {}
+
+    def note(event: Event) -> None:
+        if event.change is Change.ADDED:
+            created[event.record.name] = clock.monotonic()
+
+    async with world(clock) as w:
+        for storage in (PODS, CLAIMS):
+            w.access.store.shelf(storage).observers.append(note)
+        claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+        templates = [{"metadata": {"name": "data"}, "spec": claim}]
+        w.create(STATEFUL_SETS, "db", workload("db", 3, podManagementPolicy=policy, volumeClaimTemplates=templates))
+        await w.until(lambda: _is_done(w, 3))
+    assert all(created[f"db-{n}"] - created[f"data-db-{n}"] > 0.01 for n in range(3))

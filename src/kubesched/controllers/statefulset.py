@@ -1,4 +1,4 @@
-"""StatefulSets: pods with names and claims of their own, made and replaced one after the other."""
+"""StatefulSets: pods with stable names and claims, created and replaced one at a time."""
 
 from __future__ import annotations
 
@@ -17,10 +17,13 @@ from kubesched.reconcile.views import Pod
 
 INDEX_LABEL = "apps.kubernetes.io/pod-index"
 NAME_LABEL = "statefulset.kubernetes.io/pod-name"
+CLAIM_HEAD_START = 0.05
+"""Seconds between creating claims and their pod. Clients watch each kind on a stream of its own, so a scheduler that
+learned of both at once could see the pod first and fail its first attempt."""
 
 
 class StatefulSetController(Controller):
-    """Keeps the pods of StatefulSets."""
+    """Creates, replaces and deletes the pods of StatefulSets."""
 
     name = "statefulset-controller"
 
@@ -55,7 +58,7 @@ class StatefulSetController(Controller):
     # --- pods ---------------------------------------------------------------------------------------------------------
 
     def _manage(self, owner: JSON, pods: dict[int, Pod], current: str, revision: str) -> None:
-        """The next step; in order, there is never more than one under way."""
+        """Do the next step. Unless the policy is Parallel, there is one step at a time."""
         spec = owner["spec"]
         first = (spec.get("ordinals") or {}).get("start", 0)
         wanted = range(first, first + spec.get("replicas", 1))
@@ -64,21 +67,23 @@ class StatefulSetController(Controller):
             pod = pods.get(ordinal)
             if pod is not None and pod.has_ended and not pod.metadata.being_deleted:
                 self._delete(owner, pod)
-            if pod is None:
+            if pod is None and self._create_claims(owner, ordinal):
+                self.enqueue(f"{owner['metadata']['namespace']}/{owner['metadata']['name']}", CLAIM_HEAD_START)
+            elif pod is None:
                 self._create(owner, ordinal, revision if ordinal in _updated(owner, wanted) else current)
             if not parallel and not (pod is not None and pod.is_ready and not pod.metadata.being_deleted):
                 return
         surplus = sorted((ordinal for ordinal in pods if ordinal not in wanted), reverse=True)
         for ordinal in surplus:
             if not pods[ordinal].metadata.being_deleted:
-                self._leave_claims(owner, pods[ordinal])
+                self._let_claims_go_with(owner, pods[ordinal])
                 self._delete(owner, pods[ordinal])
             if not parallel:
                 return
         self._update(owner, pods, wanted, revision)
 
     def _update(self, owner: JSON, pods: dict[int, Pod], wanted: range, revision: str) -> None:
-        """Replace pods of an earlier template, the last first, down to the partition."""
+        """Replace pods of an earlier template, the highest ordinal first, down to the partition."""
         if (owner["spec"].get("updateStrategy") or {}).get("type") == "OnDelete":
             return
         for ordinal in reversed(_updated(owner, wanted)):
@@ -109,21 +114,27 @@ class StatefulSetController(Controller):
         volumes = [each for each in pod["spec"].get("volumes") or [] if each["name"] not in own]
         for each in claims:
             claim = f"{each['metadata']['name']}-{name}"
-            self._ensure_claim(owner, each, claim, name)
             volumes.append({"name": each["metadata"]["name"], "persistentVolumeClaim": {"claimName": claim}})
         if volumes:
             pod["spec"]["volumes"] = volumes
-        told = f"create Pod {{}} in StatefulSet {owner['metadata']['name']} successful"
-        create_pod(self._context, self.name, owner, pod, reference(owner), told)
+        message = f"create Pod {{}} in StatefulSet {owner['metadata']['name']} successful"
+        create_pod(self._context, self.name, owner, pod, reference(owner), message)
 
     def _delete(self, owner: JSON, pod: Pod) -> None:
-        told = f"delete Pod {{}} in StatefulSet {owner['metadata']['name']} successful"
-        delete_pod(self._context, self.name, pod, reference(owner), told)
+        message = f"delete Pod {{}} in StatefulSet {owner['metadata']['name']} successful"
+        delete_pod(self._context, self.name, pod, reference(owner), message)
 
-    def _ensure_claim(self, owner: JSON, template: JSON, name: str, pod: str) -> None:
+    def _create_claims(self, owner: JSON, ordinal: int) -> bool:
+        """Create the missing claims of a pod. Returns whether there were any."""
+        pod, namespace = f"{owner['metadata']['name']}-{ordinal}", owner["metadata"]["namespace"]
+        claims = {f"{each['metadata']['name']}-{pod}": each for each in owner["spec"].get("volumeClaimTemplates") or []}
+        missing = [name for name in claims if self._access.store.get(CLAIMS, f"{namespace}/{name}") is None]
+        for name in missing:
+            self._create_claim(owner, claims[name], name, pod)
+        return bool(missing)
+
+    def _create_claim(self, owner: JSON, template: JSON, name: str, pod: str) -> None:
         namespace = owner["metadata"]["namespace"]
-        if self._access.store.get(CLAIMS, f"{namespace}/{name}") is not None:
-            return
         selector = (owner["spec"].get("selector") or {}).get("matchLabels") or {}
         meta: JSON = {"name": name, "namespace": namespace}
         meta["labels"] = {**(template["metadata"].get("labels") or {}), **selector}
@@ -135,8 +146,8 @@ class StatefulSetController(Controller):
         message = f"create Claim {name} Pod {pod} in StatefulSet {owner['metadata']['name']} success"
         self._context.events.record(self.name, reference(owner), "Normal", "SuccessfulCreate", message)
 
-    def _leave_claims(self, owner: JSON, pod: Pod) -> None:
-        """The claims of a pod that is one too many go with it, if that is wanted."""
+    def _let_claims_go_with(self, owner: JSON, pod: Pod) -> None:
+        """Make a surplus pod the owner of its claims if the retention policy says so. They are deleted with it."""
         if _retention(owner, "whenScaled") != "Delete":
             return
         identity = {"name": pod.metadata.name, "uid": pod.metadata.uid}
@@ -185,13 +196,13 @@ class StatefulSetController(Controller):
 
 
 def _updated(owner: JSON, wanted: range) -> range:
-    """The pods that are to have the present template: those from the partition on."""
+    """The ordinals that get the current template: those from the partition on."""
     rolling = (owner["spec"].get("updateStrategy") or {}).get("rollingUpdate") or {}
     return wanted[rolling.get("partition", 0) :]
 
 
 def _ordinal(owner: JSON, pod: Pod) -> int:
-    """A pod's number, from its name; a pod that was adopted without one counts as surplus."""
+    """A pod's ordinal, from its name; -1 for an adopted pod without one, which counts as surplus."""
     prefix = f"{owner['metadata']['name']}-"
     text = pod.metadata.name.removeprefix(prefix)
     return int(text) if text.isdecimal() and pod.metadata.name.startswith(prefix) else -1
