@@ -14,12 +14,14 @@ import msgspec
 from aiohttp import web
 
 from kubesched.api import objects as api
+from kubesched.apiserver.inprocess.reader import answer
+from kubesched.apiserver.kinds.schema import type_of
+from kubesched.apiserver.rest.patch import merge_patch, strategic_merge
 from kubesched.base.types import JSON
 from kubesched.client.connection import Connection
-from kubesched.client.merge import merge_patch, strategic_merge
 from kubesched.client.protocol import ApiError, Change
 from kubesched.client.resources import RESOURCES
-from kubesched.client.store import ObjectStore, expired
+from kubesched.testing.faulty_api import FaultyApi
 
 KINDS = {resource.path(): kind for kind, resource in RESOURCES.items()}
 
@@ -39,9 +41,9 @@ class Received:
 
 @dataclass
 class ApiServer:
-    """Serves an `ObjectStore`. `script` answers the next requests instead; the other fields are the trouble to make."""
+    """Serves a cluster in memory. `script` answers the next requests instead; the other fields cause trouble."""
 
-    store: ObjectStore = field(default_factory=ObjectStore)
+    backend: FaultyApi = field(default_factory=FaultyApi)
     script: list[Handler] = field(default_factory=list)
     received: list[Received] = field(default_factory=list)
     url: str = ""
@@ -60,6 +62,19 @@ class ApiServer:
     @property
     def connection(self) -> Connection:
         return Connection(self.url)
+
+    def put_json(self, kind: type[api.Object], obj: JSON) -> None:
+        """Store an object with all its fields, also those that no Struct has."""
+        resource, meta = RESOURCES[kind], {"uid": f"uid-{obj['metadata']['name']}", **obj["metadata"]}
+        key = "/".join(part for part in (meta.get("namespace"), meta["name"]) if part)
+        self.backend.memory.store.put(f"{resource.group}/{resource.plural}", key, {**obj, "metadata": meta})
+
+    def _stored(self, kind: type[api.Object], key: str) -> JSON:
+        """An object as JSON, with all its fields."""
+        resource = RESOURCES[kind]
+        record = self.backend.memory.store.get(f"{resource.group}/{resource.plural}", key)
+        assert record is not None
+        return record.load()
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()
@@ -82,26 +97,27 @@ class ApiServer:
     async def _serve(self, request: web.Request, body: Any) -> web.StreamResponse:
         path = request.path
         if request.method == "GET" and path in KINDS:
-            return await self._watch(request) if "watch" in request.query else self._list(request)
+            return await self._watch(request) if "watch" in request.query else await self._list(request)
         if path.endswith("/binding"):
-            self.store.bind(_named(path), body["target"]["name"])
+            await self.backend.bind(_named(path), body["target"]["name"])
             return web.json_response({"kind": "Status", "status": "Success"}, status=201)
         if request.method == "PATCH":
-            return self._patch(request, path, body)
+            return await self._patch(request, path, body)
         if request.method == "DELETE":
             pod = _named(path, uid=body["preconditions"]["uid"])
-            self.store.delete(pod)
+            await self.backend.delete_pod(pod)
             return web.json_response({"kind": "Status", "status": "Success"})
         return self._other(request, path, body)
 
-    def _patch(self, request: web.Request, path: str, body: JSON) -> web.Response:
-        strategic = request.content_type == "application/strategic-merge-patch+json"
+    async def _patch(self, request: web.Request, path: str, body: JSON) -> web.Response:
         if "/pods/" in path:
-            pod = _named(path)
-            self.store.patch(api.Pod, pod.key, body, strategic)
-            return web.json_response(self.store.raw(api.Pod, pod.key))
-        merge = strategic_merge if strategic else merge_patch
-        self.leases[path] = merge(self.leases.get(path, {}), body)
+            await self.backend.patch_pod_status(_named(path), body)
+            return web.json_response(self._stored(api.Pod, _named(path).key))
+        old = self.leases.get(path, {})
+        if request.content_type == "application/strategic-merge-patch+json":
+            self.leases[path] = strategic_merge(old, body, type_of("events.Event"))
+        else:
+            self.leases[path] = merge_patch(old, body)
         return web.json_response(self.leases[path])
 
     def _other(self, request: web.Request, path: str, body: Any) -> web.Response:
@@ -119,17 +135,17 @@ class ApiServer:
 
     # --- lists --------------------------------------------------------------------------------------------------------
 
-    def _list(self, request: web.Request) -> web.Response:
+    async def _list(self, request: web.Request) -> web.Response:
         kind = KINDS[request.path]
         token = request.query.get("continue", "")
         if token:
             if self.pages_expire:
                 self.pages_expire -= 1
-                raise expired(1, 2)
+                raise ApiError(410, "Expired", "too old resource version: 1 (2)")
             items, version = self._pages.pop(token), token.partition("-")[0]
         else:
-            listing = self.store.listing(kind)
-            items = [self.store.raw(kind, item.key) for item in listing.items]
+            listing = await self.backend.list(kind)
+            items = [self._stored(kind, item.key) for item in listing.items]
             version = listing.resource_version
         limit = int(request.query.get("limit", len(items)) or 0)
         metadata = {"resourceVersion": version}
@@ -144,10 +160,8 @@ class ApiServer:
         kind = KINDS[request.path]
         response = web.StreamResponse()
         response.content_type = "application/json"
-        try:
-            self.store.shelf(kind).position_after(int(request.query["resourceVersion"]))
-        except ApiError as error:
-            return status(error.code, error.reason, error.message)
+        storage = f"{RESOURCES[kind].group}/{RESOURCES[kind].plural}"
+        answer(lambda: self.backend.memory.store.shelf(storage).position_after(int(request.query["resourceVersion"])))
         await response.prepare(request)
         try:
             async for line in self._watch_lines(kind, request.query["resourceVersion"]):
@@ -165,7 +179,7 @@ class ApiServer:
             yield line
         self.watch_prelude = []
         sent = 0
-        async for event in self.store.watch(kind, version):
+        async for event in self.backend.watch(kind, version):
             if self.watch_lines is not None and sent >= self.watch_lines:
                 raise _Cut
             sent += 1
@@ -187,6 +201,7 @@ def _body(kind: type[api.Object], obj: api.Object | None, version: str) -> JSON:
     if obj is None:
         return {"kind": kind.kind, "metadata": {"resourceVersion": version, "creationTimestamp": None}, "spec": None}
     body: JSON = msgspec.to_builtins(obj)
+    body["metadata"]["resourceVersion"] = version
     return {"kind": kind.kind, "apiVersion": kind.api_version, **body}
 
 
@@ -245,6 +260,6 @@ async def serving(server: ApiServer | None = None, tls: ssl.SSLContext | None = 
         made.url = f"{'https' if tls else 'http'}://{host}:{port}"
         yield made
     finally:
-        made.store.cut_watches()
+        made.backend.cut_watches()
         await asyncio.sleep(0)
         await runner.cleanup()

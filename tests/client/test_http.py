@@ -57,7 +57,7 @@ async def refusal(call: Any) -> ApiError:
 async def test_calls_as_the_api_server_expects_them() -> None:
     """Each call of the protocol goes to its path, with its body and the content type of its patch."""
     async with serving() as server, HttpClient(server.connection) as client:
-        created = server.store.create(pod("a"))
+        created = server.backend.create(pod("a"))
         await client.bind(created, "n1")
         await client.patch_pod_status(created, {"status": {"nominatedNodeName": "n2"}})
         await client.merge_patch(api.PersistentVolumeClaim, "c", {"spec": {"volumeName": "v"}}, "team")
@@ -90,7 +90,7 @@ async def test_calls_as_the_api_server_expects_them() -> None:
     strategic, plain = "application/strategic-merge-patch+json", "application/merge-patch+json"
     assert types == [strategic, plain, plain, strategic]
     assert server.received[-1].body["preconditions"] == {"uid": created.uid}
-    assert server.store.bindings == [("team/a", created.uid, "n1")]
+    assert list(server.backend.bindings) == [("team/a", created.uid, "n1")]
 
 
 async def test_headers() -> None:
@@ -187,7 +187,7 @@ async def test_nothing_is_written_once_it_must_not_be() -> None:
             server.connection, qps=1, burst=1, clock=SleepsThroughTheLease(), may_write=lambda: leading
         ) as client,
     ):
-        created = server.store.create(pod("a"))
+        created = server.backend.create(pod("a"))
         assert isinstance(created, api.Pod)
         await client.patch_pod_status(created, {"status": {"nominatedNodeName": "n"}})
         with pytest.raises(ConnectionError, match="not sent: this process leads no more"):
@@ -217,7 +217,7 @@ async def test_retry_after_is_honoured() -> None:
     """429 and 503 that name a time are waited out, for any method; without a time they are final."""
     clock = QuickClock()
     async with serving() as server, HttpClient(server.connection, clock=clock) as client:
-        created = server.store.create(pod("a"))
+        created = server.backend.create(pod("a"))
         server.script = [
             answering(lambda: status(429, "TooManyRequests", "slow down", 3)),
             answering(lambda: status(503, "ServiceUnavailable", "starting", 7)),
@@ -294,7 +294,7 @@ async def test_a_body_that_ends_early() -> None:
         return response
 
     async with serving() as server, HttpClient(server.connection, clock=QuickClock()) as client:
-        server.store.create(node("a"))
+        server.backend.create(node("a"))
         server.script = [half]
         assert [item.name for item in (await client.list(api.Node)).items] == ["a"]
 
@@ -315,7 +315,7 @@ async def test_a_list_is_read_page_by_page() -> None:
     """A list of more than a page is asked for in pages and comes out whole, with the version to watch from."""
     async with serving() as server, HttpClient(server.connection) as client:
         for number in range(1201):
-            server.store.create(node(f"n{number:04}"))
+            server.backend.create(node(f"n{number:04}"))
         listing = await client.list(api.Node)
     assert [item.name for item in listing.items] == [f"n{number:04}" for number in range(1201)]
     assert listing.resource_version == "1201"
@@ -328,7 +328,7 @@ async def test_a_list_whose_pages_expire_begins_again(expire: int, requests: int
     """410 on a page starts the list over; after three times it is asked for in one piece."""
     async with serving() as server, HttpClient(server.connection) as client:
         for number in range(1100):
-            server.store.create(node(f"n{number:04}"))
+            server.backend.create(node(f"n{number:04}"))
         server.pages_expire = expire
         assert len((await client.list(api.Node)).items) == 1100
     assert len(server.received) == requests
@@ -337,7 +337,7 @@ async def test_a_list_whose_pages_expire_begins_again(expire: int, requests: int
 async def test_ended_pods_are_not_asked_for() -> None:
     """Lists and watches of pods carry the field selector; those of other kinds none."""
     async with serving() as server, HttpClient(server.connection) as client:
-        server.store.create(pod("a"))
+        server.backend.create(pod("a"))
         await client.list(api.Pod)
         await watched(client, api.Pod, "0", 1)
         await client.list(api.Node)
@@ -364,7 +364,7 @@ async def test_a_watch_asks_for_what_it_needs() -> None:
     """A watch names its version, wants bookmarks, and ends after five to ten minutes, by chance."""
     async with serving() as server, HttpClient(server.connection, chance=random.Random(1)) as client:
         for _ in range(3):
-            server.store.create(node(str(_)))
+            server.backend.create(node(str(_)))
             await watched(client, api.Node, "0", 1)
     seconds = [int(seen.query["timeoutSeconds"]) for seen in server.received]
     assert all(300 <= value <= 600 for value in seconds)
@@ -376,9 +376,9 @@ async def test_a_watch_asks_for_what_it_needs() -> None:
 async def test_a_watch_tells_what_happens() -> None:
     """Added, modified, deleted and bookmarks come as they happen."""
     async with serving(ApiServer(bookmarks=True)) as server, HttpClient(server.connection) as client:
-        created = server.store.create(node("a"))
-        server.store.update(created)
-        server.store.delete(created)
+        created = server.backend.create(node("a"))
+        server.backend.update(created)
+        server.backend.delete(created)
         events = await watched(client, api.Node, "0", 6)
     assert [(event.change, event.resource_version) for event in events] == [
         (Change.ADDED, "1"),
@@ -395,8 +395,8 @@ async def test_a_watch_tells_what_happens() -> None:
 async def test_a_watch_from_too_long_ago() -> None:
     """410 comes as an answer or as an ERROR line; both are an ApiError."""
     async with serving() as server, HttpClient(server.connection) as client:
-        server.store.create(node("a"))
-        server.store.forget_history(api.Node)
+        server.backend.create(node("a"))
+        server.backend.forget_history(api.Node)
         assert (await refusal(watched(client, api.Node, "0", 1))).code == 410
         body = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
         server.watch_prelude = [watch_line("ERROR", body)]
@@ -407,7 +407,7 @@ async def test_a_watch_from_too_long_ago() -> None:
 async def test_a_watch_survives_garbage() -> None:
     """Lines that are no JSON, of an unknown type, or with a malformed object are reported and passed over."""
     async with serving() as server, HttpClient(server.connection) as client:
-        server.store.create(node("a"))
+        server.backend.create(node("a"))
         bad = {"metadata": {"name": "b", "resourceVersion": "7"}, "spec": {"taints": 5}}
         server.watch_prelude = [b"garbage\n", b"\n", watch_line("MOVED", {}), watch_line("DELETED", bad)]
         events = await watched(client, api.Node, "0", 4)
@@ -420,7 +420,7 @@ async def test_a_watch_that_is_cut() -> None:
     """A connection that breaks in the middle of a line is an OSError after all whole lines."""
     async with serving(ApiServer(watch_lines=2)) as server, HttpClient(server.connection) as client:
         for name in "abc":
-            server.store.create(node(name))
+            server.backend.create(node(name))
         events = client.watch(api.Node, "0")
         assert [(await anext(events)).resource_version for _ in range(2)] == ["1", "2"]
         with pytest.raises(ConnectionError):
@@ -431,7 +431,7 @@ async def test_lines_longer_than_any_buffer() -> None:
     """An object of a megabyte arrives in many pieces and comes out whole."""
     labels = {f"key-{number}": "v" * 60 for number in range(16_000)}
     async with serving() as server, HttpClient(server.connection) as client:
-        server.store.create(api.Node(metadata=api.ObjectMeta(name="big", labels=labels)))
+        server.backend.create(api.Node(metadata=api.ObjectMeta(name="big", labels=labels)))
         (event,) = await watched(client, api.Node, "0", 1)
     assert event.object is not None
     assert event.object.labels == labels
@@ -440,11 +440,11 @@ async def test_lines_longer_than_any_buffer() -> None:
 async def test_a_closed_watch_gives_its_connection_up() -> None:
     """Leaving a watch early ends it at the server too."""
     async with serving() as server, HttpClient(server.connection) as client:
-        server.store.create(node("a"))
+        server.backend.create(node("a"))
         await watched(client, api.Node, "0", 1)
         for _ in range(100):
-            server.store.bookmark()
+            server.backend.bookmark()
             await asyncio.sleep(0.005)
-            if not server.store.shelf(api.Node).streams:
+            if not server.backend.open_watches:
                 break
-        assert not server.store.shelf(api.Node).streams
+        assert not server.backend.open_watches

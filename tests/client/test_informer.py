@@ -17,12 +17,12 @@ from tests.client.server import ApiServer, serving, watch_line
 
 from kubesched.api import objects as api
 from kubesched.base.clocks import VirtualClock, run_virtual, virtual_time
-from kubesched.client.fake import InProcessApi
 from kubesched.client.http import HttpClient, _decode_in_slices
 from kubesched.client.informer import Informer
 from kubesched.client.protocol import ApiError, Change, Client, Listing, Malformed, WatchEvent
 from kubesched.client.whole import WholeObjects
 from kubesched.client.wire import decode_page
+from kubesched.testing.faulty_api import FaultyApi
 
 
 def node(name: str, **labels: str) -> api.Node:
@@ -78,7 +78,7 @@ async def following(
 @virtual_time
 async def test_the_initial_list_and_what_follows(clock: VirtualClock) -> None:
     """What is there is told as the initial list; later changes are told as they happen."""
-    cluster = InProcessApi(clock)
+    cluster = FaultyApi(clock)
     cluster.create(node("a"))
     cluster.create(node("b"))
     async with following(cluster, clock) as (informer, log):
@@ -95,7 +95,7 @@ async def test_the_initial_list_and_what_follows(clock: VirtualClock) -> None:
 @virtual_time
 async def test_an_ended_watch_is_taken_up(clock: VirtualClock) -> None:
     """A watch that the server ends is opened again from the last version: no list, nothing told twice."""
-    cluster = InProcessApi(clock)
+    cluster = FaultyApi(clock)
     cluster.create(node("a"))
     async with following(cluster, clock) as (_, log):
         await clock.advance(300)
@@ -109,7 +109,7 @@ async def test_an_ended_watch_is_taken_up(clock: VirtualClock) -> None:
 @virtual_time
 async def test_a_bookmark_moves_the_version(clock: VirtualClock) -> None:
     """A quiet kind keeps up by bookmarks, so that its history may be forgotten without a list."""
-    cluster = InProcessApi(clock)
+    cluster = FaultyApi(clock)
     cluster.create(node("a"))
     async with following(cluster, clock) as (informer, _):
         cluster.create(api.Pod(metadata=api.ObjectMeta(name="p", namespace="n")))
@@ -125,7 +125,7 @@ async def test_a_bookmark_moves_the_version(clock: VirtualClock) -> None:
 @virtual_time
 async def test_a_gap_is_told_as_a_difference(clock: VirtualClock) -> None:
     """After 410 the kind is listed again: what is new, changed or gone is told, what is the same is not."""
-    cluster = InProcessApi(clock)
+    cluster = FaultyApi(clock)
     for name in ("changes", "goes", "returns", "stays"):
         cluster.create(node(name))
     async with following(cluster, clock) as (informer, log):
@@ -150,7 +150,7 @@ async def test_deletions_and_additions_already_known(clock: VirtualClock) -> Non
     """An addition of what is known is an update, an update of what is unknown an addition, as client-go tells them."""
     known, unknown = node("a"), node("b")
 
-    class Odd(InProcessApi):
+    class Odd(FaultyApi):
         async def watch(self, kind: type[api.Object], resource_version: str) -> Any:
             newer = api.Node(metadata=api.ObjectMeta(name="a", resource_version="9"))
             yield WatchEvent(Change.ADDED, newer, "9")
@@ -167,7 +167,7 @@ async def test_deletions_and_additions_already_known(clock: VirtualClock) -> Non
 @virtual_time
 async def test_a_late_handler_hears_of_all_that_is_there(clock: VirtualClock) -> None:
     """A handler added later is first told what is in the copy."""
-    cluster = InProcessApi(clock)
+    cluster = FaultyApi(clock)
     cluster.create(node("a"))
     async with following(cluster, clock) as (informer, _):
         late = Log()
@@ -185,7 +185,7 @@ async def test_a_failing_handler_does_not_end_it(clock: VirtualClock) -> None:
         def on_add(self, obj: api.Object, is_initial_list: bool) -> None:
             raise ValueError("no")
 
-    cluster = InProcessApi(clock)
+    cluster = FaultyApi(clock)
     cluster.create(node("a"))
     async with following(cluster, clock) as (informer, log):
         informer.add_handler(Failing())
@@ -200,7 +200,7 @@ async def test_a_failing_handler_does_not_end_it(clock: VirtualClock) -> None:
 @virtual_time
 async def test_failures_back_off(clock: VirtualClock) -> None:
     """A server out of reach is asked ever more slowly, at most every half to whole minute."""
-    cluster = InProcessApi(clock)
+    cluster = FaultyApi(clock)
     cluster.fail("list", OSError("no route"), times=1000)
     async with following(cluster, clock):
         await clock.advance(60)
@@ -213,7 +213,7 @@ async def test_failures_back_off(clock: VirtualClock) -> None:
 @virtual_time
 async def test_a_server_that_asks_for_patience_gets_it(clock: VirtualClock) -> None:
     """A watch that is refused with Retry-After is not tried again before."""
-    cluster = InProcessApi(clock)
+    cluster = FaultyApi(clock)
     async with following(cluster, clock) as (informer, _):
         await clock.settle()
         cluster.fail("watch", ApiError(429, "TooManyRequests", "later", retry_after=20))
@@ -231,7 +231,7 @@ async def test_a_server_that_asks_for_patience_gets_it(clock: VirtualClock) -> N
 @virtual_time
 async def test_a_missing_kind_is_reported_once(clock: VirtualClock, caplog: pytest.LogCaptureFixture) -> None:
     """A kind that is forbidden is said so once; waiting for it ends; when it is allowed it is followed."""
-    cluster = InProcessApi(clock)
+    cluster = FaultyApi(clock)
     forbidden = ApiError(403, "Forbidden", 'nodes is forbidden: User "jane" cannot list resource "nodes"')
     cluster.fail("list", forbidden, times=5)
     cluster.create(node("a"))
@@ -255,7 +255,7 @@ async def test_a_missing_kind_is_reported_once(clock: VirtualClock, caplog: pyte
 @virtual_time
 async def test_a_kind_that_may_be_listed_but_not_watched(clock: VirtualClock, caplog: pytest.LogCaptureFixture) -> None:
     """It is listed now and then, and reported once, not every time."""
-    cluster = InProcessApi(clock)
+    cluster = FaultyApi(clock)
     cluster.fail("watch", ApiError(403, "Forbidden", "no"), times=1000)
     async with following(cluster, clock) as (informer, log):
         cluster.create(node("a"))
@@ -268,7 +268,7 @@ async def test_a_kind_that_may_be_listed_but_not_watched(clock: VirtualClock, ca
 @virtual_time
 async def test_a_gap_is_closed_at_once(clock: VirtualClock) -> None:
     """410 says that the server is well: list without waiting, unless the last list was only just now."""
-    cluster = InProcessApi(clock)
+    cluster = FaultyApi(clock)
     async with following(cluster, clock) as (informer, _):
         await clock.advance(60)
         cluster.create(node("a"))
@@ -285,7 +285,7 @@ async def test_a_gap_is_closed_at_once(clock: VirtualClock) -> None:
 @virtual_time
 async def test_the_same_trouble_is_logged_once(clock: VirtualClock, caplog: pytest.LogCaptureFixture) -> None:
     """An outage is one warning per kind of trouble, and its end one line."""
-    cluster = InProcessApi(clock)
+    cluster = FaultyApi(clock)
     with caplog.at_level(logging.INFO):
         async with following(cluster, clock):
             await clock.advance(10)
@@ -304,7 +304,7 @@ async def test_the_same_trouble_is_logged_once(clock: VirtualClock, caplog: pyte
 @virtual_time
 async def test_a_version_from_the_future(clock: VirtualClock) -> None:
     """After a restored backup the server's version is behind ours: list again instead of asking for ever."""
-    cluster = InProcessApi(clock)
+    cluster = FaultyApi(clock)
     async with following(cluster, clock):
         cluster.fail("watch", ApiError(504, "Timeout", "Too large resource version: 9, current: 3"))
         cluster.cut_watches(error=OSError("restarted"))
@@ -316,7 +316,7 @@ async def test_a_version_from_the_future(clock: VirtualClock) -> None:
 async def test_a_server_that_closes_every_watch_at_once(clock: VirtualClock) -> None:
     """Watches that end at once and bring nothing are a failure and back off."""
 
-    class Closing(InProcessApi):
+    class Closing(FaultyApi):
         async def watch(self, kind: type[api.Object], resource_version: str) -> Any:
             self.calls["watch"] += 1
             for event in list[WatchEvent]():
@@ -334,7 +334,7 @@ async def test_malformed_objects_keep_their_last_good_state(clock: VirtualClock)
     good, malformed = node("a"), Malformed("a", "spec.taints: expected array")
     bad_listing = Listing([], "5", [malformed])
 
-    class Bad(InProcessApi):
+    class Bad(FaultyApi):
         async def list(self, kind: type[api.Object]) -> Listing:
             self.calls["list"] += 1
             return Listing([good], "1") if self.calls["list"] == 1 else bad_listing
@@ -364,7 +364,7 @@ CHANGES = ("create", "create", "update", "delete", "recreate")
 TROUBLE = ("cut", "break", "forget", "forget", "bookmark", "fail")
 
 
-def step(cluster: InProcessApi, action: str, number: int, chance: random.Random) -> None:
+def step(cluster: FaultyApi, action: str, number: int, chance: random.Random) -> None:
     """One thing that happens to the cluster or to the way there."""
     name = f"n{number}"
     found = cluster.get(api.Node, name)
@@ -395,7 +395,7 @@ def test_the_copy_always_becomes_the_servers(seed: int) -> None:
     """Whatever happens to the cluster, the watches and the history, copy and handlers end with the server's state."""
 
     async def main(clock: VirtualClock) -> None:
-        cluster, chance = InProcessApi(clock, seed=seed), random.Random(seed)
+        cluster, chance = FaultyApi(clock, seed=seed), random.Random(seed)
         async with following(cluster, clock) as (informer, log):
             for _ in range(chance.randrange(80)):
                 step(cluster, chance.choice(chance.choice((CHANGES, CHANGES, TROUBLE))), chance.randrange(5), chance)
@@ -416,8 +416,8 @@ def test_the_copy_becomes_the_servers_over_http(seed: int) -> None:
 
     async def main(clock: VirtualClock) -> None:
         chance = random.Random(seed)
-        cluster = InProcessApi(clock)
-        made = ApiServer(store=cluster.store, bookmarks=chance.random() < 0.5)
+        cluster = FaultyApi(clock)
+        made = ApiServer(backend=cluster, bookmarks=chance.random() < 0.5)
         actions = (*CHANGES, "cut", "forget")
         async with serving(made) as server, HttpClient(server.connection, qps=-1, clock=clock) as client:
             for number in range(chance.choice((0, 600))):
@@ -443,7 +443,7 @@ def test_the_copy_becomes_the_servers_over_http(seed: int) -> None:
 
 async def test_a_long_list_leaves_others_their_turn() -> None:
     """While tens of thousands of objects are listed and handed on, the event loop turns all the time."""
-    cluster = InProcessApi()
+    cluster = FaultyApi()
     for number in range(20_000):
         cluster.create(node(f"n{number}"))
     informer = Informer(cluster, api.Node, Log())
@@ -462,7 +462,7 @@ async def test_a_long_list_over_http_never_holds_up_the_loop_for_long() -> None:
     padding = {f"example.com/label-{number}": "v" * 40 for number in range(60)}
     async with serving() as server, HttpClient(server.connection) as client:
         for number in range(1000):
-            server.store.create(node(f"n{number}", **padding))
+            server.backend.create(node(f"n{number}", **padding))
         pages = [await client.request("GET", "/api/v1/nodes", query={"limit": "500"})]
         assert len(pages[0]) > 1_500_000
         longest, task = 0.0, asyncio.create_task(_replay(pages[0]))
@@ -484,7 +484,7 @@ async def _replay(page: bytes) -> None:
 @virtual_time
 async def test_a_mistake_in_the_client_does_not_end_it(clock: VirtualClock, caplog: pytest.LogCaptureFixture) -> None:
     """An error that nobody foresaw is logged, and the kind is listed and followed again."""
-    cluster = InProcessApi(clock)
+    cluster = FaultyApi(clock)
     cluster.create(node("a"))
     async with following(cluster, clock) as (informer, log):
         await clock.settle()

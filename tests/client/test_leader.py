@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kubesched.base.clocks import VirtualClock, run_virtual, virtual_time
-from kubesched.client.fake import InProcessApi
+from kubesched.base.types import JSON
 from kubesched.client.leader import ElectionSettings, Ended, LeaderElector, default_identity
 from kubesched.client.protocol import ApiError
+from kubesched.testing.faulty_api import FaultyApi
 
 RETRY = 2 * (1 + 1.2)
 """The longest wait between two looks at the lease."""
@@ -22,8 +23,8 @@ RETRY = 2 * (1 + 1.2)
 class Candidate:
     """A candidate with its own way to the API server, and what became of it."""
 
-    def __init__(self, clock: VirtualClock, name: str, others: InProcessApi | None = None, **options: Any) -> None:
-        self.api = InProcessApi(clock, store=others.store if others else None)
+    def __init__(self, clock: VirtualClock, name: str, others: FaultyApi | None = None, **options: Any) -> None:
+        self.api = FaultyApi(clock, memory=others.memory if others else None)
         self.clock = clock
         self.leading = False
         self.seen: list[str] = []
@@ -60,8 +61,14 @@ class Candidate:
         self.task.cancel()
         await asyncio.wait((self.task,))
 
+    def whole_lease(self) -> JSON:
+        """The lease as the cluster has it."""
+        record = self.api.memory.store.get("coordination.k8s.io/leases", "kube-system/kube-scheduler")
+        assert record is not None
+        return record.load()
+
     def lease(self) -> Any:
-        return self.api.store.get_lease("kube-system", "kube-scheduler")["spec"]
+        return self.whole_lease()["spec"]
 
 
 @virtual_time
@@ -92,7 +99,7 @@ async def test_events_tell_who_leads(clock: VirtualClock) -> None:
     one = Candidate(clock, "one", component="default-scheduler").start()
     await clock.settle()
     (event,) = one.api.events
-    metadata = one.api.store.get_lease("kube-system", "kube-scheduler")["metadata"]
+    metadata = one.whole_lease()["metadata"]
     name = event["metadata"]["name"]
     assert name.partition(".")[0] == "kube-scheduler"
     assert int(name.partition(".")[2], 16) == int(clock.now() * 1e9)
@@ -252,9 +259,9 @@ async def test_a_lease_taken_by_hand_ends_leading(clock: VirtualClock) -> None:
     """A leader that finds somebody else's name in the lease steps down at once."""
     one = Candidate(clock, "one").start()
     await clock.settle()
-    lease = one.api.store.get_lease("kube-system", "kube-scheduler")
+    lease = one.whole_lease()
     lease["spec"]["holderIdentity"] = "somebody"
-    one.api.store.update_lease("kube-system", "kube-scheduler", lease)
+    await one.api.memory.update_lease("kube-system", "kube-scheduler", lease)
     await clock.advance(2.5)
     assert not one.leading
     assert one.seen == ["one", "somebody"]
@@ -274,7 +281,7 @@ async def test_times_in_the_lease_do_not_count(clock: VirtualClock) -> None:
     assert not one.leading
     await clock.advance(5)
     assert one.leading
-    assert one.api.store.get_lease("kube-system", "kube-scheduler")["metadata"]["labels"] == {"a": "b"}
+    assert one.whole_lease()["metadata"]["labels"] == {"a": "b"}
     await one.stop()
 
 
@@ -328,12 +335,14 @@ def test_identities_differ() -> None:
 
 def disturb(candidate: Candidate, chance: random.Random) -> None:
     """Something happens between a candidate and the API server."""
-    trouble = chance.choice(("fail", "lost", "slow", "very slow", "hang", "heal", "heal"))
+    trouble = chance.choice(("fail", "lost", "late", "slow", "very slow", "hang", "heal", "heal"))
     if trouble == "fail":
         error = chance.choice((OSError("no"), ApiError(500, "InternalError", "no"), ApiError(409, "Conflict", "no")))
         candidate.api.fail("*", error, probability=chance.random())
     elif trouble == "lost":
         candidate.api.fail("update_lease", OSError("no"), probability=chance.random(), answer_lost=True)
+    elif trouble == "late":
+        candidate.api.delay("update_lease", lambda: chance.random() * 6, answer=True)
     elif trouble == "slow":
         candidate.api.delay("*", lambda: chance.random() * 3)
     elif trouble == "very slow":
@@ -344,31 +353,14 @@ def disturb(candidate: Candidate, chance: random.Random) -> None:
         candidate.api.heal()
 
 
-class SlowAnswers(InProcessApi):
-    """An API server that does its work at once but takes its time to say so."""
-
-    async def update_lease(self, namespace: str, name: str, lease: Any) -> Any:
-        answer = await super().update_lease(namespace, name, lease)
-        if not self.disturbances.calm:
-            await asyncio.sleep(self.answer_delay())
-        return answer
-
-    def answer_delay(self) -> float:
-        return random.Random(self.calls["update_lease"]).random() * 6
-
-
 @virtual_time
 async def test_a_late_answer_does_not_make_two_leaders(clock: VirtualClock) -> None:
     """A leader whose last renewal was answered late counts from when it sent it, so it has stopped in time."""
-    one = Candidate(clock, "one")
-    slow = SlowAnswers(clock, store=one.api.store)
-    slow.answer_delay = lambda: 4.9  # type: ignore[method-assign]  # always as late as is still taken
-    one.api = one.elector._client = slow
-    one.start()
+    one = Candidate(clock, "one").start()
     await clock.advance(9)
     eager = ElectionSettings(retry_period=0.05)
     two = Candidate(clock, "two", one.api, settings=eager).start()
-    one.api.disturbances.calm = False
+    one.api.delay("update_lease", 4.9, answer=True)  # as late as the leader still accepts
     await clock.advance(2)
     renewed = one.lease()["renewTime"]
     assert renewed == "2026-01-01T00:00:10.000000Z"
@@ -392,8 +384,6 @@ def test_never_two_leaders(seed: int) -> None:
         first = Candidate(clock, "c0")
         candidates = [first, *(Candidate(clock, f"c{number}", first.api) for number in range(1, 4))]
         for candidate in candidates:
-            slow = SlowAnswers(clock, store=first.api.store, seed=chance.randrange(1000))
-            candidate.api = candidate.elector._client = slow
             candidate.start()
         for _ in range(60):
             disturb(chance.choice(candidates), chance)

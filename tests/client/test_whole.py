@@ -40,7 +40,7 @@ async def test_an_object_is_kept_whole() -> None:
     """A listed pod is there with fields that no struct has, in the order of the wire, without what Go leaves out."""
     whole = WholeObjects({api.Pod: lambda _: True})
     async with serving() as server, HttpClient(server.connection, whole=whole) as client:
-        server.store.create({**TYPE, **POD})
+        server.put_json(api.Pod, {**TYPE, **POD})
         (pod,) = (await client.list(api.Pod)).items
         kept = found(whole, pod)
     assert kept["spec"] == POD["spec"]
@@ -72,10 +72,10 @@ async def test_the_newest_version_counts() -> None:
             if len(seen) == 3:
                 break
         assert [each and each["metadata"]["labels"] for each in seen] == [{"a": "b"}, {"new": "yes"}, None]
-        server.store.create({**TYPE, **POD})
+        server.put_json(api.Pod, {**TYPE, **POD})
         (pod,) = (await client.list(api.Pod)).items
         assert whole(pod)
-        server.store.delete(pod)
+        server.backend.delete(pod)
         await client.list(api.Pod)
         assert whole(pod) is None
 
@@ -85,11 +85,11 @@ async def test_only_what_is_wanted_is_kept() -> None:
     whole = WholeObjects({api.Pod: lambda obj: not obj.metadata.labels.get("bound")})
     assert api.Node not in whole
     async with serving() as server, HttpClient(server.connection, whole=whole) as client:
-        server.store.create({**TYPE, **POD})
+        server.put_json(api.Pod, {**TYPE, **POD})
         (pod,) = (await client.list(api.Pod)).items
         assert whole(pod)
         another = api.Pod(metadata=api.ObjectMeta(name="web", namespace="default", uid="another"))
         assert whole(another) is None
-        server.store.update({**TYPE, **changed(labels={"bound": "yes"})})
+        server.put_json(api.Pod, {**TYPE, **changed(labels={"bound": "yes"})})
         (pod,) = (await client.list(api.Pod)).items
         assert whole(pod) is None

@@ -38,8 +38,8 @@ async def test_a_change_takes_effect(tmp_path: Path) -> None:
     async with serving(Cluster()) as cluster:
         assert isinstance(cluster, Cluster)
         for name in ("n1", "n2"):
-            cluster.store.create(node(name, cpu=4))
-        cluster.store.create(pod("a", cpu=1))
+            cluster.backend.create(node(name, cpu=4))
+        cluster.backend.create(pod("a", cpu=1))
         flags = ("--plugin-dir", str(folder), "--enable", "picky", "--leader-elect=false")
         async with daemon(tmp_path, cluster, *flags) as scheduler:
             await scheduler.until(lambda: node_of(cluster, "a") == "n1")
@@ -49,6 +49,6 @@ async def test_a_change_takes_effect(tmp_path: Path) -> None:
             await scheduler.until(lambda: "__init__ raised RuntimeError: no licence" in scheduler.log)
             (folder / "picky.py").write_text(SOURCE.format(name="n2"))
             await scheduler.until(lambda: "Plugins have changed, starting anew" in scheduler.log)
-            cluster.store.create(pod("b", cpu=1))
+            cluster.backend.create(pod("b", cpu=1))
             await scheduler.until(lambda: node_of(cluster, "b") == "n2")
             assert await scheduler.end() == 0

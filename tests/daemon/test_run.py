@@ -141,7 +141,7 @@ async def daemon(folder: Path, cluster: Cluster, *flags: str, user: JSON | None 
 
 
 def node_of(cluster: Cluster, name: str) -> str:
-    found = cluster.store.get(api.Pod, f"default/{name}")
+    found = cluster.backend.get(api.Pod, f"default/{name}")
     return "" if found is None else found.node_name
 
 
@@ -159,9 +159,9 @@ async def test_a_cluster_is_scheduled_as_a_leader(tmp_path: Path) -> None:
     """A pod is bound, health and verbosity can be asked for, SIGUSR2 tells the state, SIGTERM exits with 0."""
     async with serving(Cluster()) as cluster:
         assert isinstance(cluster, Cluster)
-        cluster.store.create(node("n1", cpu=4))
-        cluster.store.create(pod("a", cpu=1))
-        cluster.store.create(pod("theirs", cpu=2, scheduler="another"))
+        cluster.backend.create(node("n1", cpu=4))
+        cluster.backend.create(pod("a", cpu=1))
+        cluster.backend.create(pod("theirs", cpu=2, scheduler="another"))
         async with daemon(tmp_path, cluster, "--leader-elect=true") as scheduler:
             await scheduler.until(lambda: node_of(cluster, "a") == "n1")
             assert await scheduler.ask("GET", "/readyz?verbose") == (
@@ -193,8 +193,8 @@ async def test_bindings_that_have_begun_are_seen_through(tmp_path: Path) -> None
     """SIGTERM in the middle of a bind call leaves the pod bound and the exit code 0; no new pod is begun."""
     async with serving(Cluster(bind_seconds=1.0)) as cluster:
         assert isinstance(cluster, Cluster)
-        cluster.store.create(node("n1", cpu=4))
-        cluster.store.create(pod("a", cpu=1))
+        cluster.backend.create(node("n1", cpu=4))
+        cluster.backend.create(pod("a", cpu=1))
         async with daemon(tmp_path, cluster, "--leader-elect=false") as scheduler:
             await asyncio.wait_for(cluster.binding.wait(), PATIENCE)
             assert await scheduler.end() == 0
@@ -218,8 +218,8 @@ async def test_who_stands_by_watches_and_is_ready(tmp_path: Path) -> None:
     async with serving(Cluster()) as cluster:
         assert isinstance(cluster, Cluster)
         cluster.leases[LEASE] = lease("another")
-        cluster.store.create(node("n1", cpu=4))
-        cluster.store.create(pod("a", cpu=1))
+        cluster.backend.create(node("n1", cpu=4))
+        cluster.backend.create(pod("a", cpu=1))
         async with daemon(tmp_path, cluster, "--leader-elect") as scheduler:
             await scheduler.until(lambda: "Serving securely" in scheduler.log)
             for _ in range(100):
@@ -241,8 +241,8 @@ async def test_extenders_get_whole_objects(tmp_path: Path) -> None:
     whole_pod["spec"]["dnsPolicy"] = "ClusterFirst"
     async with serving(Cluster()) as cluster, extending() as extender:
         assert isinstance(cluster, Cluster)
-        cluster.store.create(whole_node)
-        cluster.store.create(whole_pod)
+        cluster.put_json(api.Node, whole_node)
+        cluster.put_json(api.Pod, whole_pod)
         extender.answers["/filter"] = lambda arguments: {"Nodes": arguments["Nodes"]}
         config = {
             "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -287,8 +287,8 @@ async def test_no_secret_is_logged(tmp_path: Path) -> None:
     flags = ("--config=config.json", "--leader-elect=false", "--v=10")
     async with serving(Cluster(), context) as cluster:
         assert isinstance(cluster, Cluster)
-        cluster.store.create(node("n1", cpu=4))
-        cluster.store.create(pod("a", cpu=1))
+        cluster.backend.create(node("n1", cpu=4))
+        cluster.backend.create(pod("a", cpu=1))
         user = {"exec": {**command, "apiVersion": answer["apiVersion"]}}
         async with daemon(tmp_path, cluster, *flags, user=user) as scheduler:
             await scheduler.until(lambda: node_of(cluster, "a") == "n1")
@@ -335,8 +335,8 @@ async def test_a_plugin_of_ones_own(tmp_path: Path) -> None:
         config = tmp_path / "config.yaml"
         config.write_text(CONFIG % kubeconfig(tmp_path, cluster.url))
         for name in ("n1", "n2"):
-            cluster.store.create(node(name, cpu=4))
-        cluster.store.create(pod("a", cpu=1))
+            cluster.backend.create(node(name, cpu=4))
+        cluster.backend.create(pod("a", cpu=1))
         flags = ("--plugin", "picky:Picky", f"--config={config}")
         async with daemon(tmp_path, cluster, *flags) as scheduler:
             await scheduler.until(lambda: node_of(cluster, "a") == "n2")

@@ -10,9 +10,9 @@ from tests.scheduler.world import world
 
 from kubesched.api import objects as api
 from kubesched.base.clocks import VirtualClock, virtual_time
-from kubesched.client.fake import InProcessApi
 from kubesched.engine.decision import Decision
 from kubesched.scheduler.ports import ExtenderError, ExtenderFilterResult, ExtenderVictims
+from kubesched.testing.faulty_api import FaultyApi
 
 
 class Fake:
@@ -27,7 +27,7 @@ class Fake:
     scores: Mapping[str, int] | None = None
     seconds = 0.0
     broken = False
-    binds_with: InProcessApi | None = None
+    binds_with: FaultyApi | None = None
     preempts: Sequence[str] | None = None
 
     def __init__(self, **attributes: object) -> None:
@@ -160,7 +160,7 @@ async def test_an_extender_binds(clock: VirtualClock) -> None:
     """A binder extender binds in the scheduler's stead."""
     extender = Fake(binds=True)
     async with world(clock, *NODES, extenders=[extender]) as here:
-        extender.binds_with = InProcessApi(clock, store=here.api.store)
+        extender.binds_with = FaultyApi(clock, memory=here.api.memory)
         here.create(pod("web"))
         await here.settle()
         assert here.node_of("web") != ""

@@ -15,7 +15,6 @@ from tests.scheduler.test_extending import Fake
 
 from kubesched.api import objects as api
 from kubesched.base.clocks import VirtualClock, virtual_time
-from kubesched.client.fake import InProcessApi
 from kubesched.cluster.view import NodeInfo
 from kubesched.config.load import load
 from kubesched.framework.plugin import Plugin
@@ -29,6 +28,7 @@ from kubesched.scheduler.metrics import Metrics
 from kubesched.scheduler.ports import Extender
 from kubesched.scheduler.recorder import EventRecorder
 from kubesched.scheduler.scheduler import Scheduler
+from kubesched.testing.faulty_api import FaultyApi
 
 LIFE = """
 eventhandlers.go "Add event for unscheduled pod" pod
@@ -49,7 +49,7 @@ class Seen:
     """What a scheduler has let people see."""
 
     def __init__(self, clock: VirtualClock) -> None:
-        self.api = InProcessApi(clock)
+        self.api = FaultyApi(clock)
         self.metrics = Metrics(process=False)
         self.text = io.BytesIO()
         self.log = Logger(TextFormat(), Output(self.text), verbosity=5, now=clock.now)

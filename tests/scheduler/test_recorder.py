@@ -15,11 +15,11 @@ from tests.builders import pod
 
 from kubesched.api import objects as api
 from kubesched.base.clocks import VirtualClock, virtual_time
-from kubesched.client.fake import InProcessApi
 from kubesched.client.protocol import ApiError
 from kubesched.scheduler import recorder as recording
 from kubesched.scheduler.ports import NORMAL, WARNING, Recorder
 from kubesched.scheduler.recorder import EventRecorder, event_name, micro_time, truncated
+from kubesched.testing.faulty_api import FaultyApi
 
 PROFILE = "default-scheduler"
 
@@ -34,7 +34,7 @@ class Lines(list[tuple[int, str]]):
 
 
 @asynccontextmanager
-async def recording_to(cluster: InProcessApi, clock: VirtualClock, **settings: Any) -> AsyncIterator[EventRecorder]:
+async def recording_to(cluster: FaultyApi, clock: VirtualClock, **settings: Any) -> AsyncIterator[EventRecorder]:
     recorder = EventRecorder(cluster, clock, hostname="host", **settings)
     task = asyncio.create_task(recorder.run())
     try:
@@ -48,7 +48,7 @@ def failed(recorder: Recorder, regarding: api.Pod, note: str = "0/1 nodes are av
     recorder.event(PROFILE, regarding, WARNING, "FailedScheduling", "Scheduling", note)
 
 
-def reasons(cluster: InProcessApi) -> list[str]:
+def reasons(cluster: FaultyApi) -> list[str]:
     return [event["reason"] for event in cluster.events]
 
 
@@ -63,7 +63,7 @@ def versioned(name: str, version: int) -> api.Pod:
 @virtual_time
 async def test_an_event(clock: VirtualClock) -> None:
     """Everything that kubectl shows of an event, where it expects it."""
-    cluster = InProcessApi(clock)
+    cluster = FaultyApi(clock)
     async with recording_to(cluster, clock) as recorder:
         note = "Successfully assigned default/web to n1"
         recorder.event(PROFILE, versioned("web", 7), NORMAL, "Scheduled", "Binding", note)
@@ -95,7 +95,7 @@ async def test_an_event(clock: VirtualClock) -> None:
 @virtual_time
 async def test_a_related_object(clock: VirtualClock) -> None:
     """A victim's event names its preemptor."""
-    cluster = InProcessApi(clock)
+    cluster = FaultyApi(clock)
     async with recording_to(cluster, clock) as recorder:
         note = "Preempted by pod u-vip on node n1"
         recorder.event(PROFILE, pod("low"), NORMAL, "Preempted", "Preempting", note, related=pod("vip", uid="u-vip"))
@@ -112,7 +112,7 @@ async def test_a_related_object(clock: VirtualClock) -> None:
 @virtual_time
 async def test_an_object_without_namespace(clock: VirtualClock) -> None:
     """Its events are kept in "default"."""
-    cluster = InProcessApi(clock)
+    cluster = FaultyApi(clock)
     async with recording_to(cluster, clock) as recorder:
         failed(recorder, pod("web", namespace=""))
         await clock.settle()
@@ -122,7 +122,7 @@ async def test_an_object_without_namespace(clock: VirtualClock) -> None:
 @virtual_time
 async def test_events_of_one_moment_have_different_names(clock: VirtualClock) -> None:
     """The time is part of the name, and on a virtual clock much happens at once."""
-    cluster = InProcessApi(clock)
+    cluster = FaultyApi(clock)
     async with recording_to(cluster, clock) as recorder:
         for version in range(5):
             failed(recorder, versioned("web", version))
@@ -161,7 +161,7 @@ def test_notes_are_cut_between_characters(note: str) -> None:
 async def test_an_unknown_type(clock: VirtualClock) -> None:
     """Only Normal and Warning exist; anything else is a mistake, and logged."""
     log = Lines()
-    cluster = InProcessApi(clock)
+    cluster = FaultyApi(clock)
     async with recording_to(cluster, clock, log=log) as recorder:
         recorder.event(PROFILE, pod("web"), "Strange", "Scheduled", "Binding", "")
         await clock.settle()
@@ -175,7 +175,7 @@ async def test_an_unknown_type(clock: VirtualClock) -> None:
 @virtual_time
 async def test_a_series(clock: VirtualClock) -> None:
     """The second of its kind makes a series at once; the others are only counted, until the series ends."""
-    cluster = InProcessApi(clock)
+    cluster = FaultyApi(clock)
     async with recording_to(cluster, clock) as recorder:
         for _ in range(5):
             failed(recorder, versioned("web", 1))
@@ -192,7 +192,7 @@ async def test_a_series(clock: VirtualClock) -> None:
 @virtual_time
 async def test_a_series_that_goes_on_is_refreshed(clock: VirtualClock) -> None:
     """Every half hour the count is written, so that the event does not expire."""
-    cluster = InProcessApi(clock)
+    cluster = FaultyApi(clock)
     async with recording_to(cluster, clock) as recorder:
         for _ in range(31):
             failed(recorder, versioned("web", 1))
@@ -204,7 +204,7 @@ async def test_a_series_that_goes_on_is_refreshed(clock: VirtualClock) -> None:
 @virtual_time
 async def test_after_six_minutes_a_new_event(clock: VirtualClock) -> None:
     """What happens again after a long pause is an event of its own."""
-    cluster = InProcessApi(clock)
+    cluster = FaultyApi(clock)
     async with recording_to(cluster, clock) as recorder:
         failed(recorder, versioned("web", 1))
         await clock.advance(13 * 60)
@@ -217,7 +217,7 @@ async def test_after_six_minutes_a_new_event(clock: VirtualClock) -> None:
 @virtual_time
 async def test_what_makes_events_different(clock: VirtualClock, version: int | None) -> None:
     """Another version of the pod, or another reason, and it is not the same event; the note does not matter."""
-    cluster = InProcessApi(clock)
+    cluster = FaultyApi(clock)
     async with recording_to(cluster, clock) as recorder:
         failed(recorder, versioned("web", 1), "because")
         if version is None:
@@ -233,12 +233,13 @@ async def test_what_makes_events_different(clock: VirtualClock, version: int | N
 @virtual_time
 async def test_a_series_whose_event_is_gone(clock: VirtualClock) -> None:
     """An event that has expired on the server is created anew, with the count so far."""
-    cluster = InProcessApi(clock)
+    cluster = FaultyApi(clock)
     async with recording_to(cluster, clock) as recorder:
         failed(recorder, versioned("web", 1))
         await clock.settle()
         cluster.fail("patch_event", ApiError(404, "NotFound", "gone"))
-        cluster.store = type(cluster.store)(clock)
+        (expired,) = cluster.events
+        cluster.memory.store.delete("events.k8s.io/events", f"default/{expired['metadata']['name']}")
         failed(recorder, versioned("web", 1))
         await clock.settle()
     assert [event["series"]["count"] for event in cluster.events] == [2]
@@ -247,7 +248,7 @@ async def test_a_series_whose_event_is_gone(clock: VirtualClock) -> None:
 @virtual_time
 async def test_a_second_while_the_first_is_under_way(clock: VirtualClock) -> None:
     """The patch waits for the creation it belongs to."""
-    cluster = InProcessApi(clock)
+    cluster = FaultyApi(clock)
     cluster.delay("create_event", 3)
     async with recording_to(cluster, clock) as recorder:
         failed(recorder, versioned("web", 1))
@@ -264,7 +265,7 @@ async def test_a_second_while_the_first_is_under_way(clock: VirtualClock) -> Non
 @virtual_time
 async def test_out_of_reach(clock: VirtualClock) -> None:
     """While the server cannot be reached, each event is tried every ten seconds or a little more."""
-    cluster = InProcessApi(clock)
+    cluster = FaultyApi(clock)
     log = Lines()
     cluster.fail("create_event", OSError("no route to host"), times=3)
     async with recording_to(cluster, clock, log=log) as recorder:
@@ -279,7 +280,7 @@ async def test_out_of_reach(clock: VirtualClock) -> None:
 @virtual_time
 async def test_twelve_tries(clock: VirtualClock) -> None:
     """After twelve tries an event is given up, and others are not held up by it."""
-    cluster = InProcessApi(clock)
+    cluster = FaultyApi(clock)
     log = Lines()
     cluster.fail("create_event", OSError("no route to host"), times=12)
     async with recording_to(cluster, clock, log=log) as recorder:
@@ -296,7 +297,7 @@ async def test_twelve_tries(clock: VirtualClock) -> None:
 @virtual_time
 async def test_an_outage_does_not_fill_the_memory(clock: VirtualClock) -> None:
     """No more events wait for another try than would have found room in the queue; the others are given up."""
-    cluster = InProcessApi(clock)
+    cluster = FaultyApi(clock)
     cluster.fail("create_event", OSError("down"), times=math.inf)
     async with recording_to(cluster, clock, queue_size=10) as recorder:
         for number in range(30):
@@ -311,7 +312,7 @@ async def test_an_outage_does_not_fill_the_memory(clock: VirtualClock) -> None:
 @virtual_time
 async def test_a_refusal(clock: VirtualClock) -> None:
     """What the server refuses is not tried again."""
-    cluster = InProcessApi(clock)
+    cluster = FaultyApi(clock)
     log = Lines()
     cluster.fail("create_event", ApiError(403, "Forbidden", "namespace is being terminated"))
     async with recording_to(cluster, clock, log=log) as recorder:
@@ -325,7 +326,7 @@ async def test_a_refusal(clock: VirtualClock) -> None:
 @virtual_time
 async def test_a_lost_answer(clock: VirtualClock) -> None:
     """An event that was written though the answer was lost is not written twice."""
-    cluster = InProcessApi(clock)
+    cluster = FaultyApi(clock)
     log = Lines()
     cluster.fail("create_event", OSError("connection reset"), answer_lost=True)
     async with recording_to(cluster, clock, log=log) as recorder:
@@ -338,7 +339,7 @@ async def test_a_lost_answer(clock: VirtualClock) -> None:
 @virtual_time
 async def test_a_lost_answer_within_a_series(clock: VirtualClock) -> None:
     """And a series finds the event that is already there."""
-    cluster = InProcessApi(clock)
+    cluster = FaultyApi(clock)
     cluster.fail("create_event", OSError("connection reset"), answer_lost=True)
     async with recording_to(cluster, clock) as recorder:
         failed(recorder, versioned("web", 1))
@@ -352,7 +353,7 @@ async def test_a_lost_answer_within_a_series(clock: VirtualClock) -> None:
 @virtual_time
 async def test_half_of_all_calls_fail(clock: VirtualClock) -> None:
     """In a bad network every event arrives in the end, once."""
-    cluster = InProcessApi(clock, seed=3)
+    cluster = FaultyApi(clock, seed=3)
     cluster.fail("create_event", OSError("reset"), probability=0.3)
     cluster.fail("create_event", OSError("reset"), probability=0.3, answer_lost=True)
     cluster.fail("patch_event", OSError("reset"), probability=0.5)
@@ -372,7 +373,7 @@ async def test_half_of_all_calls_fail(clock: VirtualClock) -> None:
 @virtual_time
 async def test_binds_first(clock: VirtualClock) -> None:
     """No event is written while a bind is under way."""
-    cluster = InProcessApi(clock)
+    cluster = FaultyApi(clock)
     waiting = [1]
     async with recording_to(cluster, clock, binds_waiting=lambda: waiting[0]) as recorder:
         failed(recorder, versioned("web", 1))
@@ -386,7 +387,7 @@ async def test_binds_first(clock: VirtualClock) -> None:
 @virtual_time
 async def test_binds_without_end(clock: VirtualClock) -> None:
     """A scheduler that is never idle is some seconds late with its events, but not silent."""
-    cluster = InProcessApi(clock)
+    cluster = FaultyApi(clock)
     async with recording_to(cluster, clock, binds_waiting=lambda: 1) as recorder:
         for second in range(10):
             failed(recorder, versioned(f"web-{second}", 1))
@@ -397,7 +398,7 @@ async def test_binds_without_end(clock: VirtualClock) -> None:
 @virtual_time
 async def test_a_full_queue_drops_the_oldest(clock: VirtualClock) -> None:
     """More events than can be written cost the oldest; recording goes on, and the loss is counted."""
-    cluster = InProcessApi(clock)
+    cluster = FaultyApi(clock)
     recorder = EventRecorder(cluster, clock, queue_size=3)
     for number in range(5):
         failed(recorder, versioned(f"web-{number}", 1))
@@ -411,7 +412,7 @@ async def test_a_full_queue_drops_the_oldest(clock: VirtualClock) -> None:
 @virtual_time
 async def test_flush_does_not_wait_for_ever(clock: VirtualClock) -> None:
     """At the end of the scheduler what can be written is written, within a limit."""
-    cluster = InProcessApi(clock)
+    cluster = FaultyApi(clock)
     cluster.pause("create_event")
     async with recording_to(cluster, clock) as recorder:
         failed(recorder, versioned("web", 1))
@@ -422,7 +423,7 @@ async def test_flush_does_not_wait_for_ever(clock: VirtualClock) -> None:
 @virtual_time
 async def test_spam(clock: VirtualClock) -> None:
     """One pod may have 25 events at once and then one every five minutes; others are not concerned."""
-    cluster = InProcessApi(clock)
+    cluster = FaultyApi(clock)
     async with recording_to(cluster, clock) as recorder:
         for version in range(30):
             failed(recorder, versioned("web", version))
@@ -441,7 +442,7 @@ async def test_spam(clock: VirtualClock) -> None:
 @virtual_time
 async def test_no_spam_filter(clock: VirtualClock) -> None:
     """A burst of 0 switches the filter off."""
-    cluster = InProcessApi(clock)
+    cluster = FaultyApi(clock)
     async with recording_to(cluster, clock, spam_burst=0) as recorder:
         for version in range(100):
             failed(recorder, versioned("web", version))
@@ -452,7 +453,7 @@ async def test_no_spam_filter(clock: VirtualClock) -> None:
 @virtual_time
 async def test_memory_is_bounded(clock: VirtualClock) -> None:
     """The recorder forgets the oldest events rather than growing with the cluster."""
-    recorder = EventRecorder(InProcessApi(clock), clock, queue_size=10)
+    recorder = EventRecorder(FaultyApi(clock), clock, queue_size=10)
     for number in range(recording.CACHE_SIZE + 10):
         failed(recorder, versioned(f"web-{number}", 1))
     assert len(recorder._cache) == recording.CACHE_SIZE

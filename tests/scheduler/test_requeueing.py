@@ -122,7 +122,7 @@ async def test_a_pod_bound_meanwhile_is_not_taken_back(clock: VirtualClock) -> N
         here.api.delay("bind", 5)
         here.create(pod("web", node_selector={"kubernetes.io/hostname": "n1"}))
         await here.settle(1)
-        here.api.store.bind(here.pod("web"), "n2")
+        await here.api.memory.bind(here.pod("web"), "n2")
         await here.settle(30)
         assert here.node_of("web") == "n2"
         assert any("different node than it was assumed" in line for line in here.log.errors())

@@ -12,15 +12,15 @@ from tests.scheduler.world import Events, Lines, world
 
 from kubesched.api.objects import Object, PodDisruptionBudget
 from kubesched.base.clocks import VirtualClock, virtual_time
-from kubesched.client.fake import InProcessApi
 from kubesched.client.protocol import ApiError, Listing
 from kubesched.config.load import default
 from kubesched.engine.decision import Decision
 from kubesched.plugins import in_tree_registry
 from kubesched.scheduler.scheduler import Scheduler
+from kubesched.testing.faulty_api import FaultyApi
 
 
-class Forbidding(InProcessApi):
+class Forbidding(FaultyApi):
     """An API server that does not show some kinds, all of them until a time and a few for ever."""
 
     def __init__(self, clock: VirtualClock, until: float = 0, never: Sequence[type[Object]] = ()) -> None:
@@ -33,7 +33,7 @@ class Forbidding(InProcessApi):
         return await super().list(kind)
 
 
-def scheduler(clock: VirtualClock, api: InProcessApi) -> Scheduler:
+def scheduler(clock: VirtualClock, api: FaultyApi) -> Scheduler:
     """One that nobody runs yet."""
     return Scheduler(default(), in_tree_registry(), api, clock, Random(0), recorder=Events(), log=Lines())
 
@@ -41,7 +41,7 @@ def scheduler(clock: VirtualClock, api: InProcessApi) -> Scheduler:
 @virtual_time
 async def test_a_replica_schedules_when_its_turn_has_come(clock: VirtualClock) -> None:
     """Standing by, it has the whole picture but schedules nothing; when its turn comes, it does at once."""
-    api = InProcessApi(clock)
+    api = FaultyApi(clock)
     api.create(node("n1"))
     api.create(pod("web"))
     made, turn = scheduler(clock, api), asyncio.Event()
@@ -94,7 +94,7 @@ async def test_a_turn_that_fails_is_no_turn(clock: VirtualClock) -> None:
         await asyncio.sleep(1)
         raise RuntimeError("the lease is gone")
 
-    api = InProcessApi(clock)
+    api = FaultyApi(clock)
     api.create(node("n1"))
     api.create(pod("web"))
     running = asyncio.create_task(scheduler(clock, api).run(lost()))
@@ -109,7 +109,7 @@ async def test_a_turn_that_fails_is_no_turn(clock: VirtualClock) -> None:
 async def test_a_cancelled_run_leaves_nothing_behind(clock: VirtualClock) -> None:
     """Cancelled before its turn, a scheduler ends all its tasks."""
     before = asyncio.all_tasks()
-    running = asyncio.create_task(scheduler(clock, InProcessApi(clock)).run(asyncio.Event().wait()))
+    running = asyncio.create_task(scheduler(clock, FaultyApi(clock)).run(asyncio.Event().wait()))
     await clock.settle()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):

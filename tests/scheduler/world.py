@@ -14,12 +14,12 @@ from kubesched.api import objects as api
 from kubesched.api.quantity import milli, value
 from kubesched.api.resources import node_requests
 from kubesched.base.clocks import VirtualClock
-from kubesched.client.fake import InProcessApi
 from kubesched.config.load import load
 from kubesched.framework.plugin import Plugin
 from kubesched.plugins import in_tree_registry
 from kubesched.scheduler.ports import Extender
 from kubesched.scheduler.scheduler import Scheduler
+from kubesched.testing.faulty_api import FaultyApi
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Lines(list[tuple[int, str, dict[str, object]]]):
 class World:
     """The cluster, the scheduler and what it said."""
 
-    def __init__(self, clock: VirtualClock, api_server: InProcessApi, scheduler: Scheduler) -> None:
+    def __init__(self, clock: VirtualClock, api_server: FaultyApi, scheduler: Scheduler) -> None:
         self.clock = clock
         self.api = api_server
         self.scheduler = scheduler
@@ -172,7 +172,7 @@ async def world(
         "profiles": [{"plugins": enabled, **each} for each in described],
         **config,
     }
-    api_server = InProcessApi(clock, seed=seed)
+    api_server = FaultyApi(clock, seed=seed)
     for obj in objects:
         api_server.create(obj)
     scheduler = Scheduler(

@@ -17,9 +17,9 @@ from typing import Any, TypedDict
 
 from rich.table import Table
 
+from kubesched.apiserver.inprocess.memory import MemoryClient
 from kubesched.base.clocks import SystemClock
 from kubesched.bench.workloads import Workload, make_node, make_pod, plain
-from kubesched.client.fake import InProcessApi
 from kubesched.config.load import default
 from kubesched.plugins import in_tree_registry
 from kubesched.scheduler.metrics import Metrics
@@ -110,7 +110,7 @@ class _Steps:
             yield waits_for
 
 
-def attach(stopwatch: Stopwatch, scheduler: Scheduler, cluster: InProcessApi) -> None:
+def attach(stopwatch: Stopwatch, scheduler: Scheduler, cluster: MemoryClient) -> None:
     """Put a stopwatch at the seams of a scheduler."""
     stopwatch.attach(scheduler.queue, "queue", *QUEUE)
     stopwatch.attach(scheduler._cycle, "cycle", "run")
@@ -120,13 +120,13 @@ def attach(stopwatch: Stopwatch, scheduler: Scheduler, cluster: InProcessApi) ->
     stopwatch.attach(scheduler._handlers, "news", "handle")
     stopwatch.attach(scheduler.recorder, "events", "event", "_write")
     stopwatch.attach(scheduler.metrics, "metrics", *METRICS)
-    stopwatch.attach(cluster.store, "API server", "bind", "create_event")
+    stopwatch.attach(cluster, "API server", "bind", "create_event")
 
 
 async def measure(workload: Workload, stopwatch: Stopwatch | None) -> tuple[float, float]:
     """Schedule a workload; answers with pods per second and per second of CPU time."""
     clock = SystemClock()
-    cluster = InProcessApi(clock)
+    cluster = MemoryClient(clock)
     for index in range(workload.nodes):
         cluster.create(make_node(index, workload.node_cpu))
     recorder = EventRecorder(cluster, clock, binds_waiting=lambda: scheduler.binds_waiting)
@@ -149,14 +149,14 @@ async def measure(workload: Workload, stopwatch: Stopwatch | None) -> tuple[floa
     return workload.measured / took, workload.measured / used
 
 
-async def _schedule(cluster: InProcessApi, prefix: str, number: int, workload: Workload) -> None:
+async def _schedule(cluster: MemoryClient, prefix: str, number: int, workload: Workload) -> None:
     """Create pods, a hundred at a time as a controller would, and wait until all are bound and told of."""
-    wanted = len(cluster.store.bindings) + number
+    wanted = len(cluster.bindings) + number
     for index in range(number):
         cluster.create(make_pod(prefix, index, workload.template(index)))
         if index % 100 == 99:
             await asyncio.sleep(0)
-    while len(cluster.store.bindings) < wanted or cluster.calls["create_event"] < wanted:
+    while len(cluster.bindings) < wanted or cluster.event_count < wanted:
         await asyncio.sleep(0.001)
 
 

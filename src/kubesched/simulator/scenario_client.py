@@ -13,8 +13,8 @@ import msgspec
 import yaml
 
 from kubesched.api import objects as api
-from kubesched.apiserver.inprocess.direct import as_api_error
 from kubesched.apiserver.inprocess.local import LocalClient
+from kubesched.apiserver.inprocess.reader import as_api_error
 from kubesched.apiserver.kinds.resources import Resource
 from kubesched.apiserver.rest.patch import MERGE_PATCH
 from kubesched.apiserver.wire.status import StatusError

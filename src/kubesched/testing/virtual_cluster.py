@@ -18,7 +18,6 @@ from msgspec.structs import replace
 
 from kubesched.api import objects as api
 from kubesched.base.clocks import VirtualClock, VirtualLoop
-from kubesched.client.fake import InProcessApi
 from kubesched.cluster.pods import PodInfo
 from kubesched.config.errors import Problem
 from kubesched.config.load import load
@@ -35,6 +34,7 @@ from kubesched.plugins import in_tree_registry
 from kubesched.scheduler.extender import HTTPExtender, make_extenders, with_ignored_resources
 from kubesched.scheduler.scheduler import Scheduler
 from kubesched.scheduler.statuses import POD_SCHEDULED
+from kubesched.testing.faulty_api import FaultyApi
 from kubesched.testing.heard import LogLines, RecordedEvents
 
 T = TypeVar("T")
@@ -56,7 +56,7 @@ class VirtualCluster:
         loop = self._runner.get_loop()
         assert isinstance(loop, VirtualLoop)
         self.clock = VirtualClock(loop)
-        self.api = InProcessApi(self.clock, seed=seed)
+        self.api = FaultyApi(self.clock, seed=seed)
         """The API server; it can be made to fail, to be slow, or to hang."""
         self.events = RecordedEvents()
         self.log = LogLines()

@@ -18,7 +18,6 @@ from tests.daemon.serving.support import CLOCK, FakeApi, Log, insecure, pem, run
 
 from kubesched.api.objects import ObjectMeta
 from kubesched.base.clocks import VirtualClock, virtual_time
-from kubesched.client.fake import InProcessApi
 from kubesched.client.http import HttpClient
 from kubesched.client.protocol import ApiError
 from kubesched.daemon.serving.auth.authorization import AllowedPaths, DelegatingAuthorizer
@@ -32,6 +31,7 @@ from kubesched.daemon.serving.auth.client_authorities import (
 )
 from kubesched.daemon.serving.auth.reviews import ReviewError
 from kubesched.daemon.serving.auth.users import ANONYMOUS, UserInfo
+from kubesched.testing.faulty_api import FaultyApi
 
 USERS: dict[str, Any] = {
     "good": {"username": "prom", "groups": ["monitoring"], "uid": "7", "extra": {"scopes": ["a", "b"]}},
@@ -186,9 +186,9 @@ def _dashed(fields: Mapping[str, str]) -> dict[str, str]:
     return {name.replace("_", "-"): value for name, value in fields.items()}
 
 
-def publishing(**published: str) -> InProcessApi:
+def publishing(**published: str) -> FaultyApi:
     """A cluster with the ConfigMap."""
-    cluster = InProcessApi()
+    cluster = FaultyApi()
     cluster.create(config_map(**published))
     return cluster
 
@@ -283,7 +283,7 @@ async def test_authorities_are_replaced_while_serving() -> None:
 @virtual_time
 async def test_authorities_are_found_as_soon_as_they_can_be(clock: VirtualClock) -> None:
     """A cluster that is out of reach, or has not published them yet, is followed until it has."""
-    cluster = InProcessApi(clock)
+    cluster = FaultyApi(clock)
     cluster.fail("list", OSError("out of reach"), times=3)
     authorities = Authorities(Log(), cluster=cluster)
     following = asyncio.create_task(authorities.keep_fresh(clock))
@@ -367,7 +367,7 @@ async def test_files_are_read_again(clock: VirtualClock, tmp_path: Path) -> None
 )
 async def test_authorities_that_cannot_be_read(published: dict[str, str] | None, problem: str) -> None:
     """What is wrong with published authorities is said, and the last good ones stay."""
-    cluster = InProcessApi() if published is None else publishing(**published)
+    cluster = FaultyApi() if published is None else publishing(**published)
     authorities = Authorities(Log(), cluster=cluster)
     with pytest.raises(AuthorityError, match=problem):
         await authorities.look_up()

@@ -38,7 +38,7 @@ class Pods:
         pod = record.load()
         meta = binding.get("metadata") or {}
         Preconditions(meta.get("uid") or "", meta.get("resourceVersion") or "").check(self._pods, pod)
-        if why := _why_not_bindable(pod):
+        if why := why_not_bindable(pod):
             raise conflict("pods/binding", "", name, why)
         self._assign(pod, target["name"], meta)
         self._writer.put(self._pods, record, pod, dry_run=dry_run)
@@ -128,7 +128,8 @@ def _set_scheduled(status: JSON, now: str) -> None:
     status["conditions"] = conditions
 
 
-def _why_not_bindable(pod: JSON) -> str:
+def why_not_bindable(pod: JSON) -> str:
+    """Why a pod cannot be bound, in upstream's words; empty if it can."""
     name, spec = pod["metadata"]["name"], pod["spec"]
     if "deletionTimestamp" in pod["metadata"]:
         return f"pod {name} is being deleted, cannot be assigned to a host"

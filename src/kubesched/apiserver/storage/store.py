@@ -84,14 +84,14 @@ class Event(msgspec.Struct, frozen=True, gc=False):
         return self.record.version
 
 
-# A wake-up costs each watcher a write to its socket; under load one for many events is what keeps 20 watchers cheap.
-_COALESCE_SECONDS = 0.004
+COALESCE_SECONDS = 0.004
+"""Wake-ups of watchers are at least this far apart. Each one costs a write to a socket, so bursts share one."""
 
 
 class Shelf:
     """All objects of one kind, and what happened to them."""
 
-    def __init__(self, fields_of: FieldsOf, max_events: int, max_bytes: int, started_at: int) -> None:
+    def __init__(self, fields_of: FieldsOf, max_events: int, max_bytes: int, started_at: int, coalesce: float) -> None:
         self.records: dict[str, Record] = {}
         self.fields_of = fields_of
         self.oldest = started_at
@@ -107,6 +107,7 @@ class Shelf:
         self._bytes = 0
         self._max_events = max_events
         self._max_bytes = max_bytes
+        self._coalesce = coalesce
         self._waiters: list[asyncio.Future[None]] = []
         self._wake_scheduled = False
         self._last_wake = 0.0
@@ -218,19 +219,25 @@ class Shelf:
     def publish(self, version: int) -> None:
         """Let watches see everything up to a version."""
         self.visible = version
-        if not self._waiters or self._wake_scheduled:
-            return
+        if self._waiters and not self._wake_scheduled:
+            if self._coalesce:
+                self._schedule_wake()
+            else:
+                self._wake()
+
+    def _schedule_wake(self) -> None:
         loop = asyncio.get_running_loop()
-        self._wake_scheduled = True
-        delay = self._last_wake + _COALESCE_SECONDS - loop.time()
-        if delay > 0:
-            loop.call_later(delay, self._wake)
+        now = loop.time()
+        due = self._last_wake + self._coalesce
+        self._last_wake = max(now, due)
+        if due > now:
+            self._wake_scheduled = True
+            loop.call_later(due - now, self._wake)
         else:
             self._wake()
 
     def _wake(self) -> None:
         self._wake_scheduled = False
-        self._last_wake = asyncio.get_running_loop().time()
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             _finish(waiter)
@@ -252,7 +259,14 @@ def _finish(waiter: asyncio.Future[None]) -> None:
 class Store:
     """Every object of the cluster, by kind (as ``group/plural``) and key (``namespace/name`` or ``name``)."""
 
-    def __init__(self, *, version: int = 1, max_events: int = 16_384, max_bytes: int = 16 << 20) -> None:
+    def __init__(
+        self,
+        *,
+        version: int = 1,
+        max_events: int = 16_384,
+        max_bytes: int = 16 << 20,
+        coalesce: float = COALESCE_SECONDS,
+    ) -> None:
         self.version = version
         self.visible = version
         """The version that watches have been told everything up to."""
@@ -262,12 +276,13 @@ class Store:
         self.shelves: dict[str, Shelf] = {}
         self._max_events = max_events
         self._max_bytes = max_bytes
+        self._coalesce = coalesce
 
     def shelf(self, resource: str, fields_of: FieldsOf | None = None) -> Shelf:
         """The objects of a kind; `fields_of` says by which fields they can be selected."""
         shelf = self.shelves.get(resource)
         if shelf is None:
-            shelf = Shelf(fields_of or _no_fields, self._max_events, self._max_bytes, self.started_at)
+            shelf = Shelf(fields_of or _no_fields, self._max_events, self._max_bytes, self.started_at, self._coalesce)
             shelf.visible = self.version
             self.shelves[resource] = shelf
         elif fields_of is not None:

@@ -1,4 +1,4 @@
-"""The in-process API: it refuses what an API server refuses, shows every change to a watch, and fails when told to."""
+"""The cluster in memory: it refuses what an API server refuses, and shows every change to a watch."""
 
 import asyncio
 import math
@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from kubesched.api import objects as api
+from kubesched.apiserver.inprocess.memory import MemoryClient
 from kubesched.base.clocks import VirtualClock, virtual_time
-from kubesched.client.fake import InProcessApi
 from kubesched.client.protocol import ApiError, Change, Client, WatchEvent
 
 
@@ -43,14 +43,14 @@ async def refusal(call: Any) -> ApiError:
 
 
 def test_it_is_a_client() -> None:
-    """The in-process API has every call of the protocol."""
-    cluster: Client = InProcessApi()
+    """The cluster in memory has every call of the protocol."""
+    cluster: Client = MemoryClient()
     assert cluster is not None
 
 
 async def test_a_list_gives_the_version_to_watch_from() -> None:
     """A watch from a list's version shows exactly what came after the list."""
-    cluster = InProcessApi()
+    cluster = MemoryClient()
     cluster.create(node("b"))
     cluster.create(node("a"))
     listing = await cluster.list(api.Node)
@@ -64,7 +64,7 @@ async def test_a_list_gives_the_version_to_watch_from() -> None:
 
 async def test_a_new_object_gets_identity_and_version() -> None:
     """UID, version and a pod's phase are set as the API server sets them."""
-    cluster = InProcessApi()
+    cluster = MemoryClient()
     first, second = cluster.create(pod("a")), cluster.create(pod("b"))
     assert first.uid
     assert first.uid != second.uid
@@ -74,7 +74,7 @@ async def test_a_new_object_gets_identity_and_version() -> None:
 
 async def test_an_open_watch_wakes_up() -> None:
     """A watch that has nothing to tell waits for the next change."""
-    cluster = InProcessApi()
+    cluster = MemoryClient()
     waiting = asyncio.create_task(take(cluster, api.Pod, "", 1))
     await asyncio.sleep(0)
     cluster.create(pod("a"))
@@ -83,7 +83,7 @@ async def test_an_open_watch_wakes_up() -> None:
 
 async def test_bind_sets_node_and_condition() -> None:
     """A binding sets nodeName and PodScheduled, clears the nomination and is seen by a watch as one update."""
-    cluster = InProcessApi()
+    cluster = MemoryClient()
     created = cluster.create(pod("a"))
     await cluster.patch_pod_status(created, {"status": {"nominatedNodeName": "n2"}})
     await cluster.bind(created, "n1")
@@ -92,13 +92,13 @@ async def test_bind_sets_node_and_condition() -> None:
     assert bound.spec.node_name == "n1"
     assert bound.status.nominated_node_name == ""
     assert [(c.type, c.status) for c in bound.status.conditions] == [("PodScheduled", "True")]
-    assert cluster.bindings == (("default/a", created.uid, "n1"),)
+    assert cluster.bindings == [("default/a", created.uid, "n1")]
     assert (await take(cluster, api.Pod, "2", 1))[0].object == bound
 
 
 async def test_bind_refuses_as_the_api_server_does() -> None:
     """Bound already, gated, ending, replaced by another of its name, or gone: each refusal has upstream's words."""
-    cluster = InProcessApi()
+    cluster = MemoryClient()
     created = cluster.create(pod("a"))
     await cluster.bind(created, "n1")
     again = await refusal(cluster.bind(created, "n2"))
@@ -109,37 +109,16 @@ async def test_bind_refuses_as_the_api_server_does() -> None:
     cluster.delete(created)
     other = cluster.create(pod("a"))
     assert "UID in precondition" in str(await refusal(cluster.bind(created, "n1")))
-    cluster.store.mark_for_deletion(other)
+    cluster.mark_for_deletion(other)
     assert "being deleted" in str(await refusal(cluster.bind(other, "n1")))
     cluster.delete(other)
     gone = await refusal(cluster.bind(other, "n1"))
     assert (gone.code, str(gone)) == (404, 'pods "a" not found')
 
 
-async def test_unknown_fields_survive_patches() -> None:
-    """What was given as JSON keeps the fields that scheduling does not read, through status patch and bind."""
-    cluster = InProcessApi()
-    body = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "a", "namespace": "default", "finalizers": ["example.com/x"]},
-        "spec": {"containers": [{"name": "c", "command": ["sleep", "1"]}]},
-    }
-    created: api.Pod = cluster.create(body)
-    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "observedGeneration": 3}
-    await cluster.patch_pod_status(created, {"status": {"conditions": [condition]}})
-    assert cluster.store.raw(api.Pod, "default/a")["status"]["conditions"] == [condition]
-    await cluster.bind(created, "n1")
-    raw = cluster.store.raw(api.Pod, "default/a")
-    assert raw["metadata"]["finalizers"] == ["example.com/x"]
-    assert raw["spec"] == {"containers": [{"name": "c", "command": ["sleep", "1"]}], "nodeName": "n1"}
-    assert [(c["type"], c["status"]) for c in raw["status"]["conditions"]] == [("PodScheduled", "True")]
-    assert api.decode(raw) == cluster.get(api.Pod, "default/a")
-
-
 async def test_status_patches_merge_conditions_by_type() -> None:
     """A strategic merge patch replaces the condition of its type and leaves the others, and cannot touch the spec."""
-    cluster = InProcessApi()
+    cluster = MemoryClient()
     created = cluster.create(pod("a"))
     for name, status in (("Ready", "False"), ("PodScheduled", "False"), ("PodScheduled", "True")):
         patch = {"status": {"conditions": [{"type": name, "status": status}]}, "spec": {"nodeName": "n9"}}
@@ -152,7 +131,7 @@ async def test_status_patches_merge_conditions_by_type() -> None:
 
 async def test_a_patch_or_deletion_for_another_uid_is_refused() -> None:
     """A UID in a patch or a deletion means that pod alone; the words are the API server's."""
-    cluster = InProcessApi()
+    cluster = MemoryClient()
     created = cluster.create(pod("a"))
     error = await refusal(cluster.patch_pod_status(created, {"metadata": {"uid": "other"}, "status": {}}))
     assert (error.code, str(error)) == (
@@ -167,24 +146,25 @@ async def test_a_patch_or_deletion_for_another_uid_is_refused() -> None:
 
 async def test_an_ended_pod_is_deleted_to_a_watch() -> None:
     """The field selector hides ended pods: a list lacks them, a watch sees a deletion in the last visible state."""
-    cluster = InProcessApi()
+    cluster = MemoryClient()
     created = cluster.create(pod("a"))
     await cluster.patch_pod_status(created, {"status": {"phase": "Succeeded"}})
     (event,) = await take(cluster, api.Pod, "1", 1)
     assert event.change is Change.DELETED
     assert isinstance(event.object, api.Pod)
     assert event.object.status.phase == "Pending"
-    assert event.resource_version == event.object.metadata.resource_version == "2"
+    assert event.resource_version == "2"
     assert (await cluster.list(api.Pod)).items == []
 
 
 async def test_history_is_forgotten() -> None:
-    """A watch from before the kept history is refused with 410, at its start and while it lags behind."""
-    cluster = InProcessApi()
-    for name in "abc":
-        cluster.create(node(name))
+    """A watch from before the history is refused with 410, at its start and when it falls behind."""
+    cluster = MemoryClient()
+    cluster.create(node("a"))
     async with aclosing(cluster.watch(api.Node, "0")) as lagging:
         await anext(lagging)
+        cluster.create(node("b"))
+        cluster.create(node("c"))
         cluster.forget_history()
         with pytest.raises(ApiError) as late:
             await anext(lagging)
@@ -194,32 +174,20 @@ async def test_history_is_forgotten() -> None:
     assert seen(await take(cluster, api.Node, "3", 1)) == [(Change.ADDED, "d")]
 
 
-async def test_watches_are_cut_and_bookmarked() -> None:
-    """A bookmark tells the version reached; a cut ends the stream, with an error if one is given."""
-    cluster = InProcessApi()
-    cluster.create(pod("a"))
-
-    async def everything() -> list[WatchEvent]:
-        return [event async for event in cluster.watch(api.Node, "0")]
-
-    watching = asyncio.create_task(everything())
-    await asyncio.sleep(0)
-    cluster.store.shelf(api.Node)
-    cluster.bookmark()
-    cluster.cut_watches()
-    await watching
-    broken = asyncio.create_task(everything())
-    await asyncio.sleep(0)
-    cluster.bookmark(api.Node)
-    await asyncio.sleep(0)
-    cluster.cut_watches(error=ConnectionResetError("gone"))
-    with pytest.raises(ConnectionResetError):
-        await broken
+async def test_bookmarks() -> None:
+    """A bookmark carries the version reached by all kinds, and no object."""
+    cluster = MemoryClient()
+    async with aclosing(cluster.watch(api.Node, "0")) as events:
+        waiting = asyncio.create_task(anext(events))
+        await asyncio.sleep(0)
+        cluster.create(pod("a"))
+        cluster.bookmark(api.Node)
+        assert await waiting == WatchEvent(Change.BOOKMARK, None, "1")
 
 
 async def test_leases_are_optimistic() -> None:
     """A lease is created once, and updated only by who has seen its latest version."""
-    cluster = InProcessApi()
+    cluster = MemoryClient()
     body = {"metadata": {"name": "l"}, "spec": {"holderIdentity": "a"}}
     assert (await refusal(cluster.get_lease("kube-system", "l"))).code == 404
     first = await cluster.create_lease("kube-system", body)
@@ -233,7 +201,7 @@ async def test_leases_are_optimistic() -> None:
 
 async def test_events_are_kept_in_order() -> None:
     """Events are created once and patched into series."""
-    cluster = InProcessApi()
+    cluster = MemoryClient()
     await cluster.create_event("default", {"metadata": {"name": "e"}, "reason": "Scheduled"})
     await cluster.patch_event("default", "e", {"series": {"count": 2}})
     assert [(e["reason"], e["series"]["count"]) for e in cluster.events] == [("Scheduled", 2)]
@@ -242,7 +210,7 @@ async def test_events_are_kept_in_order() -> None:
 
 async def test_volumes_and_claims_are_patched() -> None:
     """A merge patch reaches claims and volumes; one with a stale version is a conflict."""
-    cluster = InProcessApi()
+    cluster = MemoryClient()
     cluster.create(api.PersistentVolumeClaim(metadata=api.ObjectMeta(name="c", namespace="default")))
     cluster.create(api.PersistentVolume(metadata=api.ObjectMeta(name="v")))
     change = {"metadata": {"annotations": {"a": "b"}}, "spec": {"volumeName": "v"}}
@@ -259,9 +227,9 @@ async def test_volumes_and_claims_are_patched() -> None:
 
 
 @virtual_time
-async def test_pods_end_gracefully_when_told_to(clock: VirtualClock) -> None:
+async def test_pods_end_gracefully(clock: VirtualClock) -> None:
     """A pod on a node first gets its deletionTimestamp and is gone later; one without a node goes at once."""
-    cluster = InProcessApi(clock)
+    cluster = MemoryClient(clock)
     cluster.deletion_takes = 30
     running, waiting = cluster.create(pod("r", node_name="n1")), cluster.create(pod("w"))
     await cluster.delete_pod(waiting)
@@ -275,87 +243,14 @@ async def test_pods_end_gracefully_when_told_to(clock: VirtualClock) -> None:
     stays = cluster.create(pod("s", node_name="n1"))
     await cluster.delete_pod(stays)
     await clock.advance(3600)
-    assert cluster.objects(api.Pod) != ()
+    assert [p.name for p in cluster.objects(api.Pod)] == ["s"]
     cluster.finish_deletion(stays)
     assert cluster.objects(api.Pod) == ()
 
 
-async def test_calls_fail_a_number_of_times() -> None:
-    """A failure strikes as often as told and the call works again after."""
-    cluster = InProcessApi()
-    created = cluster.create(pod("a"))
-    cluster.fail("bind", ApiError(500, "InternalError", "no"), times=2)
-    for _ in range(2):
-        assert (await refusal(cluster.bind(created, "n1"))).code == 500
-    await cluster.bind(created, "n1")
-    assert cluster.calls["bind"] == 3
-
-
-async def test_an_answer_is_lost() -> None:
-    """The call has its effect and fails all the same, as when a connection breaks at the wrong moment."""
-    cluster = InProcessApi()
-    created = cluster.create(pod("a"))
-    cluster.fail("bind", TimeoutError, answer_lost=True)
-    with pytest.raises(TimeoutError):
-        await cluster.bind(created, "n1")
-    assert cluster.bindings == (("default/a", created.uid, "n1"),)
-
-
-async def test_half_of_all_calls_fail() -> None:
-    """With a probability about that share fails, the same for the same seed, until healed."""
-
-    async def failures(seed: int) -> list[int]:
-        cluster = InProcessApi(seed=seed)
-        cluster.fail("*", probability=0.5)
-        failed = []
-        for number in range(400):
-            try:
-                await cluster.list(api.Node)
-            except ApiError:
-                failed.append(number)
-        cluster.heal()
-        await cluster.list(api.Node)
-        return failed
-
-    assert 150 < len(await failures(1)) < 250
-    assert await failures(1) == await failures(1)
-
-
-@virtual_time
-async def test_calls_take_time_and_hang(clock: VirtualClock) -> None:
-    """A delay passes on the virtual clock; a paused call hangs until it is resumed."""
-    cluster = InProcessApi(clock)
-    cluster.delay("list", 2.5)
-    await cluster.list(api.Node)
-    assert clock.monotonic() == 2.5
-    cluster.pause()
-    hanging = asyncio.create_task(cluster.list(api.Node))
-    await clock.advance(60)
-    assert not hanging.done()
-    cluster.resume()
-    await hanging
-    assert clock.monotonic() == 62.5
-
-
-async def test_two_clients_share_a_cluster() -> None:
-    """Clients on one store see the same objects and fail on their own."""
-    one = InProcessApi()
-    two = InProcessApi(store=one.store)
-    one.fail("list")
-    one.create(node("a"))
-    assert len((await two.list(api.Node)).items) == 1
-    await refusal(one.list(api.Node))
-
-
-def test_an_unknown_call_is_refused() -> None:
-    """A misspelt call in a test is told so instead of never striking."""
-    with pytest.raises(ValueError, match="'bnid' is no call"):
-        InProcessApi().fail("bnid")
-
-
 async def test_binding_is_fast() -> None:
     """Ten thousand binds take well under a second, or the benchmark of the loop would measure this class."""
-    cluster = InProcessApi()
+    cluster = MemoryClient()
     pods = [cluster.create(pod(f"p{number}")) for number in range(10_000)]
     began = time.perf_counter()
     for one in pods:

@@ -1,0 +1,98 @@
+"""Lists and watches of the scheduler's client protocol, straight from a store in this process."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Callable
+from functools import partial
+from typing import TypeVar
+
+from kubesched.api import objects as api
+from kubesched.apiserver.storage.store import Change as Stored
+from kubesched.apiserver.storage.store import Event, Record, Shelf, Store
+from kubesched.apiserver.wire.status import StatusError
+from kubesched.client.protocol import ApiError, Change, Listing, Malformed, WatchEvent
+
+T = TypeVar("T")
+
+BATCH = 500
+_ENDED = ("Succeeded", "Failed")
+
+
+class StoreReader(ABC):
+    """Lists and watches a store as an API server does with the selectors that the scheduler uses."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    @abstractmethod
+    def _shelf(self, kind: type[api.Object]) -> Shelf:
+        """Where the store keeps a kind."""
+
+    @abstractmethod
+    def _decode(self, kind: type[api.Object], record: Record) -> api.Object | Malformed:
+        """The object in a record."""
+
+    async def list(self, kind: type[api.Object]) -> Listing:
+        shelf = self._shelf(kind)
+        items: list[api.Object] = []
+        malformed: list[Malformed] = []
+        for key in shelf.sorted_keys():
+            record = shelf.records[key]
+            if _is_selected(kind, record):
+                found = self._decode(kind, record)
+                if isinstance(found, Malformed):
+                    malformed.append(found)
+                else:
+                    items.append(found)
+        return Listing(items, str(self._store.version), malformed)
+
+    async def watch(self, kind: type[api.Object], resource_version: str) -> AsyncGenerator[WatchEvent, None]:
+        shelf = self._shelf(kind)
+        version = int(resource_version) if resource_version else self._store.version
+        position = answer(lambda: shelf.position_after(version))
+        while True:
+            events = answer(partial(shelf.events_from, position, BATCH))
+            if not events:
+                await shelf.wait()
+                events = answer(partial(shelf.events_from, position, BATCH))
+                if not events:
+                    # Woken without an event: the version has moved on, and that is what a bookmark says.
+                    yield WatchEvent(Change.BOOKMARK, None, str(shelf.visible))
+            position += len(events)
+            for event in events:
+                if (selected := self._selected(kind, event)) is not None:
+                    yield selected
+
+    def _selected(self, kind: type[api.Object], event: Event) -> WatchEvent | None:
+        """An event as a watch with the kind's selector reports it."""
+        record = event.record
+        before = event.previous is not None and _is_selected(kind, event.previous)
+        after = event.change is not Stored.DELETED and _is_selected(kind, record)
+        if not before and not after:
+            return None
+        change = Change.DELETED if not after else Change.MODIFIED if before else Change.ADDED
+        # An object that leaves the selection is shown as it was in it: a pod that ended still held its place.
+        shown = event.previous if change is Change.DELETED and event.previous is not None else record
+        found = self._decode(kind, shown)
+        if isinstance(found, Malformed):
+            return WatchEvent(change, None, str(record.version), found)
+        return WatchEvent(change, found, str(record.version))
+
+
+def _is_selected(kind: type[api.Object], record: Record) -> bool:
+    """The scheduler does not ask for pods that have ended."""
+    return kind is not api.Pod or record.fields.get("status.phase") not in _ENDED
+
+
+def answer(act: Callable[[], T]) -> T:
+    """What the server returns, its refusals as the errors of the client protocol."""
+    try:
+        return act()
+    except StatusError as refusal:
+        raise as_api_error(refusal) from None
+
+
+def as_api_error(refusal: StatusError) -> ApiError:
+    """A refusal inside the server as clients know it."""
+    return ApiError(refusal.code, refusal.reason, refusal.message, refusal.retry_after or None)
