@@ -66,7 +66,7 @@ class JobController(Controller):
         if job is None:
             return
         uid = job["metadata"]["uid"]
-        if _finished(job):
+        if finished_condition(job):
             self._after_the_end(key, job)
             return
         pods = claimed_pods(self._context, job, selector_of(job))
@@ -239,9 +239,11 @@ class _State:
         return ",".join(str(part[0]) if len(part) == 1 else f"{part[0]}-{part[-1]}" for part in parts)
 
 
-def _finished(job: JSON) -> bool:
+def finished_condition(job: JSON) -> str:
+    """Return Complete or Failed for a Job that has ended, otherwise an empty string."""
     conditions = (job.get("status") or {}).get("conditions") or []
-    return any(each["type"] in ("Complete", "Failed") and each["status"] == "True" for each in conditions)
+    ends = (each["type"] for each in conditions if each["type"] in ("Complete", "Failed") and each["status"] == "True")
+    return next(ends, "")
 
 
 def _is_suspended(job: JSON) -> bool:

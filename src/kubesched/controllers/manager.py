@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
+from kubesched.controllers.cronjob import CronJobController
 from kubesched.controllers.daemonset import DaemonSetController
 from kubesched.controllers.deployment import DeploymentController
 from kubesched.controllers.disruption import DisruptionController
@@ -52,6 +53,7 @@ class ControllerManager:
         yield StatefulSetController(context)
         yield DaemonSetController(context)
         yield JobController(context)
+        yield CronJobController(context)
         volumes = VolumeController(context)
         volumes.add_classes()
         yield volumes
