@@ -1,0 +1,70 @@
+"""An environment: variables, libraries, and the way from source text to a program."""
+
+from collections.abc import Iterable, Mapping
+
+from kubesched.cel import optionals, quantities, regexes, semver, standard, strings
+from kubesched.cel.checker import check
+from kubesched.cel.errors import CompileError, Issue, ParseError
+from kubesched.cel.functions import Library, Registry
+from kubesched.cel.parser import MAX_DEPTH, parse
+from kubesched.cel.program import Code
+from kubesched.cel.syntax import Node
+from kubesched.cel.types import DYN, Type
+
+#: The libraries of Kubernetes 1.36.
+KUBERNETES: tuple[Library, ...] = (
+    standard.library,
+    strings.library,
+    regexes.library,
+    optionals.library,
+    quantities.library,
+    semver.library,
+)
+#: What one evaluation may cost in the API server, unless the caller sets another limit.
+DEFAULT_COST_LIMIT = 1_000_000
+
+
+class Environment:
+    """Compiles expressions over the given variables."""
+
+    def __init__(
+        self,
+        variables: Mapping[str, Type],
+        libraries: Iterable[Library] = KUBERNETES,
+        cost_limit: int = DEFAULT_COST_LIMIT,
+    ) -> None:
+        self.variables = dict(variables)
+        self.registry = Registry(libraries)
+        self.cost_limit = cost_limit
+        self._signatures = self.registry.signatures
+
+    def compile(self, source: str) -> "Program":
+        """Parse, check and compile. Raises CompileError, or ProgramError if a constant cannot be converted."""
+        try:
+            root = parse(source)
+            issues = check(root, self.variables, self._signatures)
+            if not issues:
+                return Program(self, source, root)
+        except ParseError as error:
+            issues = [error.issue]
+        except RecursionError:
+            issues = [Issue(-1, f"expression recursion limit exceeded: {MAX_DEPTH}")]
+        raise CompileError(source, issues)
+
+
+class Program:
+    """A compiled expression. Calling it with the values of the variables returns the value of the expression."""
+
+    def __init__(self, environment: Environment, source: str, root: Node) -> None:
+        self.source = source
+        self.result_type = root.type or DYN
+        self._environment = environment
+        self._root = root
+        self._code = Code(root, environment.registry)
+
+    def __call__(self, variables: Mapping[str, object]) -> object:
+        return self._code.run(variables, self._environment.cost_limit)[0]
+
+    def evaluate(self, variables: Mapping[str, object], cost_limit: int | None = None) -> tuple[object, int]:
+        """The value and the actual cost."""
+        return self._code.run(variables, self._environment.cost_limit if cost_limit is None else cost_limit)
