@@ -153,7 +153,8 @@ def default_engine(
         registry.add(plugin)
     only: dict[str, Any] = {"plugins": {"multiPoint": {"enabled": [{"name": plugin.name} for plugin in extra]}}}
     only |= config or {}
-    loaded = load({"apiVersion": API_VERSION, "kind": KIND, "profiles": [only]}, points=registry.points).config
+    tree: dict[str, object] = {"apiVersion": API_VERSION, "kind": KIND, "profiles": [only]}
+    loaded = load(tree, points=registry.points, features=cluster.features).config
     engines = build_engines(loaded, registry, cluster, random or Random(0), choose=choose or first_by_name(cluster))
     return next(iter(engines.values()))
 

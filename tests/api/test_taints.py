@@ -53,6 +53,36 @@ def test_numeric_operators_are_off(operator: str) -> None:
         assert not tolerates(Toleration(key="load", operator=operator, value=bound), taint)
 
 
+@pytest.mark.parametrize(
+    ("operator", "bound", "value", "expected"),
+    [
+        ("Gt", "4", "5", True),
+        ("Gt", "5", "5", False),
+        ("Gt", "-6", "-5", True),
+        ("Lt", "6", "5", True),
+        ("Lt", "5", "5", False),
+        ("Lt", "0", "-5", True),
+        ("Lt", "10", "9", True),  # numbers, not text
+        ("Gt", "", "5", False),
+        ("Gt", "4", "", False),
+        ("Gt", "4", "05", False),
+        ("Gt", "+4", "5", False),
+        ("Gt", "4", "5.0", False),
+        ("Lt", "9223372036854775807", "1", True),
+        ("Lt", "9223372036854775808", "1", False),
+        ("Lt", "9" * 5000, "1", False),
+        ("Gt", "-9223372036854775808", "1", True),
+        ("Gt", "-0", "1", False),
+    ],
+)
+def test_numeric_operators_compare_whole_numbers(operator: str, bound: str, value: str, expected: bool) -> None:
+    """With the gate on, the taint's value is compared with the toleration's if both are 64-bit integers."""
+    toleration = Toleration(key="load", operator=operator, value=bound)
+    taint = Taint(key="load", value=value, effect=NO_SCHEDULE)
+    assert tolerates(toleration, taint, compare=True) is expected
+    assert not tolerates(toleration, Taint(key="other", value=value, effect=NO_SCHEDULE), compare=True)
+
+
 def test_the_first_untolerated_taint_is_named() -> None:
     """Of several taints in the way it is the first in the node's order, for messages are built from it."""
     taints = (GPU, Taint(key="b", effect=NO_EXECUTE), Taint(key="c", effect=NO_SCHEDULE))

@@ -17,6 +17,7 @@ from kubesched.api.decoding import InvalidObject
 from kubesched.api.names import label_key_errors
 from kubesched.api.objects import Container, ContainerStatus, Node, Pod, ResourceList, ResourceRequirements
 from kubesched.api.quantity import QuantityError, milli_of, nanos, value_of
+from kubesched.base.features import DEFAULT_FEATURES, Features
 
 CPU = "cpu"
 MEMORY = "memory"
@@ -76,28 +77,37 @@ def is_pod_level(name: str) -> bool:
 # --- a pod's requests -------------------------------------------------------------------------------------------------
 
 
-def pod_requests(pod: Pod, *, use_status: bool, non_zero: bool = False, pod_level: bool = True) -> Amounts:
+def pod_requests(
+    pod: Pod,
+    *,
+    use_status: bool,
+    non_zero: bool = False,
+    pod_level: bool = True,
+    features: Features = DEFAULT_FEATURES,
+) -> Amounts:
     """What ``pod`` requests in all, per resource, in billionths.
 
     ``use_status`` counts what the kubelet has granted a running pod, which differs from the spec during a resize.
-    ``non_zero`` supposes the scoring defaults for every container that is silent about CPU or memory; pod-level
-    requests replace the sum all the same, unless ``pod_level`` is false.
+    ``non_zero`` assumes the scoring defaults for every container that requests no CPU or no memory. Pod-level requests
+    replace the sum in either case, unless ``pod_level`` is false.
     """
-    return _checked(pod, use_status=use_status, defaults=_DEFAULTS if non_zero else {}, pod_level=pod_level)
+    defaults = _DEFAULTS if non_zero else {}
+    return _checked(pod, use_status=use_status, defaults=defaults, pod_level=pod_level, features=features)
 
 
-def _checked(pod: Pod, *, use_status: bool, defaults: Amounts, pod_level: bool = True) -> Amounts:
+def _checked(pod: Pod, *, use_status: bool, defaults: Amounts, pod_level: bool, features: Features) -> Amounts:
     try:
-        return _pod_total(pod, use_status, defaults, pod_level)
+        return _pod_total(pod, use_status, defaults, pod_level, features)
     except _Refused:
         raise _complaint(pod) from None
 
 
-def _pod_total(pod: Pod, use_status: bool, defaults: Amounts, pod_level: bool) -> Amounts:
+def _pod_total(pod: Pod, use_status: bool, defaults: Amounts, pod_level: bool, features: Features) -> Amounts:
     statuses = _statuses(pod) if use_status else {}
     total = _containers_total(pod, statuses, defaults)
     if pod_level and pod.spec.resources is not None:
-        total.update(_pod_level(pod, pod.spec.resources, use_status))
+        resized = use_status and features.in_place_pod_level_resources_vertical_scaling
+        total.update(_pod_level(pod, pod.spec.resources, resized))
     if pod.spec.overhead:
         _add(total, _amounts(pod.spec.overhead))
     return total
@@ -257,26 +267,31 @@ class NodeResources(msgspec.Struct, frozen=True, gc=False):
     scalar: dict[str, int] = {}
 
 
-def node_requests(pod: Pod) -> Requests:
-    """What ``pod`` adds to the books of the node that it is on, resizes in progress included.
+def node_requests(pod: Pod, features: Features = DEFAULT_FEATURES) -> Requests:
+    """What ``pod`` takes from its node, including resizes in progress.
 
-    With pod-level requests the scoring defaults stand in only for what neither the pod nor any container requests.
+    With pod-level requests the scoring defaults apply only to what neither the pod nor any container requests.
     """
-    exact = pod_requests(pod, use_status=True)
+    pod_level = features.pod_level_resources
+    exact = pod_requests(pod, use_status=True, pod_level=pod_level, features=features)
     defaults = _DEFAULTS
-    if _has_pod_level_requests(pod):
+    if pod_level and _has_pod_level_requests(pod):
         defaults = {name: amount for name, amount in _DEFAULTS.items() if name not in exact}
-    supposed = _checked(pod, use_status=True, defaults=defaults) if defaults else exact
-    return _requests(exact, supposed)
+    if not defaults:
+        return _requests(exact, exact)
+    return _requests(exact, _checked(pod, use_status=True, defaults=defaults, pod_level=pod_level, features=features))
 
 
-def scheduling_requests(pod: Pod) -> Requests:
-    """What a node must have free for ``pod`` to come, and what scoring supposes that it will use.
+def scheduling_requests(pod: Pod, features: Features = DEFAULT_FEATURES) -> Requests:
+    """What a node must have free for ``pod``, and what scoring assumes that it will use.
 
-    The two differ from `node_requests`: whether it fits does not depend on the pod's status, and the score supposes the
-    defaults for each silent container, even next to pod-level requests.
+    This differs from `node_requests`: whether the pod fits does not depend on its status, and the score assumes the
+    defaults for every container without requests, even next to pod-level requests.
     """
-    return _requests(pod_requests(pod, use_status=False), pod_requests(pod, use_status=True, non_zero=True))
+    pod_level = features.pod_level_resources
+    fits = pod_requests(pod, use_status=False, pod_level=pod_level, features=features)
+    scores = pod_requests(pod, use_status=True, non_zero=True, pod_level=pod_level, features=features)
+    return _requests(fits, scores)
 
 
 def _has_pod_level_requests(pod: Pod) -> bool:
@@ -284,14 +299,14 @@ def _has_pod_level_requests(pod: Pod) -> bool:
     return resources is not None and any(is_pod_level(name) for name in resources.requests)
 
 
-def _requests(exact: Amounts, supposed: Amounts) -> Requests:
+def _requests(exact: Amounts, assumed: Amounts) -> Requests:
     return Requests(
         milli_cpu=milli_of(exact.get(CPU, 0)),
         memory=value_of(exact.get(MEMORY, 0)),
         ephemeral_storage=value_of(exact.get(EPHEMERAL_STORAGE, 0)),
         scalar=_scalars(exact),
-        nonzero_cpu=milli_of(supposed.get(CPU, 0)),
-        nonzero_memory=value_of(supposed.get(MEMORY, 0)),
+        nonzero_cpu=milli_of(assumed.get(CPU, 0)),
+        nonzero_memory=value_of(assumed.get(MEMORY, 0)),
     )
 
 

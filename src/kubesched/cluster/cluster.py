@@ -49,7 +49,7 @@ class Cluster:
     def __init__(self, features: Features = DEFAULT_FEATURES) -> None:
         self.features = features
         self.nodes = NodeTable()
-        self.classes = PodClasses()
+        self.classes = PodClasses(features)
         self.nominations = Nominations()
         self.pods: dict[str, PodInfo] = {}
         """Pods on nodes, assumed ones included, by UID."""

@@ -67,10 +67,16 @@ def per_taint_set(nodes: Nodes, evaluate: Callable[[tuple[api.Taint, ...]], int]
     ]
 
 
-def untolerated_mask(nodes: Nodes, tolerations: Sequence[api.Toleration], effects: Iterable[str]) -> Mask:
+def untolerated_mask(
+    nodes: Nodes, tolerations: Sequence[api.Toleration], effects: Iterable[str], *, compare: bool = False
+) -> Mask:
     """Where a taint with one of these effects is not tolerated."""
     wanted = tuple(effects)
-    found: Mask = per_taint_set(nodes, lambda taints: untolerated(taints, tolerations, wanted) is not None) != 0
+
+    def keeps_out(taints: tuple[api.Taint, ...]) -> bool:
+        return untolerated(taints, tolerations, wanted, compare=compare) is not None
+
+    found: Mask = per_taint_set(nodes, keeps_out) != 0
     return found
 
 

@@ -14,6 +14,7 @@ import msgspec
 
 from kubesched.api import objects as api
 from kubesched.api.resources import Requests, node_requests, scheduling_requests
+from kubesched.base.features import DEFAULT_FEATURES, Features
 from kubesched.cluster.terms import AffinityTerms, affinity_terms
 
 if TYPE_CHECKING:
@@ -48,12 +49,12 @@ class PodClass:
         "usage",
     )
 
-    def __init__(self, pod: api.Pod, spec: api.PodSpec) -> None:
+    def __init__(self, pod: api.Pod, spec: api.PodSpec, features: Features = DEFAULT_FEATURES) -> None:
         self.namespace = pod.namespace
         self.labels: Mapping[str, str] = pod.metadata.labels
         self.spec = spec
-        self.requests: Requests = scheduling_requests(pod)
-        self.node_requests: Requests = node_requests(pod)
+        self.requests: Requests = scheduling_requests(pod, features)
+        self.node_requests: Requests = node_requests(pod, features)
         self.terms: AffinityTerms = affinity_terms(pod.namespace, pod.spec.affinity)
         self.tags: tuple[Tag, ...] = tuple(_tags(pod))
         self.memo: dict[Hashable, object] = {}
@@ -95,7 +96,8 @@ class PodClasses:
     KEEP = 4096
     """How many classes there may be before those without pods are dropped."""
 
-    def __init__(self) -> None:
+    def __init__(self, features: Features = DEFAULT_FEATURES) -> None:
+        self._features = features
         self._by_key: dict[bytes, PodClass] = {}
         self._encode = msgspec.json.Encoder(order="deterministic").encode
         self._keep = self.KEEP
@@ -128,12 +130,12 @@ class PodClasses:
         if len(self._by_key) >= self._keep:
             self._by_key = {k: c for k, c in self._by_key.items() if c.pods}
             self._keep = max(self.KEEP, 2 * len(self._by_key))
-        pod_class = self._by_key[key] = PodClass(pod, spec)
+        pod_class = self._by_key[key] = PodClass(pod, spec, self._features)
         return pod_class
 
     def _resized(self, key: bytes, pod: api.Pod, spec: api.PodSpec, plain: PodClass) -> PodClass:
         """The class of a pod whose container statuses may hold more, or less, than its spec asks for."""
-        actual = node_requests(pod)
+        actual = node_requests(pod, self._features)
         if actual == plain.node_requests:
             return plain
         key += repr(actual).encode()

@@ -8,7 +8,7 @@ from kubesched.cluster.matching import per_taint_set, untolerated_mask
 from kubesched.cluster.table import Ints
 from kubesched.cluster.view import Nodes
 from kubesched.framework.events import Action, EventHint, Hint, Resource, on
-from kubesched.framework.plugin import Plugin, Reads, Verdicts, default_normalize, reject
+from kubesched.framework.plugin import Handle, Plugin, Reads, Verdicts, default_normalize, reject
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import unresolvable
 
@@ -22,6 +22,10 @@ class TaintToleration(Plugin):
     reads = Reads.NODE
     relies_on = frozenset(("preScore",))
 
+    def __init__(self, args: object, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._compare = handle.features.taint_toleration_comparison_operators
+
     def events_to_register(self) -> list[EventHint]:
         return [
             on(Resource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT, self._after_node_change, by_class=True),
@@ -29,7 +33,7 @@ class TaintToleration(Plugin):
         ]
 
     def filter_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Verdicts | None:
-        return reject(untolerated_mask(nodes, pod.spec.tolerations, HARD_EFFECTS), UNTOLERATED)
+        return reject(untolerated_mask(nodes, pod.spec.tolerations, HARD_EFFECTS, compare=self._compare), UNTOLERATED)
 
     def pre_score(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> None:
         self._soft_tolerations(state, pod)
@@ -39,7 +43,7 @@ class TaintToleration(Plugin):
 
         def intolerable(taints: tuple[api.Taint, ...]) -> int:
             soft = (taint for taint in taints if taint.effect == PREFER_NO_SCHEDULE)
-            return sum(not any(tolerates(t, taint) for t in tolerations) for taint in soft)
+            return sum(not any(tolerates(t, taint, compare=self._compare) for t in tolerations) for taint in soft)
 
         counts = per_taint_set(nodes, intolerable)
         return counts if counts.any() else 0
@@ -54,7 +58,9 @@ class TaintToleration(Plugin):
 
     def _after_node_change(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
         def keeps_out(node: api.Object | None) -> bool:
-            return not isinstance(node, api.Node) or untolerated(node.spec.taints, pod.spec.tolerations) is not None
+            if not isinstance(node, api.Node):
+                return True
+            return untolerated(node.spec.taints, pod.spec.tolerations, compare=self._compare) is not None
 
         return Hint.QUEUE if keeps_out(old) and not keeps_out(new) else Hint.SKIP
 

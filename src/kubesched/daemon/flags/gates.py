@@ -19,25 +19,28 @@ from kubesched.daemon.flags.value_types import parse_bool
 COUNTS: Final = {
     "ComponentFlagz": "serve /flagz",
     "ComponentStatusz": "serve /statusz",
-    "LoggingAlphaOptions": "allow --log-*-split-stream and --log-*-info-buffer-size",
+    "LoggingAlphaOptions": "allow --log-*-split-stream, --log-*-info-buffer-size",
     "RemoteRequestHeaderUID": "allow --requestheader-uid-headers",
+    "InPlacePodLevelResourcesVerticalScaling": "count resizes of pod-level requests",
+    "MatchLabelKeysInPodTopologySpread": "use matchLabelKeys of spread constraints",
+    "NodeDeclaredFeatures": "enable the plugin NodeDeclaredFeatures",
+    "PodLevelResources": "count spec.resources of pods",
+    "StorageCapacityScoring": "let VolumeBinding score nodes by their storage",
+    "TaintTolerationComparisonOperators": "use the operators Gt and Lt of tolerations",
+    "VolumeLimitScaling": "keep pods off nodes that lack a required CSI driver",
 }
 """Gates that change something here, and what."""
 
 SCHEDULING: Final = frozenset(
     """
-    ClearingNominatedNodeNameAfterBinding CoordinatedLeaderElection DRAConsumableCapacity DRADeviceBindingConditions
-    DRADeviceTaintRules DRADeviceTaints DRAExtendedResource DRAListTypeAttributes DRANodeAllocatableResources
-    DRAPartitionableDevices DRAPrioritizedList DRAResourceClaimDeviceStatus
-    DRAResourceClaimGranularStatusAuthorization DRASchedulerFilterTimeout DRAWorkloadResourceClaims GangScheduling
-    GenericWorkload InPlacePodLevelResourcesVerticalScaling MatchLabelKeysInPodTopologySpread
-    MatchLabelKeysInPodTopologySpreadSelectorMerge NativeHistograms NodeDeclaredFeatures
-    NominatedNodeNameForExpectation OpportunisticBatching PodLevelResources SchedulerAsyncAPICalls
-    SchedulerAsyncPreemption SchedulerPopFromBackoffQ StorageCapacityScoring TaintTolerationComparisonOperators
-    TopologyAwareWorkloadScheduling VolumeLimitScaling WorkloadAwarePreemption WorkloadWithJob
+    CoordinatedLeaderElection DRAConsumableCapacity DRADeviceBindingConditions DRADeviceTaintRules DRADeviceTaints
+    DRAExtendedResource DRAListTypeAttributes DRANodeAllocatableResources DRAPartitionableDevices DRAPrioritizedList
+    DRAResourceClaimDeviceStatus DRASchedulerFilterTimeout DRAWorkloadResourceClaims GangScheduling GenericWorkload
+    NativeHistograms NominatedNodeNameForExpectation OpportunisticBatching SchedulerAsyncAPICalls
+    SchedulerAsyncPreemption SchedulerPopFromBackoffQ TopologyAwareWorkloadScheduling WorkloadAwarePreemption
     """.split()  # noqa: SIM905 - a list of strings would be a page
 )
-"""Gates that change something in kube-scheduler. Setting one of these to another value deserves a word."""
+"""Gates that change something in kube-scheduler and nothing here: setting one to another value gives a warning."""
 
 
 @dataclass(frozen=True, slots=True)

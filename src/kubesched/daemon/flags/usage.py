@@ -54,7 +54,8 @@ def usage(
         if section.note:
             parts.append(textwrap.fill(section.note, columns, initial_indent="  ", subsequent_indent="  "))
         parts.append("\n".join(_lines(list(type(section).flags()), columns)) + "\n")
-    gates = "\n".join(f"      {name:<24}{what}" for name, what in COUNTS.items())
+    longest = max(map(len, COUNTS))
+    gates = "\n".join(f"      {name:<{longest}}  {what}" for name, what in COUNTS.items())
     parts.append(f"Feature gates that count here:\n{gates}\n")
     return "\n".join(parts)
 

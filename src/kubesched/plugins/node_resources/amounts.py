@@ -10,6 +10,7 @@ import numpy as np
 from kubesched.api import objects as api
 from kubesched.api.quantity import milli_of, value_of
 from kubesched.api.resources import is_scalar, pod_requests
+from kubesched.base.features import Features
 from kubesched.cluster.table import CPU, EPHEMERAL_STORAGE, MEMORY, NONZERO_CPU, NONZERO_MEMORY, Ints, NodeTable
 from kubesched.cluster.view import Nodes
 from kubesched.config.args import ResourceSpec
@@ -34,14 +35,15 @@ class ScoredRequests:
 
 
 def scored_requests(
-    table: NodeTable, pod: api.Pod, resources: Sequence[ResourceSpec], *, non_zero: bool
+    table: NodeTable, pod: api.Pod, resources: Sequence[ResourceSpec], features: Features, *, non_zero: bool
 ) -> ScoredRequests:
-    """Compile a pod's requests; with `non_zero`, silent containers count with the scoring defaults.
+    """Compile a pod's requests; with `non_zero`, containers without requests count with the scoring defaults.
 
-    A resource drops out that no node can have, and so does an extended resource the pod does not ask for. Upstream's
-    NodeResourcesFit, the one that scores with defaults, leaves pod-level requests and resizes out of its scores.
+    Resources that no node can have are dropped, and so are extended resources that the pod does not request. Upstream's
+    NodeResourcesFit, which scores with defaults, ignores pod-level requests and resizes in its scores.
     """
-    requests = pod_requests(pod, use_status=not non_zero, non_zero=non_zero, pod_level=not non_zero)
+    pod_level = not non_zero and features.pod_level_resources
+    requests = pod_requests(pod, use_status=not non_zero, non_zero=non_zero, pod_level=pod_level, features=features)
     fixed = {
         "cpu": NONZERO_CPU if non_zero else CPU,
         "memory": NONZERO_MEMORY if non_zero else MEMORY,

@@ -43,8 +43,9 @@ class NodeResourcesBalancedAllocation(Plugin):
         return (_HALF + (change + (change < 0)) // 2).clip(0, MAX_NODE_SCORE)
 
     def _wanted(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> ScoredRequests:
+        features = self.handle.features
         return state.pod_class.remember(
-            self, lambda: scored_requests(nodes.table, pod, self.args.resources, non_zero=False)
+            self, lambda: scored_requests(nodes.table, pod, self.args.resources, features, non_zero=False)
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -88,8 +88,9 @@ class NodeResourcesFit(Plugin):
         return state.pod_class.remember((self, "fit"), lambda: self._checked(table, state.pod_class.requests))
 
     def _scored(self, state: CycleState, pod: api.Pod, table: NodeTable) -> ScoredRequests:
+        features = self.handle.features
         return state.pod_class.remember(
-            (self, "score"), lambda: scored_requests(table, pod, self._resources, non_zero=True)
+            (self, "score"), lambda: scored_requests(table, pod, self._resources, features, non_zero=True)
         )
 
     def _checked(self, table: NodeTable, requests: Requests) -> CheckedRequests:
@@ -125,15 +126,17 @@ class NodeResourcesFit(Plugin):
             return Hint.QUEUE
         if not new.node_name:
             return Hint.SKIP
-        before, after = _amounts(node_requests(old)), _amounts(node_requests(new))
-        wanted = _amounts(scheduling_requests(pod))
+        # Upstream counts pod-level requests here whatever their gate says.
+        features = replace(self.handle.features, pod_level_resources=True)
+        before, after = _amounts(node_requests(old, features)), _amounts(node_requests(new, features))
+        wanted = _amounts(scheduling_requests(pod, features))
         shrunk = any(amount and before.get(name, 0) > after.get(name, 0) for name, amount in wanted.items())
         return Hint.QUEUE if shrunk else Hint.SKIP
 
     def _after_node_change(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
         if not isinstance(new, api.Node):
             return Hint.SKIP
-        wanted = _amounts(scheduling_requests(pod))
+        wanted = _amounts(scheduling_requests(pod, self.handle.features))
         offered = _offered(new)
         if offered["pods"] < 1 or any(amount > offered.get(name, 0) for name, amount in wanted.items() if amount):
             return Hint.SKIP

@@ -161,6 +161,7 @@ class AttachedVolumes:
         self.is_limited: Mask = np.zeros(table.capacity, dtype=np.bool_)
         self._limits: dict[str, Ints] = {}
         self._counts: dict[str, Ints] = {}
+        self._installed: dict[str, Ints] = {}
         self._rows: dict[int, _Row] = {}
         self._users: dict[Source, set[int]] = {}
         self._holders: dict[CSIVolume, set[int]] = {}
@@ -178,6 +179,11 @@ class AttachedVolumes:
     def count(self, driver: str) -> Ints:
         """How many of a driver's volumes each row has."""
         return self._column(self._counts, driver, 0)
+
+    def lacks(self, driver: str) -> Mask:
+        """Rows whose node does not have the driver."""
+        lacking: Mask = self._column(self._installed, driver, 0) == 0
+        return lacking
 
     def holders(self, volume: CSIVolume) -> Iterable[int]:
         """Rows where a pod uses this volume."""
@@ -290,6 +296,10 @@ class AttachedVolumes:
     def _set_limits(self, row: int, csi_node: api.CSINode | None) -> None:
         for column in self._limits.values():
             column[row] = NO_LIMIT
+        for column in self._installed.values():
+            column[row] = 0
+        for installed in csi_node.spec.drivers if csi_node is not None else ():
+            self._column(self._installed, installed.name, 0)[row] = 1
         limits = volume_limits(csi_node)
         for driver, limit in limits.items():
             self._column(self._limits, driver, NO_LIMIT)[row] = limit
@@ -308,7 +318,7 @@ class AttachedVolumes:
             return
         self.has_csi_node = np.concatenate((self.has_csi_node, np.zeros(more, dtype=np.bool_)))
         self.is_limited = np.concatenate((self.is_limited, np.zeros(more, dtype=np.bool_)))
-        for columns, blank in ((self._limits, NO_LIMIT), (self._counts, 0)):
+        for columns, blank in ((self._limits, NO_LIMIT), (self._counts, 0), (self._installed, 0)):
             for driver, column in columns.items():
                 columns[driver] = np.concatenate((column, np.full(more, blank, dtype=np.int64)))
 

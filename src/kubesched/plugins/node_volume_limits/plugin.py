@@ -63,6 +63,8 @@ class NodeVolumeLimits(Plugin):
                 answer.mark(rows, wanted)
             elif wanted:
                 self._count(answer, rows, wanted)
+                if self.handle.features.volume_limit_scaling:
+                    self._require_drivers(answer, rows, wanted)
         return answer.verdicts()
 
     def _wanted(self, pod: api.Pod, *, migrated: bool) -> frozenset[CSIVolume] | Status:
@@ -91,6 +93,15 @@ class NodeVolumeLimits(Plugin):
         for row, problem in attached.errors.items():
             if attached.is_limited[row]:
                 answer.mark(rows & answer.is_row(row), error(problem))
+
+    def _require_drivers(self, answer: _Answer, rows: Mask, wanted: frozenset[CSIVolume]) -> None:
+        """Reject rows that lack a wanted driver whose CSIDriver asks for that."""
+        size = answer.nodes.table.size
+        for name in sorted({volume.driver for volume in wanted}):
+            driver = self.handle.cluster.get(api.CSIDriver, name)
+            if driver is not None and driver.spec.prevent_pod_scheduling_if_missing:
+                missing = self._attached.lacks(name)[:size][answer.nodes.rows]
+                answer.mark(rows & missing, unschedulable(f"{name} CSI driver is not installed on the node"))
 
     def _after_csi_node_update(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
         if not isinstance(old, api.CSINode) or not isinstance(new, api.CSINode):

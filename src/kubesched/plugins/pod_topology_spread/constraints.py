@@ -20,6 +20,7 @@ from kubesched.api.selectors import (
     with_requirements,
 )
 from kubesched.api.taints import HARD_EFFECTS
+from kubesched.base.features import DEFAULT_FEATURES, Features
 from kubesched.cluster.cluster import Cluster
 from kubesched.cluster.counters import DomainCounts, RowCounter
 from kubesched.cluster.matching import required_affinity_mask, untolerated_mask
@@ -57,6 +58,8 @@ class Constraints:
     """The topology keys a node must have to count; none for the system's default constraints."""
     required: RequiredNodeAffinity
     tolerations: tuple[api.Toleration, ...]
+    compare: bool = False
+    """Whether tolerations may compare numbers."""
 
     def __bool__(self) -> bool:
         return bool(self.items)
@@ -76,7 +79,7 @@ class Constraints:
             key = (affinity, tolerations, keys)
 
             def eligible() -> Mask:
-                return _eligible(Nodes(cluster.nodes), affinity, tolerations, keys)
+                return _eligible(Nodes(cluster.nodes), affinity, tolerations, keys, self.compare)
 
         return self.counter(cluster, namespace, constraint).by_domain(constraint.topology_key, eligible, key)
 
@@ -96,7 +99,7 @@ class Constraints:
         """Which nodes of a window count for a constraint."""
         affinity = self.required if constraint.honor_affinity else None
         tolerations = self.tolerations if constraint.honor_taints else None
-        return _eligible(nodes, affinity, tolerations, self.keys)
+        return _eligible(nodes, affinity, tolerations, self.keys, self.compare)
 
 
 _ANY_NODE = RequiredNodeAffinity()
@@ -107,6 +110,7 @@ def _eligible(
     affinity: RequiredNodeAffinity | None,
     tolerations: tuple[api.Toleration, ...] | None,
     keys: Iterable[str],
+    compare: bool,
 ) -> Mask:
     mask = nodes.valid.copy()
     for key in keys:
@@ -114,7 +118,7 @@ def _eligible(
     if affinity is not None:
         mask &= required_affinity_mask(nodes, affinity)
     if tolerations is not None:
-        mask &= ~untolerated_mask(nodes, tolerations, HARD_EFFECTS)
+        mask &= ~untolerated_mask(nodes, tolerations, HARD_EFFECTS, compare=compare)
     return mask
 
 
@@ -125,16 +129,20 @@ def compile_constraints(
     *,
     selector: Selector | None = None,
     all_keys: bool = True,
+    features: Features = DEFAULT_FEATURES,
 ) -> Constraints:
     """The constraints with this action; `selector` replaces their own, as the defaults' has none."""
-    items = tuple(_compile(c, pod.labels, selector) for c in constraints if c.when_unsatisfiable == action)
+    labels = pod.labels if features.match_label_keys_in_pod_topology_spread else {}
+    items = tuple(_compile(c, labels, selector) for c in constraints if c.when_unsatisfiable == action)
     keys = tuple(dict.fromkeys(item.topology_key for item in items)) if all_keys else ()
-    return Constraints(items, keys, required_node_affinity(pod), pod.spec.tolerations)
+    compare = features.taint_toleration_comparison_operators
+    return Constraints(items, keys, required_node_affinity(pod), pod.spec.tolerations, compare)
 
 
 def _compile(
     constraint: api.TopologySpreadConstraint, labels: Mapping[str, str], selector: Selector | None
 ) -> Constraint:
+    """`labels` are those of the pod that matchLabelKeys may refer to."""
     own = label_selector(constraint.label_selector)
     extra = [equals(key, labels[key]) for key in constraint.match_label_keys if key in labels]
     return Constraint(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from kubesched.api import objects as api
-from kubesched.api.selectors import SelectorError
+from kubesched.api.selectors import Selector, SelectorError
 from kubesched.cluster.cluster import SELECTING_KINDS
 from kubesched.cluster.pods import PodInfo
 from kubesched.cluster.table import Ids, Ints, Mask
@@ -207,7 +208,7 @@ class PodTopologySpread(Plugin):
     def _constraints(self, state: CycleState, pod: api.Pod, action: str) -> Constraints:
         own = pod.spec.topology_spread_constraints
         if own:
-            return state.pod_class.remember((self, action), lambda: compile_constraints(pod, own, action))
+            return state.pod_class.remember((self, action), lambda: self._compiled(pod, own, action))
         return self._default_constraints(state, pod, action)
 
     def _default_constraints(self, state: CycleState, pod: api.Pod, action: str) -> Constraints:
@@ -223,18 +224,30 @@ class PodTopologySpread(Plugin):
         selector = default_selector(cluster, pod)
         constraints = _NONE
         if not selector.is_empty:
-            constraints = compile_constraints(pod, self._defaults, action, selector=selector, all_keys=not self._system)
+            constraints = self._compiled(pod, self._defaults, action, selector, all_keys=not self._system)
         memo[self, action] = (stamp, constraints)
         return constraints
+
+    def _compiled(
+        self,
+        pod: api.Pod,
+        constraints: Sequence[api.TopologySpreadConstraint],
+        action: str,
+        selector: Selector | None = None,
+        *,
+        all_keys: bool = True,
+    ) -> Constraints:
+        features = self.handle.features
+        return compile_constraints(pod, constraints, action, selector=selector, all_keys=all_keys, features=features)
 
     # Hints
 
     def _hard(self, pod: api.Pod) -> Constraints:
         own = pod.spec.topology_spread_constraints
         if own:
-            return compile_constraints(pod, own, HARD)
+            return self._compiled(pod, own, HARD)
         selector = default_selector(self.handle.cluster, pod)
-        return _NONE if selector.is_empty else compile_constraints(pod, self._defaults, HARD, selector=selector)
+        return _NONE if selector.is_empty else self._compiled(pod, self._defaults, HARD, selector)
 
     def _after_pod_change(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
         others = [other for other in (old, new) if isinstance(other, api.Pod)]

@@ -67,6 +67,7 @@ class VolumeBinding(Plugin):
         self._claims = AssumeCache(handle.cluster, api.PersistentVolumeClaim)
         self._volumes = AssumeCache(handle.cluster, api.PersistentVolume)
         self._planner = Planner(handle.cluster, self._volumes)
+        # The configuration has a shape if and only if the gate StorageCapacityScoring is on.
         self._scorer = scorer(args.shape) if args.shape else None
 
     def events_to_register(self) -> list[EventHint]:
