@@ -16,6 +16,7 @@ from kubesched.apiserver.apiserver import ApiServer
 from kubesched.apiserver.inprocess.direct import DirectClient
 from kubesched.base.clock import Clock
 from kubesched.base.clocks import VirtualClock
+from kubesched.client.faults import Faults, FaultyClient
 from kubesched.client.protocol import Client
 from kubesched.config.types import KubeSchedulerConfiguration
 from kubesched.embedded import EmbeddedCluster
@@ -55,14 +56,19 @@ class SimulatedCluster:
         registry: Registry,
         custom_scheduler: MakeScheduler | None = None,
         watch: Callable[[Decision], None] | None = None,
+        faults: Faults | None = None,
     ) -> None:
-        """`watch` is called with every decision of the scheduler, with all scores and reasons."""
+        """`watch` is called with every decision of the scheduler, with all scores and reasons.
+
+        `faults` disturb the calls of the scheduler; controllers, kubelets and scenario are not affected.
+        """
         self.clock = clock
         self.api = ApiServer(clock=clock, random=Random(seed))
         self.embedded = EmbeddedCluster(self.api, options.for_cluster(seed))
         self.timeline = Timeline(clock.monotonic)
         self.scheduler: Scheduler | None = None
-        self._client = DirectClient(self.api)
+        direct = DirectClient(self.api)
+        self._client: Client = direct if faults is None else FaultyClient(direct, faults)
         self._tasks: list[asyncio.Task[None]] = []
         chance = Random(seed)
         self._custom: CustomScheduler | None = None
