@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kubesched.client.resources import resource_of
+from kubesched.client.endpoints import endpoint_of
 from kubesched.config.load import load
 from kubesched.daemon.flags import parse
 from kubesched.plugins import in_tree_registry
@@ -36,7 +36,7 @@ def test_everything_that_is_watched_may_be_watched(kind: Any) -> None:
     """The role allows to get, list and watch every kind that the scheduler follows."""
     (role,) = documents(DEPLOY / "base" / "cluster-role.yaml")
     group = kind.api_version.rpartition("/")[0]
-    resource = resource_of(kind).path().rpartition("/")[2]
+    resource = endpoint_of(kind).path().rpartition("/")[2]
     assert all(allows(role["rules"], group, resource, verb) for verb in ("get", "list", "watch"))
 
 

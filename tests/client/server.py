@@ -19,11 +19,11 @@ from kubesched.apiserver.kinds.schema import type_of
 from kubesched.apiserver.rest.patch import merge_patch, strategic_merge
 from kubesched.base.types import JSON
 from kubesched.client.connection import Connection
+from kubesched.client.endpoints import ENDPOINTS
 from kubesched.client.protocol import ApiError, Change
-from kubesched.client.resources import RESOURCES
 from kubesched.testing.faulty_api import FaultyApi
 
-KINDS = {resource.path(): kind for kind, resource in RESOURCES.items()}
+KINDS = {endpoint.path(): kind for kind, endpoint in ENDPOINTS.items()}
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -65,14 +65,14 @@ class ApiServer:
 
     def put_json(self, kind: type[api.Object], obj: JSON) -> None:
         """Store an object with all its fields, also those that no Struct has."""
-        resource, meta = RESOURCES[kind], {"uid": f"uid-{obj['metadata']['name']}", **obj["metadata"]}
+        endpoint, meta = ENDPOINTS[kind], {"uid": f"uid-{obj['metadata']['name']}", **obj["metadata"]}
         key = "/".join(part for part in (meta.get("namespace"), meta["name"]) if part)
-        self.backend.memory.store.put(f"{resource.group}/{resource.plural}", key, {**obj, "metadata": meta})
+        self.backend.memory.store.put(f"{endpoint.group}/{endpoint.plural}", key, {**obj, "metadata": meta})
 
     def _stored(self, kind: type[api.Object], key: str) -> JSON:
         """An object as JSON, with all its fields."""
-        resource = RESOURCES[kind]
-        record = self.backend.memory.store.get(f"{resource.group}/{resource.plural}", key)
+        endpoint = ENDPOINTS[kind]
+        record = self.backend.memory.store.get(f"{endpoint.group}/{endpoint.plural}", key)
         assert record is not None
         return record.load()
 
@@ -160,7 +160,7 @@ class ApiServer:
         kind = KINDS[request.path]
         response = web.StreamResponse()
         response.content_type = "application/json"
-        storage = f"{RESOURCES[kind].group}/{RESOURCES[kind].plural}"
+        storage = f"{ENDPOINTS[kind].group}/{ENDPOINTS[kind].plural}"
         answer(lambda: self.backend.memory.store.shelf(storage).position_after(int(request.query["resourceVersion"])))
         await response.prepare(request)
         try:

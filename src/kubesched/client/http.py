@@ -21,9 +21,9 @@ from kubesched.base.clock import Clock
 from kubesched.base.clocks import SystemClock
 from kubesched.base.types import JSON
 from kubesched.client.connection import Connection
+from kubesched.client.endpoints import EVENTS, LEASES, endpoint_of, endpoint_of_event
 from kubesched.client.protocol import ApiError, Change, Listing, Malformed, WatchEvent
 from kubesched.client.ratelimit import TokenBucket
-from kubesched.client.resources import EVENTS, LEASES, resource_of, resource_of_event
 from kubesched.client.transport import APPLICATION_JSON, MayWrite, Observer, Request, Transport
 from kubesched.client.whole import WholeObjects
 from kubesched.client.wire import decode_line, decode_object, decode_page, raw_object
@@ -140,7 +140,7 @@ class HttpClient:
         return await self._list(kind, 0)
 
     async def _list(self, kind: type[api.Object], page_size: int) -> Listing:
-        path, query = resource_of(kind).path(), _selector(kind)
+        path, query = endpoint_of(kind).path(), _selector(kind)
         if page_size:
             query["limit"] = str(page_size)
         found: list[api.Object] = []
@@ -165,7 +165,7 @@ class HttpClient:
         }
         # The server ends a watch in time; if it does not, it is gone.
         timeout = aiohttp.ClientTimeout(total=seconds + 60, sock_connect=30)
-        request = Request("GET", self._url(resource_of(kind).path(), query), timeout)
+        request = Request("GET", self._url(endpoint_of(kind).path(), query), timeout)
         async with self._transport.answer(request) as response:
             async for line in _lines(response.content):
                 event = decode_line(kind, line)
@@ -180,7 +180,7 @@ class HttpClient:
             self._whole.put(obj, raw_object(line))
 
     async def read(self, kind: type[O], name: str, namespace: str = "") -> O:
-        return _object(kind, await self.request("GET", resource_of(kind).path(namespace, name)))
+        return _object(kind, await self.request("GET", endpoint_of(kind).path(namespace, name)))
 
     async def bind(self, pod: api.Pod, node_name: str) -> None:
         body = {
@@ -189,24 +189,24 @@ class HttpClient:
             "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
             "target": {"kind": "Node", "name": node_name},
         }
-        await self.request("POST", resource_of(api.Pod).path(pod.namespace, pod.name, "binding"), body)
+        await self.request("POST", endpoint_of(api.Pod).path(pod.namespace, pod.name, "binding"), body)
 
     async def patch_pod_status(self, pod: api.Pod, patch: JSON) -> api.Pod:
-        path = resource_of(api.Pod).path(pod.namespace, pod.name, "status")
+        path = endpoint_of(api.Pod).path(pod.namespace, pod.name, "status")
         return _object(api.Pod, await self.request("PATCH", path, patch, content_type=STRATEGIC_MERGE_PATCH))
 
     async def delete_pod(self, pod: api.Pod) -> None:
         options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": pod.uid}}
-        await self.request("DELETE", resource_of(api.Pod).path(pod.namespace, pod.name), options)
+        await self.request("DELETE", endpoint_of(api.Pod).path(pod.namespace, pod.name), options)
 
     async def create_event(self, namespace: str, event: JSON) -> JSON:
-        return await self.post(resource_of_event(event).path(namespace), event)
+        return await self.post(endpoint_of_event(event).path(namespace), event)
 
     async def patch_event(self, namespace: str, name: str, patch: JSON) -> JSON:
         return await self.patch(EVENTS.path(namespace, name), patch, STRATEGIC_MERGE_PATCH)
 
     async def merge_patch(self, kind: type[O], name: str, patch: JSON, namespace: str = "") -> O:
-        path = resource_of(kind).path(namespace, name)
+        path = endpoint_of(kind).path(namespace, name)
         return _object(kind, await self.request("PATCH", path, patch, content_type=MERGE_PATCH))
 
     async def get_lease(self, namespace: str, name: str) -> JSON:
@@ -220,7 +220,7 @@ class HttpClient:
 
 
 def _selector(kind: type[api.Object]) -> dict[str, str]:
-    selector = resource_of(kind).field_selector
+    selector = endpoint_of(kind).field_selector
     return {"fieldSelector": selector} if selector else {}
 
 

@@ -21,8 +21,8 @@ from kubesched.api import objects as api
 from kubesched.base.clock import Clock
 from kubesched.base.clocks import SystemClock
 from kubesched.client.backoff import Backoff
+from kubesched.client.endpoints import endpoint_of
 from kubesched.client.protocol import ApiError, Change, Client, Malformed, WatchEvent
-from kubesched.client.resources import resource_of
 
 O = TypeVar("O", bound=api.Object)  # noqa: E741 - the one-letter name for "some kind of object", as in the protocol
 H = TypeVar("H", bound=api.Object, contravariant=True)
@@ -67,7 +67,8 @@ class Informer(Generic[O]):
         chance: random.Random | None = None,
     ) -> None:
         self.kind = kind
-        self.resource = resource_of(kind)
+        self.resource = str(endpoint_of(kind))
+        """The kind as messages name it."""
         self.store: dict[str, O] = {}
         self.synced = asyncio.Event()
         """Set once every object of the initial list has been handed on."""

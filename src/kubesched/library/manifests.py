@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from kubesched.api import objects as api
 from kubesched.api.decoding import InvalidObject, decode_as, kind_of
-from kubesched.client.resources import resource_of
+from kubesched.client.endpoints import endpoint_of
 from kubesched.config.read import Loader
 
 Source = api.Object | Mapping[str, Any] | str | bytes
@@ -162,7 +162,7 @@ def read_pod(source: Source) -> api.Pod:
 
 def completed(obj: api.Object) -> api.Object:
     """The object with the namespace that kubectl would give it."""
-    if obj.metadata.namespace or not resource_of(type(obj)).namespaced:
+    if obj.metadata.namespace or not endpoint_of(type(obj)).namespaced:
         return obj
     return replace(obj, metadata=replace(obj.metadata, namespace=DEFAULT_NAMESPACE))
 

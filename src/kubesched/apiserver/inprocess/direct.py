@@ -12,15 +12,15 @@ from typing import TypeVar
 from kubesched.api import objects as api
 from kubesched.apiserver.apiserver import ApiServer
 from kubesched.apiserver.inprocess.reader import StoreReader, answer
-from kubesched.apiserver.kinds.resources import Resource as Served
+from kubesched.apiserver.kinds.resources import Resource
 from kubesched.apiserver.kinds.schema import type_of
 from kubesched.apiserver.rest.deletion import DeleteOptions
 from kubesched.apiserver.rest.patch import merge_patch, strategic_merge
 from kubesched.apiserver.rest.writing import Preconditions, replacement
 from kubesched.apiserver.storage.store import Record, Shelf
 from kubesched.base.types import JSON
+from kubesched.client.endpoints import EVENTS, LEASES, Endpoint, endpoint_of, endpoint_of_event
 from kubesched.client.protocol import Malformed
-from kubesched.client.resources import EVENTS, LEASES, Resource, resource_of, resource_of_event
 from kubesched.client.wire import decode_object
 
 O = TypeVar("O", bound=api.Object)  # noqa: E741 - the one-letter name for "some kind of object", as in the protocol
@@ -32,26 +32,26 @@ class DirectClient(StoreReader):
     def __init__(self, server: ApiServer) -> None:
         super().__init__(server.store)
         self._server = server
-        self._served: dict[Resource, Served] = {}
+        self._resources: dict[Endpoint, Resource] = {}
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
     async def read(self, kind: type[O], name: str, namespace: str = "") -> O:
-        served = self._resource(resource_of(kind))
-        return api.decode_as(kind, answer(lambda: self._server.writer.find(served, namespace, name)).load())
+        resource = self._resource(endpoint_of(kind))
+        return api.decode_as(kind, answer(lambda: self._server.writer.find(resource, namespace, name)).load())
 
     def _shelf(self, kind: type[api.Object]) -> Shelf:
-        return self._store.shelf(self._resource(resource_of(kind)).storage)
+        return self._store.shelf(self._resource(endpoint_of(kind)).storage)
 
     def _decode(self, kind: type[O], record: Record) -> O | Malformed:
         return decode_object(kind, record.data)
 
-    def _resource(self, resource: Resource) -> Served:
-        found = self._served.get(resource)
+    def _resource(self, endpoint: Endpoint) -> Resource:
+        found = self._resources.get(endpoint)
         if found is None:
-            group, _, version = resource.group_version.rpartition("/")
-            found = answer(lambda: self._server.registry.find(group, version, resource.plural))
-            self._served[resource] = found
+            group, _, version = endpoint.group_version.rpartition("/")
+            found = answer(lambda: self._server.registry.find(group, version, endpoint.plural))
+            self._resources[endpoint] = found
         return found
 
     # --- pods ---------------------------------------------------------------------------------------------------------
@@ -62,31 +62,31 @@ class DirectClient(StoreReader):
         await self._store.durable()
 
     async def patch_pod_status(self, pod: api.Pod, patch: JSON) -> api.Pod:
-        stored = await self._strategic(resource_of(api.Pod), pod.namespace, pod.name, patch, "status")
+        stored = await self._strategic(endpoint_of(api.Pod), pod.namespace, pod.name, patch, "status")
         return api.decode_as(api.Pod, stored)
 
     async def delete_pod(self, pod: api.Pod) -> None:
         options = DeleteOptions(preconditions=Preconditions(pod.uid))
-        served = self._resource(resource_of(api.Pod))
-        answer(lambda: self._server.deleter.delete(served, pod.namespace, pod.name, options))
+        resource = self._resource(endpoint_of(api.Pod))
+        answer(lambda: self._server.deleter.delete(resource, pod.namespace, pod.name, options))
         await self._store.durable()
 
     # --- events and all else ------------------------------------------------------------------------------------------
 
     async def create_event(self, namespace: str, event: JSON) -> JSON:
-        return await self._create(resource_of_event(event), namespace, event)
+        return await self._create(endpoint_of_event(event), namespace, event)
 
     async def patch_event(self, namespace: str, name: str, patch: JSON) -> JSON:
         return await self._strategic(EVENTS, namespace, name, patch)
 
     async def merge_patch(self, kind: type[O], name: str, patch: JSON, namespace: str = "") -> O:
-        return api.decode_as(kind, await self._merge(resource_of(kind), namespace, name, patch))
+        return api.decode_as(kind, await self._merge(endpoint_of(kind), namespace, name, patch))
 
     # --- leases -------------------------------------------------------------------------------------------------------
 
     async def get_lease(self, namespace: str, name: str) -> JSON:
-        served = self._resource(LEASES)
-        return answer(lambda: self._server.writer.find(served, namespace, name)).load()
+        resource = self._resource(LEASES)
+        return answer(lambda: self._server.writer.find(resource, namespace, name)).load()
 
     async def create_lease(self, namespace: str, lease: JSON) -> JSON:
         return await self._create(LEASES, namespace, lease)
@@ -97,32 +97,32 @@ class DirectClient(StoreReader):
 
     # --- writes -------------------------------------------------------------------------------------------------------
 
-    async def _create(self, resource: Resource, namespace: str, body: JSON) -> JSON:
-        served, whole = self._resource(resource), self._whole(resource, body)
-        record = answer(lambda: self._server.writer.create(served, namespace, whole))
+    async def _create(self, endpoint: Endpoint, namespace: str, body: JSON) -> JSON:
+        resource, whole = self._resource(endpoint), self._whole(endpoint, body)
+        record = answer(lambda: self._server.writer.create(resource, namespace, whole))
         await self._store.durable()
         return record.load()
 
-    def _whole(self, resource: Resource, body: JSON) -> JSON:
+    def _whole(self, endpoint: Endpoint, body: JSON) -> JSON:
         """An object that the server may complete: the caller's stays as it is."""
-        served = self._resource(resource)
-        return {"apiVersion": served.group_version, "kind": served.kind, **body, "metadata": {**body["metadata"]}}
+        resource = self._resource(endpoint)
+        return {"apiVersion": resource.group_version, "kind": resource.kind, **body, "metadata": {**body["metadata"]}}
 
     async def _strategic(
-        self, resource: Resource, namespace: str, name: str, patch: JSON, subresource: str = ""
+        self, endpoint: Endpoint, namespace: str, name: str, patch: JSON, subresource: str = ""
     ) -> JSON:
-        form = type_of(self._resource(resource).schema)
+        form = type_of(self._resource(endpoint).schema)
         return await self._update(
-            resource, namespace, name, lambda old: strategic_merge(old, patch, form), subresource=subresource
+            endpoint, namespace, name, lambda old: strategic_merge(old, patch, form), subresource=subresource
         )
 
-    async def _merge(self, resource: Resource, namespace: str, name: str, patch: JSON) -> JSON:
-        return await self._update(resource, namespace, name, lambda old: dict(merge_patch(old, patch)))
+    async def _merge(self, endpoint: Endpoint, namespace: str, name: str, patch: JSON) -> JSON:
+        return await self._update(endpoint, namespace, name, lambda old: dict(merge_patch(old, patch)))
 
     async def _update(
-        self, resource: Resource, namespace: str, name: str, change: Callable[[JSON], JSON], *, subresource: str = ""
+        self, endpoint: Endpoint, namespace: str, name: str, change: Callable[[JSON], JSON], *, subresource: str = ""
     ) -> JSON:
-        served = self._resource(resource)
-        record = answer(lambda: self._server.writer.update(served, namespace, name, change, subresource=subresource))
+        resource = self._resource(endpoint)
+        record = answer(lambda: self._server.writer.update(resource, namespace, name, change, subresource=subresource))
         await self._store.durable()
         return record.load()

@@ -25,7 +25,7 @@ from kubesched.apiserver.storage.store import Change, Event, Record, Shelf, Stor
 from kubesched.apiserver.wire.status import Cause, already_exists, conflict, invalid, not_found
 from kubesched.base.clock import Clock
 from kubesched.base.types import JSON
-from kubesched.client.resources import EVENTS, LEASES, Resource, resource_of
+from kubesched.client.endpoints import EVENTS, LEASES, Endpoint, endpoint_of
 
 O = TypeVar("O", bound=api.Object)  # noqa: E741 - the one-letter name for "some kind of object", as in the protocol
 
@@ -120,7 +120,7 @@ class MemoryClient(StoreReader):
     def _storage_of(self, kind: type[api.Object]) -> str:
         found = self._storage.get(kind)
         if found is None:
-            found = self._storage[kind] = _storage(resource_of(kind))
+            found = self._storage[kind] = _storage(endpoint_of(kind))
         return found
 
     def _decode(self, kind: type[O], record: Record) -> O:
@@ -131,8 +131,8 @@ class MemoryClient(StoreReader):
     def _find(self, kind: type[O], key: str) -> tuple[Record, O]:
         record = self._shelf(kind).records.get(key)
         if record is None:
-            resource = resource_of(kind)
-            raise as_api_error(not_found(resource.plural, resource.group, key.rpartition("/")[2]))
+            endpoint = endpoint_of(kind)
+            raise as_api_error(not_found(endpoint.plural, endpoint.group, key.rpartition("/")[2]))
         return record, self._decode(kind, record)
 
     # --- writing, as whoever prepares a cluster does ------------------------------------------------------------------
@@ -141,8 +141,8 @@ class MemoryClient(StoreReader):
         """Store a new object; returns it with UID, version, date and, if it is a pod, a phase."""
         kind = type(obj)
         if obj.key in self._shelf(kind).records:
-            resource = resource_of(kind)
-            raise as_api_error(already_exists(resource.plural, resource.group, obj.name))
+            endpoint = endpoint_of(kind)
+            raise as_api_error(already_exists(endpoint.plural, endpoint.group, obj.name))
         return self.store.put_struct(self._storage_of(kind), self._completed(obj), None)
 
     def update(self, obj: O) -> O:
@@ -150,7 +150,7 @@ class MemoryClient(StoreReader):
         kind = type(obj)
         record, found = self._find(kind, obj.key)
         old = found.metadata
-        self._check_version(resource_of(kind), obj.name, old.resource_version, obj.metadata.resource_version)
+        self._check_version(endpoint_of(kind), obj.name, old.resource_version, obj.metadata.resource_version)
         metadata = replace(obj.metadata, uid=old.uid, creation_timestamp=old.creation_timestamp)
         return self.store.put_struct(self._storage_of(kind), replace(obj, metadata=metadata), record)
 
@@ -196,9 +196,9 @@ class MemoryClient(StoreReader):
     def _date(self) -> str | None:
         return None if self._clock is None else timestamp(self._clock.now())
 
-    def _check_version(self, resource: Resource, name: str, stored: str, given: str | None) -> None:
+    def _check_version(self, endpoint: Endpoint, name: str, stored: str, given: str | None) -> None:
         if given and given != stored:
-            raise as_api_error(conflict(resource.plural, resource.group, name))
+            raise as_api_error(conflict(endpoint.plural, endpoint.group, name))
 
     # --- pods ---------------------------------------------------------------------------------------------------------
 
@@ -243,7 +243,7 @@ class MemoryClient(StoreReader):
 
     def _patch(self, record: Record, old: O, patch: JSON, patched: JSON) -> O:
         kind, wanted = type(old), patch.get("metadata") or {}
-        self._check_version(resource_of(kind), old.name, old.metadata.resource_version, wanted.get("resourceVersion"))
+        self._check_version(endpoint_of(kind), old.name, old.metadata.resource_version, wanted.get("resourceVersion"))
         if wanted.get("uid") not in (None, old.uid):
             why = Cause("FieldValueInvalid", f'Invalid value: "{wanted["uid"]}": field is immutable', "metadata.uid")
             raise as_api_error(invalid(kind.kind, "", old.name, (why,)))
@@ -272,26 +272,26 @@ class MemoryClient(StoreReader):
         self._check_version(LEASES, name, old["metadata"]["resourceVersion"], given)
         return self._put_json(LEASES, namespace, lease)
 
-    def _find_json(self, resource: Resource, namespace: str, name: str) -> JSON:
-        record = self.store.get(_storage(resource), _key(namespace, name))
+    def _find_json(self, endpoint: Endpoint, namespace: str, name: str) -> JSON:
+        record = self.store.get(_storage(endpoint), _key(namespace, name))
         if record is None:
-            raise as_api_error(not_found(resource.plural, resource.group, name))
+            raise as_api_error(not_found(endpoint.plural, endpoint.group, name))
         return record.load()
 
-    def _create_json(self, resource: Resource, namespace: str, body: JSON) -> JSON:
+    def _create_json(self, endpoint: Endpoint, namespace: str, body: JSON) -> JSON:
         name = body["metadata"]["name"]
-        if self.store.get(_storage(resource), _key(namespace, name)) is not None:
-            raise as_api_error(already_exists(resource.plural, resource.group, name))
-        return self._put_json(resource, namespace, body)
+        if self.store.get(_storage(endpoint), _key(namespace, name)) is not None:
+            raise as_api_error(already_exists(endpoint.plural, endpoint.group, name))
+        return self._put_json(endpoint, namespace, body)
 
-    def _put_json(self, resource: Resource, namespace: str, body: JSON) -> JSON:
+    def _put_json(self, endpoint: Endpoint, namespace: str, body: JSON) -> JSON:
         whole = {**body, "metadata": {**body["metadata"], "namespace": namespace}}
-        return self.store.put(_storage(resource), _key(namespace, whole["metadata"]["name"]), whole).load()
+        return self.store.put(_storage(endpoint), _key(namespace, whole["metadata"]["name"]), whole).load()
 
 
-def _storage(resource: Resource) -> str:
+def _storage(endpoint: Endpoint) -> str:
     """Under which name the store keeps a kind."""
-    return f"{resource.group}/{resource.plural}"
+    return f"{endpoint.group}/{endpoint.plural}"
 
 
 def _key(namespace: str, name: str) -> str:

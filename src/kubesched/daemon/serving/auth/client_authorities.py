@@ -18,9 +18,9 @@ import msgspec
 from kubesched.api import objects as api
 from kubesched.base.clock import Clock
 from kubesched.base.log import ERROR, Log
+from kubesched.client.endpoints import Endpoint
 from kubesched.client.informer import Informer
 from kubesched.client.protocol import ApiError, Client
-from kubesched.client.resources import Resource
 from kubesched.daemon.serving.auth.client_certificates import certificates_in
 
 NAMESPACE: Final = "kube-system"
@@ -34,7 +34,7 @@ class ConfigMap(api.Object, frozen=True):
 
     api_version: ClassVar[str] = "v1"
     kind: ClassVar[str] = "ConfigMap"
-    resource: ClassVar[Resource] = Resource(
+    endpoint: ClassVar[Endpoint] = Endpoint(
         "v1", "configmaps", namespace=NAMESPACE, field_selector=f"metadata.name={NAME}"
     )
 

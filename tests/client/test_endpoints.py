@@ -7,7 +7,7 @@ from typing import ClassVar
 import pytest
 
 from kubesched.api import objects as api
-from kubesched.client.resources import resource_of
+from kubesched.client.endpoints import endpoint_of
 
 
 class Widget(api.Object, frozen=True):
@@ -28,13 +28,13 @@ class Nowhere(api.Object, frozen=True):
 
 def test_a_kind_of_others_says_where_it_is() -> None:
     """By its group, version and plural, in a namespace or in none."""
-    assert resource_of(Widget).path("default", "w") == "/apis/example.com/v1/namespaces/default/widgets/w"
-    assert str(resource_of(Widget)) == "widgets.example.com"
-    assert resource_of(Gadget).path(name="g") == "/api/v1/gadgets/g"
-    assert not resource_of(Gadget).namespaced
+    assert endpoint_of(Widget).path("default", "w") == "/apis/example.com/v1/namespaces/default/widgets/w"
+    assert str(endpoint_of(Widget)) == "widgets.example.com"
+    assert endpoint_of(Gadget).path(name="g") == "/api/v1/gadgets/g"
+    assert not endpoint_of(Gadget).namespaced
 
 
 def test_one_that_does_not_is_told_how() -> None:
     """Before a call is made to a path that is none."""
     with pytest.raises(TypeError, match="Nowhere has no path at the API server; give it the class variables api_ver"):
-        resource_of(Nowhere)
+        endpoint_of(Nowhere)

@@ -1,4 +1,4 @@
-"""Where the API server keeps each kind: its path, whether it has namespaces, and which of its objects to ask for."""
+"""Where the API server serves each kind: its path, whether it has namespaces, and which of its objects to select."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from kubesched.api import objects as api
 
 
 @dataclass(frozen=True, slots=True)
-class Resource:
-    """A kind as it appears in a path and in messages."""
+class Endpoint:
+    """Where a kind is served: what its paths are made of, and how messages name it."""
 
     group_version: str
     plural: str
     namespaced: bool = True
     namespace: str = ""
-    """The only namespace to ask for; empty for all."""
+    """The only namespace to list and watch; empty for all."""
     field_selector: str = ""
     """Which objects to list and watch; empty for all."""
 
@@ -27,7 +27,7 @@ class Resource:
         return self.group_version.rpartition("/")[0]
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """The path of one object, of all in a namespace, or of all there are."""
+        """The path of one object, of a namespace's objects, or of all objects."""
         root = "apis" if self.group else "api"
         namespace = namespace or self.namespace
         scope = ("namespaces", quote(namespace, safe="")) if namespace else ()
@@ -39,12 +39,12 @@ class Resource:
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
 
-EVENTS = Resource("events.k8s.io/v1", "events")
-CORE_EVENTS = Resource("v1", "events")
-LEASES = Resource("coordination.k8s.io/v1", "leases")
+EVENTS = Endpoint("events.k8s.io/v1", "events")
+CORE_EVENTS = Endpoint("v1", "events")
+LEASES = Endpoint("coordination.k8s.io/v1", "leases")
 
 POD_FIELD_SELECTOR = "status.phase!=Succeeded,status.phase!=Failed"
-"""Pods that have ended hold nothing on their node: as upstream, they are not even asked for."""
+"""Pods that have ended use nothing on their node. Like upstream, we do not list or watch them."""
 
 _PLURALS: dict[type[api.Object], tuple[str, bool]] = {
     api.Node: ("nodes", False),
@@ -69,23 +69,22 @@ _PLURALS: dict[type[api.Object], tuple[str, bool]] = {
     api.ResourceSlice: ("resourceslices", False),
 }
 
-RESOURCES = {kind: Resource(kind.api_version, *row) for kind, row in _PLURALS.items()} | {
-    api.Pod: Resource(api.Pod.api_version, "pods", field_selector=POD_FIELD_SELECTOR)
+ENDPOINTS = {kind: Endpoint(kind.api_version, *row) for kind, row in _PLURALS.items()} | {
+    api.Pod: Endpoint(api.Pod.api_version, "pods", field_selector=POD_FIELD_SELECTOR)
 }
 
 
-def resource_of_event(event: Mapping[str, Any]) -> Resource:
-    """Where an Event goes: one that says so is made in the old API, which some of Kubernetes' own still use."""
+def endpoint_of_event(event: Mapping[str, Any]) -> Endpoint:
+    """Where to create an Event: in the old API if its apiVersion says so, as leader election still does."""
     return CORE_EVENTS if event.get("apiVersion") == CORE_EVENTS.group_version else EVENTS
 
 
-def resource_of(kind: type[api.Object]) -> Resource:
-    """Where a kind lives. One that is not listed here says so itself: by its plural, or as a `resource` if only a part
-    of it is to be seen."""
-    found = RESOURCES.get(kind) or getattr(kind, "resource", None)
-    if isinstance(found, Resource):
+def endpoint_of(kind: type[api.Object]) -> Endpoint:
+    """Where a kind is served. A kind that is not in the table has a `plural`, or an `endpoint` that selects a part."""
+    found = ENDPOINTS.get(kind) or getattr(kind, "endpoint", None)
+    if isinstance(found, Endpoint):
         return found
     if not (kind.api_version and kind.plural):
         what = "give it the class variables api_version, kind, plural and, if it has no namespaces, namespaced"
         raise TypeError(f"{kind.__name__} has no path at the API server; {what}")
-    return Resource(kind.api_version, kind.plural, kind.namespaced)
+    return Endpoint(kind.api_version, kind.plural, kind.namespaced)
