@@ -56,7 +56,19 @@ def test_broken_documents_are_a_problem(text: str | bytes) -> None:
     assert str(found[0]).startswith("not valid YAML: ")
 
 
-def test_aliases_that_lead_back_end() -> None:
-    """An alias to its own list does not keep the search for repeated keys going forever."""
-    _, found = reading("a: &x [*x, {k: 1, k: 2}]")
-    assert [problem.path for problem in found] == ["a[1].k"]
+def test_repeated_keys_behind_an_alias_are_reported_once() -> None:
+    """Keys given twice are found where they stand, not again at every alias."""
+    _, found = reading("a: &x [{k: 1, k: 2}]\nb: *x")
+    assert [problem.path for problem in found] == ["a[0].k"]
+
+
+@pytest.mark.parametrize(
+    ("text", "limit"),
+    [
+        ("[" * 80_000, "line 1, column 129: nested deeper than 128 levels"),
+        ("a: &x [*x]", "line 1, column 8: an alias refers to a value that contains it"),
+    ],
+)
+def test_hostile_documents_are_a_problem(text: str, limit: str) -> None:
+    """What would end the process or never end is reported with its place and the limit."""
+    assert reading(text) == (None, [Problem("", f"not valid YAML: {limit}")])

@@ -81,6 +81,14 @@ def test_a_mistake_in_python_is_located(tmp_path: Path, text: str, said: str) ->
     assert said in problems(tmp_path / "scenario.py", text)
 
 
+def test_hostile_yaml_is_located(tmp_path: Path) -> None:
+    """Nesting that would end the process is refused with the limit, in a scenario and in its manifests."""
+    (tmp_path / "deep.yaml").write_text("[" * 80_000)
+    assert "nested deeper than 128 levels" in problems(tmp_path / "s.yaml", "[" * 80_000)
+    found = problems(tmp_path / "s.yaml", "manifests: [deep.yaml]")
+    assert "deep.yaml: not valid YAML: line 1, column 129: nested deeper than 128 levels" in found
+
+
 def test_a_missing_file_and_another_kind_of_file_are_refused(tmp_path: Path) -> None:
     """The message names the file and what is expected."""
     for name, said in (("no.yaml", "there is no such file"), ("no.py", "no such file"), ("a.txt", "ends in .py or")):

@@ -23,13 +23,14 @@ from aiohttp.http_parser import RawRequestMessage
 from aiohttp.web_protocol import RequestHandler
 from multidict import CIMultiDict
 
-from kubesched.apiserver.apiserver import ApiServer
+from kubesched.apiserver.apiserver import ApiServer, refusal
 from kubesched.apiserver.auth.authentication import MASTERS
 from kubesched.apiserver.wire.request import JSON_TYPE, Request, Response, User
+from kubesched.apiserver.wire.status import StatusError
 from kubesched.base.certificates import Authority, Pair, load_pair
+from kubesched.base.documents import REQUEST
 
 ADMIN = User("kubernetes-admin", (MASTERS, "kubeadm:cluster-admins"))
-_MAX_BODY = 16 << 20
 _ADDRESS = "127.0.0.1"
 _NAMES = (
     "localhost",
@@ -138,7 +139,11 @@ class Server:
     # --- requests -----------------------------------------------------------------------------------------------------
 
     async def _handle(self, raw: web.BaseRequest) -> web.StreamResponse:
-        body = await raw.read() if raw.can_read_body else b""
+        try:
+            body = await raw.read() if raw.can_read_body else b""
+        except web.HTTPRequestEntityTooLarge:
+            error = refusal(StatusError(413, f"Request entity too large: limit is {REQUEST.size}"))
+            return web.Response(status=error.status, body=error.body, headers=_response_headers(error))
         request = Request(
             method=raw.method,
             path=raw.rel_url.raw_path,
@@ -213,9 +218,9 @@ def _make_request(
     writer: AbstractStreamWriter,
     task: asyncio.Task[None],
 ) -> web.BaseRequest:
-    """As aiohttp would make it, but for bodies as large as Kubernetes takes them."""
+    """Make a request as aiohttp does, but limit its body as Kubernetes does."""
     loop = asyncio.get_running_loop()
-    return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=_MAX_BODY)
+    return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=REQUEST.size + 1)
 
 
 class _Headers(Mapping[str, str]):

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import msgspec
-import yaml
+
+from kubesched.base.documents import DocumentError, DocumentLimitError, read_yaml
 
 T = TypeVar("T")
 
@@ -221,12 +222,14 @@ def _by_name(file: str, section: str, part: str, items: Iterable[tuple[str, T]])
 
 def _read_yaml(text: bytes, file: str) -> object:
     try:
-        return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except yaml.YAMLError as error:
-        # PyYAML's own message quotes the text, and the text may be a token.
-        mark = getattr(error, "problem_mark", None)
-        place = f"line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        tree: object = read_yaml(text)
+    except DocumentLimitError as error:
+        raise KubeconfigError(file, "", str(error), "name a kubeconfig file") from None
+    except DocumentError as error:
+        # The error's own message quotes the text, and the text may be a token.
+        place = f"line {error.line}, column {error.column}" if error.line else ""
         raise KubeconfigError(file, place, "not valid YAML", "correct the file there") from None
+    return tree
 
 
 _HINT = "see kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeconfig"

@@ -12,9 +12,9 @@ import msgspec
 import yaml
 from msgspec.structs import replace
 
+from kubesched.base.documents import scalars_as_go
 from kubesched.config.args import Args
 from kubesched.config.duration import Duration
-from kubesched.config.read import scalars_as_go
 from kubesched.config.types import API_VERSION, KIND, KubeSchedulerConfiguration, KubeSchedulerProfile, Section
 
 

@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import yaml
 from msgspec.structs import replace
 
 from kubesched.api import objects as api
 from kubesched.api.decoding import InvalidObject, decode_as, kind_of
+from kubesched.base.documents import read_yaml_documents
 from kubesched.client.endpoints import endpoint_of
-from kubesched.config.read import Loader
 
 Source = api.Object | Mapping[str, Any] | str | bytes
 """An object: a struct, a dict, or JSON or YAML text."""
@@ -89,8 +88,8 @@ class Manifests:
             else:
                 return
         try:
-            documents = _json_values(text) or list(yaml.load_all(text, Loader=Loader))
-        except (yaml.YAMLError, ValueError, RecursionError) as error:
+            documents = _json_values(text) or read_yaml_documents(text)
+        except (ValueError, RecursionError) as error:
             self._problems.append(_at(where, f"not valid YAML or JSON: {' '.join(str(error).split())}"))
             return
         for number, document in enumerate(documents, 1):

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
-import yaml
 
 from kubesched.api import objects as api
 from kubesched.apiserver.inprocess.local import LocalClient
@@ -18,6 +17,7 @@ from kubesched.apiserver.inprocess.reader import as_api_error
 from kubesched.apiserver.kinds.resources import Resource
 from kubesched.apiserver.rest.patch import MERGE_PATCH
 from kubesched.apiserver.wire.status import StatusError
+from kubesched.base.documents import DocumentError, read_yaml
 from kubesched.base.types import JSON
 from kubesched.client.protocol import ApiError
 from kubesched.config.duration import Duration
@@ -201,10 +201,17 @@ def _expectation(what: Mapping[str, Any]) -> Expectation:
     return expectation
 
 
+def _parsed(text: str) -> Any:
+    try:
+        return read_yaml(text)
+    except DocumentError as error:
+        raise ScenarioError(f"an object is not valid YAML: {error}") from None
+
+
 def as_json(obj: Object) -> JSON:
     """Convert an object to JSON for the API server."""
     if isinstance(obj, str):
-        obj = yaml.safe_load(obj)
+        obj = _parsed(obj)
     if isinstance(obj, api.Object):
         body: JSON = msgspec.to_builtins(obj)
         return {"apiVersion": obj.api_version, "kind": obj.kind, **body}

@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from kubesched.base.documents import DocumentError, compose_yaml, read_yaml_documents
 from kubesched.client.protocol import ApiError
 from kubesched.config.decode import decode
 from kubesched.config.errors import Problem
@@ -78,12 +79,12 @@ def _head_problems(file: ScenarioFile) -> Iterator[Problem]:
 
 def _manifest(path: Path, where: str, problems: list[Problem]) -> list[Action]:
     try:
-        documents = [each for each in yaml.safe_load_all(path.read_bytes()) if each is not None]
+        documents = [each for each in read_yaml_documents(path.read_bytes()) if each is not None]
     except OSError as error:
         problems.append(Problem(where, f"{path}: {error.strerror}"))
         return []
-    except yaml.YAMLError as error:
-        problems.append(Problem(where, f"{path}: not valid YAML: {' '.join(str(error).split())}"))
+    except DocumentError as error:
+        problems.append(Problem(where, f"{path}: not valid YAML: {error}"))
         return []
     return [each for document in documents for each in _initial_objects(document, where, problems)]
 
@@ -147,8 +148,8 @@ class Lines:
     def __init__(self, text: bytes, source: str) -> None:
         self._source = source
         try:
-            self._root: yaml.Node | None = yaml.compose(text, Loader=yaml.SafeLoader)
-        except yaml.YAMLError:
+            self._root: yaml.Node | None = compose_yaml(text)
+        except DocumentError:
             self._root = None
 
     def of(self, path: str) -> int:

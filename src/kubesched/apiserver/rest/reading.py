@@ -22,6 +22,7 @@ from kubesched.apiserver.validation.problems import Problems
 from kubesched.apiserver.wire.request import Request
 from kubesched.apiserver.wire.status import StatusError, bad_request, invalid, version_too_large
 from kubesched.base.clock import Clock
+from kubesched.base.documents import REQUEST, read_json
 from kubesched.base.types import JSON
 
 BOOKMARK_SECONDS = 60.0
@@ -175,7 +176,7 @@ def _token(version: int, key: str) -> str:
 def _parse_token(token: str) -> _Continue:
     try:
         data = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
-        return msgspec.json.decode(data, type=_Continue)
+        return msgspec.convert(read_json(data, REQUEST), _Continue)
     except (ValueError, msgspec.MsgspecError):
         raise bad_request(
             "invalid continue token: continue key is not valid: a token of this server was expected"

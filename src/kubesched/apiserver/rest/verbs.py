@@ -24,6 +24,7 @@ from kubesched.apiserver.rest.subresources import Pods, scale_of, set_scale
 from kubesched.apiserver.rest.writing import Writer, replacement
 from kubesched.apiserver.storage.store import Shelf, encode
 from kubesched.apiserver.wire.body import (
+    check_depth,
     check_fields,
     check_kind,
     media_type,
@@ -210,7 +211,7 @@ class Rest:
 
         def change(old: JSON) -> JSON:
             known = unknown_in(old, type_of(resource.schema))
-            patched = apply(old)
+            patched = check_depth(apply(old))
             check_kind(patched, resource.group_version, resource.kind)
             check_fields(request, patched, resource.group_version, resource.kind, type_of(resource.schema), known)
             return patched

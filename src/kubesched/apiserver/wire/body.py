@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-import yaml
-
 from kubesched.apiserver.kinds.resources import Resource
 from kubesched.apiserver.kinds.schema import ObjectType, type_of
 from kubesched.apiserver.validation.typecheck import WrongTypeError, unknown_fields
 from kubesched.apiserver.wire import protobuf
 from kubesched.apiserver.wire.request import Request
 from kubesched.apiserver.wire.status import StatusError, bad_request
+from kubesched.base.documents import REQUEST, DocumentError, read_json, read_yaml, within_depth
 from kubesched.base.types import JSON
-from kubesched.config.read import Loader
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 _YAML = "application/yaml"
-_decode = msgspec.json.Decoder().decode
 
 
 def media_type(header: str) -> str:
@@ -46,22 +42,31 @@ def parse(request: Request, type_: ObjectType | None = None) -> JSON:
 def _parse_protobuf(data: bytes, type_: ObjectType) -> JSON:
     try:
         return protobuf.decode(data, type_)
-    except protobuf.ProtobufError as error:
+    except (protobuf.ProtobufError, DocumentError) as error:
         raise bad_request(f"the body of the request is no protobuf object: {error}") from None
 
 
 def parse_json(data: bytes) -> Any:
     try:
-        return _decode(data)
-    except msgspec.DecodeError as error:
+        return read_json(data, REQUEST)
+    except DocumentError as error:
         raise bad_request(f"couldn't get version/kind; json parse error: {error}") from None
 
 
 def parse_yaml(data: bytes) -> Any:
     try:
-        return yaml.load(data, Loader=Loader)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        return read_yaml(data, REQUEST)
+    except DocumentError as error:
         raise bad_request(f"error converting YAML to JSON: {error}") from None
+
+
+def check_depth(obj: JSON) -> JSON:
+    """The same object, unless a patch has made it deeper than any that could be sent."""
+    try:
+        within_depth(obj, REQUEST)
+    except DocumentError as error:
+        raise bad_request(f"the patched object is {error}") from None
+    return obj
 
 
 def read_object(request: Request, resource: Resource) -> JSON:

@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import msgspec
-
 from kubesched.apiserver.kinds.schema import Field, ObjectType, Shape
+from kubesched.base.documents import REQUEST, DocumentError, DocumentLimitError, read_json, within_depth
 from kubesched.base.types import JSON
 
 _MAGIC = b"k8s\x00"
@@ -33,7 +32,10 @@ def decode(data: bytes, type_: ObjectType) -> JSON:
         raise ProtobufError("it does not start with the mark of Kubernetes' protobuf")
     envelope = {number: value for number, _, value in _fields(data[len(_MAGIC) :])}
     names = {number: _text(value) for number, _, value in _fields(_as_bytes(envelope.get(1, b"")))}
-    obj = _message(_as_bytes(envelope.get(2, b"")), type_)
+    try:
+        obj: JSON = within_depth(_message(_as_bytes(envelope.get(2, b"")), type_), REQUEST)
+    except RecursionError:
+        raise ProtobufError(f"nested deeper than {REQUEST.depth} levels") from None
     head = {"apiVersion": names.get(1, ""), "kind": names.get(2, "")}
     return {**{key: value for key, value in head.items() if value}, **obj}
 
@@ -181,8 +183,10 @@ def _special(kind: str, parts: dict[int, int | bytes]) -> Any:
         return _time(_signed(parts.get(1, 0)), _signed(parts.get(2, 0)), kind)
     raw = _as_bytes(parts.get(1, b""))
     try:
-        return msgspec.json.decode(raw) if raw else None
-    except msgspec.DecodeError:
+        return read_json(raw, REQUEST) if raw else None
+    except DocumentLimitError:
+        raise
+    except DocumentError:
         raise ProtobufError("an embedded object is not JSON") from None
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
-import yaml
-
+from kubesched.base.documents import read_yaml
 from kubesched.daemon.flags.flag import Flag, FlagSection
 from kubesched.daemon.flags.gates import FeatureGates
 from kubesched.daemon.flags.sections import (
@@ -82,8 +82,7 @@ class Options:
         manifest = self.metrics.allow_metric_labels_manifest
         listed: object = {}
         if manifest:
-            with open(manifest, encoding="utf-8") as file:
-                content = yaml.safe_load(file)
+            content = read_yaml(Path(manifest).read_bytes())
             listed = content.get("allowListMapping") if isinstance(content, dict) else None
             if not isinstance(listed, dict):
                 raise ValueError(f"--allow-metric-labels-manifest: {manifest} has no object allowListMapping")
