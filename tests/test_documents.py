@@ -42,8 +42,9 @@ def test_links_lead_somewhere(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", [each for each in DOCUMENTS if blocks(each, "python")], ids=name)
-def test_examples_run(path: Path) -> None:
+def test_examples_run(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The Python of a document runs from top to bottom, its assertions included."""
+    monkeypatch.chdir(ROOT)
     names: dict[str, object] = {"__name__": "example"}
     for block in blocks(path, "python"):
         exec(compile(block, name(path), "exec", dont_inherit=True), names)
@@ -62,3 +63,10 @@ def test_the_architecture_knows_what_plugins_read() -> None:
     told = {plugin: reads for reads, plugins in rows for plugin in plugins.split(", ")}
     asked = ("filter_all", "score_all", "filter", "score")
     assert told == {p.name: p.reads.name for p in IN_TREE if any(hasattr(p, method) for method in asked)}
+
+
+def test_the_readme_shows_python_in_eight_lines() -> None:
+    """The front door stays small: what takes longer to say is in the guide."""
+    section = (ROOT / "README.md").read_text("utf-8").partition("## Use it from Python")[2].partition("\n## ")[0]
+    (block,) = re.findall(r"^```python\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
+    assert len([line for line in block.splitlines() if line]) <= 8

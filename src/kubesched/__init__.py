@@ -1,7 +1,8 @@
 """A complete Kubernetes scheduler in Python: kube-scheduler's decisions, plugins in Python, every decision explained.
 
-The names below are what plugins are written with. They are few, and they stay: what is not among them may change with
-any release. `kubesched.testing` is for testing plugins, and stays too.
+`kubesched.Cluster` answers questions about clusters, and the other names are for writing plugins. These names and those
+of `kubesched.testing` and `kubesched.simulator` are stable: a release that removes or changes one increases the major
+version, and a release before it warns. Every other module is private and may change with any release.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from kubesched.api.objects import Namespace as Namespace
     from kubesched.api.objects import Node as Node
     from kubesched.api.objects import Object as Object
     from kubesched.api.objects import Pod as Pod
@@ -18,11 +20,13 @@ if TYPE_CHECKING:
     from kubesched.api.quantity import nanos as nanos
     from kubesched.api.resources import Requests as Requests
     from kubesched.api.resources import scheduling_requests as scheduling_requests
+    from kubesched.client.protocol import ApiError as ApiError
     from kubesched.cluster.pods import PodInfo as PodInfo
     from kubesched.cluster.table import Ints as Ints
     from kubesched.cluster.table import Mask as Mask
     from kubesched.cluster.view import NodeInfo as NodeInfo
     from kubesched.cluster.view import Nodes as Nodes
+    from kubesched.config.errors import ConfigError as ConfigError
     from kubesched.daemon.main import run as run
     from kubesched.framework.diagnosis import Diagnosis as Diagnosis
     from kubesched.framework.events import Action as Action
@@ -43,21 +47,32 @@ if TYPE_CHECKING:
     from kubesched.framework.plugin import default_normalize as default_normalize
     from kubesched.framework.plugin import reject as reject
     from kubesched.framework.registry import Registry as Registry
+    from kubesched.framework.state import PODS_TO_ACTIVATE as PODS_TO_ACTIVATE
     from kubesched.framework.state import CycleState as CycleState
+    from kubesched.framework.state import PodsToActivate as PodsToActivate
     from kubesched.framework.status import SKIP as SKIP
     from kubesched.framework.status import Code as Code
     from kubesched.framework.status import Status as Status
     from kubesched.framework.status import error as error
     from kubesched.framework.status import unresolvable as unresolvable
     from kubesched.framework.status import unschedulable as unschedulable
+    from kubesched.library.cluster import Cluster as Cluster
+    from kubesched.library.decision import Decision as Decision
+    from kubesched.library.manifests import ManifestError as ManifestError
+    from kubesched.library.results import Comparison as Comparison
+    from kubesched.library.results import Fate as Fate
+    from kubesched.library.results import Placement as Placement
+    from kubesched.library.results import Placements as Placements
 
 _HOME: Final = {
-    "api.objects": ("Node", "Object", "Pod"),
+    "api.objects": ("Namespace", "Node", "Object", "Pod"),
     "api.quantity": ("Quantity", "milli", "nanos"),
     "api.resources": ("Requests", "scheduling_requests"),
+    "client.protocol": ("ApiError",),
     "cluster.pods": ("PodInfo",),
     "cluster.table": ("Ints", "Mask"),
     "cluster.view": ("NodeInfo", "Nodes"),
+    "config.errors": ("ConfigError",),
     "daemon.main": ("run",),
     "framework.diagnosis": ("Diagnosis",),
     "framework.events": ("Action", "EventHint", "Hint", "Resource", "on"),
@@ -73,8 +88,12 @@ _HOME: Final = {
         "reject",
     ),
     "framework.registry": ("Registry",),
-    "framework.state": ("CycleState",),
+    "framework.state": ("PODS_TO_ACTIVATE", "CycleState", "PodsToActivate"),
     "framework.status": ("SKIP", "Code", "Status", "error", "unresolvable", "unschedulable"),
+    "library.cluster": ("Cluster",),
+    "library.decision": ("Decision",),
+    "library.manifests": ("ManifestError",),
+    "library.results": ("Comparison", "Fate", "Placement", "Placements"),
 }
 _MODULE_OF: Final = {name: module for module, names in _HOME.items() for name in names}
 
@@ -84,7 +103,7 @@ __all__ = sorted(_MODULE_OF)  # a sorted list of strings; type checkers read the
 if not TYPE_CHECKING:  # a type checker that saw this would take every name for one of ours
 
     def __getattr__(name: str) -> object:
-        """Loads a name when it is first asked for: `kubesched --help` needs none of them, and NumPy takes its time."""
+        """Load a name on first use: `kubesched --help` needs none of them, and NumPy takes long to import."""
         if name not in _MODULE_OF:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)

@@ -9,9 +9,8 @@ from tests.scheduler.world import world
 from kubesched.api import objects as api
 from kubesched.base.clocks import VirtualClock, virtual_time
 from kubesched.framework.plugin import Plugin
-from kubesched.framework.state import CycleState
+from kubesched.framework.state import PODS_TO_ACTIVATE, CycleState, PodsToActivate
 from kubesched.framework.status import Status, error, unschedulable
-from kubesched.scheduler.context import PODS_TO_ACTIVATE, PodsToActivate
 from kubesched.scheduler.statuses import StatusWriter
 
 

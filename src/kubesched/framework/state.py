@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Protocol, TypeVar, cast, runtime_checkable
 
+from kubesched.api import objects as api
 from kubesched.cluster.pods import PodClass
 
 T = TypeVar("T")
+
+PODS_TO_ACTIVATE = "kubernetes.io/pods-to-activate"
+"""The key of the CycleState under which plugins find a `PodsToActivate`."""
+
+
+class PodsToActivate(dict[str, api.Pod]):
+    """Pods to retry at once when this cycle succeeds, by key. Plugins add to it."""
+
+    def add(self, pods: Iterable[api.Pod]) -> None:
+        """Retry these pods."""
+        self.update((pod.key, pod) for pod in pods)
 
 
 @runtime_checkable

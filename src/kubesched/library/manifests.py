@@ -82,10 +82,13 @@ class Manifests:
     def _read_text(self, text: bytes, where: str) -> None:
         if text.lstrip()[:1] in (b"{", b"["):
             try:
-                self._take_json(text, where)
+                # Straight into structs: a snapshot may have hundreds of megabytes.
+                raw = msgspec.json.decode(text, type=list[msgspec.Raw] | msgspec.Raw)
             except msgspec.DecodeError:
                 pass  # several JSON values one after the other, or a YAML flow mapping
             else:
+                for each in raw if isinstance(raw, list) else [raw]:
+                    self._take(bytes(each), where)
                 return
         try:
             documents = _json_values(text) or read_yaml_documents(text)
@@ -99,12 +102,6 @@ class Manifests:
                     self._take(each, here)
                 elif each is not None:
                     self._problems.append(_at(here, f"expected an object with apiVersion and kind, got {each!r}"))
-
-    def _take_json(self, text: bytes, where: str) -> None:
-        """One JSON value, decoded straight into structs: a snapshot may have hundreds of megabytes."""
-        raw = msgspec.json.decode(text, type=list[msgspec.Raw] | msgspec.Raw)
-        for each in raw if isinstance(raw, list) else [raw]:
-            self._take(bytes(each), where)
 
     def _take(self, data: _Raw, where: str, list_of: tuple[str, str] = ("", "")) -> None:
         try:
@@ -122,13 +119,12 @@ class Manifests:
             self._problems.append(_at(where, str(error)))
 
     def _take_items(self, data: _Raw, where: str, list_of: tuple[str, str]) -> None:
-        items: list[Any]
-        if isinstance(data, bytes):
-            items = [bytes(raw) for raw in msgspec.json.decode(data, type=_List).items or ()]
-        else:
-            items = list(data.get("items") or ())
-        for index, item in enumerate(items):
-            self._take(item, f"{where} items[{index}]".lstrip(), list_of if list_of[1] else ("", ""))
+        items: Any = decode_as(_List, data).items if isinstance(data, bytes) else data.get("items")
+        if not isinstance(items, list | tuple | None):
+            raise InvalidObject("List", "", "items", f"expected a list, got {items!r}")
+        for index, item in enumerate(items or ()):
+            raw = bytes(item) if isinstance(item, msgspec.Raw) else item
+            self._take(raw, f"{where} items[{index}]".lstrip(), list_of if list_of[1] else ("", ""))
 
 
 def read_objects(sources: Iterable[Source]) -> Manifests:

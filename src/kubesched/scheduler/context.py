@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -14,7 +14,7 @@ from kubesched.client.protocol import Client
 from kubesched.cluster.cluster import Cluster
 from kubesched.engine.decision import Decision
 from kubesched.engine.engine import Engine
-from kubesched.framework.state import CycleState
+from kubesched.framework.state import CycleState, PodsToActivate
 from kubesched.queue.pods import QueuedPodInfo
 from kubesched.queue.scheduling_queue import SchedulingQueue
 from kubesched.scheduler.evaluations import EvaluationCounter
@@ -23,17 +23,6 @@ from kubesched.scheduler.points import Points
 from kubesched.scheduler.ports import Extender, Metrics, Recorder
 from kubesched.scheduler.tasks import Tasks
 from kubesched.scheduler.waiting import PreBinding, WaitingPods
-
-PODS_TO_ACTIVATE = "kubernetes.io/pods-to-activate"
-"""Under this key of the CycleState plugins find a `PodsToActivate`."""
-
-
-class PodsToActivate(dict[str, api.Pod]):
-    """Pods that a plugin wants tried again once this cycle has succeeded, by key."""
-
-    def add(self, pods: Iterable[api.Pod]) -> None:
-        """Have these pods tried."""
-        self.update((pod.key, pod) for pod in pods)
 
 
 @dataclass(slots=True)

@@ -11,10 +11,10 @@ from kubesched.api import objects as api
 from kubesched.base.log import ERROR
 from kubesched.engine.decision import Decision, Outcome, Scores
 from kubesched.engine.engine import NO_NODES
-from kubesched.framework.state import CycleState
+from kubesched.framework.state import PODS_TO_ACTIVATE, CycleState, PodsToActivate
 from kubesched.queue.pods import QueuedPodInfo
 from kubesched.scheduler.binding import BindingCycle
-from kubesched.scheduler.context import PODS_TO_ACTIVATE, Attempt, Context, PodsToActivate, Profile, on_node
+from kubesched.scheduler.context import Attempt, Context, Profile, on_node
 from kubesched.scheduler.extending import decide_with_extenders
 from kubesched.scheduler.failure import Failure, FailureHandler
 from kubesched.scheduler.points import PLUGINS_TIMED

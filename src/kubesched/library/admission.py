@@ -1,0 +1,57 @@
+"""What an API server would do to a new pod, as far as it changes where the pod can go.
+
+A manifest leaves out what the server fills in: requests where there are only limits, host ports of host-network pods,
+and the priority that the pod's class stands for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from msgspec.structs import replace
+
+from kubesched.api import objects as api
+
+SYSTEM_CLASSES: Mapping[str, int] = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+
+
+def admitted(pod: api.Pod, classes: Callable[[], Mapping[str, api.PriorityClass]]) -> api.Pod:
+    """The pod as the API server would store it. A pod that was read from a server stays as it is."""
+    if pod.metadata.resource_version:
+        return pod
+    spec = replace(
+        pod.spec,
+        containers=tuple(_completed(each, pod.spec.host_network) for each in pod.spec.containers),
+        init_containers=tuple(_completed(each, pod.spec.host_network) for each in pod.spec.init_containers),
+    )
+    return replace(pod, spec=_with_priority(pod.key, spec, classes()))
+
+
+def _completed(container: api.Container, host_network: bool) -> api.Container:
+    given = container.resources
+    requests = {**given.limits, **given.requests}
+    ports = tuple(
+        replace(port, host_port=port.container_port) if host_network and not port.host_port else port
+        for port in container.ports
+    )
+    return replace(container, resources=replace(given, requests=requests), ports=ports)
+
+
+def _with_priority(key: str, spec: api.PodSpec, classes: Mapping[str, api.PriorityClass]) -> api.PodSpec:
+    if spec.priority is not None:
+        return spec
+    name = spec.priority_class_name
+    if name in SYSTEM_CLASSES and name not in classes:
+        return replace(spec, priority=SYSTEM_CLASSES[name])
+    found = classes.get(name) if name else _default(classes)
+    if found is None:
+        if name:
+            known = ", ".join(sorted({*SYSTEM_CLASSES, *classes}))
+            raise ValueError(f"pod {key}: no PriorityClass with name {name} was found; the cluster has {known}")
+        return spec
+    return replace(spec, priority=found.value, preemption_policy=spec.preemption_policy or found.preemption_policy)
+
+
+def _default(classes: Mapping[str, api.PriorityClass]) -> api.PriorityClass | None:
+    """The class of pods that name none; if several claim to be it, the lowest."""
+    return min((each for each in classes.values() if each.global_default), key=lambda c: c.value, default=None)

@@ -1,0 +1,52 @@
+"""A scheduler's configuration from what people have: nothing, a file, its text, or the tree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from kubesched.config.errors import ConfigError, Problem
+from kubesched.config.load import load
+from kubesched.config.read import read
+from kubesched.config.types import API_VERSION, KIND, KubeSchedulerConfiguration
+from kubesched.framework.functions import plugin_class
+from kubesched.framework.registry import PluginSource, Registry
+from kubesched.plugins import in_tree_registry
+
+Config = PathLike[str] | str | Mapping[str, Any] | None
+"""A KubeSchedulerConfiguration: a path, YAML text, or a dict, in which apiVersion and kind may be left out."""
+
+
+def known_plugins(plugins: Iterable[PluginSource]) -> Registry:
+    """The built-in plugins and these."""
+    registry = in_tree_registry()
+    for each in plugins:
+        registry.add(each)
+    return registry
+
+
+def configuration(
+    config: Config, registry: Registry, plugins: Iterable[PluginSource] = ()
+) -> KubeSchedulerConfiguration:
+    """The complete configuration. Without one, `plugins` are enabled beside the default ones."""
+    source, tree = _tree(config)
+    if config is None:
+        enabled = [{"name": plugin_class(each).name} for each in plugins]
+        tree = {"profiles": [{"plugins": {"multiPoint": {"enabled": enabled}}}]}
+    tree = {"apiVersion": API_VERSION, "kind": KIND, **tree}
+    return load(tree, source, points=registry.points, args_types=registry.args_types).config
+
+
+def _tree(config: Config) -> tuple[str, dict[str, Any]]:
+    if config is None or isinstance(config, Mapping):
+        return "<config>", dict(config or {})
+    source, text = "<config>", config
+    if isinstance(config, PathLike) or ("\n" not in config and ":" not in config):
+        source, text = str(config), Path(config).read_text("utf-8")
+    problems: list[Problem] = []
+    tree = read(str(text), problems)
+    if problems or not isinstance(tree, dict):
+        raise ConfigError(source, problems or [Problem("", f"expected an object of kind {KIND}", tree)])
+    return source, tree

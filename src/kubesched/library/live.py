@@ -1,0 +1,67 @@
+"""Reads all that scheduling needs from a running cluster, with the user's kubeconfig. Nothing is written there."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import warnings
+from collections.abc import Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from kubesched.api import objects as api
+from kubesched.client.connection import Connection, resolve
+from kubesched.client.endpoints import endpoint_of
+from kubesched.client.http import HttpClient
+from kubesched.client.kubeconfig import KubeconfigError, load_file, load_files
+from kubesched.client.protocol import ApiError
+from kubesched.scheduler.handlers import KINDS
+
+T = TypeVar("T")
+
+READ: Final[tuple[type[api.Object], ...]] = (*KINDS, api.PriorityClass)
+REQUIRED: Final = (api.Pod, api.Node)
+
+
+def fetch(path: str | os.PathLike[str] | None, context: str | None) -> list[api.Object]:
+    """All objects of the kinds that scheduling reads."""
+    return _run(_list_all(_connection(path, context)))
+
+
+def _connection(path: str | os.PathLike[str] | None, context: str | None) -> Connection:
+    if path is not None:
+        config = load_file(str(path))
+    else:
+        listed = os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
+        config = load_files(listed.split(os.pathsep))
+        if not config.files:
+            raise KubeconfigError(listed, "", "no such file", "give its path, or set KUBECONFIG")
+    return resolve(config if context is None else replace(config, current_context=context))
+
+
+async def _list_all(connection: Connection) -> list[api.Object]:
+    async with HttpClient(connection) as client:
+        listings = await asyncio.gather(*(_list(client, kind) for kind in READ))
+    return [each for listing in listings for each in listing]
+
+
+async def _list(client: HttpClient, kind: type[api.Object]) -> Sequence[api.Object]:
+    try:
+        listing = await client.list(kind)
+    except ApiError as error:
+        if kind in REQUIRED or error.code not in (403, 404):
+            raise
+        if error.code == 403:
+            warnings.warn(f"decisions may differ: {error.message}", stacklevel=1)
+        return ()
+    for each in listing.malformed:
+        warnings.warn(f"{endpoint_of(kind)} {each.key} is ignored: {each.problem}", stacklevel=1)
+    return listing.items
+
+
+def _run(work: Coroutine[Any, Any, T]) -> T:
+    """Run to the end in a thread of its own: a notebook's thread has an event loop that runs already."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, work).result()
