@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from tests.client.server import ApiServer, serving, watch_line
 
 from kubesched.api import objects as api
-from kubesched.base.clocks import VirtualClock, run_virtual, virtual_time
+from kubesched.base.clocks import VirtualClock, VirtualLoop, run_virtual, virtual_time
 from kubesched.client.http import HttpClient, _decode_in_slices
 from kubesched.client.informer import Informer
+from kubesched.client.leader import LeaderElector
 from kubesched.client.protocol import ApiError, Change, Client, Listing, Malformed, WatchEvent
 from kubesched.client.whole import WholeObjects
 from kubesched.client.wire import decode_page
@@ -455,6 +456,78 @@ async def test_a_long_list_leaves_others_their_turn() -> None:
     assert turns >= 20_000 / 100
     task.cancel()
     await asyncio.wait((task,))
+
+
+class Busy(Log):
+    """A handler that takes a while for each object."""
+
+    def __init__(self, loop: VirtualLoop, seconds: float) -> None:
+        super().__init__()
+        self._loop, self._seconds = loop, seconds
+
+    def on_add(self, obj: api.Object, is_initial_list: bool) -> None:
+        self._loop._now += self._seconds
+        super().on_add(obj, is_initial_list)
+
+
+@virtual_time
+async def test_slow_handlers_do_not_cost_the_lease(clock: VirtualClock) -> None:
+    """During a minute of events of three kinds that take 0.15 s each, a leader keeps its lease."""
+    cluster, kinds = FaultyApi(clock), (api.Node, api.Namespace, api.StorageClass)
+    for number in range(150):
+        for kind in kinds:
+            cluster.create(kind(metadata=api.ObjectMeta(name=f"o{number}")))
+    elector = LeaderElector(cluster, asyncio.Event().wait, clock=clock, chance=random.Random(1))  # type: ignore[arg-type]
+    leading = asyncio.create_task(elector.run())
+    await clock.settle()
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    logs = [Busy(loop, 0.15) for _ in kinds]
+    tasks = [
+        asyncio.create_task(Informer(cluster, kind, log, clock=clock).run())
+        for kind, log in zip(kinds, logs, strict=True)
+    ]
+    latest = began = clock.monotonic()
+    longest = 0.0
+    while not all(len(log.copy) == 150 for log in logs):
+        await asyncio.sleep(0)
+        longest, latest = max(longest, clock.monotonic() - latest), clock.monotonic()
+        assert elector.is_leader()
+    assert clock.monotonic() - began > 60
+    assert longest < 0.5
+    for task in (*tasks, leading):
+        task.cancel()
+    await asyncio.wait((*tasks, leading))
+
+
+class Sleepy(Log):
+    """A handler that holds up the event loop after the initial list."""
+
+    def on_add(self, obj: api.Object, is_initial_list: bool) -> None:
+        if not is_initial_list:
+            time.sleep(0.1)
+
+
+async def test_a_renewal_over_http_fits_between_slow_events() -> None:
+    """A renewal takes several turns of the event loop, but waits for few events that take 0.1 s each, of two kinds."""
+    async with serving() as server, HttpClient(server.connection) as client, HttpClient(server.connection) as renewing:
+        lease = await renewing.create_lease("n", {"metadata": {"name": "l", "namespace": "n"}, "spec": {}})
+        informers = [Informer(client, kind, Sleepy()) for kind in (api.Node, api.Namespace)]
+        tasks = [asyncio.create_task(informer.run()) for informer in informers]
+        while server.backend.open_watches < 2:
+            await asyncio.sleep(0.01)
+        for number in range(20):
+            for kind in (api.Node, api.Namespace):
+                server.backend.create(kind(metadata=api.ObjectMeta(name=f"o{number}")))
+        await asyncio.sleep(0.01)
+        began = time.monotonic()
+        await renewing.update_lease("n", "l", lease)
+        took = time.monotonic() - began
+        assert any(len(informer.store) < 20 for informer in informers), "the events came too fast to be in the way"
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+    assert took < 0.9
 
 
 async def test_a_long_list_over_http_never_holds_up_the_loop_for_long() -> None:

@@ -29,8 +29,16 @@ H = TypeVar("H", bound=api.Object, contravariant=True)
 
 logger = logging.getLogger(__name__)
 
+TURN = 0.005
+"""Seconds after which handlers give other tasks their turn: lease renewals and health checks must not wait for them."""
+
+LONG_TURN = 0.02
+REST = 0.1
+"""After a turn longer than `LONG_TURN`, handlers rest for this part of it. A renewal takes several turns of the event
+loop, and all of them fit into the rest."""
+
 BATCH = 100
-"""Objects handed on before others get their turn. A number, not a time, so that a run can be repeated."""
+"""Objects after which they do so in any case. On a virtual clock handlers take no time, and a run can be repeated."""
 
 FRESH_LIST = 10.0
 """A list that expires sooner than this is no reason to list again at once."""
@@ -81,6 +89,7 @@ class Informer(Generic[O]):
         self._settled = asyncio.Event()
         self._version: str | None = None
         self._handed_on = 0
+        self._busy = 0.0
         self._reported_missing = False
         self._trouble = ""
         self._listed_at = float("-inf")
@@ -135,11 +144,13 @@ class Informer(Generic[O]):
         for item in listing.items:
             key = item.key
             there.add(key)
+            began = self._clock.monotonic()
             self._put(key, cast(O, item), initial)
-            await self._breathe()
+            await self._yield_turn(began)
         for key in [key for key in self.store if key not in there]:
+            began = self._clock.monotonic()
             self._remove(key, None)
-            await self._breathe()
+            await self._yield_turn(began)
         self._version, self._listed_at = listing.resource_version, self._clock.monotonic()
         self.synced.set()
         self._settled.set()
@@ -154,8 +165,9 @@ class Informer(Generic[O]):
             async for event in events:
                 told = True
                 self._found()
+                handed_on = self._clock.monotonic()
                 self._apply(event)
-                await self._breathe()
+                await self._yield_turn(handed_on)
         if not told and self._clock.monotonic() - began < SHORT_WATCH:
             return False
         self._found()
@@ -201,11 +213,14 @@ class Informer(Generic[O]):
         except Exception:
             logger.exception("a handler of %s failed", self.resource)
 
-    async def _breathe(self) -> None:
+    async def _yield_turn(self, began: float) -> None:
+        """Let other tasks run if this one has had its turn. `began` is when the last object was handed on."""
         self._handed_on += 1
-        if self._handed_on >= BATCH:
-            self._handed_on = 0
-            await asyncio.sleep(0)
+        self._busy += self._clock.monotonic() - began
+        if self._busy >= TURN or self._handed_on >= BATCH:
+            rest = self._busy * REST if self._busy >= LONG_TURN else 0
+            self._handed_on, self._busy = 0, 0.0
+            await self._clock.sleep(rest)
 
     # --- trouble ------------------------------------------------------------------------------------------------------
 
