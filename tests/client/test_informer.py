@@ -30,7 +30,7 @@ def node(name: str, **labels: str) -> api.Node:
     return api.Node(metadata=api.ObjectMeta(name=name, labels=labels))
 
 
-class Log:
+class RecordingHandler:
     """A handler that writes down what it is told, and keeps its own copy from that alone."""
 
     def __init__(self) -> None:
@@ -60,9 +60,9 @@ class Log:
 @asynccontextmanager
 async def following(
     client: Client, clock: VirtualClock, kind: type[api.Object] = api.Node
-) -> AsyncIterator[tuple[Informer[Any], Log]]:
+) -> AsyncIterator[tuple[Informer[Any], RecordingHandler]]:
     """An informer that runs while the block does."""
-    log = Log()
+    log = RecordingHandler()
     informer = Informer(client, kind, log, clock=clock, chance=random.Random(1))
     task = asyncio.create_task(informer.run())
     await clock.settle()
@@ -171,7 +171,7 @@ async def test_a_late_handler_hears_of_all_that_is_there(clock: VirtualClock) ->
     cluster = FaultyApi(clock)
     cluster.create(node("a"))
     async with following(cluster, clock) as (informer, _):
-        late = Log()
+        late = RecordingHandler()
         informer.add_handler(late)
         cluster.create(node("b"))
         await clock.settle()
@@ -182,7 +182,7 @@ async def test_a_late_handler_hears_of_all_that_is_there(clock: VirtualClock) ->
 async def test_a_failing_handler_does_not_end_it(clock: VirtualClock) -> None:
     """A handler that raises is logged; the others and the rest of the history are told all the same."""
 
-    class Failing(Log):
+    class Failing(RecordingHandler):
         def on_add(self, obj: api.Object, is_initial_list: bool) -> None:
             raise ValueError("no")
 
@@ -447,7 +447,7 @@ async def test_a_long_list_leaves_others_their_turn() -> None:
     cluster = FaultyApi()
     for number in range(20_000):
         cluster.create(node(f"n{number}"))
-    informer = Informer(cluster, api.Node, Log())
+    informer = Informer(cluster, api.Node, RecordingHandler())
     task = asyncio.create_task(informer.run())
     turns = 0
     while not informer.synced.is_set():
@@ -458,7 +458,7 @@ async def test_a_long_list_leaves_others_their_turn() -> None:
     await asyncio.wait((task,))
 
 
-class Busy(Log):
+class Busy(RecordingHandler):
     """A handler that takes a while for each object."""
 
     def __init__(self, loop: VirtualLoop, seconds: float) -> None:
@@ -473,7 +473,8 @@ class Busy(Log):
 @virtual_time
 async def test_slow_handlers_do_not_cost_the_lease(clock: VirtualClock) -> None:
     """During a minute of events of three kinds that take 0.15 s each, a leader keeps its lease."""
-    cluster, kinds = FaultyApi(clock), (api.Node, api.Namespace, api.StorageClass)
+    cluster = FaultyApi(clock)
+    kinds: tuple[type[api.Object], ...] = (api.Node, api.Namespace, api.StorageClass)
     for number in range(150):
         for kind in kinds:
             cluster.create(kind(metadata=api.ObjectMeta(name=f"o{number}")))
@@ -500,7 +501,7 @@ async def test_slow_handlers_do_not_cost_the_lease(clock: VirtualClock) -> None:
     await asyncio.wait((*tasks, leading))
 
 
-class Sleepy(Log):
+class Sleepy(RecordingHandler):
     """A handler that holds up the event loop after the initial list."""
 
     def on_add(self, obj: api.Object, is_initial_list: bool) -> None:
