@@ -284,7 +284,7 @@ def taint(text: str) -> api.Taint:
     return api.Taint(key=key, value=value or "", effect=effect)
 
 
-# --- inside -----------------------------------------------------------------------------------------------------------
+# --- helpers ----------------------------------------------------------------------------------------------------------
 
 
 def selected(selects: Selects) -> api.LabelSelector | None:

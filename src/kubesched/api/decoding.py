@@ -1,9 +1,8 @@
-"""Turning JSON into structs, with errors that a person can act on.
+"""Decoding JSON into structs, with errors that a person can act on.
 
 Objects come from an API server, from files that people wrote and from recorded scenarios. Most are well formed, so the
-ordinary way through is one msgspec call. Only what that call refuses is looked at again: explicit nulls, which
-Kubernetes reads as "absent", are taken out, and if the object still does not fit, the one field that is wrong is named
-together with its value.
+fast path is one msgspec call. Only objects that it rejects are examined again: explicit nulls, which Kubernetes treats
+as absent, are removed, and if the object still does not decode, the error names the field and its value.
 """
 
 import re
@@ -20,7 +19,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 class InvalidObject(ValueError):  # noqa: N818 - "except InvalidObject" says what it catches
-    """An object that cannot be what it claims to be; says which one, where, and what is wrong there."""
+    """An object that does not match its kind; the message names the object, the field and the problem."""
 
     def __init__(self, kind: str, key: str, field: str, problem: str) -> None:
         super().__init__(kind, key, field, problem)
@@ -40,7 +39,7 @@ class _TypeMeta(msgspec.Struct, rename="camel"):
 
 
 def kind_of(data: bytes | Mapping[str, object]) -> tuple[str, str]:
-    """``(apiVersion, kind)`` of an object, empty strings where it does not say."""
+    """``(apiVersion, kind)`` of an object; empty strings where they are missing."""
     try:
         meta = _decoder(_TypeMeta).decode(data) if isinstance(data, bytes) else msgspec.convert(data, _TypeMeta)
     except msgspec.ValidationError as error:
@@ -51,7 +50,7 @@ def kind_of(data: bytes | Mapping[str, object]) -> tuple[str, str]:
 
 
 def decode_as(cls: type[T], data: bytes | Mapping[str, object]) -> T:
-    """``data`` as a ``cls``. Unknown fields are skipped and nulls are as good as absent fields."""
+    """``data`` as a ``cls``. Unknown fields are skipped; nulls count as absent."""
     try:
         return _decoder(cls).decode(data) if isinstance(data, bytes) else msgspec.convert(data, cls)
     except msgspec.ValidationError:
@@ -74,7 +73,7 @@ def _decode_forgiving(cls: type[T], data: bytes | Mapping[str, object]) -> T:
 
 
 def _without_nulls(value: object) -> object:
-    """A copy without nulls. What YAML takes for a date becomes again the string that Kubernetes has there."""
+    """A copy without nulls. Values that YAML parsed as dates become strings again, as Kubernetes has them."""
     if isinstance(value, Mapping):
         return {key: _without_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, list | tuple):
@@ -85,7 +84,7 @@ def _without_nulls(value: object) -> object:
     return value
 
 
-# --- saying what is wrong ---------------------------------------------------------------------------------------------
+# --- describing errors ------------------------------------------------------------------------------------------------
 
 _LOCATION = re.compile(r"^(?P<problem>.*?)(?: - at `(?P<path>.*)`)?$", re.DOTALL)
 _STEP = re.compile(r"\.(?P<name>[^.\[\]]+)|\[(?P<index>\d+)\]|(?P<any>\[\.\.\.\])")
@@ -126,7 +125,8 @@ class _MapKey(str):
 
 
 def _steps(cls: type[msgspec.Struct], raw: dict[str, object], path: str) -> list[str | int]:
-    """The keys and indexes that lead to the faulty value. msgspec does not say which key of a map it was: try them."""
+    """The keys and indexes that lead to the faulty value. msgspec does not say which key of a map it was, so each is
+    tried."""
     steps: list[str | int] = []
     for match in _STEP.finditer(path):
         if match["name"]:

@@ -1,6 +1,6 @@
-"""What Kubernetes accepts as a label key or value (and so as a resource name), with upstream's words for the rest.
+"""What Kubernetes accepts as a label key or value (and so as a resource name), with upstream's messages for the rest.
 
-A selector with a bad key is not merely useless: upstream refuses it at a certain place with a certain text, and that
+A selector with an invalid key is not just useless: upstream rejects it in a certain place with a certain text, and that
 text ends up in events that people search for.
 """
 
@@ -37,7 +37,7 @@ def _too_long(limit: int) -> str:
 
 @lru_cache(maxsize=4096)
 def label_key_errors(key: str) -> tuple[str, ...]:
-    """What is wrong with a label key; nothing if it is fine."""
+    """What is wrong with a label key; nothing if it is valid."""
     prefix, slash, name = key.rpartition("/")
     if "/" in prefix:
         return (
@@ -72,7 +72,7 @@ def _name_errors(name: str) -> list[str]:
 
 @lru_cache(maxsize=4096)
 def label_value_errors(value: str) -> tuple[str, ...]:
-    """What is wrong with a label value; nothing if it is fine."""
+    """What is wrong with a label value; nothing if it is valid."""
     errors = []
     if len(value.encode()) > _MAX_LABEL:
         errors.append(_too_long(_MAX_LABEL))

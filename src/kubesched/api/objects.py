@@ -1,11 +1,11 @@
-"""Kubernetes objects, cut down to the fields that scheduling reads.
+"""Kubernetes objects, reduced to the fields that scheduling reads.
 
-A scheduler sees every pod and node of a cluster, many times over, and reads perhaps a tenth of each. These structs hold
-that tenth: decoding skips the rest, and a cluster of fifty thousand pods stays small. They are frozen, so that cluster
+A scheduler sees every pod and node of a cluster many times and reads perhaps a tenth of each. These structs hold that
+tenth: decoding skips the rest, and a cluster of fifty thousand pods stays small. They are frozen, so that cluster
 state, queue and decision records can share an object without copying it.
 
-Names are upstream's in Python spelling. What upstream leaves out when empty has the empty value as its default here,
-and a pointer whose nil means something of its own is ``| None``.
+Names are upstream's in Python spelling. Fields that upstream omits when empty have the empty value as their default,
+and pointers whose nil has a meaning are ``| None``.
 """
 
 from collections.abc import Mapping
@@ -342,7 +342,7 @@ class Pod(Object, frozen=True):
 
     @property
     def priority(self) -> int:
-        """The resolved priority; a pod that never met the admission plugin counts as 0."""
+        """The resolved priority; 0 for a pod that bypassed the admission plugin."""
         return self.spec.priority or 0
 
     @property
@@ -360,12 +360,12 @@ class Pod(Object, frozen=True):
 
     @property
     def is_terminating(self) -> bool:
-        """Whether deletion has been asked for; the pod may still be running."""
+        """Whether deletion was requested; the pod may still be running."""
         return self.metadata.deletion_timestamp is not None
 
     @property
     def is_terminal(self) -> bool:
-        """Whether the pod has ended and holds nothing on its node any more."""
+        """Whether the pod has ended and holds nothing on its node."""
         return self.status.phase in ("Succeeded", "Failed")
 
 
@@ -650,7 +650,7 @@ KINDS: dict[tuple[str, str], type[Object]] = {
 
 
 def decode(data: bytes | Mapping[str, object]) -> Object:
-    """The object in ``data``, as the class that its apiVersion and kind name."""
+    """The object in ``data``, as the class of its apiVersion and kind."""
     api_version, kind = kind_of(data)
     cls = KINDS.get((api_version, kind))
     if cls is None:

@@ -1,11 +1,11 @@
 """Kubernetes quantities (``500m``, ``1.5Gi``, ``2e3``) as exact integers.
 
-Whether a pod fits must not hang on a rounding error, so nothing here is a float: a quantity becomes a whole number of
-billionths, the finest step Kubernetes knows, and is rounded to thousandths (CPU) or units (bytes, counts) only where
-upstream does it. The same few strings occur on thousands of pods, hence the cache.
+Whether a pod fits must not depend on a rounding error, so nothing here is a float. A quantity becomes a whole number of
+billionths, the finest step that Kubernetes supports, and is rounded to thousandths (CPU) or units (bytes, counts) only
+where upstream does so. The same few strings occur on thousands of pods, hence the cache.
 
 Upstream's grammar is wider than its documentation: digits may be missing altogether (``m``, ``.`` and ``+`` are zero),
-a dot may lead or trail, and surrounding white space is ignored. All of that is accepted here too.
+a dot may lead or trail, and surrounding white space is ignored. All of that is accepted here, too.
 """
 
 import re
@@ -28,10 +28,10 @@ _PATTERN = (
     r"(?P<suffix>[KMGTPE]i|[numkMGTPE]?|[eE](?P<exponent>[+-]?[0-9]{1,18}))\s*$"
 )
 _QUANTITY = re.compile(_PATTERN)
-# Decoding checks every quantity of every object; nearly all look like this, and it is found out in half the time.
+# Decoding checks every quantity of every object. Nearly all match this pattern, which takes half the time.
 _USUAL = r"^[0-9]{1,18}(?:[KMG]i|m|)$"
 
-#: How a quantity is written: a string or a bare JSON number. Decoding an object refuses a string that is none.
+#: How a quantity is written: a string or a bare JSON number. Decoding rejects other strings.
 Quantity = Annotated[str, msgspec.Meta(pattern=f"{_USUAL}|{_PATTERN}")] | int | float
 
 MALFORMED = "is malformed; use a number with an optional suffix such as 500m or 1Gi"
@@ -49,7 +49,7 @@ class QuantityError(ValueError):
 
 
 def nanos(quantity: Quantity) -> int:
-    """The exact value in billionths. Anything finer rounds away from zero: who asks for something gets something."""
+    """The exact value in billionths. Anything finer rounds away from zero, so that a nonzero request stays nonzero."""
     return _nanos(quantity)
 
 
@@ -96,7 +96,7 @@ def _nanos(quantity: Quantity) -> int:
 
 
 def _shifted(digits: int, places: int) -> int:
-    """``digits * 10**places``, rounded up and capped, without building the absurd power a hostile exponent asks for."""
+    """``digits * 10**places``, rounded up and capped, without computing the huge power of a hostile exponent."""
     if digits == 0:
         return 0
     if places < 0 and -places >= len(str(digits)):

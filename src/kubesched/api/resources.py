@@ -1,11 +1,11 @@
-"""What a pod takes from its node, and what a node has to give.
+"""What a pod takes from its node, and what a node offers.
 
-A pod's request is not the sum of its containers. Init containers run one after another before the others, so only the
-largest counts; sidecars start among them and stay; overhead comes on top; pod-level requests replace the sum; and a pod
-that is being resized in place holds the larger of what it has and what it wants. Upstream counts this in slightly
-different ways for filtering, for scoring and for the books of a node; all of them are here, side by side.
+A pod's request is not the sum of its containers' requests. Init containers run one after another before the others, so
+only the largest counts. Sidecars start among them and keep running. Overhead is added. Pod-level requests replace the
+sum. A pod that is being resized in place holds the larger of what it has and what it requests. Upstream computes this
+slightly differently for filtering, for scoring and for a node's accounting; all variants are here.
 
-Amounts are exact while they are added up, in billionths (see `kubesched.api.quantity`), and rounded once, at the end.
+Amounts are added up exactly, in billionths (see `kubesched.api.quantity`), and rounded once, at the end.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -29,7 +29,7 @@ ATTACHABLE_VOLUMES_PREFIX = "attachable-volumes-"
 _NATIVE_NAMESPACE = "kubernetes.io/"
 _QUOTA_PREFIX = "requests."
 
-#: What scoring supposes that a container uses which does not say: 100m of CPU and 200Mi of memory.
+#: What scoring assumes for a container without requests: 100m of CPU and 200Mi of memory.
 _DEFAULTS = {CPU: nanos("100m"), MEMORY: nanos("200Mi")}
 
 Amounts = dict[str, int]
@@ -39,18 +39,18 @@ Amounts = dict[str, int]
 
 
 def is_prefixed_native(name: str) -> bool:
-    """Whether the name says that it is Kubernetes' own."""
+    """Whether the name is in Kubernetes' own domain."""
     return _NATIVE_NAMESPACE in name
 
 
 def is_native(name: str) -> bool:
-    """Whether the resource is Kubernetes' own, as every name without a domain is."""
+    """Whether the resource is one of Kubernetes' own, as every name without a domain is."""
     return "/" not in name or is_prefixed_native(name)
 
 
 @lru_cache(maxsize=4096)
 def is_extended(name: str) -> bool:
-    """Whether the resource is somebody's own: a device plugin's, say. It must remain a valid name as a quota."""
+    """Whether the resource is an extended one, such as a device plugin's. It must also be a valid name as a quota."""
     if is_native(name) or name.startswith(_QUOTA_PREFIX):
         return False
     return not label_key_errors(_QUOTA_PREFIX + name)
@@ -65,7 +65,7 @@ def is_attachable_volume(name: str) -> bool:
 
 
 def is_scalar(name: str) -> bool:
-    """Whether the scheduler keeps account of the resource besides CPU, memory, ephemeral storage and the pod count."""
+    """Whether the scheduler tracks the resource, besides CPU, memory, ephemeral storage and the pod count."""
     return is_hugepage(name) or is_attachable_volume(name) or is_prefixed_native(name) or is_extended(name)
 
 
@@ -145,7 +145,7 @@ def _container(pod: Pod, container: Container, statuses: Mapping[str, ContainerS
 
 
 def _effective(pod: Pod, spec: Amounts, actual: ResourceRequirements, allocated: ResourceList) -> Amounts:
-    """What is held during a resize. One that the node cannot ever grant does not count as a wish any more."""
+    """What is held during a resize. A resize that the node can never grant no longer counts."""
     held: Amounts = {} if _resize_infeasible(pod) else spec
     _raise_to(held, _amounts(actual.requests))
     _raise_to(held, _amounts(allocated))
@@ -181,11 +181,11 @@ def _raise_to(total: Amounts, floor: Amounts) -> None:
         total[name] = max(total.get(name, amount), amount)
 
 
-# --- refusing what cannot be ------------------------------------------------------------------------------------------
+# --- invalid quantities ----------------------------------------------------------------------------------------------
 
 
 class _Refused(Exception):  # noqa: N818 - never leaves this module
-    """Some quantity is malformed or negative. Which one is worked out only then, so that counting stays cheap."""
+    """Some quantity is malformed or negative. Which one is determined later, so that counting stays cheap."""
 
 
 def _amounts(quantities: ResourceList) -> Amounts:
@@ -217,7 +217,7 @@ def _problem(quantity: str | int | float) -> str:
 
 
 def _quantities(pod: Pod) -> Iterator[tuple[str, ResourceList]]:
-    """Every list that counting looks at, with its path."""
+    """Every list of quantities that counting reads, with its path."""
     spec, status = pod.spec, pod.status
     yield from _container_quantities("spec.containers", spec.containers)
     yield from _container_quantities("spec.initContainers", spec.init_containers)
@@ -243,7 +243,7 @@ def _status_quantities(path: str, statuses: Iterable[ContainerStatus]) -> Iterat
         yield f"{path}[{index}].allocatedResources", status.allocated_resources
 
 
-# --- as the scheduler's books have it ---------------------------------------------------------------------------------
+# --- in the scheduler's units -----------------------------------------------------------------------------------------
 
 
 class Requests(msgspec.Struct, frozen=True, gc=False):
@@ -315,7 +315,7 @@ def _scalars(amounts: Amounts) -> dict[str, int]:
 
 
 def allocatable(node: Node) -> NodeResources:
-    """What ``node`` offers. Upstream takes any number here, negative ones too; only what is no number is refused."""
+    """What ``node`` offers. As upstream, any number is valid, even a negative one; malformed quantities are refused."""
     amounts: Amounts = {}
     for name, quantity in node.status.allocatable.items():
         try:

@@ -1,17 +1,17 @@
 """Label and node selectors, compiled: checked once, compared by value, evaluated for one object or for a whole column.
 
 A selector arrives as JSON in many equivalent spellings. Compiled, it is a sorted tuple of requirements, so two pods
-that select the same thing have equal, hashable selectors and can share one array of counts. A requirement asks about
-the value of one key and nothing else; whoever holds label values in a column asks once per distinct value.
+that select the same thing have equal, hashable selectors and can share one array of counts. A requirement
+depends on the value of one key and nothing else, so a column of label values needs one evaluation per distinct value.
 
 What upstream does with selectors that do not parse differs from place to place:
 
 * A label selector is refused as a whole (`label_selector` raises). What that means is up to the caller: an affinity
-  term makes the pod fail, a disruption budget or replica set with such a selector is passed over.
+  term makes the pod fail, a disruption budget or replica set with such a selector is ignored.
 * In a pod's *required* node affinity a term that does not parse matches no node, and the error is reported only if no
   other term matches. The NodeAffinity filter ignores even that and says the node does not match; the topology of a
   volume reports it.
-* *Preferred* terms are parsed together: one bad term with a weight other than 0 and the pod's attempt ends in an error.
+* *Preferred* terms are parsed together: one invalid term with a nonzero weight makes the attempt fail.
 * Affinity from the scheduler's own configuration must parse entirely, or the scheduler does not start.
 """
 
@@ -42,14 +42,14 @@ class SelectorError(ValueError):
 
 
 class Requirement(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
-    """A condition on the value of one key. Its answer depends on that value alone."""
+    """A condition on the value of one key. The result depends on that value alone."""
 
     key: str
     operator: str
     values: frozenset[str] = frozenset()
 
     def matches_value(self, value: str | None) -> bool:
-        """Whether an object whose key has this value qualifies; None is an object without the key."""
+        """Whether an object whose key has this value matches; None means that it does not have the key."""
         operator = self.operator
         if operator == IN:
             return value in self.values
@@ -95,7 +95,7 @@ class Selector(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
 
     @property
     def is_empty(self) -> bool:
-        """Whether it leaves nothing out. The selector of nothing is not empty in this sense."""
+        """Whether it selects everything. The selector of nothing is not empty in this sense."""
         return not self.requirements and not self.matches_nothing
 
     def matches(self, labels: Mapping[str, str]) -> bool:
@@ -128,12 +128,12 @@ def label_selector(selector: objects.LabelSelector | None) -> Selector:
 
 
 def selector_from_map(labels: Mapping[str, str]) -> Selector:
-    """The selector of everything that has all these labels. As upstream, it takes keys and values as they come."""
+    """The selector of everything that has all these labels. As upstream, keys and values are not validated."""
     return _selector(equals(key, value) for key, value in labels.items())
 
 
 def with_requirements(selector: Selector, extra: Iterable[Requirement]) -> Selector:
-    """The selector narrowed further; what selects nothing cannot be narrowed."""
+    """The selector narrowed further; a selector of nothing stays one."""
     return selector if selector.matches_nothing else _selector((*selector.requirements, *extra))
 
 
@@ -158,12 +158,12 @@ class NodeSelectorTerm(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
         return all(r.matches_value(labels.get(r.key)) for r in self.labels) and self.matches_name(node_name)
 
     def matches_name(self, node_name: str) -> bool:
-        """Whether the field requirements hold. A node without a name has no fields, and then upstream does not ask."""
+        """Whether the field requirements hold. As upstream, they are not checked for a node without a name."""
         return not node_name or all(r.matches_value(field_value(r.key, node_name)) for r in self.fields)
 
 
 def field_value(key: str, node_name: str) -> str:
-    """What a field requirement compares with: the node's name is the only field there is, any other one is empty."""
+    """The value that a field requirement is compared with. The node's name is the only field; any other is empty."""
     return node_name if key == NAME_FIELD else ""
 
 
@@ -190,7 +190,7 @@ def node_selector(selector: objects.NodeSelector) -> NodeSelector:
 
 
 def strict_node_selector(selector: objects.NodeSelector) -> NodeSelector:
-    """As `node_selector`, but every term must parse."""
+    """Like `node_selector`, but every term must parse."""
     compiled = node_selector(selector)
     if compiled.error:
         raise SelectorError(compiled.error)
@@ -212,7 +212,7 @@ class PreferredSchedulingTerms(msgspec.Struct, frozen=True, cache_hash=True, gc=
 
 
 def preferred_terms(terms: Sequence[objects.PreferredSchedulingTerm]) -> PreferredSchedulingTerms:
-    """Preferred terms compiled. Those without weight or content are left out unread; a bad one of the rest raises."""
+    """Preferred terms compiled. Terms without weight or content are skipped; others that do not parse raise."""
     compiled = []
     errors: list[str] = []
     for index, preferred in enumerate(terms):
@@ -329,7 +329,7 @@ def _quote(text: str) -> str:
 
 
 def _listed(values: Sequence[str]) -> str:
-    # An absent list is null in Go, and an empty one is as good as absent.
+    # An absent list is null in Go, and an empty one counts as absent.
     return msgspec.json.encode(values).decode() if values else "null"
 
 

@@ -1,7 +1,7 @@
-"""Taints and tolerations: which taints a pod may live with.
+"""Taints and tolerations: which taints a pod tolerates.
 
-Several plugins ask this (TaintToleration, NodeUnschedulable, PodTopologySpread), and the rules have corners that are
-easy to get wrong, so they are stated once, here.
+Several plugins need this (TaintToleration, NodeUnschedulable, PodTopologySpread), and the rules have corner cases that
+are easy to get wrong, so they are stated once, here.
 """
 
 import re
@@ -13,7 +13,7 @@ NO_SCHEDULE = "NoSchedule"
 PREFER_NO_SCHEDULE = "PreferNoSchedule"
 NO_EXECUTE = "NoExecute"
 
-#: The effects that keep a pod off a node; PreferNoSchedule only costs points.
+#: The effects that keep a pod off a node; PreferNoSchedule only lowers the score.
 HARD_EFFECTS = frozenset((NO_SCHEDULE, NO_EXECUTE))
 
 TAINT_NODE_UNSCHEDULABLE = "node.kubernetes.io/unschedulable"

@@ -1,7 +1,7 @@
-"""The arguments of plugins from outside, decoded into the structs that they bring along.
+"""The arguments of external plugins, decoded into the structs that they define.
 
-Built-in plugins have theirs in `args`, with upstream's rules. What others ask for can be any struct that msgspec knows,
-so msgspec decodes it; here its errors get their place in the file.
+Built-in plugins have theirs in `args`, with upstream's rules. Others may use any struct that msgspec supports, so
+msgspec decodes it; this module adds the place in the file to its errors.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ def decode_args(cls: type, args: object, path: str, problems: list[Problem]) -> 
         return args
     args = {} if args is None else args
     if isinstance(args, dict):
-        # Upstream's arguments may say what they are, and then so may these.
+        # Upstream's arguments may have apiVersion and kind, so these may, too.
         fields = _field_names(cls)
         args = {name: value for name, value in args.items() if name not in _TYPE_META or name in fields}
     found = list(_unknown(_describe(cls), args, path))
     problems.extend(found)
     if found and cls.__struct_config__.forbid_unknown_fields:  # type: ignore[attr-defined]  # it is a struct
-        return None  # msgspec would say it again, in other words
+        return None  # msgspec would report it again
     try:
         return msgspec.convert(args, cls)
     except msgspec.ValidationError as error:
@@ -70,7 +70,7 @@ def _profile(
 
 
 def _defaults(name: str, cls: type, path: str, problems: list[Problem]) -> object:
-    """The arguments of a plugin that the file gives none."""
+    """The arguments of a plugin for which the file has none."""
     found: list[Problem] = []
     args = decode_args(cls, {}, "", found)
     for each in found:
@@ -95,7 +95,7 @@ def _placed(error: msgspec.ValidationError, args: object, path: str) -> Problem:
 
 
 def _value_at(value: Any, place: str) -> Any:
-    """What stands at ``.rules[0].key``; UNSET if msgspec does not say which of several it means."""
+    """The value at ``.rules[0].key``; UNSET if msgspec does not say which of several it means."""
     for name, index in _PART.findall(place):
         if index == "...":
             return msgspec.UNSET
@@ -112,7 +112,7 @@ def _field_names(cls: type) -> set[str]:
 
 
 def _unknown(kind: mi.Type, value: object, path: str) -> Iterator[Problem]:
-    """Fields that no struct has. msgspec passes over them, but in a file they are slips of the pen."""
+    """Unknown fields. msgspec ignores them, but in a configuration file they are mistakes."""
     match kind, value:
         case mi.StructType(), dict():
             known = {field.encode_name: field.type for field in kind.fields}

@@ -24,7 +24,7 @@ _FLOAT32_MAX = (2 - 2**-23) * 2.0**127
 
 
 def decode(cls: type[S], value: object, path: str, problems: list[Problem]) -> S | None:
-    """``value`` as a ``cls``, None when it is not even an object. A null counts as absent, as it does for Go."""
+    """``value`` as a ``cls``; None if it is not an object. A null counts as absent, as in Go."""
     decoded = _struct(value, cast(mi.StructType, _describe(cls)), path, problems)
     return decoded if isinstance(decoded, cls) else None
 
@@ -83,7 +83,7 @@ def _items(value: object, kind: mi.Type, path: str, problems: list[Problem]) -> 
 
 
 def _placeholder(kind: mi.Type) -> object:
-    """Stands where an item could not be decoded, so that the items after it keep their index in what is reported."""
+    """Takes the place of an item that could not be decoded, so that later items keep their index in reports."""
     return kind.cls() if isinstance(kind, mi.StructType) else ""
 
 

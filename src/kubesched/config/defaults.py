@@ -58,7 +58,7 @@ DEFAULT_PLUGINS = {
     "DefaultBinder": 0,
     "NodeDeclaredFeatures": 0,
 }
-"""Name → weight of what every profile starts from, through multiPoint, in this order."""
+"""The default plugins, name → weight. All are enabled through multiPoint, in this order."""
 
 EXTENDER_TIMEOUT = Duration.of(5)
 
@@ -130,7 +130,7 @@ def merge(default_plugins: dict[str, int], plugins: Plugins) -> Plugins:
 def _merge_set(defaults: Sequence[Plugin], custom: PluginSet) -> PluginSet:
     off = {plugin.name for plugin in custom.disabled}
     kept = [] if "*" in off else [plugin for plugin in defaults if plugin.name not in off]
-    # Where a default plugin is listed again, the last mention takes its place; any other stays to be found as repeated.
+    # A default plugin that is listed again is replaced by its last mention. Validation reports the other repetitions.
     index = {plugin.name: position for position, plugin in enumerate(custom.enabled)}
     replacing = {index[plugin.name] for plugin in kept if plugin.name in index}
     enabled = [custom.enabled[index[plugin.name]] if plugin.name in index else plugin for plugin in kept]
@@ -157,7 +157,7 @@ def _resources(resources: tuple[ResourceSpec, ...]) -> tuple[ResourceSpec, ...]:
 
 
 def _ignoring(config: PluginConfig, ignored: tuple[str, ...]) -> PluginConfig:
-    """What extenders manage and want ignored takes the place of NodeResourcesFit's own list."""
+    """Resources that extenders manage and want ignored replace NodeResourcesFit's own list."""
     if ignored and isinstance(config.args, NodeResourcesFitArgs):
         return replace(config, args=replace(config.args, ignored_resources=ignored))
     return config

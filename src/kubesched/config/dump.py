@@ -1,7 +1,7 @@
-"""Writing a completed configuration back, letter for letter as kube-scheduler does.
+"""Writing a completed configuration back, exactly as kube-scheduler does.
 
 ``--write-config-to`` and ``/configz`` show it, and people compare the two schedulers' files with diff. So keys are
-sorted, empty things are left out where upstream leaves them out, and strings are quoted where Go would quote them.
+sorted, empty values are omitted where upstream omits them, and strings are quoted where Go would quote them.
 """
 
 import base64
@@ -72,7 +72,7 @@ _STR = "tag:yaml.org,2002:str"
 
 @scalars_as_go
 class _Dumper(yaml.SafeDumper):
-    """PyYAML with Go's habits: double quotes around what would not read as a string, literal blocks, no anchors."""
+    """PyYAML with Go's style: double quotes around what would not read as a string, literal blocks, no anchors."""
 
     def ignore_aliases(self, data: object) -> bool:
         return True

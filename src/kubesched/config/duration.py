@@ -27,7 +27,7 @@ class Duration(int):
 
     @classmethod
     def parse(cls, text: str) -> "Duration":
-        """What Go's ``time.ParseDuration`` makes of ``text``; the ValueError otherwise says what is wrong with it."""
+        """What Go's ``time.ParseDuration`` returns for ``text``; a ValueError says what is wrong with it."""
         digits = text.removeprefix("-") if text.startswith("-") else text.removeprefix("+")
         total = 0 if digits == "0" else _sum_of_parts(text, digits)
         limit = _LONGEST + text.startswith("-")

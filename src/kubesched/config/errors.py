@@ -1,7 +1,7 @@
-"""What is wrong with a configuration, all of it at once.
+"""Configuration errors, all reported at once.
 
-Whoever edits a configuration file should not have to start the scheduler once per mistake. So nothing raises at the
-first problem: problems are collected, each with its place in the file, and raised together.
+Nobody should have to start the scheduler once per mistake in a file. So nothing raises at the first problem: problems
+are collected, each with its place in the file, and raised together.
 """
 
 import difflib
@@ -26,13 +26,13 @@ class Problem(msgspec.Struct, frozen=True):
         return f"{text}; {self.hint}" if self.hint else text
 
     def concerns(self, path: str) -> bool:
-        """Whether this is about the field at ``path``, about something in it, or about something that holds it."""
+        """Whether this is about the field at ``path``, one inside it, or one that contains it."""
         short, long = sorted((self.path, path), key=len)
         return long == short or long.startswith((f"{short}.", f"{short}["))
 
 
 class ConfigError(ValueError):
-    """A configuration that cannot be used, with every reason why."""
+    """A configuration that cannot be used, with all reasons."""
 
     def __init__(self, source: str, problems: Iterable[Problem]) -> None:
         self.source = source
@@ -48,7 +48,7 @@ def join(path: str, field: str) -> str:
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """A hint with the known names that ``name`` may have been meant to be, empty when none comes close."""
+    """A hint with the known names similar to ``name``; empty if none is close."""
     by_lower = {each.lower(): each for each in known}
     close = difflib.get_close_matches(name.lower(), by_lower, n=2, cutoff=0.6)
     return f"did you mean {' or '.join(by_lower[each] for each in close)}?" if close else ""

@@ -1,8 +1,8 @@
-"""Files of the versions before v1, brought up to date.
+"""Configuration files of versions before v1, converted.
 
 v1beta1, v1beta2 and v1beta3 are v1 with other names for a few things: plugins that have since been merged into others
-or removed, two addresses that became flags, and smaller default weights. Such a file keeps meaning what it meant as far
-as that is still possible, and every change made on its behalf is reported, so that its owner can move it to v1.
+or removed, two addresses that became flags, and smaller default weights. A converted file keeps its meaning as far as
+possible, and every change is reported, so that its owner can move it to v1.
 """
 
 from collections.abc import Iterable, Iterator
@@ -70,7 +70,7 @@ LEGACY_ARGS: dict[str, type[Args]] = {
 
 
 def default_plugins(version: str) -> dict[str, int]:
-    """The default plugins with the weights they had; v1beta3 brought those of v1."""
+    """The default plugins with that version's weights; v1beta3 introduced those of v1."""
     return DEFAULT_PLUGINS | _EARLY_WEIGHTS if version in ("v1beta1", "v1beta2") else DEFAULT_PLUGINS
 
 
@@ -82,7 +82,7 @@ def drop_old_fields(tree: dict[str, object], version: str, warnings: list[str]) 
 
 
 def modernize(config: KubeSchedulerConfiguration, version: str, warnings: list[str]) -> KubeSchedulerConfiguration:
-    """A decoded configuration of ``version`` as the v1 configuration that comes closest to it."""
+    """A decoded configuration of ``version`` as the closest v1 configuration."""
     warnings.append(f"apiVersion: {GROUP}/{version} is no longer served by kube-scheduler; move to {API_VERSION}")
     profiles = [
         _profile(profile, f"profiles[{index}]", version, warnings) for index, profile in enumerate(config.profiles)
@@ -127,7 +127,7 @@ def _removals(profile: KubeSchedulerProfile, path: str) -> Iterator[str]:
 
 
 def _renamed(plugins: Iterable[Plugin]) -> tuple[Plugin, ...]:
-    """The plugins under today's names. Of several strategies, which are one plugin today, the last stays."""
+    """The plugins under today's names. Several strategies, which are one plugin today, become the last of them."""
     current = [plugin for plugin in plugins if plugin.name in STRATEGIES or plugin.name not in REMOVED]
     renamed = [replace(plugin, name=FIT) if plugin.name in STRATEGIES else plugin for plugin in current]
     last = {plugin.name: index for index, plugin in enumerate(renamed)}
@@ -135,7 +135,7 @@ def _renamed(plugins: Iterable[Plugin]) -> tuple[Plugin, ...]:
 
 
 def _with_strategy(profile: KubeSchedulerProfile) -> list[PluginConfig]:
-    """The arguments with those of the strategies, once plugins of their own, where NodeResourcesFit has them now."""
+    """The arguments, with those of the former strategy plugins moved to NodeResourcesFit."""
     enabled = [plugin.name for plugin in profile.plugins.score.enabled if plugin.name in STRATEGIES]
     chosen = enabled[-1] if enabled else "NodeResourcesLeastAllocated"
     args = profile.args_of(chosen)
@@ -159,7 +159,7 @@ def _strategy(kind: ScoringStrategyType, args: object) -> ScoringStrategy:
 
 
 def _spread_by_list(config: PluginConfig) -> PluginConfig:
-    """In v1beta1, giving constraints was enough to have them used."""
+    """In v1beta1, giving constraints was enough to use them."""
     args = config.args
     if isinstance(args, PodTopologySpreadArgs) and args.default_constraints:
         return replace(config, args=replace(args, defaulting_type="List"))

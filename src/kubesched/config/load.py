@@ -1,7 +1,7 @@
-"""From a configuration file to a configuration that can be used, or to everything that is wrong with the file.
+"""From a configuration file to a usable configuration, or to a list of everything that is wrong with the file.
 
-The steps are kube-scheduler's: read, decode strictly, bring up to date, complete with defaults, validate. Each goes on
-past what the one before found wrong, so that all mistakes are reported together.
+The steps are kube-scheduler's: read, decode strictly, convert old versions, complete with defaults, validate. Each step
+continues past the errors of the one before, so that all mistakes are reported together.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -32,14 +32,14 @@ DEFAULT_SCHEDULER_NAME = "default-scheduler"
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """A completed configuration, and what its owner should know although it can be used."""
+    """A completed configuration and its warnings."""
 
     config: KubeSchedulerConfiguration
     warnings: list[str]
 
 
 def default() -> KubeSchedulerConfiguration:
-    """The configuration of a scheduler that is given none."""
+    """The default configuration."""
     return load({"apiVersion": API_VERSION, "kind": KIND}).config
 
 
@@ -53,9 +53,9 @@ def load(
 ) -> Loaded:
     """Load a KubeSchedulerConfiguration; ConfigError lists everything that is wrong with it.
 
-    With ``known_plugins``, a plugin of another name is an error. With ``points``, which says at what extension points
-    each plugin can be enabled, so is everything else that would keep the profiles from being built. ``args_types`` are
-    what the arguments of plugins from outside are decoded into.
+    With ``known_plugins``, any other plugin name is an error. With ``points``, which has the extension points of each
+    plugin, so is everything else that would prevent building the profiles. ``args_types`` are the structs for the
+    arguments of external plugins.
     """
     known = known_plugins if known_plugins is not None else points
     problems: list[Problem] = []
@@ -67,7 +67,7 @@ def load(
         known = None if known is None else {*known, *REMOVED}
     written = _decode(tree, version, problems)
     problems += _unrelated(validate_names(written.profiles, known, points, version == "v1"), problems)
-    warnings += _doubts(written.profiles, known)
+    warnings += _warnings(written.profiles, known)
     current = written if version == "v1" else legacy.modernize(written, version, warnings)
     config = complete(current, legacy.default_plugins(version), features)
     problems += _unrelated(validate(config, features), problems)
@@ -81,7 +81,8 @@ def load(
 
 
 def _unrelated(found: Iterable[Problem], problems: Sequence[Problem]) -> list[Problem]:
-    """Without those about a field that already has a problem: it stands at its default, or is wrong for that reason."""
+    """The problems that are not about a field that already has one: such a field has its default, or is wrong for that
+    reason."""
     return [each for each in found if not any(problem.concerns(each.path) for problem in problems)]
 
 
@@ -96,7 +97,7 @@ def _tree(text: str | bytes | dict[str, object], source: str, problems: list[Pro
 
 
 def _version(tree: dict[str, object], problems: list[Problem]) -> str:
-    """The version of the file, v1 if it does not say, to check what can be checked all the same."""
+    """The version of the file; v1 if it does not say, so that the rest can still be checked."""
     kind, api_version = tree.get("kind"), tree.get("apiVersion")
     if kind != KIND:
         problems.append(Problem("kind", f"must be {KIND}", kind))
@@ -123,7 +124,7 @@ def _without_type(tree: dict[str, object]) -> dict[str, object]:
 
 
 def _presence(tree: dict[str, object]) -> dict[str, object]:
-    """Fills in what depends on whether the file has a field at all, which a struct cannot tell."""
+    """Fill in defaults that depend on whether the file has a field at all, which a struct cannot show."""
     profiles = tree.get("profiles")
     profiles = [{}] if profiles is None or profiles == [] else profiles
     if isinstance(profiles, list) and len(profiles) == 1 and isinstance(profiles[0], dict):
@@ -158,14 +159,14 @@ def _typed(config: PluginConfig, cls: type[Args], path: str, version: str, probl
     return replace(config, args=decode(cls, args, path, problems))
 
 
-# --- what can be used but looks wrong ---------------------------------------------------------------------------------
+# --- warnings ---------------------------------------------------------------------------------------------------------
 
 
-def _doubts(profiles: Iterable[KubeSchedulerProfile], known: Collection[str] | None) -> Iterator[str]:
-    told: set[str] = set()
+def _warnings(profiles: Iterable[KubeSchedulerProfile], known: Collection[str] | None) -> Iterator[str]:
+    warned: set[str] = set()
     for path, name, enabling in _mentions(profiles):
-        if name in NOT_YET and name not in told:
-            told.add(name)
+        if name in NOT_YET and name not in warned:
+            warned.add(name)
             yield f"{path}: {name} is not fully implemented yet"
         if not enabling and known is not None and name not in {"*", *NOT_YET, *known}:
             yield f"{path}: no plugin is named {name}, so this has no effect; {suggest(name, known)}".rstrip("; ")

@@ -15,14 +15,14 @@ __all__ = ["NOT_YET", "NOT_YET_POINTS", "Point", "ResolvedPlugins", "expand"]
 NOT_YET_POINTS = {
     "DynamicResources": frozenset({"preEnqueue", "preFilter", "filter", "postFilter", "score", "reserve", "preBind"}),
 }
-"""Where kube-scheduler has them, so that a file may name them there."""
+"""Their points in kube-scheduler, so that a file may name them there."""
 
 NOT_YET = frozenset(NOT_YET_POINTS)
-"""Default plugins of kube-scheduler that are not all there yet; a file that names them gets a warning."""
+"""Default plugins of kube-scheduler that are not fully implemented; a file that names them gets a warning."""
 
 
 class ResolvedPlugins(msgspec.Struct, frozen=True):
-    """The outcome: plugin names per point, in the order in which they run, and the weights where they score."""
+    """Plugin names per point, in the order in which they run, and the weights of those that score."""
 
     points: Mapping[Point, tuple[str, ...]]
     weights: Mapping[str, int]
@@ -50,10 +50,10 @@ def expand(
     points: Mapping[str, frozenset[str]],
     default_weights: Mapping[str, int] | None = None,
 ) -> ResolvedPlugins:
-    """What runs where in a completed profile, given the points that each plugin has.
+    """Which plugins run where in a completed profile, given the points that each plugin has.
 
-    A plugin enabled without a weight gets that of ``default_weights``, or else 1. Whatever `validation` would
-    refuse, such as a name that is not in ``points``, is left out.
+    A plugin enabled without a weight gets its weight in ``default_weights``, or 1. Plugins that `validation` would
+    refuse, such as names that are not in ``points``, are skipped.
     """
     return ResolvedPlugins(
         {point: _at(point, profile.plugins, points) for point in Point},
@@ -80,7 +80,7 @@ def _having(point: Point, names: Iterable[str], points: Mapping[str, frozenset[s
 def _weights(
     point: Point, plugins: Plugins, points: Mapping[str, frozenset[str]], default_weights: Mapping[str, int]
 ) -> dict[str, int]:
-    """The weight at the point itself counts before multiPoint's, even when it is left out there and so becomes 1."""
+    """The weight at the point itself has precedence over multiPoint's, even if it is absent there and so is 1."""
     weights: dict[str, int] = {}
     for plugin in (*plugins[point].enabled, *plugins.multi_point.enabled):
         if point in points.get(plugin.name, ()):

@@ -1,8 +1,8 @@
-"""What kube-scheduler refuses in a configuration whose types are right.
+"""What kube-scheduler rejects in a configuration whose types are right.
 
-Three questions, because they need to know different things: `validate` looks at values alone; `validate_names` at the
-names of plugins, and must see the profiles as they are written, so that its paths are the file's; `validate_profiles`
-at what the profiles come to, for which it must know every plugin's extension points.
+There are three functions because they need different input. `validate` checks values alone. `validate_names` checks the
+names of plugins in the profiles as written, so that its paths are the file's. `validate_profiles` checks the completed
+profiles and needs every plugin's extension points.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -46,12 +46,12 @@ _MAX_SCORE = 100
 
 
 def validate_plugins(config: KubeSchedulerConfiguration, points: Mapping[str, frozenset[str]]) -> list[Problem]:
-    """Everything about plugins that building the profiles of a completed configuration would stumble over."""
+    """Every problem with plugins that would prevent building the profiles of a completed configuration."""
     return [*validate_names(config.profiles, points.keys(), points), *validate_profiles(config.profiles, points)]
 
 
 def validate(config: KubeSchedulerConfiguration, features: Features = DEFAULT_FEATURES) -> list[Problem]:
-    """Everything wrong with the values of a completed configuration, whatever plugins there are."""
+    """Everything wrong with the values of a completed configuration, regardless of plugins."""
     return [
         *_client_connection(config.client_connection),
         *_leader_election(config.leader_election),
@@ -124,7 +124,7 @@ def _plugin_config(profile: KubeSchedulerProfile, path: str, features: Features)
         if config.name in seen:
             yield Problem(where, f"repeated config for plugin {config.name}", hint="keep one of them")
         seen.add(config.name)
-        # Upstream reads NodeResourcesFit's arguments only when it makes the plugin, so bad ones load if it never does.
+        # Upstream reads NodeResourcesFit's arguments only when it builds the plugin. Otherwise invalid ones load.
         unread = isinstance(config.args, NodeResourcesFitArgs) and config.name not in profile.plugins.names()
         if isinstance(config.args, Args) and not unread:
             yield from validate_args(config.args, f"{where}.args", features)
@@ -153,7 +153,7 @@ def _extenders(extenders: Sequence[Extender]) -> Iterator[Problem]:
 
 
 def _ignored_resources(config: KubeSchedulerConfiguration) -> Iterator[Problem]:
-    """Resources that the scheduler is to ignore are told to NodeResourcesFit, which therefore has to be there."""
+    """Resources that the scheduler must ignore are passed to NodeResourcesFit, which therefore has to be enabled."""
     managed = [resource for extender in config.extenders for resource in extender.managed_resources]
     for index, profile in enumerate(config.profiles):
         fit = profile.args_of("NodeResourcesFit")
@@ -193,7 +193,7 @@ def validate_names(
     points: Mapping[str, frozenset[str]] | None = None,
     refuse_removed: bool = True,
 ) -> Iterator[Problem]:
-    """Everything wrong with the names under ``enabled``. Without ``known`` any name will do that was not removed."""
+    """Everything wrong with the names under ``enabled``. Without ``known``, any name that was not removed is valid."""
     for index, profile in enumerate(profiles):
         for section in SECTIONS:
             seen: set[str] = set()
@@ -210,7 +210,8 @@ def validate_names(
 
 
 def _is_twice_anywhere(name: str, plugins: Plugins, points: Mapping[str, frozenset[str]] | None) -> bool:
-    """Whether a plugin that multiPoint names twice is twice at a point: not where it is off, or enabled by itself."""
+    """Whether a plugin that multiPoint names twice runs twice at a point: not where it is disabled or enabled
+    separately."""
     at = set(Point) if points is None else (dict(points) | NOT_YET_POINTS).get(name, frozenset())
     for point in at:
         off = {plugin.name for plugin in plugins[point].disabled}
@@ -237,13 +238,13 @@ def _has_point(path: str, name: str, section: str, points: Mapping[str, frozense
         yield Problem(path, f"this plugin does not extend {section}", name, hint)
 
 
-# --- what the profiles come to ----------------------------------------------------------------------------------------
+# --- completed profiles -----------------------------------------------------------------------------------------------
 
 
 def validate_profiles(
     profiles: Iterable[KubeSchedulerProfile], points: Mapping[str, frozenset[str]] | None
 ) -> Iterator[Problem]:
-    """Everything that keeps completed profiles from being built; nothing as long as the plugins' points are unknown."""
+    """Everything that prevents building completed profiles; nothing if the plugins' points are unknown."""
     if points is None:
         return
     order: tuple[str, object] | None = None
@@ -273,7 +274,7 @@ def _resolved(plugins: ResolvedPlugins, path: str) -> Iterator[Problem]:
 
 
 def _overflows(weights: Iterable[int]) -> bool:
-    """kube-scheduler takes a negative total for an overflow, too, unless it comes from the last plugin."""
+    """Like kube-scheduler, treats a negative total as an overflow, too, unless it comes from the last plugin."""
     total = 0
     for weight in weights:
         if not 0 <= total <= _MAX_TOTAL_SCORE - weight * _MAX_SCORE:

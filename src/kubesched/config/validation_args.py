@@ -1,4 +1,4 @@
-"""What the built-in plugins refuse in their arguments.
+"""What the built-in plugins reject in their arguments.
 
 kube-scheduler checks most of these when it reads the file and the rest when it builds the plugin; either way it does
 not start. Here they are all checked together, before anything is built.

@@ -1,8 +1,8 @@
-"""Logs as klog writes them, so that whoever greps, parses or alerts on kube-scheduler's log need not change a thing.
+"""Logs in klog's format, so that scripts, parsers and alerts written for kube-scheduler's log keep working.
 
-There is no structlog underneath. All that it could render here would be ours anyway (klog's header, its quoting, its
-JSON), while its chain of processors copies a dictionary per message and knows neither klog's levels nor ``--vmodule``.
-What is left is this package: a callable that formats one line and writes it.
+structlog is not used. Everything it would render here is specific to us (klog's header, quoting and JSON), and its
+chain of processors copies a dictionary per message and supports neither klog's levels nor ``--vmodule``. This package
+is a callable that formats one line and writes it.
 """
 
 from kubesched.logs.logger import ERROR as ERROR

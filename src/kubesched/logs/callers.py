@@ -1,7 +1,7 @@
-"""Where upstream's messages come from: file and line of kube-scheduler v1.36.4.
+"""Where upstream's messages come from: file and line in kube-scheduler v1.36.4.
 
-Log dashboards filter on ``schedule_one.go`` and alerts on ``eventhandlers.go``. To go on working they must find the
-places they know, so a message in upstream's words is shown with upstream's place. Everything else shows our own.
+Log dashboards filter on ``schedule_one.go`` and alerts on ``eventhandlers.go``. To keep them working, a message with
+upstream's text is shown with upstream's file and line. All other messages show our own.
 """
 
 from __future__ import annotations
@@ -277,7 +277,7 @@ _PRINTF: Final = {
     "Generated self-signed cert in-memory": "options/serving.go:411",
     "Serving securely on ": "server/secure_serving.go:214",
 }
-"""Messages, by how they begin, that upstream composes in klog's older way: no fields, and no quotes in text."""
+"""Messages, by how they begin, that upstream formats in klog's older way: no fields, and text without quotes."""
 PRINTF_PLACES: Final = frozenset(_PRINTF.values())
 
 MOVED: Final = "Pod moved to an internal scheduling queue"
@@ -290,9 +290,9 @@ _MOVED_AFTER_FAILURE: Final = "queue/scheduling_queue.go:965"
 
 
 def upstream_caller(message: str, fields: Mapping[str, object]) -> str | None:
-    """Folder, file and line of upstream's message, None if it is none of upstream's.
+    """Folder, file and line of upstream's message; None for our own messages.
 
-    One message stands in several files; which of them spoke shows in its fields.
+    Some messages occur in several files; their fields tell which one it is.
     """
     if message == MOVED:
         return _MOVED_AFTER_FAILURE if "schedulingCycle" in fields else _MOVED.get(str(fields.get("queue")))

@@ -14,9 +14,9 @@ from kubesched.logs.values import json_value, known_json, text_pair
 
 Fields = Mapping[str, object]
 Format = Callable[[float, int, str, str, Fields], str]
-"""Makes a line of the time, the level, the caller (``folder/file:line``), the message and its fields.
+"""Formats a line from the time, the level, the caller (``folder/file:line``), the message and its fields.
 
-Two fields have places of their own: ``logger``, the name of the one who speaks, and with errors ``err``.
+Two fields are special: ``logger``, the name of the logger, and ``err`` of errors.
 """
 
 _SEVERITY: Final = {ERROR: "E", WARNING: "W"}
@@ -27,7 +27,7 @@ class TextFormat:
 
     def __init__(self, pid: int | None = None) -> None:
         self._pid = f"{os.getpid() if pid is None else pid:7d}"
-        # A busy second has thousands of messages: its date is worked out once.
+        # A busy second has thousands of messages, so its date is formatted once.
         self._second = -1
         self._stamp = ""
 

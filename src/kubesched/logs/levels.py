@@ -1,4 +1,4 @@
-"""How much is said: ``-v`` for all, ``--vmodule`` for single files."""
+"""Verbosity: ``-v`` for everything, ``--vmodule`` for single files."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import re
 from typing import Final
 
 ERROR: Final = -1
-"""The level of a message that is always worth saying: something went wrong."""
+"""The level of errors, which are always logged."""
 WARNING: Final = -2
-"""Worth saying too, though nothing is lost. Structured logging has no such severity; Python's libraries do."""
+"""The level of warnings. Structured logging has no such severity; Python's libraries do."""
 
 _INT31: Final = 2**31 - 1
 

@@ -1,7 +1,7 @@
-"""The log itself: a callable that everything else in the scheduler is given.
+"""The log: a callable that is passed to everything else in the scheduler.
 
-A message above the verbosity costs a comparison. Who would have to compose something to say asks `verbosity` (or
-`enabled`) first and then pays nothing but that.
+A message above the verbosity costs one comparison. Code that would have to compose a message checks `verbosity` (or
+`enabled`) first.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class Logger:
         self._vmodule = vmodule or VModule()
         self._now = now
         self.verbosity: int
-        """Messages above this level are certain not to be written."""
+        """Messages above this level are never written."""
         self.set_verbosity(verbosity)
 
     def __call__(self, level: int, message: str, /, **fields: object) -> None:
-        """Say something: `ERROR` or a verbosity, upstream's words if it has any for this, and fields."""
+        """Log a message: `ERROR` or a verbosity, upstream's text if it has one for this, and fields."""
         if level > self.verbosity:
             return
         caller = upstream_caller(message, fields)
@@ -55,7 +55,7 @@ class Logger:
         self.write(level, message, caller, fields)
 
     def write(self, level: int, message: str, caller: str, fields: Mapping[str, object]) -> None:
-        """Say something on behalf of `caller`, whatever the verbosity."""
+        """Log a message on behalf of `caller`, regardless of verbosity."""
         output = self._errors if level < 0 else self._info
         output.write(self._format(self._now(), level, caller, message, fields))
 
@@ -69,22 +69,22 @@ class Logger:
         return self._level
 
     def set_verbosity(self, level: int) -> None:
-        """Change how much is said, from now on."""
+        """Change the verbosity."""
         self._level = level
         self.verbosity = max(level, self._vmodule.highest)
 
     def set_vmodule(self, vmodule: VModule) -> None:
-        """Change which files say more than others."""
+        """Change the verbosity of single files."""
         self._vmodule = vmodule
         self.set_verbosity(self._level)
 
     def flush(self) -> None:
-        """Write what was gathered."""
+        """Write buffered lines."""
         self._info.flush()
         self._errors.flush()
 
     async def flush_every(self, seconds: float) -> None:
-        """Flush again and again, until cancelled."""
+        """Flush periodically, until cancelled."""
         try:
             while True:
                 await asyncio.sleep(seconds)
@@ -94,11 +94,11 @@ class Logger:
 
 
 _FILES: dict[str, str] = {}
-"""Folder and file of a path, for those that have spoken."""
+"""Folder and file of a path, cached."""
 
 
 def _own_caller() -> str:
-    """Folder, file and line of whoever called the log."""
+    """Folder, file and line of the caller."""
     frame = sys._getframe(2)
     path = frame.f_code.co_filename
     file = _FILES.get(path)

@@ -1,4 +1,4 @@
-"""kube-scheduler's logging flags: what they allow, and the log that they ask for."""
+"""kube-scheduler's logging flags: their validation, and the log that they describe."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ class LoggingOptions:
         return found
 
     def logger(self, stdout: BinaryIO | None = None, stderr: BinaryIO | None = None) -> Logger:
-        """The log that these options ask for. Everything goes to stderr, unless the streams are split.
+        """The log that these options describe. Everything goes to stderr, unless the streams are split.
 
-        Raises `LoggingProblem` with all that is wrong.
+        Raises `LoggingProblem` with everything that is wrong.
         """
         problems = self.problems()
         if problems:

@@ -1,4 +1,4 @@
-"""Where lines go. Logging never fails and never waits for long: a line that cannot be written is lost, and counted."""
+"""Output. Logging never fails and never blocks for long: lines that cannot be written are dropped and counted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ MAX_BUFFER: Final = 2 * 1024**3
 
 
 class Output:
-    """A stream of whole lines, gathered up to `size` bytes before they are written."""
+    """A stream of whole lines, buffered up to `size` bytes."""
 
     def __init__(self, stream: BinaryIO, size: int = 0) -> None:
         self._stream = stream
@@ -16,10 +16,10 @@ class Output:
         self._lines: list[bytes] = []
         self._gathered = 0
         self.lost = 0
-        """Lines that could not be written: the disk is full, or nobody reads the pipe any more."""
+        """Lines that could not be written because the disk is full or the pipe is closed."""
 
     def write(self, line: str) -> None:
-        """Take a line; it is written at once unless there is room to gather it."""
+        """Add a line; it is written at once unless it fits the buffer."""
         data = line.encode("utf-8", "backslashreplace")
         if self._gathered + len(data) > self._size:
             self.flush()
@@ -30,7 +30,7 @@ class Output:
             self._gathered += len(data)
 
     def flush(self) -> None:
-        """Write what was gathered."""
+        """Write buffered lines."""
         if self._lines:
             lines, self._lines, self._gathered = self._lines, [], 0
             self._write(b"".join(lines), len(lines))

@@ -33,7 +33,7 @@ def _escape(char: str) -> str:
     if code < 0x80:
         return f"\\x{code:02x}"
     if 0xDC80 <= code <= 0xDCFF:
-        return f"\\x{code - 0xDC00:02x}"  # a byte that was no UTF-8, as Python smuggles it into a string
+        return f"\\x{code - 0xDC00:02x}"  # a byte that is not UTF-8, which Python keeps as a surrogate
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 

@@ -1,7 +1,7 @@
-"""Messages of Python's own logging, brought into ours.
+"""Messages of Python's `logging`, redirected to our log.
 
-asyncio, aiohttp and plugins speak through `logging`. Left alone they would write to the same stderr in another format,
-and whatever parses our log would stumble over them.
+asyncio, aiohttp and plugins use `logging`. By default they would write to the same stderr in another format, which
+parsers of our log could not read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ DEBUG_LEVEL = 6
 
 
 class Bridge(logging.Handler):
-    """A handler that says in our log whatever reaches it."""
+    """A handler that writes every record to our log."""
 
     def __init__(self, log: Logger) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class Bridge(logging.Handler):
 
 
 def install(log: Logger) -> Bridge:
-    """Send everything said through `logging` to `log`, from the level up that it shows now."""
+    """Send everything logged through `logging` to `log`, from the level that is enabled now."""
     bridge = Bridge(log)
     root = logging.getLogger()
     root.addHandler(bridge)

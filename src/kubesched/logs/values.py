@@ -1,7 +1,7 @@
-"""What a value looks like in a log.
+"""How values look in a log.
 
-Code that logs passes objects and leaves their looks to this module: a pod is ``"namespace/name"`` in text and an object
-with these two fields in JSON. Which rule applies depends on a value's type alone and is looked up once per type.
+Code that logs passes objects and leaves formatting to this module: a pod is ``"namespace/name"`` in text and an object
+with these two fields in JSON. The rule depends on a value's type alone and is looked up once per type.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _text_rule(value: object) -> Render:
 
 
 def _as_string(value: object) -> str | None:
-    """What upstream would call a Stringer or an error; None for what is shown as JSON."""
+    """The text of what upstream would treat as a Stringer or an error; None for values shown as JSON."""
     if isinstance(value, str):
         return str(value)
     if isinstance(value, BaseException):
@@ -109,7 +109,7 @@ def json_value(value: object) -> str:
 
 @lru_cache(maxsize=4096)
 def known_json(text: str) -> str:
-    """A string that is said again and again: a message, a key, a place."""
+    """A quoted string, cached: messages, keys and places repeat often."""
     return json_value(text)
 
 
@@ -118,7 +118,7 @@ def _encode(value: object) -> str:
 
 
 def plain(value: object) -> object:
-    """The value made of JSON's own types."""
+    """The value converted to JSON's own types."""
     if value is None or (isinstance(value, str | bool | int | float) and type(value) in _PLAIN):
         return value
     if isinstance(value, api.Object | KRef):

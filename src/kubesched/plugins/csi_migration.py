@@ -1,8 +1,8 @@
-"""In-tree volumes as the CSI volumes they have become.
+"""In-tree volumes as the CSI volumes that replaced them.
 
-The drivers once built into Kubernetes are gone; a volume that still names one is served by a CSI driver. So it counts
-against that driver's limit under the CSI volume's handle, and on a node that says it has migrated, the volume's zones
-are matched against the driver's own topology label.
+The drivers once built into Kubernetes are gone; a volume that still names one is served by a CSI driver. It counts
+against that driver's limit under the CSI volume's handle. On a node that reports the migration, the volume's zones are
+matched against the driver's own topology label.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Migration(NamedTuple):
     topology_key: str = ""
     """The driver's name for a node's zone, if it has one of its own."""
     is_on: bool = True
-    """Whether the scheduler counts and places such a volume as a CSI volume at all."""
+    """Whether the scheduler treats such a volume as a CSI volume at all."""
 
 
 MIGRATIONS: Final = (
@@ -67,7 +67,7 @@ def migration_of(source: api.Volume | api.PersistentVolumeSpec) -> Migration | N
 
 
 def migrated_plugins(csi_node: api.CSINode) -> frozenset[str]:
-    """The in-tree plugins that a node says are served by CSI drivers there."""
+    """The in-tree plugins that a node reports as served by CSI drivers."""
     return frozenset(csi_node.annotations.get(MIGRATED_PLUGINS, "").split(",")) - {""}
 
 
@@ -147,7 +147,7 @@ _HANDLES: Final[dict[str, Callable[..., str]]] = {
 
 def csi_node_affinity(volume: api.PersistentVolume, migration: Migration) -> api.NodeSelector | None:
     """Where the CSI form of a volume can be reached; None for everywhere."""
-    volume_handle(volume, migration)  # a volume that cannot be translated has no place either
+    volume_handle(volume, migration)  # raises for a volume that cannot be translated
     affinity = volume.spec.node_affinity
     required = affinity.required if affinity is not None else None
     if not migration.topology_key:
@@ -167,7 +167,7 @@ Terms = tuple[api.NodeSelectorTerm, ...]
 
 
 def _labels_in_use(terms: Terms, labels: dict[str, str]) -> tuple[str, str]:
-    """How a volume speaks of zones and regions, by present labels or those of old, in affinity or else in labels."""
+    """The keys a volume uses for zone and region: current or deprecated ones, from its affinity or else its labels."""
     keys = {e.key for term in terms for e in term.match_expressions}
     for known in (keys, labels):
         if ZONE in known:

@@ -19,6 +19,6 @@ class DefaultBinder(Plugin):
         try:
             await self.handle.client.bind(pod, node_name)
         except Exception as problem:
-            # Whatever went wrong between here and the API server, the pod is not bound and must be tried again.
+            # Whatever failed, the pod is not bound and must be tried again.
             return error(str(problem))
         return None

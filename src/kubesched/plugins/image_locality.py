@@ -1,6 +1,6 @@
-"""ImageLocality: prefer nodes that have the pod's images already, large ones above all.
+"""ImageLocality: prefer nodes that already have the pod's images, large ones in particular.
 
-An image counts by its size and by how many nodes have it, so that one node with a big image does not draw every pod.
+An image counts by its size and by how many nodes have it, so that one node with a big image does not attract every pod.
 """
 
 from __future__ import annotations

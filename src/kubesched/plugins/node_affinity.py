@@ -95,7 +95,7 @@ class NodeAffinity(Plugin):
             return Hint.SKIP
         wanted = required_node_affinity(pod)
         if not wanted.matches(new.labels, new.name):
-            # With a term that does not parse, upstream cannot tell and tries again.
+            # With a term that does not parse, upstream cannot decide and queues the pod.
             unknown = wanted.affinity is not None and wanted.affinity.error and wanted.selector.matches(new.labels)
             return Hint.QUEUE if unknown else Hint.SKIP
         return Hint.SKIP if old is not None and wanted.matches(old.labels, old.name) else Hint.QUEUE

@@ -15,7 +15,7 @@ OTHER_NODE = unresolvable("node(s) didn't match the requested node name")
 
 
 class NodeName(Plugin):
-    """Filter on `spec.nodeName`. The name is not part of a pod's class, so answers are not kept for the class."""
+    """Filter on `spec.nodeName`. The name is not part of a pod's class, so results are not cached per class."""
 
     name = "NodeName"
     reads = Reads.ROW

@@ -18,7 +18,7 @@ Port = tuple[str, int, str]
 
 
 class NodePorts(Plugin):
-    """Filter on host ports, by looking up who has them."""
+    """Filter on host ports, by looking up their users."""
 
     name = "NodePorts"
     reads = Reads.PODS

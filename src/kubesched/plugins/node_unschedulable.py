@@ -1,4 +1,4 @@
-"""NodeUnschedulable: keep pods off cordoned nodes, unless they tolerate the taint that cordoning stands for."""
+"""NodeUnschedulable: keep pods off cordoned nodes, unless they tolerate the unschedulable taint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""VolumeRestrictions: disks that cannot be shared are mounted once a node, ReadWriteOncePod claims used once at all."""
+"""VolumeRestrictions: unshareable disks are mounted once per node, ReadWriteOncePod claims used by one pod."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _STATUSES = {_DISK: DISK_CONFLICT, _CLAIM: CLAIM_CONFLICT, _NOT_PREPARED: NOT_PR
 
 
 class VolumeRestrictions(Plugin):
-    """PreFilter and Filter on disks and exclusive claims, by looking up who has them."""
+    """PreFilter and Filter on disks and exclusive claims, by looking up their users."""
 
     name = "VolumeRestrictions"
 
@@ -62,8 +62,8 @@ class VolumeRestrictions(Plugin):
 
     def filter_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Verdicts | None:
         codes = np.full(nodes.table.size, self._claim_code(state), dtype=np.int8)
-        for rival in self._rivals(state, pod):
-            rows = nodes.table.tagged.get(rival)
+        for disk in self._conflicting(state, pod):
+            rows = nodes.table.tagged.get(disk)
             if rows:
                 codes[list(rows)] = _DISK
         codes = codes[nodes.rows]
@@ -75,9 +75,9 @@ class VolumeRestrictions(Plugin):
             return _NOT_PREPARED
         return _CLAIM if state.read(self.name, _ExclusiveClaims).conflicts > 0 else 0
 
-    def _rivals(self, state: CycleState, pod: api.Pod) -> tuple[Tag, ...]:
-        """The disks of others that this pod's disks cannot be mounted beside."""
-        return state.pod_class.remember((self.name, "rivals"), lambda: tuple(_rivals_of(pod)))
+    def _conflicting(self, state: CycleState, pod: api.Pod) -> tuple[Tag, ...]:
+        """The disks of other pods that conflict with this pod's disks."""
+        return state.pod_class.remember((self.name, "conflicting"), lambda: tuple(_conflicting_disks(pod)))
 
     def _after_pod_deleted(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
         if not isinstance(old, api.Pod):
@@ -85,7 +85,7 @@ class VolumeRestrictions(Plugin):
         if old.namespace != pod.namespace:
             return Hint.SKIP
         freed = {disk for volume in old.spec.volumes for disk in disks(volume)}
-        if freed.intersection(_rivals_of(pod)) or set(claim_names(pod)).intersection(claim_names(old)):
+        if freed.intersection(_conflicting_disks(pod)) or set(claim_names(pod)).intersection(claim_names(old)):
             return Hint.QUEUE
         return Hint.SKIP
 
@@ -95,7 +95,7 @@ class VolumeRestrictions(Plugin):
 
 
 class _ExclusiveClaims:
-    """The pod's ReadWriteOncePod claims, and how many uses of them stand in its way."""
+    """The pod's ReadWriteOncePod claims, and how many other uses of them exist."""
 
     __slots__ = ("conflicts", "names")
 
@@ -107,7 +107,8 @@ class _ExclusiveClaims:
         return _ExclusiveClaims(self.names, self.conflicts)
 
     def count(self, info: PodInfo, sign: int) -> None:
-        """Count a pod's uses in or out. As upstream, by name alone: a namesake in another namespace counts too."""
+        """Count a pod's uses in or out. As upstream, by name alone: claims of the same name in other namespaces count,
+        too."""
         self.conflicts += sign * sum(name in self.names for name in claim_names(info.pod))
 
 
@@ -120,7 +121,7 @@ def _in_use(table: NodeTable, tag: Tag) -> bool:
     return any(table.valid[row] for row in table.tagged.get(tag, ()))
 
 
-def _rivals_of(pod: api.Pod) -> Iterable[Tag]:
+def _conflicting_disks(pod: api.Pod) -> Iterable[Tag]:
     for volume in pod.spec.volumes:
         for *disk, read_only in disks(volume):
             yield (*disk, False)

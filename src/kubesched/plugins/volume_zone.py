@@ -36,7 +36,7 @@ _SUCCESSOR = {BETA_ZONE: ZONE, BETA_REGION: REGION}
 
 
 class Topology(NamedTuple):
-    """A label of a volume that a node's must agree with: any of these values will do."""
+    """A label of a volume that a node must have with any of these values."""
 
     key: str
     values: frozenset[str]
@@ -79,7 +79,7 @@ class VolumeZone(Plugin):
         return reject(constrained & ~agree, CONFLICT)
 
     def _wanted(self, pod: api.Pod) -> tuple[Topology, ...] | Status:
-        """What the pod's bound volumes demand of a node, or what is wrong with its claims."""
+        """What the pod's bound volumes require of a node, or what is wrong with its claims."""
         wanted: list[Topology] = []
         for name in claim_names(pod):
             found = self._claim_topologies(pod.namespace, name)
@@ -103,7 +103,7 @@ class VolumeZone(Plugin):
         return topologies(volume)
 
     def _unbound(self, class_name: str) -> Status | None:
-        """What is wrong with a claim that has no volume; nothing if it waits for its pod to be placed."""
+        """What is wrong with a claim without a volume; None if the claim waits for its pod to be placed."""
         if not class_name:
             return NO_VOLUME_OR_CLASS
         storage_class = self.handle.cluster.get(api.StorageClass, class_name)
@@ -128,7 +128,7 @@ class VolumeZone(Plugin):
 
 
 def topologies(volume: api.Object) -> list[Topology]:
-    """What a volume's labels demand. A label with an empty item among its values is ignored."""
+    """What a volume's labels require. A label with an empty item among its values is ignored."""
     found = []
     for key in TOPOLOGY_LABELS:
         value = volume.labels.get(key)

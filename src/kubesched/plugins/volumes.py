@@ -1,4 +1,4 @@
-"""What the volume plugins share: how pods name claims, and claims name classes and volumes, in upstream's words."""
+"""Shared by volume plugins: how pods refer to claims, and claims to classes and volumes. Messages are upstream's."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ZONE_SEPARATOR: Final = "__"
 
 
 class ClaimUse(NamedTuple):
-    """A claim that one of a pod's volumes uses. An ephemeral one was made for the pod and must belong to it."""
+    """A claim that one of a pod's volumes uses. An ephemeral claim was created for the pod and must belong to it."""
 
     name: str
     ephemeral: bool = False
@@ -36,13 +36,13 @@ def claim_use(pod: api.Pod, volume: api.Volume) -> ClaimUse | None:
 
 
 def claim_uses(pod: api.Pod) -> list[ClaimUse]:
-    """The claims of a pod in the order of its volumes; one that two volumes use is there twice."""
+    """The claims of a pod in the order of its volumes; a claim that two volumes use is listed twice."""
     uses = (claim_use(pod, volume) for volume in pod.spec.volumes)
     return [use for use in uses if use is not None]
 
 
 def uses_claim(pod: api.Pod, claim: api.Object | None) -> bool:
-    """Whether a volume of the pod is this claim, ephemeral ones included."""
+    """Whether a volume of the pod uses this claim, ephemeral ones included."""
     return claim is not None and claim.namespace == pod.namespace and any(u.name == claim.name for u in claim_uses(pod))
 
 
@@ -76,10 +76,10 @@ def class_of_volume(volume: api.PersistentVolume) -> str:
 
 
 def is_fully_bound(claim: api.PersistentVolumeClaim) -> bool:
-    """Whether the binding of a claim has gone through, on both sides."""
+    """Whether a claim is bound on both sides."""
     return bool(claim.spec.volume_name) and BIND_COMPLETED in claim.annotations
 
 
 def not_found(resource: str, name: str) -> str:
-    """How the API machinery says that there is no such object."""
+    """The API machinery's message for a missing object."""
     return f'{resource} "{name}" not found'

@@ -1,7 +1,7 @@
 """InterPodAffinity: Filter on required terms, Score on preferred ones, in both directions.
 
-A required anti-affinity of a running pod keeps the incoming pod away as much as the incoming pod's own does, and
-running pods' preferences count as well. All of it is read from counts per domain that the cluster keeps.
+A required anti-affinity of a running pod keeps the incoming pod away just like the incoming pod's own, and the
+preferences of running pods count as well. Everything is computed from counts per domain that the cluster maintains.
 """
 
 from __future__ import annotations
@@ -127,9 +127,9 @@ class InterPodAffinity(Plugin):
         return Verdicts(codes, _STATUSES.__getitem__) if codes.any() else None
 
     def _unmet(self, affinity: Counts, pod_class: PodClass, nodes: Nodes) -> Mask:
-        """Where the required affinity fails: a label is missing, or no pod that all terms speak of is in the domain.
+        """Where the required affinity fails: a label is missing, or the domain has no pod that all terms select.
 
-        A pod that its own terms speak of may be the first of its kind anywhere.
+        A pod that its own terms select may be the first of its kind anywhere.
         """
         missing = np.zeros(len(nodes), dtype=np.bool_)
         alone = np.zeros(len(nodes), dtype=np.bool_)
@@ -137,8 +137,8 @@ class InterPodAffinity(Plugin):
             ids = counts.ids[nodes.rows]
             missing |= ids < 0
             alone |= ~counts.some()[ids]
-        nobody = not any(counts.counts.any() for counts in affinity.values())
-        if nobody and self._is_own_kind(pod_class):
+        none_match = not any(counts.counts.any() for counts in affinity.values())
+        if none_match and self._is_own_kind(pod_class):
             return missing
         return missing | alone
 
@@ -146,7 +146,7 @@ class InterPodAffinity(Plugin):
         return all(self.handle.cluster.term_selects(term, pod_class) for term in pod_class.terms.required)
 
     def _update(self, state: CycleState, info: PodInfo, row: int, delta: int) -> None:
-        """Count a pod in or out of every relation it takes part in."""
+        """Count a pod in or out of every relation that it is part of."""
         found, cluster = state.read(self, FilterState), self.handle.cluster
         pod_class, other = state.pod_class, info.pod_class
         labels = cluster.namespace_labels(pod_class.namespace)
@@ -200,22 +200,22 @@ class InterPodAffinity(Plugin):
     # Counts
 
     def _speaking_of(self, pod_class: PodClass, kind: str) -> Iterator[TermCounter]:
-        """Terms of running pods, of one kind, that speak of pods of this class."""
+        """Terms of running pods, of one kind, that select pods of this class."""
         cluster = self.handle.cluster
         labels = cluster.namespace_labels(pod_class.namespace)
         known = cluster.term_list
         stamp = (cluster.terms_version, labels)
-        kept = pod_class.memo.get((self, "terms"))
-        if not isinstance(kept, tuple) or kept[0] != stamp:
-            kept = (stamp, [], 0)
-        matching, seen = kept[1], kept[2]
+        cached = pod_class.memo.get((self, "terms"))
+        if not isinstance(cached, tuple) or cached[0] != stamp:
+            cached = (stamp, [], 0)
+        matching, seen = cached[1], cached[2]
         if seen < len(known):
             matching += [t for t in known[seen:] if t.term.matches(pod_class.namespace, pod_class.labels, labels)]
             pod_class.memo[self, "terms"] = (stamp, matching, len(known))
         return (counter for counter in matching if counter.total and counter.kind == kind)
 
     def _sum(self, into: Counts, counter: RowCounter, key: str) -> None:
-        """Add a counter's domains to what is summed under a topology key."""
+        """Add a counter's domains to the sum of a topology key."""
         domains = counter.by_domain(key)
         known = into.get(key)
         into[key] = KeyCounts(domains.column, domains.counts if known is None else known.counts + domains.counts)
@@ -244,7 +244,7 @@ class InterPodAffinity(Plugin):
             return Hint.SKIP
         own = affinity_terms(pod.namespace, pod.spec.affinity)
         if own.bad_required:
-            return Hint.QUEUE  # upstream cannot tell, and tries again
+            return Hint.QUEUE  # upstream cannot decide, and queues the pod
         if len(others) == 2:
             before, after = others
             joined = not _all_match(own.required, before) and _all_match(own.required, after)

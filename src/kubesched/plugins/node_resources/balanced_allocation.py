@@ -24,7 +24,7 @@ _LOWEST = -(2.0**53)
 
 
 class NodeResourcesBalancedAllocation(Plugin):
-    """Score on balance; best-effort pods, which change nothing, are left alone."""
+    """Score on balance; skips best-effort pods, which change nothing."""
 
     name = "NodeResourcesBalancedAllocation"
     args_type = NodeResourcesBalancedAllocationArgs
@@ -36,7 +36,7 @@ class NodeResourcesBalancedAllocation(Plugin):
     def score_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Ints | int:
         wanted = self._wanted(state, pod, nodes)
         if wanted.best_effort:
-            return 0  # only where a profile has switched PreScore off
+            return 0  # only where a profile has disabled PreScore
         offered, used = wanted.of(nodes)
         with_pod = _balance(used + wanted.amounts, offered)
         change = _HALF + with_pod - _balance(used, offered)

@@ -1,4 +1,4 @@
-"""NodeResourcesFit: a node must have room for what the pod requests; and how full it should be is a matter of taste."""
+"""NodeResourcesFit: a node must have room for what the pod requests, and is scored by how full it would be."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class CheckedRequests:
     bits: Ints
 
     def status(self, code: int) -> Status:
-        """Reasons for the low bits of a code; a high bit says that the node is too small even when empty."""
+        """Reasons for the low bits of a code; a high bit means that the node is too small even when empty."""
         size = len(self.reasons)
         reasons = [reason for bit, reason in enumerate(self.reasons) if code >> bit & 1]
         return unresolvable(*reasons) if code >> size else unschedulable(*reasons)
@@ -70,7 +70,7 @@ class NodeResourcesFit(Plugin):
         if not missing.any():
             return None
         too_small = missing & (wanted.amounts > offered)
-        too_small[0] = False  # fewer pods than one is a matter of other pods, says upstream
+        too_small[0] = False  # upstream treats the pod count as resolvable by preemption
         codes = wanted.bits @ missing + (wanted.bits @ too_small << len(wanted.reasons))
         return Verdicts(codes, wanted.status)
 

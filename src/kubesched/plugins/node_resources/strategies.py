@@ -89,7 +89,7 @@ def _interpolate(shape: Sequence[UtilizationShapePoint], percent: int) -> int:
             if before is None:
                 return score
             rise = (score - before[1]) * (percent - before[0])
-            steps = abs(rise) // (at - before[0])  # whole numbers cut towards zero, also on the way down
+            steps = abs(rise) // (at - before[0])  # truncated towards zero, also on a falling line
             return before[1] + (steps if rise >= 0 else -steps)
         before = (at, score)
     return points[-1][1]

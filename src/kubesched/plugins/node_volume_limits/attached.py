@@ -1,8 +1,8 @@
 """Which CSI volumes are attached to which node, and how many each node may have, in columns per driver.
 
-To know a node's count, every pod on it must be followed to its claims, their volumes and their classes. That is done
-for a row when something it was made from changes, not when it is asked for: a pod with a volume costs what happened
-since the last one, however large the cluster.
+To count a node's volumes, every pod on it must be followed to its claims, their volumes and their classes. That is done
+for a row when one of its inputs changes, not when it is needed: a pod with a volume costs only the changes since the
+last one, however large the cluster.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _FOLLOWED: tuple[type[api.Object], ...] = (
 )
 
 Source = tuple[type[api.Object], str]
-"""An object that an answer was made from: its kind and key."""
+"""An object that a result depends on: its kind and key."""
 
 
 class VolumeError(Exception):
@@ -51,16 +51,16 @@ class ClaimMissingError(VolumeError):
 
 
 class Resolver:
-    """Follows a pod's volumes to the CSI volumes behind them, and remembers which objects that took."""
+    """Follows a pod's volumes to their CSI volumes, and records the objects that it read."""
 
     def __init__(self, cluster: Cluster, *, migrated: bool) -> None:
         self.cluster = cluster
         self.migrated = migrated
-        """Whether the node has a CSINode, without which nothing in-tree is served by a CSI driver."""
+        """Whether the node has a CSINode. Without one, nothing in-tree is served by a CSI driver."""
         self.sources: set[Source] = set()
 
     def volumes(self, pod: api.Pod, *, must_exist: bool) -> Iterator[CSIVolume]:
-        """The CSI volumes of a pod. Claims that do not exist are passed over, unless they must."""
+        """The CSI volumes of a pod. Missing claims are skipped, unless `must_exist`."""
         for volume in pod.spec.volumes:
             use = claim_use(pod, volume)
             found = self._inline(volume) if use is None else self._claimed(pod, use, must_exist=must_exist)
@@ -106,7 +106,7 @@ class Resolver:
             return None
 
     def _to_be_provisioned(self, claim: api.PersistentVolumeClaim) -> CSIVolume | None:
-        """What the class will provision: a volume without a handle yet, so the claim stands for it."""
+        """The volume that the class will provision. It has no handle yet, so the claim's key replaces it."""
         class_name = class_of_claim(claim)
         storage_class = self._get(api.StorageClass, class_name) if class_name else None
         if storage_class is None:
@@ -146,7 +146,7 @@ class _Row:
 
 
 class AttachedVolumes:
-    """Counts and limits of all nodes, brought up to date on demand."""
+    """Counts and limits of all nodes, updated on demand."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -190,7 +190,7 @@ class AttachedVolumes:
         return self._holders.get(volume, ())
 
     def sync(self) -> None:
-        """Take in what happened since the last time."""
+        """Process the changes since the last call."""
         table = self.cluster.nodes
         dirty = self._dirty()
         if dirty is None:
@@ -207,7 +207,7 @@ class AttachedVolumes:
                 self._refresh(row)
 
     def _dirty(self) -> set[int] | None:
-        """Rows to look at again; None for all of them."""
+        """Rows to refresh; None for all of them."""
         table = self.cluster.nodes
         moved = table.changed_since(self._log_end)
         changed = {kind: self.cluster.changed_since(kind, self._versions[kind]) for kind in _FOLLOWED}
@@ -226,7 +226,7 @@ class AttachedVolumes:
         return {row_of[name] for name in names if name in row_of}
 
     def _renamed(self) -> set[int]:
-        """Rows that have become another node's, or are new."""
+        """Rows that now belong to another node, or are new."""
         table = self.cluster.nodes
         if table.node_version == self._node_version and len(self._names) == table.size:
             return set()
@@ -234,7 +234,7 @@ class AttachedVolumes:
         return {row for row, name in enumerate(table.names) if row >= len(before) or before[row] != name}
 
     def _follow_attachments(self, keys: Iterable[str]) -> set[str]:
-        """Take in new and gone attachments; returns the nodes they are about."""
+        """Process added and removed attachments; returns the nodes that they belong to."""
         nodes = set()
         for key in keys:
             node = self._attached_to.pop(key, None)
@@ -324,7 +324,7 @@ class AttachedVolumes:
 
 
 def volume_limits(csi_node: api.CSINode | None) -> Mapping[str, int]:
-    """How many volumes of each driver a node takes; drivers that do not say are not in it."""
+    """How many volumes of each driver a node takes; drivers without a limit are absent."""
     drivers = csi_node.spec.drivers if csi_node is not None else ()
     counts = ((d.name, d.allocatable.count) for d in drivers if d.allocatable is not None)
     return {name: count for name, count in counts if count is not None}

@@ -68,7 +68,7 @@ class NodeVolumeLimits(Plugin):
         return answer.verdicts()
 
     def _wanted(self, pod: api.Pod, *, migrated: bool) -> frozenset[CSIVolume] | Status:
-        """The volumes the pod brings to a node with, or without, a CSINode; or why it cannot be told."""
+        """The volumes that the pod brings to a node with, or without, a CSINode; or why that is unknown."""
         try:
             return frozenset(Resolver(self.handle.cluster, migrated=migrated).volumes(pod, must_exist=True))
         except ClaimMissingError as problem:
@@ -127,7 +127,7 @@ class NodeVolumeLimits(Plugin):
 
 
 class _Answer:
-    """Verdicts in the making: a later mark replaces an earlier one."""
+    """Collects verdicts; a later mark replaces an earlier one."""
 
     def __init__(self, nodes: Nodes) -> None:
         self.nodes = nodes
@@ -155,7 +155,7 @@ def _may_be_attached(volume: api.Volume) -> bool:
 
 
 def _may_free(volume: api.Volume, attacher: str) -> bool:
-    """Whether a volume may have waited for an attachment of this driver to go."""
+    """Whether a volume may have waited for the removal of an attachment of this driver."""
     if volume.persistent_volume_claim is not None:
         return True
     migration = migration_of(volume)

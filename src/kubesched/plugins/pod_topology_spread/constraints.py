@@ -1,4 +1,4 @@
-"""Spread constraints, compiled; and the selector a pod gets by default from whoever owns or serves it."""
+"""Compiled spread constraints, and the default selector of a pod, from its services and its controller."""
 
 from __future__ import annotations
 
@@ -65,11 +65,11 @@ class Constraints:
         return bool(self.items)
 
     def counter(self, cluster: Cluster, namespace: str, constraint: Constraint) -> RowCounter:
-        """Counts the pods that a constraint speaks of. A selector of everything counts none: upstream's choice."""
+        """Counts the pods that a constraint selects. As upstream, an empty selector counts none."""
         return cluster.spread_counter(namespace, NOTHING if constraint.selector.is_empty else constraint.selector)
 
     def domains(self, cluster: Cluster, namespace: str, constraint: Constraint) -> DomainCounts:
-        """The same by domain, over the nodes that count."""
+        """The counts per domain, over the nodes that count."""
         affinity = self.required if constraint.honor_affinity and self.required != _ANY_NODE else None
         tolerations = self.tolerations if constraint.honor_taints else None
         keys = tuple(key for key in self.keys if key != constraint.topology_key)
@@ -131,7 +131,7 @@ def compile_constraints(
     all_keys: bool = True,
     features: Features = DEFAULT_FEATURES,
 ) -> Constraints:
-    """The constraints with this action; `selector` replaces their own, as the defaults' has none."""
+    """The constraints with this action. `selector` replaces their own, since default constraints have none."""
     labels = pod.labels if features.match_label_keys_in_pod_topology_spread else {}
     items = tuple(_compile(c, labels, selector) for c in constraints if c.when_unsatisfiable == action)
     keys = tuple(dict.fromkeys(item.topology_key for item in items)) if all_keys else ()
@@ -156,7 +156,7 @@ def _compile(
 
 
 def default_selector(cluster: Cluster, pod: api.Pod) -> Selector:
-    """Who a pod's siblings are, judging by the services that select it and the controller that owns it."""
+    """The default selector of a pod, from the services that select it and the controller that owns it."""
     labels: dict[str, str] = {}
     for service in cluster.all(api.Service):
         wanted = service.spec.selector

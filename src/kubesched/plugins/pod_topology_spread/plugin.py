@@ -35,7 +35,7 @@ TOO_SKEWED = unschedulable("node(s) didn't match pod topology spread constraints
 NO_LABEL = unresolvable("node(s) didn't match pod topology spread constraints (missing required label)")
 _SKEW, _LABEL = 1, 2
 _NO_DOMAIN = 2**31 - 1
-"""The smallest count where there is no domain at all: no skew is too great then."""
+"""The minimum where there is no domain: no skew exceeds it."""
 
 
 @dataclass(slots=True)
@@ -130,7 +130,7 @@ class PodTopologySpread(Plugin):
         return DomainState(constraint, own, found.column.ids, found.counts, found.present)
 
     def _update(self, state: CycleState, pod: api.Pod, other: api.Pod, row: int, delta: int) -> None:
-        """Count a pod in or out. Upstream does not ask here whether it is on its way out, nor do we."""
+        """Count a pod in or out. As upstream, terminating pods count here, too."""
         if other.namespace != pod.namespace:
             return
         found = state.read(self, FilterState)
@@ -212,15 +212,15 @@ class PodTopologySpread(Plugin):
         return self._default_constraints(state, pod, action)
 
     def _default_constraints(self, state: CycleState, pod: api.Pod, action: str) -> Constraints:
-        """Default constraints apply to pods with siblings; who those are may change with any service or controller."""
+        """Default constraints apply to pods that services or controllers select, which may change with any of those."""
         if not any(c.when_unsatisfiable == action for c in self._defaults):
             return _NONE
         cluster = self.handle.cluster
         stamp = (pod.metadata.owner_references, *(cluster.version(kind) for kind in SELECTING_KINDS))
         memo = state.pod_class.memo
-        kept = memo.get((self, action))
-        if isinstance(kept, tuple) and kept[0] == stamp:
-            return kept[1]  # type: ignore[no-any-return]  # what was put there below
+        cached = memo.get((self, action))
+        if isinstance(cached, tuple) and cached[0] == stamp:
+            return cached[1]  # type: ignore[no-any-return]  # stored below
         selector = default_selector(cluster, pod)
         constraints = _NONE
         if not selector.is_empty:
@@ -287,7 +287,7 @@ def _involved(other: api.Pod, pod: api.Pod) -> bool:
 
 
 def _distinct(nodes: Nodes, key: str, ids: Ids) -> int:
-    """How many values a label has among nodes. No label counts as the empty value."""
+    """How many values a label has among nodes. A missing label counts as the empty value."""
     values = nodes.label_column(key)
     seen = np.zeros(len(values.values) + 1, dtype=np.bool_)
     seen[ids] = True

@@ -1,8 +1,8 @@
-"""Claims and volumes as they will be once what has been decided is written.
+"""Claims and volumes as they will be after pending writes.
 
-Between deciding a binding and hearing of it from the API server, other pods must not be promised the same volume. An
-assumed object stands in for the one it was made from, recognised by its resource version: as soon as the cluster has
-any other version, that one counts.
+Between the decision to bind and its arrival from the API server, other pods must not get the same volume. An assumed
+object replaces the object that it was made from, identified by its resource version: as soon as the cluster has any
+other version, that one counts.
 """
 
 from __future__ import annotations
@@ -30,32 +30,32 @@ class AssumeCache(Generic[O]):
         return None if stored is None else self.of(stored)
 
     def of(self, stored: O) -> O:
-        """What stands in for an object of the cluster; itself if nothing is assumed of it."""
+        """The object to use for one of the cluster's; the same object if nothing is assumed about it."""
         assumed = self._assumed.get(stored.key)
         return assumed if assumed is not None and _same_version(assumed, stored) else stored
 
     def stored(self, key: str) -> O | None:
-        """The object as the API server has it, as far as we heard."""
+        """The object as last received from the API server."""
         return self._cluster.get(self._kind, key)
 
     def assumed(self) -> list[O]:
-        """Everything assumed that still counts."""
+        """All assumed objects that still count."""
         self._expire()
         return list(self._assumed.values())
 
     def assume(self, obj: O) -> None:
-        """Count an object as changed to this."""
+        """Assume that an object has changed to this."""
         self._expire()
         self._assumed[obj.key] = obj
 
     def restore(self, obj: O) -> None:
-        """Take an assumption back, if it is still the one made of this version."""
+        """Take an assumption back, if it was made for this version."""
         assumed = self._assumed.get(obj.key)
         if assumed is not None and _same_version(assumed, obj):
             del self._assumed[obj.key]
 
     def _expire(self) -> None:
-        """Drop what the cluster has heard better of."""
+        """Drop assumptions that newer objects have replaced."""
         seen, self._seen = self._seen, self._cluster.version(self._kind)
         changed = self._cluster.changed_since(self._kind, seen)
         for key in list(self._assumed) if changed is None else changed:

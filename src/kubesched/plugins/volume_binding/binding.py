@@ -1,4 +1,4 @@
-"""Writing what was promised to a pod's claims, and waiting until the volume controllers have done their part."""
+"""Writes the reservations for a pod's claims, and waits until the volume controllers have done their part."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class BindingHandle(Protocol):
 
 
 class BindingError(Exception):
-    """Binding failed and the pod must be scheduled anew; the text is upstream's."""
+    """Binding failed and the pod must be scheduled again; the text is upstream's."""
 
 
 def bound(volume: api.PersistentVolume, claim: api.PersistentVolumeClaim) -> api.PersistentVolume:
-    """The volume with the claim in it; the very same object if there is nothing to change."""
+    """The volume with the claim in it; the same object if nothing changes."""
     reference = api.ObjectReference(
         api_version=claim.api_version,
         kind=claim.kind,
@@ -81,9 +81,9 @@ class Binder:
         self._volumes = volumes
 
     async def write(self, bindings: list[Binding], provisions: list[api.PersistentVolumeClaim]) -> None:
-        """Write volumes, then claims, and put into the lists what they have become.
+        """Write volumes, then claims, and replace the entries of the lists with the results.
 
-        What was written stays written; assumptions that were not are taken back if something goes wrong.
+        If a write fails, earlier writes stay, and the assumptions behind the remaining ones are taken back.
         """
         written = 0
         try:
@@ -103,7 +103,7 @@ class Binder:
 
     async def _write_volume(self, volume: api.PersistentVolume) -> api.PersistentVolume:
         reference = volume.spec.claim_ref
-        assert reference is not None  # `bound` has put it there
+        assert reference is not None  # set by `bound`
         annotations = {k: v for k, v in volume.annotations.items() if k == BOUND_BY_CONTROLLER}
         return await self._client.bind_volume(volume.name, reference, annotations, volume.metadata.resource_version)
 
@@ -121,7 +121,7 @@ class Binder:
         provisions: list[api.PersistentVolumeClaim],
         timeout: float,
     ) -> None:
-        """Look every second whether everything is bound, as long as the timeout allows."""
+        """Check every second whether everything is bound, until the timeout."""
         deadline = self._clock.monotonic() + timeout
         while True:
             left = deadline - self._clock.monotonic()
@@ -148,7 +148,7 @@ class Binder:
         return node
 
     def _is_bound(self, binding: Binding, node: api.Node) -> bool:
-        """Whether a volume we wrote and its claim have found each other."""
+        """Whether a volume that we wrote and its claim are bound to each other."""
         name, claim_key = binding.volume.name, binding.claim.key
         volume = self._volumes.stored(name)
         if volume is None:
@@ -157,7 +157,7 @@ class Binder:
         if claim is None:
             raise BindingError(f"failed to check binding: {not_found('persistentvolumeclaims', claim_key)}")
         if _version(binding.volume) > _version(volume):
-            return False  # our own change has not come back yet
+            return False  # our own change has not arrived yet
         try:
             self._check_reachable(volume, node)
         except TranslationError as problem:
@@ -167,13 +167,13 @@ class Binder:
         return is_fully_bound(claim)
 
     def _is_provisioned(self, written: api.PersistentVolumeClaim, node: api.Node) -> bool:
-        """Whether a claim we sent to its provisioner has got a volume."""
+        """Whether a claim that we passed to its provisioner has a volume."""
         claim = self._claims.stored(written.key)
         if claim is None:
             missing = not_found("persistentvolumeclaims", written.key)
             raise BindingError(f"failed to check provisioning pvc: {missing}")
         if _version(written) > _version(claim):
-            return False  # our own change has not come back yet
+            return False  # our own change has not arrived yet
         if not claim.annotations:
             raise BindingError(f'selectedNode annotation reset for PVC "{claim.name}"')
         if claim.annotations.get(SELECTED_NODE, "") != node.name:
@@ -181,7 +181,7 @@ class Binder:
         if claim.spec.volume_name:
             volume = self._volumes.stored(claim.spec.volume_name)
             if volume is None:
-                return False  # not heard of yet; if it is gone for good, the claim will be unbound
+                return False  # not seen yet; if it is gone for good, the claim will be unbound
             try:
                 self._check_reachable(volume, node)
             except TranslationError as problem:

@@ -27,7 +27,7 @@ NOWHERE = NodeSelector()
 
 @lru_cache(maxsize=1 << 16)
 def selected_place(required: api.NodeSelector | None) -> NodeSelector:
-    """The place a volume's node affinity describes. Upstream asks it of labels alone, so names count for nothing."""
+    """The place that a volume's node affinity describes. As upstream, only labels count, not names."""
     if required is None:
         return EVERYWHERE
     compiled = node_selector(required)
@@ -50,7 +50,7 @@ def class_place(storage_class: api.StorageClass) -> NodeSelector:
 
 
 def pool_place(capacity: api.CSIStorageCapacity) -> NodeSelector:
-    """Where a pool of storage can be reached; nowhere if it does not say or says it wrongly."""
+    """Where a pool of storage can be reached; nowhere if its topology is missing or invalid."""
     if capacity.node_topology is None:
         return NOWHERE
     try:
@@ -71,7 +71,7 @@ def _topology_term(topology: api.TopologySelectorTerm) -> NodeSelectorTerm | Non
 
 
 class Places:
-    """Rows per place, worked out once while the nodes' labels stand still."""
+    """Rows per place, cached until node labels change."""
 
     def __init__(self, table: NodeTable) -> None:
         self._table = table
@@ -92,7 +92,7 @@ class Places:
         return rows
 
     def mask(self, place: NodeSelector) -> Mask:
-        """The rows of a place, marked."""
+        """The rows of a place as a mask."""
         mask = np.zeros(self._table.size, dtype=np.bool_)
         mask[self.rows(place)] = True
         return mask
@@ -104,7 +104,7 @@ class Places:
         return np.unique(np.concatenate(several)) if several else np.zeros(0, dtype=np.int64)
 
     def _term_rows(self, term: NodeSelectorTerm) -> Ints:
-        """Start from the few rows that have a wanted value, and look at the other requirements only there."""
+        """Start from the few rows that have a wanted value, and check the other requirements only there."""
         named = next((r for r in term.labels if r.operator == IN), None)
         rows = np.arange(self._table.size) if named is None else self._union(self._having(named))
         rest = tuple(r for r in term.labels if r is not named)

@@ -1,7 +1,7 @@
-"""What would have to be bound and provisioned for a pod on each node, and where it cannot be, for all nodes at once.
+"""What would have to be bound and provisioned for a pod on each node, and where that fails, for all nodes at once.
 
-None of it depends on the pods that are on a node. So it is worked out once in a cycle, for the whole table, and every
-later question, a single node's in a preemption too, is a look-up.
+Nothing of it depends on the pods that are on a node. So it is computed once in a cycle, for the whole table. Later
+queries, also those of a preemption about a single node, are lookups.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ NO_PROVISIONER = "kubernetes.io/no-provisioner"
 
 
 class PodClaims(NamedTuple):
-    """A pod's claims: bound ones, those to bind or provision where the pod goes, and those that should be bound."""
+    """A pod's claims: bound ones, those to bind or provision where the pod goes, and those that should already be
+    bound."""
 
     bound: list[api.PersistentVolumeClaim]
     delayed: list[api.PersistentVolumeClaim]
@@ -49,26 +50,26 @@ class Binding(NamedTuple):
 
 
 class Provision(NamedTuple):
-    """A claim to provision, and the pool of storage that has room for it, if any is kept track of."""
+    """A claim to provision, and the pool of storage that has room for it, if capacity is tracked."""
 
     claim: api.PersistentVolumeClaim
     pool: api.CSIStorageCapacity | None
 
 
 class Step:
-    """One unbound claim: the volume it gets on each row, and where it gets none, the pool it is provisioned from."""
+    """One unbound claim: the volume it gets on each row, and where it gets none, the pool to provision it from."""
 
     __slots__ = ("claim", "pool", "volume")
 
     def __init__(self, claim: api.PersistentVolumeClaim, volume: Choice | None) -> None:
         self.claim = claim
         self.volume = volume
-        """None for a claim whose provisioning has been asked for already."""
+        """None for a claim whose provisioning has already been requested."""
         self.pool: Choice | None = None
 
 
 class Plan:
-    """The outcome: a code per row, 0 where the pod's volumes can be had, and what to do there."""
+    """A code per row, 0 where the pod's volumes are available, and what to do there."""
 
     __slots__ = ("codes", "errors", "steps")
 
@@ -78,20 +79,20 @@ class Plan:
         self.steps: list[Step] = []
 
     def fail(self, rows: Mask, problem: str) -> None:
-        """Rows whose evaluation ended in an error: whatever else they had does not count."""
+        """Rows whose evaluation ended in an error, which replaces all other reasons."""
         if rows.any():
             self.codes[rows] = _FIRST_ERROR + len(self.errors)
             self.errors.append(problem)
 
     def status_of(self, code: int) -> Status:
-        """A code in words."""
+        """The status of a code."""
         if code >= _FIRST_ERROR:
             return error(self.errors[code - _FIRST_ERROR])
         return unresolvable(*(reason for bit, reason in enumerate(REASONS) if code >> bit & 1))
 
 
 class Planner:
-    """Makes plans from what the cluster has and what has been promised already."""
+    """Makes plans from the cluster's objects and from earlier reservations."""
 
     def __init__(self, cluster: Cluster, volumes: AssumeCache[api.PersistentVolume]) -> None:
         self._cluster = cluster
@@ -110,7 +111,7 @@ class Planner:
         return plan
 
     def bindings(self, plan: Plan, row: int) -> tuple[list[Binding], list[Provision]]:
-        """What a plan comes to on one row."""
+        """The bindings and provisions of a plan on one row."""
         bindings, provisions = [], []
         for step in plan.steps:
             name = step.volume.on(row) if step.volume is not None else None
@@ -125,10 +126,10 @@ class Planner:
     def _pool(self, key: str | None) -> api.CSIStorageCapacity | None:
         return None if key is None else self._cluster.get(api.CSIStorageCapacity, key)
 
-    # Claims that are bound
+    # Bound claims
 
     def _check_bound(self, plan: Plan, claims: list[api.PersistentVolumeClaim]) -> None:
-        """A row's verdict is that of the first claim in trouble there."""
+        """A row's verdict is that of the first claim that fails there."""
         left = np.ones(len(plan.codes), dtype=np.bool_)
         for claim in claims:
             volume = self._volumes.get(claim.spec.volume_name)
@@ -141,7 +142,7 @@ class Planner:
             left &= reachable
 
     def _translate(self, plan: Plan, volume: api.PersistentVolume, reachable: Mask, left: Mask) -> Mask:
-        """Where a node has migrated the volume's plugin, correct whether it is `reachable`; False where that fails."""
+        """Correct `reachable` for nodes that have migrated the volume's plugin; False where that fails."""
         migration = migration_of(volume.spec)
         fine = np.ones(len(plan.codes), dtype=np.bool_)
         rows = self._migrated_rows(migration.plugin) if migration is not None and migration.is_on else []
@@ -157,7 +158,7 @@ class Planner:
         return fine
 
     def _migrated_rows(self, plugin: str) -> list[int]:
-        """Rows whose CSINode says that an in-tree plugin has been migrated."""
+        """Rows whose CSINode reports an in-tree plugin as migrated."""
         nodes = self._cluster.nodes
         now = (self._cluster.version(api.CSINode), nodes.node_version)
         if now != self._migrated_at:
@@ -169,7 +170,7 @@ class Planner:
                         self._migrated.setdefault(name, []).append(nodes.row_of[csi_node.name])
         return self._migrated.get(plugin, [])
 
-    # Claims that are not
+    # Unbound claims
 
     def _find_unbound(self, plan: Plan, claims: list[api.PersistentVolumeClaim]) -> None:
         left = plan.codes < _FIRST_ERROR
@@ -206,7 +207,7 @@ class Planner:
             plan.steps.append(Step(claim, choice))
 
     def _provision(self, plan: Plan, left: Mask) -> None:
-        """Where a claim gets no volume, its class must be able to provision one. A row ends at its first failure."""
+        """Where a claim gets no volume, its class must be able to provision one. A row stops at its first failure."""
         for step in plan.steps:
             need = left & (step.volume.index < 0) if step.volume is not None else left.copy()
             if not need.any():

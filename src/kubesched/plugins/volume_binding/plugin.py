@@ -34,12 +34,12 @@ from kubesched.plugins.volumes import (
 
 UNBOUND_IMMEDIATE = unresolvable("pod has unbound immediate PersistentVolumeClaims")
 NOT_PREPARED = error("not found")
-"""What upstream says when a profile has this plugin at a later point but not at PreFilter."""
+"""Upstream's error when a profile has this plugin at a later point but not at PreFilter."""
 LOST = "Lost"
 
 
 class Reservation:
-    """One pod's volumes through one cycle: its claims, the plan for all nodes, and what was reserved on the chosen."""
+    """One pod's volumes in one cycle: its claims, the plan for all nodes, and the reservations on the chosen node."""
 
     __slots__ = ("bindings", "claims", "plan", "provisions")
 
@@ -115,7 +115,7 @@ class VolumeBinding(Plugin):
         return not_owned(pod, claim) if use.ephemeral else None
 
     def _sorted(self, pod: api.Pod, uses: list[ClaimUse]) -> PodClaims | Status:
-        """The pod's claims by what is to be done with them."""
+        """The pod's claims, sorted by what has to be done with them."""
         claims = PodClaims([], [], [])
         for use in uses:
             claim = self._claims.get(claim_key(pod.namespace, use.name))
@@ -126,12 +126,12 @@ class VolumeBinding(Plugin):
             waits = self._waits(claim)
             if isinstance(waits, Status):
                 return waits
-            # One that names its volume is not ours to bind: the controller should have.
+            # A claim that names its volume must be bound by the controller, not by us.
             (claims.delayed if waits and not claim.spec.volume_name else claims.immediate).append(claim)
         return claims
 
     def _waits(self, claim: api.PersistentVolumeClaim) -> bool | Status:
-        """Whether a claim is bound only where a pod goes."""
+        """Whether a claim is bound only once its pod has a node."""
         name = class_of_claim(claim)
         storage_class = self.handle.cluster.get(api.StorageClass, name) if name else None
         if storage_class is None:
@@ -166,7 +166,7 @@ class VolumeBinding(Plugin):
         plan = state.read(self.name, Reservation).plan
         if plan is None or not plan.steps:
             return 0
-        # Rows that get the same of everything score the same.
+        # Rows with the same choices have the same score.
         choices = [choice.index[nodes.rows] for step in plan.steps for choice in (step.volume, step.pool) if choice]
         alike = np.unique(np.array(choices, dtype=np.int64), axis=1, return_index=True, return_inverse=True)
         rows = np.asarray(nodes.row_numbers())[alike[1]]
@@ -176,7 +176,7 @@ class VolumeBinding(Plugin):
     # Reserve
 
     def reserve(self, state: CycleState, pod: api.Pod, node_name: str) -> Status | None:
-        """Promise the volumes, so that no other pod is promised the same."""
+        """Reserve the volumes, so that no other pod gets them."""
         if self.name not in state:
             return NOT_PREPARED
         reservation = state.read(self.name, Reservation)
@@ -213,7 +213,7 @@ class VolumeBinding(Plugin):
         return bool(reservation.bindings or reservation.provisions)
 
     async def pre_bind(self, state: CycleState, pod: api.Pod, node_name: str) -> Status | None:
-        """Write the promises to the API server, and wait until they have been kept."""
+        """Write the reservations to the API server, and wait until they are fulfilled."""
         if self.name not in state:
             return NOT_PREPARED
         reservation = state.read(self.name, Reservation)

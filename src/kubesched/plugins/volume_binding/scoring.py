@@ -17,7 +17,7 @@ MAX_SHAPE_SCORE = 10
 
 
 class Use(NamedTuple):
-    """Of one storage class: how much is asked for and how much there is."""
+    """The requested amount and the capacity of one storage class."""
 
     requested: int = 0
     capacity: int = 0
@@ -27,7 +27,7 @@ Scorer = Callable[[Sequence[Use]], int]
 
 
 def scorer(shape: Sequence[UtilizationShapePoint]) -> Scorer:
-    """The mean over storage classes of what the shape says of their utilisation."""
+    """The mean over storage classes of the shape's score for their utilization."""
     points = [(point.utilization, point.score * (MAX_NODE_SCORE // MAX_SHAPE_SCORE)) for point in shape]
 
     def score(uses: Sequence[Use]) -> int:
@@ -40,7 +40,7 @@ def scorer(shape: Sequence[UtilizationShapePoint]) -> Scorer:
 
 
 def class_uses(bindings: Sequence[Binding], provisions: Sequence[Provision]) -> list[Use]:
-    """The use of each storage class on a node: of the volumes to be bound, or if there are none, of the pools."""
+    """The use of each storage class on a node: of the volumes to be bound, or of the pools if there are none."""
     uses: dict[str, Use] = {}
     for binding in bindings:
         before = uses.get(binding.volume.spec.storage_class_name, Use())
@@ -65,7 +65,8 @@ def _percent(use: Use) -> int:
 
 
 def _on_line(points: Sequence[tuple[int, int]], percent: int) -> int:
-    """The broken line through the points, level before the first and after the last; whole steps, cut towards zero."""
+    """The piecewise linear function through the points, constant before the first and after the last; results are
+    truncated."""
     after = next((i for i, (at, _) in enumerate(points) if percent <= at), None)
     if after is None:
         return points[-1][1]

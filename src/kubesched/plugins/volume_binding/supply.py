@@ -1,4 +1,4 @@
-"""The volumes and pools of storage there are, and what a claim would get of them on each node."""
+"""The volumes and pools of storage in the cluster, and which of them a claim would get on each node."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ class MatchError(ValueError):
 
 
 class Choice:
-    """One of several things per row, or none."""
+    """One of several options per row, or none."""
 
     __slots__ = ("_names", "_numbers", "index")
 
     def __init__(self, size: int) -> None:
         self.index: Ints = np.full(size, -1, dtype=np.int64)
-        """The number of what a row gets, -1 for nothing."""
+        """The index of each row's option, -1 for none."""
         self._names: list[str] = []
         self._numbers: dict[str, int] = {}
 
     def number(self, name: str) -> int:
-        """The number of a thing, a new one if it was not among them."""
+        """The index of an option, a new one if it is not known yet."""
         number = self._numbers.get(name)
         if number is None:
             number = self._numbers[name] = len(self._names)
@@ -47,36 +47,36 @@ class Choice:
         return number
 
     def on(self, row: int) -> str | None:
-        """What a row gets."""
+        """The option of a row."""
         number = int(self.index[row])
         return None if number < 0 else self._names[number]
 
     def rows_with(self, name: str) -> Mask | None:
-        """Rows that get this; None if nobody does."""
+        """Rows that have this option; None if there are none."""
         number = self._numbers.get(name)
         return None if number is None else self.index == number
 
     def prefer(self, options: Sequence[tuple[str, Ints]], among: Mask) -> None:
-        """Give each of the rows `among` the first option that has it."""
+        """Give each of the rows `among` the first option that covers it."""
         if not options:
             return
         numbers = [self.number(name) for name, _ in options]
         rows = np.concatenate([rows for _, rows in options])
         repeated = np.repeat(numbers, [len(rows) for _, rows in options])
         first = np.full(len(self.index), -1, dtype=np.int64)
-        first[rows[::-1]] = repeated[::-1]  # of several writes to a row the last stays: the first option
+        first[rows[::-1]] = repeated[::-1]  # of several writes to a row the last one stays, which is the first option
         self.index[among] = first[among]
 
 
 class Sized(NamedTuple):
-    """A volume that nobody has claimed, ordered by size and then name, so that decisions can be repeated."""
+    """A volume without a claim, ordered by size and then name, so that decisions are reproducible."""
 
     size: int
     name: str
 
 
 class Shape(NamedTuple):
-    """What many volumes have in common, so that a claim asks it once of them all."""
+    """Properties that many volumes share, so that a claim checks them once."""
 
     mode: str
     attributes_class: str
@@ -86,7 +86,7 @@ class Shape(NamedTuple):
 
 
 class Filed(NamedTuple):
-    """A volume with what is asked of it again and again."""
+    """A volume with cached properties."""
 
     volume: api.PersistentVolume
     size: int
@@ -119,10 +119,10 @@ class Supply:
     # Volumes
 
     def match(self, claim: api.PersistentVolumeClaim, taken: Sequence[Choice], size: int) -> Choice:
-        """The volume each row would bind to the claim, given what the pod's other claims take there.
+        """The volume that each row would bind to the claim, given what the pod's other claims take there.
 
-        A volume reserved for the claim decides alone, even where it cannot be reached. Otherwise it is the smallest
-        that fits.
+        A volume reserved for the claim is the only choice, even where it cannot be reached. Otherwise the smallest
+        volume that fits is chosen.
         """
         wanted = _Wanted(claim)
         choice = Choice(size)
@@ -140,14 +140,14 @@ class Supply:
     def _smallest(self, wanted: _Wanted, taken: Sequence[Choice], size: int) -> Iterator[tuple[str, Ints]]:
         """Free volumes that fit, smallest first, with the rows that can reach them and do not use them yet.
 
-        On a row every other claim takes at most one volume. So of volumes for the same place one more than there are
-        other claims is enough.
+        On a row every other claim takes at most one volume. So for each place, one volume more than there are other
+        claims is enough.
         """
         seen: dict[NodeSelector, int] = {}
-        promised = {volume.name for volume in self._volumes.assumed()}
+        assumed = {volume.name for volume in self._volumes.assumed()}
         for _, name in self._large_enough(wanted):
             filed = self._filed[name]
-            if name in promised or not wanted.selects(filed.volume):
+            if name in assumed or not wanted.selects(filed.volume):
                 continue
             number = seen[filed.place] = seen.get(filed.place, 0) + 1
             if number <= len(taken) + 1:
@@ -161,7 +161,7 @@ class Supply:
         return parts[0] if len(parts) == 1 else sorted(chain.from_iterable(parts))
 
     def _reserved_for(self, claim: api.PersistentVolumeClaim) -> list[tuple[str, Filed]]:
-        """Volumes of the claim's class that name the claim, in the cluster or by an assumption."""
+        """Volumes of the claim's class that are reserved for the claim, in the cluster or by an assumption."""
         self._follow_volumes()
         names = set(self._reserved.get((claim.namespace, claim.name), ()))
         names.update(volume.name for volume in self._volumes.assumed() if is_bound_to(volume, claim))
@@ -217,7 +217,7 @@ class Supply:
     # Pools of storage
 
     def pool(self, claim: api.PersistentVolumeClaim, storage_class: api.StorageClass, size: int) -> Choice | None:
-        """The pool of storage each row would provision the claim from; None if no pools are kept track of."""
+        """The pool of storage that each row would provision the claim from; None if capacity is not tracked."""
         request = claim.spec.resources.requests.get(STORAGE)
         driver = self._cluster.get(api.CSIDriver, storage_class.provisioner)
         if request is None or driver is None or not driver.spec.storage_capacity:
@@ -248,7 +248,7 @@ class Supply:
 
 
 class _Wanted:
-    """What a claim demands of a volume, read once."""
+    """What a claim requires of a volume, read once."""
 
     def __init__(self, claim: api.PersistentVolumeClaim) -> None:
         spec = claim.spec
@@ -260,15 +260,15 @@ class _Wanted:
         self._selector = _claim_selector(claim)
 
     def fits(self, filed: Filed) -> bool:
-        """What even a volume reserved for the claim must meet."""
+        """What even a volume reserved for the claim must satisfy."""
         return filed.size >= self.size and self._suits(filed.shape)
 
     def accepts(self, shape: Shape) -> bool:
-        """What a free volume must meet, beside its size and labels."""
+        """What a free volume must satisfy, besides size and labels."""
         return self._suits(shape) and shape.is_available and self._access_modes <= shape.access_modes
 
     def selects(self, volume: api.PersistentVolume) -> bool:
-        """Whether the claim is content with a volume's labels."""
+        """Whether a volume's labels match the claim's selector."""
         return self._selector is EVERYTHING or self._selector.matches(volume.labels)
 
     def _suits(self, shape: Shape) -> bool:
@@ -285,7 +285,7 @@ def _claim_selector(claim: api.PersistentVolumeClaim) -> Selector:
 
 
 def is_bound_to(volume: api.PersistentVolume, claim: api.PersistentVolumeClaim) -> bool:
-    """Whether a volume names this claim; a reference without UID is good for any claim of that name."""
+    """Whether a volume is reserved for this claim; a reference without UID matches any claim of that name."""
     ref = volume.spec.claim_ref
     if ref is None or (ref.namespace, ref.name) != (claim.namespace, claim.name):
         return False
@@ -293,7 +293,7 @@ def is_bound_to(volume: api.PersistentVolume, claim: api.PersistentVolumeClaim) 
 
 
 def largest_volume(pool: api.CSIStorageCapacity) -> int | None:
-    """The largest volume a pool can provide, in bytes; None if it does not say."""
+    """The largest volume that a pool can provide, in bytes; None if unknown."""
     limit = pool.capacity if pool.maximum_volume_size is None else pool.maximum_volume_size
     return None if limit is None else value(limit)
 
