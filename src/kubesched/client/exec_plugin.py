@@ -112,7 +112,7 @@ def _checked(command: Exec, output: bytes) -> Status:
 
     try:
         answer = msgspec.json.decode(output, type=_Answer)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         raise wrong("did not answer with an ExecCredential") from None
     if answer.kind != "ExecCredential" or answer.api_version != command.api_version:
         version = f"{answer.api_version!r} {answer.kind!r}"

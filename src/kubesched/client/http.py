@@ -26,7 +26,7 @@ from kubesched.client.protocol import ApiError, Change, Listing, Malformed, Watc
 from kubesched.client.ratelimit import TokenBucket
 from kubesched.client.transport import APPLICATION_JSON, MayWrite, Observer, Request, Transport
 from kubesched.client.whole import WholeObjects
-from kubesched.client.wire import decode_line, decode_object, decode_page, raw_object
+from kubesched.client.wire import decode_json, decode_line, decode_object, decode_page, raw_object
 
 O = TypeVar("O", bound=api.Object)  # noqa: E741 - the one-letter name for "some kind of object", as in the protocol
 
@@ -231,9 +231,12 @@ def _object(kind: type[O], body: bytes) -> O:
     return found
 
 
+_json_decoder = msgspec.json.Decoder(dict[str, Any])
+
+
 def _json(body: bytes) -> JSON:
     try:
-        return msgspec.json.decode(body, type=dict[str, Any])
+        return decode_json(_json_decoder, body)
     except msgspec.MsgspecError as error:
         raise ApiError(200, "InvalidAnswer", f"the API server's answer is no JSON object: {error}") from None
 

@@ -1,11 +1,12 @@
-"""From bytes on the wire to objects: pages of a list, lines of a watch, refusals.
+"""Decoding of what the API server sends: pages of a list, lines of a watch, refusals.
 
-Each object is decoded once, straight into its Struct. One that does not fit is named and left out; it must not cost the
-scheduler the sight of all the others.
+Each object is decoded once, straight into its Struct. One that does not fit is reported by name and skipped, so that
+the scheduler still sees all the others.
 """
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from http import HTTPStatus
 from typing import Generic, TypeVar
@@ -16,6 +17,43 @@ from kubesched.api import objects as api
 from kubesched.client.protocol import ApiError, Change, Malformed, WatchEvent
 
 O = TypeVar("O", bound=api.Object)  # noqa: E741 - the one-letter name for "some kind of object", as in the protocol
+
+
+T = TypeVar("T")
+
+# --- any JSON ---------------------------------------------------------------------------------------------------------
+
+MAX_DEPTH = 200
+"""How deep JSON is read if the decoder cannot read all of it. Kubernetes objects have at most about forty levels."""
+
+_TOKENS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{}\]]', re.DOTALL)
+
+
+def decode_json(decoder: msgspec.json.Decoder[T], data: bytes | msgspec.Raw) -> T:
+    """Decode JSON of any depth. What lies too deep for the decoder is null.
+
+    API servers take thousands of levels, for instance in custom resources. One such object must not hide all others.
+    """
+    try:
+        return decoder.decode(data)
+    except RecursionError:
+        return decoder.decode(_shallow(bytes(data)))
+
+
+def _shallow(data: bytes) -> bytes:
+    parts: list[bytes] = []
+    depth = start = 0
+    for token in _TOKENS.finditer(data):
+        first = token[0][:1]
+        if first in (b"{", b"["):
+            if depth == MAX_DEPTH:
+                parts += (data[start : token.start()], b"null")
+            depth += 1
+        elif first in (b"}", b"]"):
+            depth -= 1
+            if depth == MAX_DEPTH:
+                start = token.end()
+    return b"".join((*parts, data[start:] if depth < MAX_DEPTH else b""))
 
 
 # --- lists ------------------------------------------------------------------------------------------------------------
@@ -38,16 +76,16 @@ _page_decoder = msgspec.json.Decoder(Page)
 
 def decode_page(body: bytes) -> Page:
     try:
-        return _page_decoder.decode(body)
+        return decode_json(_page_decoder, body)
     except msgspec.MsgspecError as error:
         raise ApiError(200, "InvalidAnswer", f"the API server's answer is no list: {error}") from None
 
 
 def decode_object(kind: type[O], data: bytes | msgspec.Raw) -> O | Malformed:
-    """An object, or what is wrong with it."""
+    """An object, or the reason why it cannot be read."""
     decoder: msgspec.json.Decoder[O] = _decoder(kind)
     try:
-        return decoder.decode(data)
+        return decode_json(decoder, data)
     except msgspec.MsgspecError:
         return _decode_slowly(kind, bytes(data))
 
@@ -62,6 +100,8 @@ def _decode_slowly(kind: type[O], data: bytes) -> O | Malformed:
         return api.decode_as(kind, data)
     except api.InvalidObject as error:
         return Malformed(error.key, str(error))
+    except RecursionError:
+        return _decode_slowly(kind, _shallow(data))
 
 
 # --- watches ----------------------------------------------------------------------------------------------------------
@@ -88,7 +128,7 @@ def _line_decoder(kind: type[O]) -> msgspec.json.Decoder[_Line[O]]:
 def decode_line(kind: type[api.Object], line: bytes) -> WatchEvent:
     """One line of a watch. An ERROR in it is raised; garbage is an event without an object or a version."""
     try:
-        event = _line_decoder(kind).decode(line)
+        event = decode_json(_line_decoder(kind), line)
     except msgspec.MsgspecError:
         return _decode_line_slowly(kind, line)
     if event.type is Change.BOOKMARK:
@@ -98,13 +138,13 @@ def decode_line(kind: type[api.Object], line: bytes) -> WatchEvent:
 
 def raw_object(line: bytes) -> msgspec.Raw:
     """The object in a line of a watch that could be decoded, as it came."""
-    return _raw_line_decoder.decode(line).object
+    return decode_json(_raw_line_decoder, line).object
 
 
 def _decode_line_slowly(kind: type[api.Object], line: bytes) -> WatchEvent:
     """What the ordinary way does not take: errors, bookmarks with nulls in them, malformed objects."""
     try:
-        raw = _raw_line_decoder.decode(line)
+        raw = decode_json(_raw_line_decoder, line)
     except msgspec.MsgspecError as error:
         problem = f"a line of the watch is not readable: {error}"
         return WatchEvent(Change.BOOKMARK, None, "", Malformed("", problem))
@@ -144,6 +184,8 @@ class _Status(msgspec.Struct, frozen=True):
     details: _Details | None = None
 
 
+_status_decoder = msgspec.json.Decoder(_Status)
+
 REASONS = {
     400: "BadRequest",
     401: "Unauthorized",
@@ -166,7 +208,7 @@ REASONS = {
 def error_of(code: int, body: bytes, retry_after: str | None = None) -> ApiError:
     """The refusal in an answer: a Status if it is one, else its text."""
     try:
-        status = msgspec.json.decode(body, type=_Status)
+        status = decode_json(_status_decoder, body)
     except msgspec.MsgspecError:
         status = _Status()
     if status.kind != "Status":
