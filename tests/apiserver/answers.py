@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from kubesched.apiserver.kinds.resources import BUILT_IN
+from kubesched.apiserver.kinds.registry import BUILT_IN
 from kubesched.base.types import JSON
 
 _RESOURCES = {(resource.group_version, resource.kind): resource for resource in BUILT_IN}

@@ -8,9 +8,9 @@ import pytest
 from tests.apiserver.support import FixedClock
 
 from kubesched.apiserver.apiserver import ApiServer
+from kubesched.apiserver.http_server import HttpServer
 from kubesched.apiserver.inprocess.local import LocalClient
 from kubesched.apiserver.launch import ServerOptions, build_server
-from kubesched.apiserver.server import Server
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def client(api: ApiServer) -> LocalClient:
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[Server]:
+async def server() -> AsyncIterator[HttpServer]:
     """A server on a socket with TLS."""
     running = build_server(ServerOptions())
     await running.start()

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 from kubesched.apiserver.apiserver import ApiServer
 from kubesched.apiserver.inprocess.local import LocalClient
-from kubesched.apiserver.storage.store import Event
-from kubesched.apiserver.wire.request import User
+from kubesched.apiserver.storage.store import StoreEvent
+from kubesched.apiserver.wire.request import UserInfo
 from kubesched.apiserver.wire.status import StatusError
 from kubesched.base.types import JSON
 
@@ -76,14 +76,14 @@ def deployment(name: str = "d", replicas: int | None = None) -> JSON:
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": spec}
 
 
-def failing_observer(_event: Event) -> None:
+def failing_observer(_event: StoreEvent) -> None:
     """An observer of the store that always raises."""
     raise ZeroDivisionError
 
 
 def as_user(api: ApiServer, name: str, *groups: str) -> LocalClient:
     """A client that is somebody in particular."""
-    return LocalClient(api, User(name, groups))
+    return LocalClient(api, UserInfo(name, groups))
 
 
 async def refusal(call: Any) -> StatusError:

@@ -6,11 +6,11 @@ import pytest
 from tests.apiserver.support import CONFIG_MAPS, NODES, PODS, FixedClock, as_user, node, pod, refusal
 
 from kubesched.apiserver.apiserver import ApiServer
-from kubesched.apiserver.auth.rbac import Action, Rule
+from kubesched.apiserver.auth.rbac import AccessRequest, Rule
 from kubesched.apiserver.inprocess.local import LocalClient
 from kubesched.apiserver.rest.patch import MERGE_PATCH
 from kubesched.apiserver.storage.store import decode
-from kubesched.apiserver.wire.request import JSON_TYPE, Request, User
+from kubesched.apiserver.wire.request import JSON_TYPE, ApiRequest, UserInfo
 from kubesched.base.types import JSON
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -19,7 +19,7 @@ REVIEWS = "/apis/authorization.k8s.io/v1"
 
 async def _with_token(api: ApiServer, token: str, path: str = PODS) -> int:
     headers = {"authorization": f"Bearer {token}"} if token else {}
-    return (await api.handle(Request("GET", path, headers=headers))).status
+    return (await api.handle(ApiRequest("GET", path, headers=headers))).status
 
 
 # --- authentication ---------------------------------------------------------------------------------------------------
@@ -35,7 +35,7 @@ async def test_nobody_is_anonymous(api: ApiServer) -> None:
 
 async def test_static_tokens(api: ApiServer) -> None:
     """A token that was given out says who one is."""
-    api.authenticator.add_token("secret", User("root", ("system:masters",)))
+    api.authenticator.add_token("secret", UserInfo("root", ("system:masters",)))
     assert await _with_token(api, "secret") == 200
 
 
@@ -95,30 +95,30 @@ async def test_who_am_i(api: ApiServer) -> None:
 
 READ_PODS: JSON = {"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods"]}
 
-RULES: list[tuple[JSON, Action, bool]] = [
-    (READ_PODS, Action("get", resource="pods"), True),
-    (READ_PODS, Action("delete", resource="pods"), False),
-    (READ_PODS, Action("get", resource="nodes"), False),
-    (READ_PODS, Action("get", "apps", "pods"), False),
-    (READ_PODS, Action("get", resource="pods", subresource="status"), False),
-    ({**READ_PODS, "resources": ["pods/status"]}, Action("get", resource="pods", subresource="status"), True),
-    ({**READ_PODS, "resources": ["*/status"]}, Action("get", resource="nodes", subresource="status"), True),
-    ({**READ_PODS, "resources": ["*"]}, Action("get", resource="nodes", subresource="status"), True),
-    ({**READ_PODS, "apiGroups": ["*"]}, Action("get", "apps", "pods"), True),
-    ({**READ_PODS, "verbs": ["*"]}, Action("delete", resource="pods"), True),
-    ({**READ_PODS, "resourceNames": ["a"]}, Action("get", resource="pods", name="a"), True),
-    ({**READ_PODS, "resourceNames": ["a"]}, Action("get", resource="pods", name="b"), False),
-    ({**READ_PODS, "resourceNames": ["a"]}, Action("list", resource="pods"), False),
-    ({"verbs": ["put"], "nonResourceURLs": ["/debug/flags/v"]}, Action("put", path="/debug/flags/v"), True),
-    ({"verbs": ["put"], "nonResourceURLs": ["/debug/flags/v"]}, Action("get", path="/debug/flags/v"), False),
-    ({"verbs": ["get"], "nonResourceURLs": ["/healthz/*"]}, Action("get", path="/healthz/ping"), True),
-    ({"verbs": ["get"], "nonResourceURLs": ["*"]}, Action("get", path="/anything"), True),
-    (READ_PODS, Action("get", path="/pods"), False),
+RULES: list[tuple[JSON, AccessRequest, bool]] = [
+    (READ_PODS, AccessRequest("get", resource="pods"), True),
+    (READ_PODS, AccessRequest("delete", resource="pods"), False),
+    (READ_PODS, AccessRequest("get", resource="nodes"), False),
+    (READ_PODS, AccessRequest("get", "apps", "pods"), False),
+    (READ_PODS, AccessRequest("get", resource="pods", subresource="status"), False),
+    ({**READ_PODS, "resources": ["pods/status"]}, AccessRequest("get", resource="pods", subresource="status"), True),
+    ({**READ_PODS, "resources": ["*/status"]}, AccessRequest("get", resource="nodes", subresource="status"), True),
+    ({**READ_PODS, "resources": ["*"]}, AccessRequest("get", resource="nodes", subresource="status"), True),
+    ({**READ_PODS, "apiGroups": ["*"]}, AccessRequest("get", "apps", "pods"), True),
+    ({**READ_PODS, "verbs": ["*"]}, AccessRequest("delete", resource="pods"), True),
+    ({**READ_PODS, "resourceNames": ["a"]}, AccessRequest("get", resource="pods", name="a"), True),
+    ({**READ_PODS, "resourceNames": ["a"]}, AccessRequest("get", resource="pods", name="b"), False),
+    ({**READ_PODS, "resourceNames": ["a"]}, AccessRequest("list", resource="pods"), False),
+    ({"verbs": ["put"], "nonResourceURLs": ["/debug/flags/v"]}, AccessRequest("put", path="/debug/flags/v"), True),
+    ({"verbs": ["put"], "nonResourceURLs": ["/debug/flags/v"]}, AccessRequest("get", path="/debug/flags/v"), False),
+    ({"verbs": ["get"], "nonResourceURLs": ["/healthz/*"]}, AccessRequest("get", path="/healthz/ping"), True),
+    ({"verbs": ["get"], "nonResourceURLs": ["*"]}, AccessRequest("get", path="/anything"), True),
+    (READ_PODS, AccessRequest("get", path="/pods"), False),
 ]
 
 
 @pytest.mark.parametrize(("rule", "action", "allowed"), RULES)
-def test_rules(rule: JSON, action: Action, allowed: bool) -> None:
+def test_rules(rule: JSON, action: AccessRequest, allowed: bool) -> None:
     """A rule allows its verbs on its resources, names and paths, and nothing else."""
     assert Rule.from_json(rule).allows(action) is allowed
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.apiserver.support import DEPLOYMENTS, NODES, PODS, deployment, node, pod, refusal
 
-from kubesched.apiserver.admission.plugins import AdmissionSettings
+from kubesched.apiserver.admission.admission import AdmissionSettings
 from kubesched.apiserver.apiserver import ApiServer
 from kubesched.apiserver.inprocess.local import LocalClient
 from kubesched.base.types import JSON

@@ -8,8 +8,8 @@ import pytest
 from tests.apiserver.support import TABLE, refusal, take
 
 from kubesched.apiserver.apiserver import ApiServer
+from kubesched.apiserver.crd.schema import Validator
 from kubesched.apiserver.inprocess.local import LocalClient
-from kubesched.apiserver.kinds.crd_schema import Validator
 from kubesched.apiserver.rest.patch import STRATEGIC
 from kubesched.apiserver.wire.status import StatusError
 from kubesched.base.types import JSON

@@ -17,7 +17,7 @@ from tests.apiserver.support import CONFIG_MAPS, FixedClock, config_map, refusal
 
 from kubesched.apiserver.apiserver import ApiServer
 from kubesched.apiserver.inprocess.local import LocalClient
-from kubesched.apiserver.rest.reading import BOOKMARK_SECONDS
+from kubesched.apiserver.rest.watching import BOOKMARK_SECONDS
 from kubesched.apiserver.storage.store import Store
 from kubesched.base.types import JSON
 

@@ -9,9 +9,9 @@ import pytest
 from tests.apiserver.support import CONFIG_MAPS, config_map, refusal
 from tests.base.test_documents import BOMB, NESTED
 
+from kubesched.apiserver.http_server import HttpServer
 from kubesched.apiserver.inprocess.local import LocalClient
 from kubesched.apiserver.rest.patch import JSON_PATCH, MERGE_PATCH
-from kubesched.apiserver.server import Server
 from kubesched.client.kubeconfig import KubeconfigError, parse
 
 YAML = "application/yaml"
@@ -61,7 +61,7 @@ async def test_invalid_utf_8_is_a_bad_request(client: LocalClient) -> None:
         assert error.code == 400
 
 
-async def test_a_body_that_is_too_long_is_413(server: Server) -> None:
+async def test_a_body_that_is_too_long_is_413(server: HttpServer) -> None:
     """Upstream's limit of three megabytes, with upstream's words."""
     headers = {"Authorization": f"Bearer {server.identity.admin_token}"}
     async with aiohttp.ClientSession(headers=headers) as session:

@@ -14,10 +14,10 @@ from tests.apiserver.support import DEPLOYMENTS, PODS, deployment, pod
 from tests.e2e.parts import VARIABLE, find
 from tests.e2e.processes import Child, free_port
 
-from kubesched.apiserver.admission.plugins import AdmissionSettings
+from kubesched.apiserver.admission.admission import AdmissionSettings
+from kubesched.apiserver.http_server import HttpServer
 from kubesched.apiserver.inprocess.local import LocalClient
 from kubesched.apiserver.launch import ServerOptions, build_server
-from kubesched.apiserver.server import Server
 from kubesched.base.types import JSON
 from kubesched.embedded import ClusterSettings, EmbeddedCluster
 from kubesched.kubelet.kubelet import KubeletSettings
@@ -45,7 +45,7 @@ _EXPECTED = re.compile(
 
 
 @pytest.fixture
-async def cluster() -> AsyncIterator[tuple[Server, EmbeddedCluster]]:
+async def cluster() -> AsyncIterator[tuple[HttpServer, EmbeddedCluster]]:
     """A cluster that has everything but a scheduler."""
     admission = AdmissionSettings(require_service_accounts=True, taint_new_nodes=True, protect_storage=True)
     server = build_server(ServerOptions(admission=admission))
@@ -60,7 +60,7 @@ async def cluster() -> AsyncIterator[tuple[Server, EmbeddedCluster]]:
 
 
 @pytest.fixture
-def scheduler(cluster: tuple[Server, EmbeddedCluster], tmp_path: Path) -> Iterator[Child]:
+def scheduler(cluster: tuple[HttpServer, EmbeddedCluster], tmp_path: Path) -> Iterator[Child]:
     """kube-scheduler with the identity and the privileges of one."""
     server, _ = cluster
     kubeconfig = tmp_path / "kubeconfig"
@@ -95,11 +95,11 @@ async def _until(condition: Callable[[], object], scheduler: Child) -> None:
             await asyncio.sleep(0.05)
 
 
-def _objects(server: Server, plural: str) -> dict[str, JSON]:
+def _objects(server: HttpServer, plural: str) -> dict[str, JSON]:
     return {record.name: record.load() for record in server.api.store.records(plural)}
 
 
-def _running(server: Server) -> set[str]:
+def _running(server: HttpServer) -> set[str]:
     return {name for name, each in _objects(server, "/pods").items() if each["status"].get("phase") == "Running"}
 
 
@@ -132,7 +132,7 @@ async def _create_pod(client: LocalClient, name: str, **spec: Any) -> None:
     await client.create(PODS, body)
 
 
-async def test_it_schedules(cluster: tuple[Server, EmbeddedCluster], scheduler: Child) -> None:
+async def test_it_schedules(cluster: tuple[HttpServer, EmbeddedCluster], scheduler: Child) -> None:
     """It becomes leader, binds pods of all kinds, says why one does not fit, makes room, and does not complain."""
     server, _ = cluster
     client = LocalClient(server.api)
@@ -170,7 +170,7 @@ async def test_it_schedules(cluster: tuple[Server, EmbeddedCluster], scheduler: 
     assert _complaints(scheduler) == []
 
 
-def _failures(server: Server, name: str) -> list[str]:
+def _failures(server: HttpServer, name: str) -> list[str]:
     events = _objects(server, "/events").values()
     return [
         each.get("note") or each["message"]
@@ -179,7 +179,7 @@ def _failures(server: Server, name: str) -> list[str]:
     ]
 
 
-async def test_churn(cluster: tuple[Server, EmbeddedCluster], scheduler: Child) -> None:
+async def test_churn(cluster: tuple[HttpServer, EmbeddedCluster], scheduler: Child) -> None:
     """While pods, nodes and deployments come and go, all pods are bound in the end and the log has no complaint."""
     server, embedded = cluster
     client = LocalClient(server.api)

@@ -10,7 +10,7 @@ import pytest
 from tests.apiserver.kubectl import Kubectl, find_kubectl
 from tests.apiserver.test_crd import definition
 
-from kubesched.apiserver.server import Server
+from kubesched.apiserver.http_server import HttpServer
 
 PATH, REASON = find_kubectl()
 
@@ -43,7 +43,7 @@ spec:
 
 
 @pytest.fixture
-def kubectl(server: Server, tmp_path: Path) -> Kubectl:
+def kubectl(server: HttpServer, tmp_path: Path) -> Kubectl:
     """kubectl as the cluster's admin."""
     config = tmp_path / "kubeconfig"
     server.write_kubeconfig(config)
@@ -233,7 +233,7 @@ async def test_a_bad_manifest_names_the_field(kubectl: Kubectl) -> None:
     assert "server-side apply is not supported" in applied.err
 
 
-async def test_asking(kubectl: Kubectl, server: Server, tmp_path: Path) -> None:
+async def test_asking(kubectl: Kubectl, server: HttpServer, tmp_path: Path) -> None:
     """What there is, what it means, and what one may do."""
     assert "v1.36" in await kubectl("version")
     resources = await kubectl("api-resources --no-headers")

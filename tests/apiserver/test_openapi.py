@@ -8,7 +8,7 @@ import pytest
 from tests.apiserver.support import refusal
 
 from kubesched.apiserver.inprocess.local import LocalClient
-from kubesched.apiserver.kinds.resources import BUILT_IN
+from kubesched.apiserver.kinds.registry import BUILT_IN
 from kubesched.apiserver.kinds.schema import type_of
 from kubesched.apiserver.storage.store import decode
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.apiserver.support import deployment, pod
 
-from kubesched.apiserver.server import Server
+from kubesched.apiserver.http_server import HttpServer
 
 with warnings.catch_warnings():
     # Its dependencies warn while they are imported, which is not ours to mend.
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 
 @pytest.fixture
-def official(server: Server, tmp_path: Path) -> Iterator[Any]:
+def official(server: HttpServer, tmp_path: Path) -> Iterator[Any]:
     """The client, configured by the server's own kubeconfig."""
     config = tmp_path / "kubeconfig"
     server.write_kubeconfig(config)

@@ -15,18 +15,18 @@ import yaml
 from tests.apiserver.support import NODES, PODS, node, pod
 
 from kubesched.apiserver.apiserver import ApiServer
+from kubesched.apiserver.http_server import AddressInUseError, HttpServer
 from kubesched.apiserver.inprocess.local import LocalClient
 from kubesched.apiserver.launch import ServerOptions, build_server
-from kubesched.apiserver.server import AddressInUseError, Server
 from kubesched.base.certificates import Authority, load_pair
 
 
-def _context(server: Server) -> ssl.SSLContext:
+def _context(server: HttpServer) -> ssl.SSLContext:
     return ssl.create_default_context(cadata=server.identity.authority.certificate_pem.decode())
 
 
 @pytest.fixture
-async def session(server: Server) -> AsyncIterator[aiohttp.ClientSession]:
+async def session(server: HttpServer) -> AsyncIterator[aiohttp.ClientSession]:
     """A client with the admin's token."""
     headers = {"Authorization": f"Bearer {server.identity.admin_token}"}
     connector = aiohttp.TCPConnector(ssl=_context(server), limit=0)
@@ -56,14 +56,14 @@ async def test_people_get_json_that_they_can_read(session: aiohttp.ClientSession
         assert text.endswith("}\n") is not pretty
 
 
-async def test_the_certificate_is_checked(server: Server) -> None:
+async def test_the_certificate_is_checked(server: HttpServer) -> None:
     """A client that does not know the cluster's authority does not trust the server."""
     async with aiohttp.ClientSession() as stranger:
         with pytest.raises(aiohttp.ClientConnectorCertificateError):
             await stranger.get(server.url)
 
 
-async def test_client_certificates(server: Server) -> None:
+async def test_client_certificates(server: HttpServer) -> None:
     """A certificate of the cluster's authority says who one is; one of another authority is no use."""
     context = _context(server)
     load_pair(context, server.identity.authority.client_pair("jane", ["staff"]))
@@ -103,7 +103,7 @@ async def test_stopping_ends_watches() -> None:
         await asyncio.wait_for(stopping, 5)
 
 
-async def test_a_watch_ends_with_its_client(session: aiohttp.ClientSession, server: Server) -> None:
+async def test_a_watch_ends_with_its_client(session: aiohttp.ClientSession, server: HttpServer) -> None:
     """A client that goes away leaves nothing behind that waits for events."""
     shelf = server.api.store.shelf("/nodes")
     async with session.get(NODES, params={"watch": "1"}):
@@ -134,14 +134,14 @@ async def test_the_service_says_where_the_server_is(tmp_path: Path) -> None:
         assert piece["endpoints"] == [{"addresses": ["127.0.0.1"], "conditions": {"ready": True}}]
 
 
-async def test_a_port_in_use_is_said(server: Server) -> None:
+async def test_a_port_in_use_is_said(server: HttpServer) -> None:
     """Two servers cannot have one port, and the second says so."""
-    other = Server(ApiServer(), port=server.port)
+    other = HttpServer(ApiServer(), port=server.port)
     with pytest.raises(AddressInUseError, match=f"cannot listen on 127.0.0.1:{server.port}"):
         await other.start()
 
 
-async def test_kubeconfig(server: Server, tmp_path: Path) -> None:
+async def test_kubeconfig(server: HttpServer, tmp_path: Path) -> None:
     """The file has all that kubectl needs, and only its owner can read it."""
     path = tmp_path / "deep" / "config"
     server.write_kubeconfig(path)
@@ -155,7 +155,7 @@ async def test_kubeconfig(server: Server, tmp_path: Path) -> None:
     assert base64.b64decode(user["client-certificate-data"]) == pair.certificate
 
 
-async def test_many_clients_and_watchers(session: aiohttp.ClientSession, server: Server) -> None:
+async def test_many_clients_and_watchers(session: aiohttp.ClientSession, server: HttpServer) -> None:
     """Under load every watcher sees every object once, in order of versions."""
     total = 600
 

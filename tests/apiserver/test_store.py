@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from tests.apiserver.support import failing_observer
 
-from kubesched.apiserver.storage.store import Change, Store
+from kubesched.apiserver.storage.store import ChangeType, Store
 from kubesched.apiserver.wire.status import StatusError
 from kubesched.base.types import JSON
 
@@ -75,7 +75,7 @@ def test_events_say_what_was_before() -> None:
     store.put("/pods", "a", _object("a", v="1"))
     store.put("/pods", "a", _object("a", v="2"))
     event = store.shelf("/pods").events_from(1, 10)[0]
-    assert event.change is Change.MODIFIED
+    assert event.change is ChangeType.MODIFIED
     assert event.previous is not None
     assert (event.previous.labels, event.record.labels) == ({"v": "1"}, {"v": "2"})
 

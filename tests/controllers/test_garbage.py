@@ -6,14 +6,14 @@ from functools import partial
 
 from tests.controllers.world import World, workload, world
 
-from kubesched.apiserver.storage.store import Change, Event
+from kubesched.apiserver.storage.store import ChangeType, StoreEvent
 from kubesched.base.clocks import VirtualClock, virtual_time
 from kubesched.base.types import JSON
 from kubesched.reconcile.access import CONFIG_MAPS, DEPLOYMENTS, PODS, REPLICA_SETS
 
 
-def _note(order: list[str], storage: str, event: Event) -> None:
-    if event.change is Change.DELETED:
+def _note(order: list[str], storage: str, event: StoreEvent) -> None:
+    if event.change is ChangeType.DELETED:
         order.append(storage)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.controllers.world import World, template, workload, world
 
-from kubesched.apiserver.storage.store import Change, Event
+from kubesched.apiserver.storage.store import ChangeType, StoreEvent
 from kubesched.base.clocks import VirtualClock, virtual_time
 from kubesched.reconcile.access import CLAIMS, EVENTS, PODS, STATEFUL_SETS, VOLUMES
 
@@ -20,21 +20,21 @@ def _is_done(w: World, replicas: int) -> bool:
 @virtual_time
 async def test_pods_come_one_after_the_other(clock: VirtualClock) -> None:
     """A pod is made only when the one before it is ready; scaled down, the last goes first."""
-    order: list[tuple[Change, str, int]] = []
+    order: list[tuple[ChangeType, str, int]] = []
 
-    def note(event: Event) -> None:
-        if event.change is not Change.MODIFIED:
+    def note(event: StoreEvent) -> None:
+        if event.change is not ChangeType.MODIFIED:
             order.append((event.change, event.record.name, len(w.running(app="db"))))
 
     async with world(clock) as w:
         w.access.store.shelf(PODS).observers.append(note)
         w.create(STATEFUL_SETS, "db", workload("db", 3, serviceName="db"))
         await w.until(lambda: _is_done(w, 3))
-        assert order == [(Change.ADDED, "db-0", 0), (Change.ADDED, "db-1", 1), (Change.ADDED, "db-2", 2)]
+        assert order == [(ChangeType.ADDED, "db-0", 0), (ChangeType.ADDED, "db-1", 1), (ChangeType.ADDED, "db-2", 2)]
         assert w.get(PODS, "db-1")["spec"]["hostname"] == "db-1"
         w.edit(STATEFUL_SETS, "db", replicas=1)
         await w.until(lambda: _is_done(w, 1))
-        assert [each[:2] for each in order[3:]] == [(Change.DELETED, "db-2"), (Change.DELETED, "db-1")]
+        assert [each[:2] for each in order[3:]] == [(ChangeType.DELETED, "db-2"), (ChangeType.DELETED, "db-1")]
 
 
 @virtual_time
@@ -128,8 +128,8 @@ async def test_claims_come_well_before_their_pod(clock: VirtualClock, policy: st
     """A scheduler that watches claims and pods on two streams sees the claim first, so no attempt fails for it."""
     created: dict[str, float] = {}
 
-    def note(event: Event) -> None:
-        if event.change is Change.ADDED:
+    def note(event: StoreEvent) -> None:
+        if event.change is ChangeType.ADDED:
             created[event.record.name] = clock.monotonic()
 
     async with world(clock) as w:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from random import Random
 from typing import Any
 
-from kubesched.apiserver.admission.plugins import AdmissionSettings
+from kubesched.apiserver.admission.admission import AdmissionSettings
 from kubesched.apiserver.apiserver import ApiServer
 from kubesched.apiserver.inprocess.direct import DirectClient
 from kubesched.base.clocks import VirtualClock

@@ -8,7 +8,7 @@ from itertools import product
 from tests.e2e.control_plane import ControlPlane
 
 from kubesched.apiserver.auth.bootstrap_roles import CLUSTER_ROLES
-from kubesched.apiserver.kinds.resources import BUILT_IN
+from kubesched.apiserver.kinds.registry import BUILT_IN
 from kubesched.base.types import JSON
 
 SERVED = {resource.group for resource in BUILT_IN} | {"*"}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kubesched.api.objects import Pod
 from kubesched.apiserver.inprocess.direct import DirectClient
-from kubesched.apiserver.storage.store import Event
+from kubesched.apiserver.storage.store import StoreEvent
 from kubesched.base.clocks import VirtualClock, run_virtual
 from kubesched.client.faults import Faults
 from kubesched.client.protocol import ApiError
@@ -43,7 +43,7 @@ async def play(clock: VirtualClock, seed: int) -> Played:
     cluster = SimulatedCluster(clock, seed, ClusterOptions(), default(), in_tree_registry(), faults=faults)
     bound: list[tuple[float, str, str]] = []
 
-    def note(event: Event) -> None:
+    def note(event: StoreEvent) -> None:
         new, old = event.record.load(), event.previous.load() if event.previous else {"spec": {}}
         if new["spec"].get("nodeName") != old["spec"].get("nodeName"):
             bound.append((clock.monotonic(), new["metadata"]["name"], new["spec"].get("nodeName")))

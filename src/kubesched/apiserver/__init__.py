@@ -1,1 +1,1 @@
-"""The embedded cluster: an API server that kubectl takes for real, in this process."""
+"""The embedded API server: a Kubernetes API for kubectl and schedulers, in this process."""

@@ -9,28 +9,28 @@ import logging
 from collections.abc import Callable, Mapping
 from random import Random
 
-from kubesched.apiserver.admission.plugins import Admission, AdmissionSettings
+from kubesched.apiserver.admission.admission import Admission, AdmissionSettings
 from kubesched.apiserver.auth.authentication import Authenticator
 from kubesched.apiserver.auth.escalation import Escalation
 from kubesched.apiserver.auth.impersonation import impersonated, impersonation_actions
-from kubesched.apiserver.auth.rbac import Action, Aggregation, Authorizer
+from kubesched.apiserver.auth.rbac import AccessRequest, Aggregation, Authorizer
 from kubesched.apiserver.auth.reviews import Reviews
 from kubesched.apiserver.auth.tokens import Tokens
 from kubesched.apiserver.bootstrap import Bootstrap
+from kubesched.apiserver.crd.custom_resources import CustomResources
 from kubesched.apiserver.discovery import Discovery
 from kubesched.apiserver.health import Health
-from kubesched.apiserver.kinds.crd import CustomResources
-from kubesched.apiserver.kinds.resources import Registry, Resource
+from kubesched.apiserver.kinds.fields import fields_reader
+from kubesched.apiserver.kinds.registry import ApiResource, ResourceRegistry
 from kubesched.apiserver.names import NameGenerator
 from kubesched.apiserver.openapi.documents import OpenAPI
 from kubesched.apiserver.rest.deletion import Deleter
-from kubesched.apiserver.rest.fields import fields_reader
+from kubesched.apiserver.rest.handlers import ResourceHandler
 from kubesched.apiserver.rest.selectors import NAME, split_fields
-from kubesched.apiserver.rest.subresources import Pods
-from kubesched.apiserver.rest.verbs import Rest
-from kubesched.apiserver.rest.writing import Writer
+from kubesched.apiserver.rest.subresources import PodSubresources
+from kubesched.apiserver.rest.writer import Writer
 from kubesched.apiserver.storage.store import Store, encode
-from kubesched.apiserver.wire.request import Request, Response, Target, User, parse_path, verb_of
+from kubesched.apiserver.wire.request import ApiRequest, ApiResponse, RequestTarget, UserInfo, parse_path, verb_of
 from kubesched.apiserver.wire.status import StatusError, no_such_path
 from kubesched.base.clock import Clock
 from kubesched.base.clocks import SystemClock
@@ -46,7 +46,7 @@ class ApiServer:
         store: Store | None = None,
         *,
         clock: Clock | None = None,
-        static_tokens: Mapping[str, User] | None = None,
+        static_tokens: Mapping[str, UserInfo] | None = None,
         admission: AdmissionSettings | None = None,
         tokens: Tokens | None = None,
         client_ca: str = "",
@@ -56,7 +56,7 @@ class ApiServer:
         self.store = store or Store()
         self.clock = clock or SystemClock()
         self.names = NameGenerator(random)
-        self.registry = Registry()
+        self.registry = ResourceRegistry()
         self.tokens = tokens or Tokens()
         self._prepare_shelves()
         self.store.load()
@@ -66,9 +66,9 @@ class ApiServer:
         admitting = Admission(self.store, admission or AdmissionSettings(), random, Escalation(self.authorizer))
         self.writer = Writer(self.store, self.registry, self.custom, admitting, self.names, self.clock)
         self.deleter = Deleter(self.writer)
-        self.pods = Pods(self.writer, self.deleter, self.registry.find("", "v1", "pods"))
+        self.pods = PodSubresources(self.writer, self.deleter, self.registry.find("", "v1", "pods"))
         reviews = Reviews(self.store, self.authenticator, self.authorizer, self.tokens, self.clock)
-        self.rest = Rest(self.writer, self.deleter, self.pods, reviews, random)
+        self.rest = ResourceHandler(self.writer, self.deleter, self.pods, reviews, random)
         self.health = Health(self.store)
         self._discovery = Discovery(self.registry)
         self._openapi = OpenAPI(self.registry, self.custom)
@@ -86,11 +86,11 @@ class ApiServer:
         for storage, merged in paths.items():
             self.store.shelf(storage, fields_reader(merged))
 
-    def resource(self, group: str, version: str, plural: str) -> Resource:
+    def resource(self, group: str, version: str, plural: str) -> ApiResource:
         """A kind by its path."""
         return self.registry.find(group, version, plural)
 
-    async def handle(self, request: Request) -> Response:
+    async def handle(self, request: ApiRequest) -> ApiResponse:
         """Answer a request; a refusal is an answer too."""
         try:
             response = await self._answer(request)
@@ -103,7 +103,7 @@ class ApiServer:
         response.warnings = list(dict.fromkeys(request.warnings))
         return response
 
-    async def _answer(self, request: Request) -> Response:
+    async def _answer(self, request: ApiRequest) -> ApiResponse:
         target = parse_path(request.path)
         if not target.is_resource and request.path in _ALWAYS_OPEN:
             return self._plain(request)
@@ -113,7 +113,7 @@ class ApiServer:
             return await self.rest.answer(request, target)
         return self._plain(request)
 
-    def _user(self, request: Request) -> User:
+    def _user(self, request: ApiRequest) -> UserInfo:
         """Who asks, or whom they ask in the name of."""
         user = self.authenticator.authenticate(request)
         wanted = impersonated(request)
@@ -123,7 +123,7 @@ class ApiServer:
             self.authorizer.check(user, action)
         return wanted
 
-    def _plain(self, request: Request) -> Response:
+    def _plain(self, request: ApiRequest) -> ApiResponse:
         """What is at a path that is no resource."""
         if request.method not in ("GET", "HEAD"):
             raise no_such_path()
@@ -135,7 +135,7 @@ class ApiServer:
             raise no_such_path()
         return answer(request, parts)
 
-    def _plain_answers(self) -> dict[str, Callable[[Request, list[str]], Response]]:
+    def _plain_answers(self) -> dict[str, Callable[[ApiRequest, list[str]], ApiResponse]]:
         return {
             "api": self._discovery.answer,
             "apis": self._discovery.answer,
@@ -152,11 +152,11 @@ class ApiServer:
 _ALWAYS_OPEN = frozenset(("/healthz", "/livez", "/readyz", "/version"))
 
 
-def _action(request: Request, target: Target) -> Action:
+def _action(request: ApiRequest, target: RequestTarget) -> AccessRequest:
     if not target.is_resource:
-        return Action(verb_of(request, target), path=target.path)
+        return AccessRequest(verb_of(request, target), path=target.path)
     is_namespace = target.plural == "namespaces" and not target.group
-    return Action(
+    return AccessRequest(
         verb=verb_of(request, target),
         group=target.group,
         resource=target.plural,
@@ -166,7 +166,7 @@ def _action(request: Request, target: Target) -> Action:
     )
 
 
-def _selected_name(request: Request) -> str:
+def _selected_name(request: ApiRequest) -> str:
     """The one object that a list or watch asks for: who may see just that one may do it so."""
     try:
         fields = split_fields(request.query.get("fieldSelector", ""))
@@ -176,7 +176,7 @@ def _selected_name(request: Request) -> str:
     return "" if name in (".", "..") or "/" in name or "%" in name else name
 
 
-def refusal(error: StatusError) -> Response:
+def refusal(error: StatusError) -> ApiResponse:
     """A refusal as a response."""
     headers = {"Retry-After": str(error.retry_after)} if error.retry_after else {}
-    return Response(error.code, encode(error.status()), headers=headers)
+    return ApiResponse(error.code, encode(error.status()), headers=headers)

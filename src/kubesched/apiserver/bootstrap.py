@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from kubesched.apiserver.auth.bootstrap_roles import CLUSTER_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES
 from kubesched.apiserver.auth.rbac import GROUP
-from kubesched.apiserver.rest.writing import Writer
+from kubesched.apiserver.rest.writer import Writer
 from kubesched.base.types import JSON
 
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")

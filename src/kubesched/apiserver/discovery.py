@@ -5,9 +5,9 @@ kubectl finds kinds, short names and verbs here; since 1.26 it asks for everythi
 
 from __future__ import annotations
 
-from kubesched.apiserver.kinds.resources import Registry, Resource, Subresource
+from kubesched.apiserver.kinds.registry import ApiResource, ResourceRegistry, Subresource
 from kubesched.apiserver.storage.store import encode
-from kubesched.apiserver.wire.request import JSON_TYPE, Request, Response
+from kubesched.apiserver.wire.request import JSON_TYPE, ApiRequest, ApiResponse
 from kubesched.apiserver.wire.status import no_such_path
 from kubesched.base.types import JSON
 
@@ -17,10 +17,10 @@ _AGGREGATED = "apidiscovery.k8s.io"
 class Discovery:
     """Answers /api, /apis and what is below."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: ResourceRegistry) -> None:
         self._registry = registry
 
-    def answer(self, request: Request, parts: list[str]) -> Response:
+    def answer(self, request: ApiRequest, parts: list[str]) -> ApiResponse:
         """The document at a path, split at its slashes."""
         if len(parts) == 1:
             version = _aggregated_version(request.headers.get("accept", ""))
@@ -35,7 +35,7 @@ class Discovery:
             body = self._resources(parts[1], parts[2])
         else:
             raise no_such_path()
-        return Response(body=encode(body))
+        return ApiResponse(body=encode(body))
 
     # --- the old documents --------------------------------------------------------------------------------------------
 
@@ -69,7 +69,7 @@ class Discovery:
 
     # --- everything at once -------------------------------------------------------------------------------------------
 
-    def _aggregated(self, root: str, version: str) -> Response:
+    def _aggregated(self, root: str, version: str) -> ApiResponse:
         items = [
             self._aggregated_group(name, versions)
             for name, versions in self._registry.groups().items()
@@ -82,7 +82,7 @@ class Discovery:
             "items": items,
         }
         content_type = f"{JSON_TYPE};g={_AGGREGATED};v={version};as=APIGroupDiscoveryList"
-        return Response(body=encode(body), content_type=content_type)
+        return ApiResponse(body=encode(body), content_type=content_type)
 
     def _aggregated_group(self, name: str, versions: list[str]) -> JSON:
         return {
@@ -114,7 +114,7 @@ def _group_body(name: str, versions: list[str]) -> JSON:
     return {"name": name, "versions": listed, "preferredVersion": listed[0]}
 
 
-def _entries(resource: Resource) -> list[JSON]:
+def _entries(resource: ApiResource) -> list[JSON]:
     entry: JSON = {
         "name": resource.plural,
         "singularName": resource.singular,
@@ -129,7 +129,7 @@ def _entries(resource: Resource) -> list[JSON]:
     return [entry, *(_subresource_entry(resource, subresource) for subresource in resource.subresources)]
 
 
-def _subresource_entry(resource: Resource, subresource: Subresource) -> JSON:
+def _subresource_entry(resource: ApiResource, subresource: Subresource) -> JSON:
     entry: JSON = {
         "name": f"{resource.plural}/{subresource.name}",
         "singularName": "",
@@ -142,7 +142,7 @@ def _subresource_entry(resource: Resource, subresource: Subresource) -> JSON:
     return entry
 
 
-def _aggregated_resource(resource: Resource) -> JSON:
+def _aggregated_resource(resource: ApiResource) -> JSON:
     body: JSON = {
         "resource": resource.plural,
         "responseKind": {"group": resource.group, "version": resource.version, "kind": resource.kind},
@@ -159,7 +159,7 @@ def _aggregated_resource(resource: Resource) -> JSON:
     return body
 
 
-def _aggregated_subresource(resource: Resource, subresource: Subresource) -> JSON:
+def _aggregated_subresource(resource: ApiResource, subresource: Subresource) -> JSON:
     if subresource.kind:
         kind = {"group": subresource.group, "version": subresource.version, "kind": subresource.kind}
     else:

@@ -6,7 +6,7 @@ import platform
 from collections import Counter
 
 from kubesched.apiserver.storage.store import Store, encode
-from kubesched.apiserver.wire.request import Request, Response
+from kubesched.apiserver.wire.request import ApiRequest, ApiResponse
 from kubesched.apiserver.wire.status import no_such_path
 
 VERSION = "v1.36.0"
@@ -37,10 +37,10 @@ class Health:
     def count(self, method: str, code: int) -> None:
         self._requests[method, code] += 1
 
-    def root(self) -> Response:
-        return Response(body=encode({"paths": list(_PATHS)}))
+    def root(self) -> ApiResponse:
+        return ApiResponse(body=encode({"paths": list(_PATHS)}))
 
-    def version(self, _request: Request, _parts: list[str]) -> Response:
+    def version(self, _request: ApiRequest, _parts: list[str]) -> ApiResponse:
         major, minor = VERSION.lstrip("v").split(".")[:2]
         body = {
             "major": major,
@@ -55,23 +55,23 @@ class Health:
             "compiler": platform.python_implementation(),
             "platform": f"{platform.system().lower()}/{platform.machine()}",
         }
-        return Response(body=encode(body))
+        return ApiResponse(body=encode(body))
 
-    def check(self, request: Request, parts: list[str]) -> Response:
+    def check(self, request: ApiRequest, parts: list[str]) -> ApiResponse:
         """One endpoint's health: all checks, or the one that is named."""
         endpoint, *named = parts
         if len(named) > 1 or not set(named) <= set(_CHECKS):
             raise no_such_path()
         failed = {"store"} & set(named or _CHECKS) if self._store.failure is not None else set()
         if not failed and "verbose" not in request.query:
-            return Response(body=b"ok", content_type=_TEXT)
+            return ApiResponse(body=b"ok", content_type=_TEXT)
         lines = [
             f"[-]{each} failed: reason withheld" if each in failed else f"[+]{each} ok" for each in named or _CHECKS
         ]
         lines += [f"{endpoint} check {'failed' if failed else 'passed'}", ""]
-        return Response(500 if failed else 200, "\n".join(lines).encode(), _TEXT)
+        return ApiResponse(500 if failed else 200, "\n".join(lines).encode(), _TEXT)
 
-    def metrics(self, _request: Request, parts: list[str]) -> Response:
+    def metrics(self, _request: ApiRequest, parts: list[str]) -> ApiResponse:
         if len(parts) > 1:
             raise no_such_path()
         lines = [
@@ -89,7 +89,7 @@ class Health:
             ),
             "",
         ]
-        return Response(body="\n".join(lines).encode(), content_type=_METRICS_TEXT)
+        return ApiResponse(body="\n".join(lines).encode(), content_type=_METRICS_TEXT)
 
 
 def _resource_name(storage: str) -> str:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import msgspec
 
-from kubesched.apiserver.admission.plugins import AdmissionSettings
+from kubesched.apiserver.admission.admission import AdmissionSettings
 from kubesched.apiserver.apiserver import ApiServer
 from kubesched.apiserver.auth.tokens import Tokens
-from kubesched.apiserver.server import Identity, Server
+from kubesched.apiserver.http_server import ClusterIdentity, HttpServer
 from kubesched.apiserver.storage.durable import DataDirectoryError, DurableStore
 from kubesched.apiserver.storage.store import Store
 from kubesched.base.certificates import Authority, Pair
@@ -40,7 +40,7 @@ class _Keys(msgspec.Struct):
     signing_key: bytes
 
 
-def build_server(options: ServerOptions, clock: Clock | None = None) -> Server:
+def build_server(options: ServerOptions, clock: Clock | None = None) -> HttpServer:
     """A server that only has to be started; raises `DataDirectoryError` for a directory that cannot be used."""
     store: Store = Store() if options.data_dir is None else DurableStore(options.data_dir)
     identity, tokens = _new_keys() if options.data_dir is None else _kept_keys(options.data_dir)
@@ -51,14 +51,14 @@ def build_server(options: ServerOptions, clock: Clock | None = None) -> Server:
         tokens=tokens,
         client_ca=identity.authority.certificate_pem.decode(),
     )
-    return Server(api, identity, address=options.address, port=options.port, tls=options.tls)
+    return HttpServer(api, identity, address=options.address, port=options.port, tls=options.tls)
 
 
-def _new_keys() -> tuple[Identity, Tokens]:
-    return Identity(), Tokens()
+def _new_keys() -> tuple[ClusterIdentity, Tokens]:
+    return ClusterIdentity(), Tokens()
 
 
-def _kept_keys(directory: Path) -> tuple[Identity, Tokens]:
+def _kept_keys(directory: Path) -> tuple[ClusterIdentity, Tokens]:
     path = directory / _IDENTITY_FILE
     try:
         if not path.exists():
@@ -69,10 +69,10 @@ def _kept_keys(directory: Path) -> tuple[Identity, Tokens]:
         authority = Authority(Pair(keys.certificate, keys.key))
     except (OSError, ValueError, msgspec.MsgspecError) as error:
         raise DataDirectoryError(f"{path}: cannot be used: {error}; choose another --data-dir") from error
-    return Identity(authority, keys.admin_token), Tokens(keys.signing_key)
+    return ClusterIdentity(authority, keys.admin_token), Tokens(keys.signing_key)
 
 
-def _write(path: Path, identity: Identity, tokens: Tokens) -> None:
+def _write(path: Path, identity: ClusterIdentity, tokens: Tokens) -> None:
     pair = identity.authority.pair
     data = msgspec.json.encode(_Keys(pair.certificate, pair.key, identity.admin_token, tokens.key_pem))
     temporary = path.with_suffix(".new")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from functools import lru_cache
 
-from kubesched.apiserver.kinds.resources import Resource
+from kubesched.apiserver.kinds.registry import ApiResource
 from kubesched.apiserver.names import NameGenerator
 from kubesched.apiserver.wire.status import StatusError, bad_request, conflict
 from kubesched.base.types import JSON
@@ -31,7 +31,7 @@ def parse_timestamp(text: str) -> float:
     return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
 
 
-def check_namespace(resource: Resource, namespace: str, obj: JSON) -> None:
+def check_namespace(resource: ApiResource, namespace: str, obj: JSON) -> None:
     """See that the object is of the namespace in the path, and write it in."""
     meta: JSON = obj["metadata"]
     if not resource.namespaced:
@@ -66,7 +66,7 @@ def _drop_empty(meta: JSON) -> None:
 _SERVER_OWNED = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 
 
-def prepare_update(resource: Resource, old: JSON, new: JSON) -> None:
+def prepare_update(resource: ApiResource, old: JSON, new: JSON) -> None:
     """Check that the update is to this very object in this very version, and keep what is the server's."""
     before, after = old["metadata"], new["metadata"]
     name = before["name"]

@@ -9,7 +9,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from kubesched.apiserver.meta import parse_timestamp, timestamp
-from kubesched.apiserver.storage.store import Event
+from kubesched.apiserver.storage.store import StoreEvent
 from kubesched.apiserver.wire.status import StatusError
 from kubesched.base.types import JSON
 from kubesched.controllers.cron_schedule import Schedule, ScheduleError, parse_schedule
@@ -46,7 +46,7 @@ class CronJobController(Controller):
             self.enqueue(key)
         jobs.watch(self._on_job)
 
-    def _on_cron_job(self, event: Event) -> None:
+    def _on_cron_job(self, event: StoreEvent) -> None:
         if is_more_than_status(event):
             self.enqueue(event.record.key)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable
 
-from kubesched.apiserver.storage.store import Event
+from kubesched.apiserver.storage.store import StoreEvent
 from kubesched.base.types import JSON
 from kubesched.controllers.deployment_status import DeploymentStatus
 from kubesched.controllers.ownership import controller_reference, selector_of
@@ -61,7 +61,7 @@ class DeploymentController(Controller):
         for key in store.shelf(DEPLOYMENTS).sorted_keys():
             self.enqueue(key)
 
-    def _on_deployment(self, event: Event) -> None:
+    def _on_deployment(self, event: StoreEvent) -> None:
         if is_more_than_status(event):
             self.enqueue(event.record.key)
 

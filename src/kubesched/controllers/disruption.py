@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kubesched.api.selectors import Selector
 from kubesched.apiserver.meta import parse_timestamp
-from kubesched.apiserver.storage.store import Change, Event
+from kubesched.apiserver.storage.store import ChangeType, StoreEvent
 from kubesched.base.types import JSON
 from kubesched.controllers.ownership import owner_of, selector_of
 from kubesched.controllers.rollout import resolve
@@ -48,8 +48,8 @@ class DisruptionController(Controller):
         shelf.observers.append(self._on_budget)
         context.pods.watch(self._on_pod)
 
-    def _on_budget(self, event: Event) -> None:
-        if event.change is Change.DELETED:
+    def _on_budget(self, event: StoreEvent) -> None:
+        if event.change is ChangeType.DELETED:
             self._selectors.get(event.record.namespace, {}).pop(event.record.key, None)
         else:
             self._learn(event.record.key, event.record.load())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kubesched.apiserver.storage.store import Change, Event
+from kubesched.apiserver.storage.store import ChangeType, StoreEvent
 from kubesched.base.types import JSON
 from kubesched.controllers.ownership import controller_reference
 from kubesched.reconcile.access import ENDPOINT_SLICES, ENDPOINTS, SERVICES
@@ -32,8 +32,8 @@ class EndpointsController(Controller):
         shelf.observers.append(self._on_service)
         context.pods.watch(self._on_pod)
 
-    def _on_service(self, event: Event) -> None:
-        if event.change is Change.DELETED:
+    def _on_service(self, event: StoreEvent) -> None:
+        if event.change is ChangeType.DELETED:
             self._selectors.get(event.record.namespace, {}).pop(event.record.key, None)
             self.enqueue(event.record.key)
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from kubesched.apiserver.storage.store import Change, Event
+from kubesched.apiserver.storage.store import ChangeType, StoreEvent
 from kubesched.reconcile.access import EVENTS
 from kubesched.reconcile.context import ControllerContext
 from kubesched.reconcile.loop import Controller
@@ -27,8 +27,8 @@ class EventExpiry(Controller):
         shelf.observers.append(self._on_event)
         self.enqueue("", TTL_SECONDS)
 
-    def _on_event(self, event: Event) -> None:
-        if event.change is Change.ADDED:
+    def _on_event(self, event: StoreEvent) -> None:
+        if event.change is ChangeType.ADDED:
             self._added.append((self._access.clock.monotonic(), event.record.key))
 
     def sync(self, key: str) -> None:

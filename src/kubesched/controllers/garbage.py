@@ -10,7 +10,7 @@ from functools import partial
 
 from kubesched.api.decoding import decode_as
 from kubesched.apiserver.rest.deletion import FOREGROUND, ORPHAN
-from kubesched.apiserver.storage.store import Change, Event, Record
+from kubesched.apiserver.storage.store import ChangeType, Record, StoreEvent
 from kubesched.base.types import JSON
 from kubesched.reconcile.access import EVENTS
 from kubesched.reconcile.context import ControllerContext
@@ -58,12 +58,12 @@ class GarbageCollector(Controller):
                 self._learn((storage, record.key), _meta(record))
             shelf.observers.append(partial(self._on_event, storage))
 
-    def _on_event(self, storage: str, event: Event) -> None:
+    def _on_event(self, storage: str, event: StoreEvent) -> None:
         record = event.record
         ref = (storage, record.key)
-        if event.change is Change.DELETED:
+        if event.change is ChangeType.DELETED:
             self._forget(ref, _meta(record))
-        elif event.change is Change.ADDED or (storage not in _ONLY_BIRTH_AND_DEATH and _is_telling(event)):
+        elif event.change is ChangeType.ADDED or (storage not in _ONLY_BIRTH_AND_DEATH and _is_telling(event)):
             self._learn(ref, _meta(record))
 
     def _learn(self, ref: Ref, meta: Meta) -> None:
@@ -175,7 +175,7 @@ def _meta(record: Record) -> Meta:
     return decode_as(View, record.data).metadata
 
 
-def _is_telling(event: Event) -> bool:
+def _is_telling(event: StoreEvent) -> bool:
     """Whether a change can matter here at all: decided without decoding, for most cannot."""
     data = event.record.data
     if b'"deletionTimestamp"' in data:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kubesched.apiserver.meta import parse_timestamp
-from kubesched.apiserver.storage.store import Change, Event
+from kubesched.apiserver.storage.store import ChangeType, StoreEvent
 from kubesched.base.types import JSON
 from kubesched.controllers.ownership import claimed_pods, create_pod, delete_pod, pod_from, selector_of
 from kubesched.reconcile.access import JOBS
@@ -39,11 +39,11 @@ class JobController(Controller):
             self.enqueue(key)
         context.pods.watch(self._on_pod)
 
-    def _on_job(self, event: Event) -> None:
+    def _on_job(self, event: StoreEvent) -> None:
         if is_more_than_status(event) or b'"completionTime"' in event.record.data or b'"Failed"' in event.record.data:
             # The end is in the status, and there may be something to do some time after it.
             self.enqueue(event.record.key)
-        if event.change is Change.DELETED:
+        if event.change is ChangeType.DELETED:
             uid = event.record.load()["metadata"]["uid"]
             self._failed_at.pop(uid, None)
             self._ended.pop(uid, None)

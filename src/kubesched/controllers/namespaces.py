@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from kubesched.apiserver.storage.store import Change, Event
+from kubesched.apiserver.storage.store import ChangeType, StoreEvent
 from kubesched.apiserver.wire.status import StatusError
 from kubesched.base.types import JSON
 from kubesched.reconcile.access import ACCOUNTS, CONFIG_MAPS, EVENTS, NAMESPACES, PODS
@@ -36,8 +36,8 @@ class NamespaceController(Controller):
         for key in shelf.sorted_keys():
             self.enqueue(key)
 
-    def _on_event(self, event: Event) -> None:
-        if event.change is not Change.DELETED and b'"deletionTimestamp"' in event.record.data:
+    def _on_event(self, event: StoreEvent) -> None:
+        if event.change is not ChangeType.DELETED and b'"deletionTimestamp"' in event.record.data:
             self.enqueue(event.record.key)
 
     def sync(self, key: str) -> None:
@@ -132,8 +132,8 @@ class ServiceAccountController(Controller):
         for key in store.shelf(NAMESPACES).sorted_keys():
             self.enqueue(key)
 
-    def _on_part(self, event: Event) -> None:
-        if event.change is Change.DELETED or event.record.name == ROOT_CERTIFICATE:
+    def _on_part(self, event: StoreEvent) -> None:
+        if event.change is ChangeType.DELETED or event.record.name == ROOT_CERTIFICATE:
             self.enqueue(event.record.namespace)
 
     def sync(self, key: str) -> None:

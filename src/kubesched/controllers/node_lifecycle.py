@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kubesched.api.taints import NO_EXECUTE, NO_SCHEDULE, TAINT_NODE_UNSCHEDULABLE
-from kubesched.apiserver.storage.store import Event
+from kubesched.apiserver.storage.store import StoreEvent
 from kubesched.base.types import JSON
 from kubesched.reconcile.access import LEASES, NODES, PODS
 from kubesched.reconcile.conditions import set_condition
@@ -61,7 +61,7 @@ class NodeLifecycleController(Controller):
         """With very many nodes the simulated kubelets are heard from less often, and are given more time."""
         return max(self._settings.grace, 4 * self._heartbeat())
 
-    def _on_lease(self, event: Event) -> None:
+    def _on_lease(self, event: StoreEvent) -> None:
         if event.record.key.startswith(_LEASES_IN):
             self._heard[event.record.name] = self._access.clock.monotonic()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kubesched.apiserver.meta import parse_timestamp
-from kubesched.apiserver.storage.store import Event
+from kubesched.apiserver.storage.store import StoreEvent
 from kubesched.apiserver.wire.status import StatusError
 from kubesched.base.types import JSON
 from kubesched.controllers.ownership import claimed_pods, create_pod, delete_pod, pod_from, selector_of
@@ -36,7 +36,7 @@ class ReplicaSetController(Controller):
             self.enqueue(key)
         context.pods.watch(self._on_pod)
 
-    def _on_owner(self, event: Event) -> None:
+    def _on_owner(self, event: StoreEvent) -> None:
         if is_more_than_status(event):
             self._relabelled.add(event.record.key)
             self.enqueue(event.record.key)

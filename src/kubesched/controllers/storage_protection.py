@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from kubesched.apiserver.storage.store import Event
+from kubesched.apiserver.storage.store import StoreEvent
 from kubesched.base.types import JSON
 from kubesched.reconcile.access import CLAIMS, VOLUMES
 from kubesched.reconcile.cache import Index
@@ -33,7 +33,7 @@ class ProtectionController(Controller):
                     self.enqueue(f"{storage} {record.key}")
         context.pods.watch(self._on_pod)
 
-    def _on_event(self, storage: str, event: Event) -> None:
+    def _on_event(self, storage: str, event: StoreEvent) -> None:
         if b'"deletionTimestamp"' in event.record.data:
             self.enqueue(f"{storage} {event.record.key}")
         volume = (event.record.load().get("spec") or {}).get("volumeName") if storage == CLAIMS else None

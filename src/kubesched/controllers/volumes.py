@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 
 from kubesched.api.quantity import nanos, value
-from kubesched.apiserver.storage.store import Change, Event
+from kubesched.apiserver.storage.store import ChangeType, StoreEvent
 from kubesched.apiserver.validation.workloads import selects
 from kubesched.base.types import JSON
 from kubesched.reconcile.access import CLAIMS, CLASSES, NODES, VOLUMES
@@ -57,16 +57,16 @@ class VolumeController(Controller):
                 body = {"provisioner": PROVISIONER, "reclaimPolicy": "Delete", "volumeBindingMode": mode}
                 self._access.create(CLASSES, {"metadata": meta, **body})
 
-    def _on_event(self, kind: str, event: Event) -> None:
+    def _on_event(self, kind: str, event: StoreEvent) -> None:
         self.enqueue(f"{kind} {event.record.key}")
         if kind == "volume":
             self._all_claims()
-            holder = event.record.load()["spec"].get("claimRef") if event.change is Change.DELETED else None
+            holder = event.record.load()["spec"].get("claimRef") if event.change is ChangeType.DELETED else None
             if holder:
                 self.enqueue(f"claim {holder['namespace']}/{holder['name']}")
             return
         claim = event.record.load()
-        if event.change is Change.DELETED:
+        if event.change is ChangeType.DELETED:
             self._told.pop(claim["metadata"]["uid"], None)
         if volume := (claim.get("spec") or {}).get("volumeName"):
             self.enqueue(f"volume {volume}")

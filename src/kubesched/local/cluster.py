@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 import msgspec
 import yaml
 
-from kubesched.apiserver.admission.plugins import AdmissionSettings
+from kubesched.apiserver.admission.admission import AdmissionSettings
+from kubesched.apiserver.http_server import AddressInUseError
 from kubesched.apiserver.launch import ServerOptions, build_server
-from kubesched.apiserver.server import AddressInUseError
 from kubesched.apiserver.storage.durable import DataDirectoryError
 from kubesched.client import kubeconfig
 from kubesched.client.connection import Connection, resolve

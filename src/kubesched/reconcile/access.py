@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from kubesched.apiserver.apiserver import ApiServer
-from kubesched.apiserver.kinds.resources import Resource
+from kubesched.apiserver.kinds.registry import ApiResource
 from kubesched.apiserver.meta import timestamp
 from kubesched.apiserver.rest.deletion import DeleteOptions
-from kubesched.apiserver.rest.writing import Preconditions
+from kubesched.apiserver.rest.writer import Preconditions
 from kubesched.apiserver.storage.store import Record
 from kubesched.apiserver.wire.status import StatusError
 from kubesched.base.types import JSON
@@ -43,7 +43,7 @@ class Access:
         """The current time in the format of API objects."""
         return timestamp(self.clock.now())
 
-    def resource(self, storage: str) -> Resource:
+    def resource(self, storage: str) -> ApiResource:
         """Look up a resource by its storage name. If several versions are served, the first."""
         group, _, plural = storage.rpartition("/")
         for resource in self.api.registry:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 from kubesched.api.decoding import InvalidObject, decode_as
-from kubesched.apiserver.storage.store import Change, Event, Record, Shelf
+from kubesched.apiserver.storage.store import ChangeType, Record, Shelf, StoreEvent
 from kubesched.reconcile.views import View
 
 V = TypeVar("V", bound=View)
@@ -24,9 +24,9 @@ Handler = Callable[[V | None, V | None], None]
 KeysOf = Callable[[V], Sequence[str]]
 
 
-def is_more_than_status(event: Event) -> bool:
+def is_more_than_status(event: StoreEvent) -> bool:
     """Whether an event changes more than the status. Controllers that write a status skip their own writes with it."""
-    if event.previous is None or event.change is Change.DELETED:
+    if event.previous is None or event.change is ChangeType.DELETED:
         return True
     return decode_as(View, event.previous.data).metadata != decode_as(View, event.record.data).metadata
 
@@ -97,10 +97,10 @@ class Cache(Generic[V]):
             _log.error("controllers ignore an object that cannot be decoded: %s", error)
             return None
 
-    def _on_event(self, event: Event) -> None:
+    def _on_event(self, event: StoreEvent) -> None:
         key = event.record.key
         old = self.objects.get(key)
-        new = None if event.change is Change.DELETED else self._decode(event.record)
+        new = None if event.change is ChangeType.DELETED else self._decode(event.record)
         if new is None:
             self.objects.pop(key, None)
         else:

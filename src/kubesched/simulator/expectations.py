@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from kubesched.apiserver.kinds.resources import Resource
+from kubesched.apiserver.kinds.registry import ApiResource
 from kubesched.apiserver.storage.store import Record, Store
 from kubesched.base.types import JSON
 from kubesched.config.errors import Problem, join, suggest
@@ -124,7 +124,7 @@ class Checked(msgspec.Struct, frozen=True):
         return f"{self.expected}; " + "; ".join(map(str, self.findings)) if self.findings else self.expected
 
 
-def check(expectation: Expectation, store: Store, resource: Resource) -> Sequence[Finding]:
+def check(expectation: Expectation, store: Store, resource: ApiResource) -> Sequence[Finding]:
     """Return all differences; empty if the expectation holds."""
     storage = resource.storage
     if expectation.name_of:

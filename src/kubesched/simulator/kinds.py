@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from kubesched.apiserver.kinds.crd import resources_of
-from kubesched.apiserver.kinds.resources import BUILT_IN, Resource
+from kubesched.apiserver.crd.custom_resources import resources_of
+from kubesched.apiserver.kinds.registry import BUILT_IN, ApiResource
 from kubesched.config.errors import Problem, join, suggest
 from kubesched.simulator.steps import Action
 
 
-def find(kind: str, version: str, served: Iterable[Resource]) -> Resource | None:
+def find(kind: str, version: str, served: Iterable[ApiResource]) -> ApiResource | None:
     """Find a resource by any of its names, preferably in the given version."""
     wanted = kind.lower()
     found = [each for each in served if each.is_stored and wanted in _names(each)]
     return next((each for each in found if each.group_version == version), found[0] if found else None)
 
 
-def suggestion(kind: str, served: Iterable[Resource]) -> str:
+def suggestion(kind: str, served: Iterable[ApiResource]) -> str:
     """Suggest a similar kind; empty if there is none."""
     return suggest(kind, [each.kind for each in served if each.is_stored])
 
@@ -31,7 +31,7 @@ def kind_problems(actions: Iterable[Action]) -> Iterator[Problem]:
     yield from dict.fromkeys(problem for problem in found if problem is not None)
 
 
-def _problem(action: Action, served: list[Resource]) -> Problem | None:
+def _problem(action: Action, served: list[ApiResource]) -> Problem | None:
     what = action.what
     created = isinstance(what, Mapping)
     kind, version = (what.get("kind"), what.get("apiVersion")) if created else (getattr(what, "resource", None), "")
@@ -47,7 +47,7 @@ def _problem(action: Action, served: list[Resource]) -> Problem | None:
     return None
 
 
-def _defined(action: Action) -> list[Resource]:
+def _defined(action: Action) -> list[ApiResource]:
     obj: Any = action.what
     is_definition = isinstance(obj, Mapping) and obj.get("kind") == "CustomResourceDefinition"
     try:
@@ -56,5 +56,5 @@ def _defined(action: Action) -> list[Resource]:
         return []  # the API server will report what is wrong with the definition
 
 
-def _names(resource: Resource) -> tuple[str, ...]:
+def _names(resource: ApiResource) -> tuple[str, ...]:
     return (resource.kind.lower(), resource.plural, resource.singular, *resource.short_names)

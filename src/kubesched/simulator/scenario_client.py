@@ -14,7 +14,7 @@ import msgspec
 from kubesched.api import objects as api
 from kubesched.apiserver.inprocess.local import LocalClient
 from kubesched.apiserver.inprocess.reader import as_api_error
-from kubesched.apiserver.kinds.resources import Resource
+from kubesched.apiserver.kinds.registry import ApiResource
 from kubesched.apiserver.rest.patch import MERGE_PATCH
 from kubesched.apiserver.wire.status import StatusError
 from kubesched.base.documents import DocumentError, read_yaml
@@ -47,7 +47,7 @@ class ScenarioClient:
         self._cluster = cluster
         self._local = LocalClient(cluster.api)
         self.checked: list[Checked] = []
-        self._resources: dict[tuple[str, str], tuple[int, Resource]] = {}
+        self._resources: dict[tuple[str, str], tuple[int, ApiResource]] = {}
         """Resources by kind and version, with the registry generation they are from: custom kinds come and go."""
 
     # --- objects ------------------------------------------------------------------------------------------------------
@@ -100,14 +100,14 @@ class ScenarioClient:
         except StatusError as refusal:
             raise as_api_error(refusal) from None
 
-    def _resource(self, kind: str, version: str = "") -> Resource:
+    def _resource(self, kind: str, version: str = "") -> ApiResource:
         known = self._resources.get((kind, version))
         if known is None or known[0] != self._cluster.api.registry.generation:
             known = (self._cluster.api.registry.generation, self._search(kind, version))
             self._resources[kind, version] = known
         return known[1]
 
-    def _search(self, kind: str, version: str) -> Resource:
+    def _search(self, kind: str, version: str) -> ApiResource:
         served = list(self._cluster.api.registry)
         if (found := find(kind, version, served)) is not None:
             return found
@@ -230,7 +230,7 @@ def seconds_of(duration: Seconds) -> float:
         raise ScenarioError(f'{error}; write a number of seconds or a duration such as "1m30s"') from None
 
 
-def _path(resource: Resource, namespace: str, name: str = "", subresource: str = "") -> str:
+def _path(resource: ApiResource, namespace: str, name: str = "", subresource: str = "") -> str:
     root = "apis" if resource.group else "api"
     scope = ("namespaces", namespace) if resource.namespaced else ()
     return "/" + "/".join(p for p in (root, resource.group_version, *scope, resource.plural, name, subresource) if p)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from kubesched.apiserver.apiserver import ApiServer
-from kubesched.apiserver.storage.store import Change, Event
+from kubesched.apiserver.storage.store import ChangeType, StoreEvent
 from kubesched.engine.decision import Decision, Outcome
 from kubesched.reconcile.access import NODES, PODS
 from kubesched.simulator.usage import Usage
@@ -76,19 +76,19 @@ class Timeline:
             where = f" ({decision.where})" if decision.where not in decision.message else ""
             self.note("pending", decision.message + where, "Pod", pod.key)
 
-    def _count(self, event: Event) -> None:
+    def _count(self, event: StoreEvent) -> None:
         self.changes += 1
         self._digest.update(event.change.value)
         self._digest.update(event.record.data)
 
-    def _on_node(self, event: Event) -> None:
-        if event.change is not Change.MODIFIED:
-            what = "created" if event.change is Change.ADDED else "deleted"
+    def _on_node(self, event: StoreEvent) -> None:
+        if event.change is not ChangeType.MODIFIED:
+            what = "created" if event.change is ChangeType.ADDED else "deleted"
             self.entries.append(Entry(self.seconds, what, "Node", event.record.key))
 
-    def _on_pod(self, event: Event) -> None:
+    def _on_pod(self, event: StoreEvent) -> None:
         record, previous, now = event.record, event.previous, self.seconds
-        if event.change is Change.DELETED:
+        if event.change is ChangeType.DELETED:
             self.entries.append(Entry(now, "deleted", "Pod", record.key))
             return
         if previous is None:

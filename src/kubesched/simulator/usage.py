@@ -11,7 +11,7 @@ import msgspec
 from kubesched.api import objects as api
 from kubesched.api.decoding import InvalidObject, decode_as
 from kubesched.api.resources import allocatable, node_requests
-from kubesched.apiserver.storage.store import Change, Event, Record, Store
+from kubesched.apiserver.storage.store import ChangeType, Record, Store, StoreEvent
 from kubesched.reconcile.access import NODES, PODS
 
 ENDED = ("Succeeded", "Failed")
@@ -82,9 +82,9 @@ class Usage:
         store.shelf(NODES).observers.append(self._on_node)
         store.shelf(PODS).observers.append(self._on_pod)
 
-    def _on_node(self, event: Event) -> None:
+    def _on_node(self, event: StoreEvent) -> None:
         name = event.record.key
-        if event.change is Change.DELETED:
+        if event.change is ChangeType.DELETED:
             self.nodes.pop(name, None)
             return
         usage = self.nodes.get(name)
@@ -93,9 +93,9 @@ class Usage:
         resources = allocatable(decode_as(api.Node, event.record.data))
         usage.milli_cpu, usage.memory, usage.max_pods = resources.milli_cpu, resources.memory, resources.pods
 
-    def _on_pod(self, event: Event) -> None:
+    def _on_pod(self, event: StoreEvent) -> None:
         record = event.record
-        holds = event.change is not Change.DELETED and record.fields.get("status.phase") not in ENDED
+        holds = event.change is not ChangeType.DELETED and record.fields.get("status.phase") not in ENDED
         name = record.fields.get("spec.nodeName", "") if holds else ""
         if (record.key in self._placed) == bool(name):
             return

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from typing import Any
 
 from kubesched.apiserver.admission.defaults_pod import pod_spec, pod_status, requests
-from kubesched.apiserver.kinds.resources import Resource
+from kubesched.apiserver.kinds.registry import ApiResource
 from kubesched.base.types import JSON
 
 _RBAC_GROUP = "rbac.authorization.k8s.io"
 
 
-def apply(resource: Resource, obj: JSON) -> None:
+def apply(resource: ApiResource, obj: JSON) -> None:
     """Complete an object in place."""
     complete = _DEFAULTS.get(resource.storage)
     if complete is not None:

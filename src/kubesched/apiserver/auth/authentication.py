@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from kubesched.apiserver.auth.tokens import Claims, TokenError, Tokens
 from kubesched.apiserver.storage.store import Store
-from kubesched.apiserver.wire.request import Request, User
+from kubesched.apiserver.wire.request import ApiRequest, UserInfo
 from kubesched.apiserver.wire.status import StatusError
 from kubesched.base.clock import Clock
 
@@ -30,17 +30,17 @@ def unauthorized() -> StatusError:
 class Authenticator:
     """Finds out who sent a request."""
 
-    def __init__(self, store: Store, tokens: Tokens, static: Mapping[str, User], clock: Clock) -> None:
+    def __init__(self, store: Store, tokens: Tokens, static: Mapping[str, UserInfo], clock: Clock) -> None:
         self._store = store
         self._tokens = tokens
         self._clock = clock
         self._static = dict(static)
 
-    def add_token(self, token: str, user: User) -> None:
+    def add_token(self, token: str, user: UserInfo) -> None:
         """Accept a bearer token from now on."""
         self._static[token] = user
 
-    def authenticate(self, request: Request) -> User:
+    def authenticate(self, request: ApiRequest) -> UserInfo:
         """The user, or 401."""
         if request.certificate is not None:
             return _authenticated(request.certificate)
@@ -52,7 +52,7 @@ class Authenticator:
             raise unauthorized()
         return user
 
-    def user_of_token(self, token: str, audiences: tuple[str, ...] = ()) -> User | None:
+    def user_of_token(self, token: str, audiences: tuple[str, ...] = ()) -> UserInfo | None:
         """Whose token this is; None if nobody's."""
         for known, user in self._static.items():
             if hmac.compare_digest(known.encode(), token.encode()):
@@ -63,12 +63,12 @@ class Authenticator:
             return None
         return self._account_user(claims) if self._still_stands(claims) else None
 
-    def _account_user(self, claims: Claims) -> User:
+    def _account_user(self, claims: Claims) -> UserInfo:
         extra = {_CREDENTIAL: (f"JTI={claims.id}",)}
         if claims.pod_name:
             extra |= {_POD_NAME: (claims.pod_name,), _POD_UID: (claims.pod_uid,)}
         groups = (ACCOUNTS, f"{ACCOUNTS}:{claims.namespace}", AUTHENTICATED)
-        return User(f"system:serviceaccount:{claims.namespace}:{claims.account}", groups, claims.account_uid, extra)
+        return UserInfo(f"system:serviceaccount:{claims.namespace}:{claims.account}", groups, claims.account_uid, extra)
 
     def _still_stands(self, claims: Claims) -> bool:
         return self._has("/serviceaccounts", f"{claims.namespace}/{claims.account}", claims.account_uid) and (
@@ -80,7 +80,7 @@ class Authenticator:
         return record is not None and record.load()["metadata"]["uid"] == uid
 
 
-def _authenticated(user: User) -> User:
+def _authenticated(user: UserInfo) -> UserInfo:
     if AUTHENTICATED in user.groups:
         return user
-    return User(user.name, (*user.groups, AUTHENTICATED), user.uid, user.extra)
+    return UserInfo(user.name, (*user.groups, AUTHENTICATED), user.uid, user.extra)

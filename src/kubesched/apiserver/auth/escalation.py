@@ -11,9 +11,17 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from kubesched.apiserver.auth.authentication import MASTERS
-from kubesched.apiserver.auth.rbac import BINDINGS, CLUSTER_BINDINGS, CLUSTER_ROLES, GROUP, ROLES, Action, Authorizer
-from kubesched.apiserver.kinds.resources import Resource
-from kubesched.apiserver.wire.request import User
+from kubesched.apiserver.auth.rbac import (
+    BINDINGS,
+    CLUSTER_BINDINGS,
+    CLUSTER_ROLES,
+    GROUP,
+    ROLES,
+    AccessRequest,
+    Authorizer,
+)
+from kubesched.apiserver.kinds.registry import ApiResource
+from kubesched.apiserver.wire.request import UserInfo
 from kubesched.apiserver.wire.status import forbidden, not_found
 from kubesched.base.types import JSON
 
@@ -31,7 +39,7 @@ class Escalation:
     def __init__(self, authorizer: Authorizer) -> None:
         self._authorizer = authorizer
 
-    def check(self, resource: Resource, old: JSON | None, new: JSON, user: User | None) -> None:
+    def check(self, resource: ApiResource, old: JSON | None, new: JSON, user: UserInfo | None) -> None:
         """403 if a write of a role or a binding gives somebody more than the writer has."""
         if user is None or MASTERS in user.groups:
             return
@@ -42,10 +50,10 @@ class Escalation:
         elif resource.storage in (BINDINGS, CLUSTER_BINDINGS):
             self._check_binding(resource, new, user)
 
-    def _check_role(self, resource: Resource, old: JSON, new: JSON, user: User) -> None:
+    def _check_role(self, resource: ApiResource, old: JSON, new: JSON, user: UserInfo) -> None:
         namespace, name = new["metadata"].get("namespace", ""), new["metadata"].get("name", "")
         # The name of what is created is not part of the question, as in upstream's paths.
-        escalate = Action("escalate", GROUP, resource.plural, namespace=namespace, name=name if old else "")
+        escalate = AccessRequest("escalate", GROUP, resource.plural, namespace=namespace, name=name if old else "")
         if self._authorizer.allows(user, escalate):
             return
         self._compare(resource, new, new.get("rules") or [], user)
@@ -54,18 +62,18 @@ class Escalation:
             why = "must have cluster-admin privileges to use the aggregationRule"
             raise forbidden(resource.plural, resource.group, name, why)
 
-    def _check_binding(self, resource: Resource, binding: JSON, user: User) -> None:
+    def _check_binding(self, resource: ApiResource, binding: JSON, user: UserInfo) -> None:
         namespace, reference = binding["metadata"].get("namespace", ""), binding.get("roleRef") or {}
         plural = "clusterroles" if reference.get("kind") == "ClusterRole" else "roles"
         name = reference.get("name") or ""
-        if self._authorizer.allows(user, Action("bind", GROUP, plural, namespace=namespace, name=name)):
+        if self._authorizer.allows(user, AccessRequest("bind", GROUP, plural, namespace=namespace, name=name)):
             return
         role = self._authorizer.role(reference, namespace)
         if role is None:
             raise not_found(plural, GROUP, name)
         self._compare(resource, binding, role.get("rules") or [], user)
 
-    def _compare(self, resource: Resource, obj: JSON, rules: list[JSON], user: User) -> None:
+    def _compare(self, resource: ApiResource, obj: JSON, rules: list[JSON], user: UserInfo) -> None:
         if lacking := self._lacking(rules, user, obj["metadata"].get("namespace", "")):
             why = (
                 f"user {_quoted([user.name])[1:-1]} (groups={_quoted(user.groups)}) is attempting to grant RBAC"
@@ -73,7 +81,7 @@ class Escalation:
             )
             raise forbidden(resource.plural, resource.group, obj["metadata"].get("name", ""), why)
 
-    def _lacking(self, rules: list[JSON], user: User, namespace: str) -> list[str]:
+    def _lacking(self, rules: list[JSON], user: UserInfo, namespace: str) -> list[str]:
         """What rules allow and the user may not do, as upstream prints it: the verbs of a resource together."""
         own = tuple(self._authorizer.rules_of(user, namespace))
         found: dict[tuple[str, str], list[str]] = {}
@@ -88,18 +96,18 @@ def _telling(obj: JSON) -> JSON:
     return {**obj, "metadata": {key: value for key, value in obj["metadata"].items() if key not in _HARMLESS}}
 
 
-def _permissions(rule: JSON) -> Iterator[tuple[str, Action]]:
+def _permissions(rule: JSON) -> Iterator[tuple[str, AccessRequest]]:
     """What a rule allows, one by one: on what, in words, and as the question whether somebody may."""
     for verb in rule.get("verbs") or ():
         for path in rule.get("nonResourceURLs") or ():
-            yield f"NonResourceURLs:{_quoted([path])}", Action(verb, path=path)
+            yield f"NonResourceURLs:{_quoted([path])}", AccessRequest(verb, path=path)
         for group in rule.get("apiGroups") or ():
             for resource in rule.get("resources") or ():
                 plural, _, subresource = resource.partition("/")
                 where = f"APIGroups:{_quoted([group])}, Resources:{_quoted([resource])}"
                 for name in rule.get("resourceNames") or ("",):
                     named = f"{where}, ResourceNames:{_quoted([name])}" if name else where
-                    yield named, Action(verb, group, plural, subresource, name=name)
+                    yield named, AccessRequest(verb, group, plural, subresource, name=name)
 
 
 def _quoted(words: Iterable[str]) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from urllib.parse import unquote
 
 from kubesched.apiserver.auth.authentication import ACCOUNTS, AUTHENTICATED
-from kubesched.apiserver.auth.rbac import Action
-from kubesched.apiserver.wire.request import Request, User
+from kubesched.apiserver.auth.rbac import AccessRequest
+from kubesched.apiserver.wire.request import ApiRequest, UserInfo
 from kubesched.apiserver.wire.status import bad_request
 
 _USER = "impersonate-user"
@@ -18,7 +18,7 @@ _ACCOUNT = "system:serviceaccount:"
 _AUTHENTICATION = "authentication.k8s.io"
 
 
-def impersonated(request: Request) -> User | None:
+def impersonated(request: ApiRequest) -> UserInfo | None:
     """The user in whose name a request asks, if it names one."""
     headers = request.headers
     name = headers.get(_USER, "")
@@ -35,24 +35,24 @@ def impersonated(request: Request) -> User | None:
     }
     if AUTHENTICATED not in groups:
         groups = (*groups, AUTHENTICATED)
-    return User(name, groups, headers.get(_UID, ""), extra)
+    return UserInfo(name, groups, headers.get(_UID, ""), extra)
 
 
-def impersonation_actions(request: Request, user: User) -> Iterator[Action]:
+def impersonation_actions(request: ApiRequest, user: UserInfo) -> Iterator[AccessRequest]:
     """What one has to be allowed in order to ask in this user's name; groups that nobody asked for are free."""
     if user.name.startswith(_ACCOUNT):
         namespace, _, account = user.name.removeprefix(_ACCOUNT).partition(":")
-        yield Action("impersonate", resource="serviceaccounts", namespace=namespace, name=account)
+        yield AccessRequest("impersonate", resource="serviceaccounts", namespace=namespace, name=account)
     else:
-        yield Action("impersonate", resource="users", name=user.name)
+        yield AccessRequest("impersonate", resource="users", name=user.name)
     for group in _groups(request):
-        yield Action("impersonate", resource="groups", name=group)
+        yield AccessRequest("impersonate", resource="groups", name=group)
     for key, values in user.extra.items():
         for value in values:
-            yield Action("impersonate", _AUTHENTICATION, "userextras", key, name=value)
+            yield AccessRequest("impersonate", _AUTHENTICATION, "userextras", key, name=value)
     if user.uid:
-        yield Action("impersonate", _AUTHENTICATION, "uids", name=user.uid)
+        yield AccessRequest("impersonate", _AUTHENTICATION, "uids", name=user.uid)
 
 
-def _groups(request: Request) -> tuple[str, ...]:
+def _groups(request: ApiRequest) -> tuple[str, ...]:
     return tuple(group.strip() for group in request.headers.get(_GROUP, "").split(",") if group.strip())

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from kubesched.apiserver.auth.authentication import MASTERS
-from kubesched.apiserver.storage.store import Change, Event, Store
+from kubesched.apiserver.storage.store import ChangeType, Store, StoreEvent
 from kubesched.apiserver.validation.workloads import selects
-from kubesched.apiserver.wire.request import User
+from kubesched.apiserver.wire.request import UserInfo
 from kubesched.apiserver.wire.status import StatusError, qualified
 from kubesched.base.types import JSON
 
@@ -26,7 +26,7 @@ _CACHE_LIMIT = 50_000
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class AccessRequest:
     """What somebody wants to do: a verb on a resource, or on a path."""
 
     verb: str
@@ -65,7 +65,7 @@ class Rule:
             tuple(rule.get("nonResourceURLs") or ()),
         )
 
-    def allows(self, action: Action) -> bool:
+    def allows(self, action: AccessRequest) -> bool:
         if "*" not in self.verbs and action.verb not in self.verbs:
             return False
         if action.path:
@@ -74,7 +74,7 @@ class Rule:
             return False
         return self._has_resource(action) and (not self.names or action.name in self.names)
 
-    def _has_resource(self, action: Action) -> bool:
+    def _has_resource(self, action: AccessRequest) -> bool:
         resources = self.resources
         if "*" in resources or action.full_resource in resources:
             return True
@@ -90,16 +90,16 @@ class Authorizer:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._decisions: dict[tuple[str, tuple[str, ...], Action], bool] = {}
+        self._decisions: dict[tuple[str, tuple[str, ...], AccessRequest], bool] = {}
         self._rules: dict[tuple[str, str], tuple[Rule, ...]] = {}
         for resource in (CLUSTER_ROLES, CLUSTER_BINDINGS, ROLES, BINDINGS):
             store.shelf(resource).observers.append(self._forget)
 
-    def _forget(self, _event: Event) -> None:
+    def _forget(self, _event: StoreEvent) -> None:
         self._decisions.clear()
         self._rules.clear()
 
-    def allows(self, user: User, action: Action) -> bool:
+    def allows(self, user: UserInfo, action: AccessRequest) -> bool:
         if MASTERS in user.groups:
             return True
         key = (user.name, user.groups, action)
@@ -111,12 +111,12 @@ class Authorizer:
             self._decisions[key] = known
         return known
 
-    def check(self, user: User, action: Action) -> None:
+    def check(self, user: UserInfo, action: AccessRequest) -> None:
         """403 unless the user may."""
         if not self.allows(user, action):
             raise denied(user, action)
 
-    def rules_of(self, user: User, namespace: str) -> Iterator[Rule]:
+    def rules_of(self, user: UserInfo, namespace: str) -> Iterator[Rule]:
         """Every rule that speaks for a user in a namespace, or in the whole cluster."""
         for record in self._store.records(CLUSTER_BINDINGS):
             binding = record.load()
@@ -149,11 +149,11 @@ def _place(reference: JSON, namespace: str) -> tuple[str, str]:
     return (CLUSTER_ROLES, name) if reference.get("kind") == "ClusterRole" else (ROLES, f"{namespace}/{name}")
 
 
-def _speaks_for(binding: JSON, user: User, namespace: str) -> bool:
+def _speaks_for(binding: JSON, user: UserInfo, namespace: str) -> bool:
     return any(_is_subject(subject, user, namespace) for subject in binding.get("subjects") or ())
 
 
-def _is_subject(subject: JSON, user: User, namespace: str) -> bool:
+def _is_subject(subject: JSON, user: UserInfo, namespace: str) -> bool:
     kind, name = subject.get("kind"), subject.get("name")
     if kind == "User":
         return bool(name == user.name)
@@ -162,7 +162,7 @@ def _is_subject(subject: JSON, user: User, namespace: str) -> bool:
     return user.name == f"system:serviceaccount:{subject.get('namespace') or namespace}:{name}"
 
 
-def denied(user: User, action: Action) -> StatusError:
+def denied(user: UserInfo, action: AccessRequest) -> StatusError:
     """403 in the words that people know."""
     if action.path:
         message = f'forbidden: User "{user.name}" cannot {action.verb} path "{action.path}"'
@@ -189,8 +189,8 @@ class Aggregation:
         self._busy = False
         store.shelf(CLUSTER_ROLES).observers.append(self._changed)
 
-    def _changed(self, event: Event) -> None:
-        if self._busy or (event.change is Change.MODIFIED and _same_rules(event)):
+    def _changed(self, event: StoreEvent) -> None:
+        if self._busy or (event.change is ChangeType.MODIFIED and _same_rules(event)):
             return
         self._busy = True
         try:
@@ -218,7 +218,7 @@ class Aggregation:
         return changed
 
 
-def _same_rules(event: Event) -> bool:
+def _same_rules(event: StoreEvent) -> bool:
     before = event.previous.load() if event.previous is not None else {}
     after = event.record.load()
     parts: tuple[str, ...] = ("rules", "aggregationRule")

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from typing import Any
 
 from kubesched.apiserver.auth.authentication import MASTERS, Authenticator
-from kubesched.apiserver.auth.rbac import Action, Authorizer, Rule
+from kubesched.apiserver.auth.rbac import AccessRequest, Authorizer, Rule
 from kubesched.apiserver.auth.tokens import ISSUER, Claims, Tokens
-from kubesched.apiserver.kinds.resources import Resource
+from kubesched.apiserver.kinds.registry import ApiResource
 from kubesched.apiserver.meta import timestamp
 from kubesched.apiserver.storage.store import Store
 from kubesched.apiserver.validation.problems import Problems
-from kubesched.apiserver.wire.request import User
+from kubesched.apiserver.wire.request import UserInfo
 from kubesched.apiserver.wire.status import bad_request, conflict, invalid, not_found
 from kubesched.base.clock import Clock
 from kubesched.base.types import JSON
@@ -36,7 +36,7 @@ class Reviews:
         self._authorizer = authorizer
         self._tokens = tokens
         self._clock = clock
-        self._answers: dict[str, Callable[[str, JSON, User], JSON]] = {
+        self._answers: dict[str, Callable[[str, JSON, UserInfo], JSON]] = {
             "TokenReview": self._token_review,
             "SelfSubjectReview": self._self_review,
             "SubjectAccessReview": self._access_review,
@@ -45,7 +45,7 @@ class Reviews:
             "SelfSubjectRulesReview": self._rules_review,
         }
 
-    def answer(self, resource: Resource, namespace: str, obj: JSON, user: User) -> JSON:
+    def answer(self, resource: ApiResource, namespace: str, obj: JSON, user: UserInfo) -> JSON:
         """The review with its status filled in."""
         meta = obj.get("metadata") or {}
         obj["metadata"] = {**meta, "creationTimestamp": None}
@@ -53,7 +53,7 @@ class Reviews:
 
     # --- authentication -----------------------------------------------------------------------------------------------
 
-    def _token_review(self, _namespace: str, obj: JSON, _user: User) -> JSON:
+    def _token_review(self, _namespace: str, obj: JSON, _user: UserInfo) -> JSON:
         spec = obj.get("spec") or {}
         token, audiences = spec.get("token") or "", tuple(spec.get("audiences") or ())
         if not token:
@@ -63,7 +63,7 @@ class Reviews:
             return {"user": {}, "error": "invalid bearer token"}
         return {"authenticated": True, "user": _user_info(user), "audiences": list(audiences or (ISSUER,))}
 
-    def _self_review(self, _namespace: str, _obj: JSON, user: User) -> JSON:
+    def _self_review(self, _namespace: str, _obj: JSON, user: UserInfo) -> JSON:
         return {"userInfo": _user_info(user)}
 
     def request_token(self, account: JSON, request: JSON) -> JSON:
@@ -119,29 +119,29 @@ class Reviews:
 
     # --- authorization ------------------------------------------------------------------------------------------------
 
-    def _access_review(self, _namespace: str, obj: JSON, _user: User) -> JSON:
+    def _access_review(self, _namespace: str, obj: JSON, _user: UserInfo) -> JSON:
         spec = obj.get("spec") or {}
         if not spec.get("user") and not spec.get("groups"):
             problems = Problems()
             problems.invalid("spec.user", "", "at least one of user or group must be specified")
             raise invalid(obj["kind"], "authorization.k8s.io", "", problems.found)
-        subject = User(spec.get("user") or "", tuple(spec.get("groups") or ()), spec.get("uid") or "")
+        subject = UserInfo(spec.get("user") or "", tuple(spec.get("groups") or ()), spec.get("uid") or "")
         return self._verdict(subject, spec, obj["kind"])
 
-    def _local_access_review(self, namespace: str, obj: JSON, user: User) -> JSON:
+    def _local_access_review(self, namespace: str, obj: JSON, user: UserInfo) -> JSON:
         wanted = ((obj.get("spec") or {}).get("resourceAttributes") or {}).get("namespace")
         if wanted != namespace:
             raise bad_request(f"namespace {wanted!r} of the review does not match that of the request, {namespace!r}")
         return self._access_review(namespace, obj, user)
 
-    def _self_access_review(self, _namespace: str, obj: JSON, user: User) -> JSON:
+    def _self_access_review(self, _namespace: str, obj: JSON, user: UserInfo) -> JSON:
         return self._verdict(user, obj.get("spec") or {}, obj["kind"])
 
-    def _verdict(self, user: User, spec: JSON, kind: str) -> JSON:
+    def _verdict(self, user: UserInfo, spec: JSON, kind: str) -> JSON:
         allowed = self._authorizer.allows(user, _action(spec, kind))
         return {"allowed": allowed}
 
-    def _rules_review(self, _namespace: str, obj: JSON, user: User) -> JSON:
+    def _rules_review(self, _namespace: str, obj: JSON, user: UserInfo) -> JSON:
         namespace = (obj.get("spec") or {}).get("namespace") or ""
         if not namespace:
             raise bad_request("no namespace on request")
@@ -167,7 +167,7 @@ def _resource_rule(rule: Rule) -> JSON:
     return {**body, "resourceNames": sorted(rule.names)} if rule.names else body
 
 
-def _action(spec: JSON, kind: str) -> Action:
+def _action(spec: JSON, kind: str) -> AccessRequest:
     resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     if (resource is None) == (path is None):
         problems = Problems()
@@ -178,9 +178,9 @@ def _action(spec: JSON, kind: str) -> Action:
         )
         raise invalid(kind, "authorization.k8s.io", "", problems.found)
     if path is not None:
-        return Action(path.get("verb") or "", path=path.get("path") or "/")
+        return AccessRequest(path.get("verb") or "", path=path.get("path") or "/")
     attributes = resource or {}
-    return Action(
+    return AccessRequest(
         verb=attributes.get("verb") or "",
         group=attributes.get("group") or "",
         resource=attributes.get("resource") or "",
@@ -190,7 +190,7 @@ def _action(spec: JSON, kind: str) -> Action:
     )
 
 
-def _user_info(user: User) -> JSON:
+def _user_info(user: UserInfo) -> JSON:
     info: JSON = {"username": user.name, "groups": list(user.groups)}
     if user.uid:
         info["uid"] = user.uid

@@ -12,11 +12,11 @@ from typing import TypeVar
 from kubesched.api import objects as api
 from kubesched.apiserver.apiserver import ApiServer
 from kubesched.apiserver.inprocess.reader import StoreReader, answer
-from kubesched.apiserver.kinds.resources import Resource
+from kubesched.apiserver.kinds.registry import ApiResource
 from kubesched.apiserver.kinds.schema import type_of
 from kubesched.apiserver.rest.deletion import DeleteOptions
 from kubesched.apiserver.rest.patch import merge_patch, strategic_merge
-from kubesched.apiserver.rest.writing import Preconditions, replacement
+from kubesched.apiserver.rest.writer import Preconditions, replacement
 from kubesched.apiserver.storage.store import Record, Shelf
 from kubesched.base.types import JSON
 from kubesched.client.endpoints import EVENTS, LEASES, Endpoint, endpoint_of, endpoint_of_event
@@ -32,7 +32,7 @@ class DirectClient(StoreReader):
     def __init__(self, server: ApiServer) -> None:
         super().__init__(server.store)
         self._server = server
-        self._resources: dict[Endpoint, Resource] = {}
+        self._resources: dict[Endpoint, ApiResource] = {}
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
@@ -46,7 +46,7 @@ class DirectClient(StoreReader):
     def _decode(self, kind: type[O], record: Record) -> O | Malformed:
         return decode_object(kind, record.data)
 
-    def _resource(self, endpoint: Endpoint) -> Resource:
+    def _resource(self, endpoint: Endpoint) -> ApiResource:
         found = self._resources.get(endpoint)
         if found is None:
             group, _, version = endpoint.group_version.rpartition("/")

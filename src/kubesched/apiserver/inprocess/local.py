@@ -16,17 +16,17 @@ from kubesched.apiserver.apiserver import ApiServer
 from kubesched.apiserver.auth.authentication import MASTERS
 from kubesched.apiserver.rest.patch import MERGE_PATCH
 from kubesched.apiserver.storage.store import decode, encode
-from kubesched.apiserver.wire.request import JSON_TYPE, Request, Response, User
+from kubesched.apiserver.wire.request import JSON_TYPE, ApiRequest, ApiResponse, UserInfo
 from kubesched.apiserver.wire.status import Cause, StatusError
 from kubesched.base.types import JSON
 
-LOCAL_USER = User("system:kubesched", (MASTERS,))
+LOCAL_USER = UserInfo("system:kubesched", (MASTERS,))
 
 
 class LocalClient:
     """Requests as one user, by default one who may do everything."""
 
-    def __init__(self, api: ApiServer, user: User = LOCAL_USER) -> None:
+    def __init__(self, api: ApiServer, user: UserInfo = LOCAL_USER) -> None:
         self._api = api
         self._user = user
 
@@ -39,13 +39,13 @@ class LocalClient:
         query: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
         content_type: str = JSON_TYPE,
-    ) -> Response:
+    ) -> ApiResponse:
         """One request and its response, whatever its code; a path may carry a query."""
         path, _, text = path.partition("?")
         parsed = dict(part.partition("=")[::2] for part in text.split("&") if part)
         data = b"" if body is None else body if isinstance(body, bytes) else encode(body)
         sent = {**(headers or {}), "content-type": content_type}
-        request = Request(method, path, {**parsed, **(query or {})}, sent, data, certificate=self._user)
+        request = ApiRequest(method, path, {**parsed, **(query or {})}, sent, data, certificate=self._user)
         return await self._api.handle(request)
 
     async def call(self, method: str, path: str, body: Any = None, **options: Any) -> JSON:

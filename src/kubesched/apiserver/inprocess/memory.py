@@ -21,7 +21,7 @@ from kubesched.apiserver.kinds.schema import type_of
 from kubesched.apiserver.meta import timestamp
 from kubesched.apiserver.rest.patch import merge_patch, strategic_merge
 from kubesched.apiserver.rest.subresources import why_not_bindable
-from kubesched.apiserver.storage.store import Change, Event, Record, Shelf, Store
+from kubesched.apiserver.storage.store import ChangeType, Record, Shelf, Store, StoreEvent
 from kubesched.apiserver.wire.status import Cause, already_exists, conflict, invalid, not_found
 from kubesched.base.clock import Clock
 from kubesched.base.types import JSON
@@ -56,16 +56,16 @@ class StructStore(Store):
         """Store an object under the next version; returns it with that version."""
         version = self.version + 1
         obj = replace(obj, metadata=replace(obj.metadata, resource_version=str(version)))
-        change = Change.ADDED if previous is None else Change.MODIFIED
+        change = ChangeType.ADDED if previous is None else ChangeType.MODIFIED
         key = obj.key if previous is None else previous.key
         record = StructRecord(key, version, b"", obj.metadata.labels, _fields(obj), obj)
-        self._commit(resource, self.shelf(resource), Event(change, record, previous))
+        self._commit(resource, self.shelf(resource), StoreEvent(change, record, previous))
         return obj
 
     def delete_struct(self, resource: str, previous: Record) -> None:
         """Remove an object."""
         record = replace(previous, version=self.version + 1)
-        self._commit(resource, self.shelf(resource), Event(Change.DELETED, record, previous))
+        self._commit(resource, self.shelf(resource), StoreEvent(ChangeType.DELETED, record, previous))
 
 
 _PHASES = {phase: {"status.phase": phase} for phase in ("", "Pending", "Running", "Succeeded", "Failed", "Unknown")}

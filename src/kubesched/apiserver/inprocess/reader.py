@@ -8,8 +8,7 @@ from functools import partial
 from typing import TypeVar
 
 from kubesched.api import objects as api
-from kubesched.apiserver.storage.store import Change as Stored
-from kubesched.apiserver.storage.store import Event, Record, Shelf, Store
+from kubesched.apiserver.storage.store import ChangeType, Record, Shelf, Store, StoreEvent
 from kubesched.apiserver.wire.status import StatusError
 from kubesched.client.protocol import ApiError, Change, Listing, Malformed, WatchEvent
 
@@ -64,11 +63,11 @@ class StoreReader(ABC):
                 if (selected := self._selected(kind, event)) is not None:
                     yield selected
 
-    def _selected(self, kind: type[api.Object], event: Event) -> WatchEvent | None:
+    def _selected(self, kind: type[api.Object], event: StoreEvent) -> WatchEvent | None:
         """An event as a watch with the kind's selector reports it."""
         record = event.record
         before = event.previous is not None and _is_selected(kind, event.previous)
-        after = event.change is not Stored.DELETED and _is_selected(kind, record)
+        after = event.change is not ChangeType.DELETED and _is_selected(kind, record)
         if not before and not after:
             return None
         change = Change.DELETED if not after else Change.MODIFIED if before else Change.ADDED

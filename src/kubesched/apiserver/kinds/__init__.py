@@ -1,1 +1,1 @@
-"""The table of kinds, their schemas, and custom resources."""
+"""The table of kinds: where each is served, its fields and types, its conversions."""

@@ -20,11 +20,11 @@ SCALARS = frozenset(
 
 
 @dataclass(slots=True)
-class Shape:
+class ValueType:
     """The type of a value: a scalar, a list or map of something, or an object with fields."""
 
     kind: str
-    item: Shape | None = None
+    item: ValueType | None = None
     object: ObjectType | None = None
 
 
@@ -33,7 +33,7 @@ class Field:
     """One field of an object."""
 
     name: str
-    shape: Shape
+    shape: ValueType
     required: bool = False
     merge_key: str = ""
     merges: bool = False
@@ -99,14 +99,14 @@ class Schemas:
             keeps_zero=tag.endswith("*"),
         )
 
-    def _shape(self, text: str) -> Shape:
+    def _shape(self, text: str) -> ValueType:
         if text.startswith("["):
-            return Shape("list", item=self._shape(text[1:-1]))
+            return ValueType("list", item=self._shape(text[1:-1]))
         if text.startswith("{"):
-            return Shape("map", item=self._shape(text[1:-1]))
+            return ValueType("map", item=self._shape(text[1:-1]))
         if text in SCALARS:
-            return Shape(text)
-        return Shape("object", object=self._type(text))
+            return ValueType(text)
+        return ValueType("object", object=self._type(text))
 
 
 @cache

@@ -8,12 +8,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 
-from kubesched.apiserver.kinds.crd import CustomResources
-from kubesched.apiserver.kinds.resources import Registry, Resource
-from kubesched.apiserver.kinds.schema import Field, ObjectType, Shape, schemas
-from kubesched.apiserver.openapi import protobuf as openapi_protobuf
+from kubesched.apiserver.crd.custom_resources import CustomResources
+from kubesched.apiserver.kinds.registry import ApiResource, ResourceRegistry
+from kubesched.apiserver.kinds.schema import Field, ObjectType, ValueType, schemas
+from kubesched.apiserver.openapi import v2_protobuf
 from kubesched.apiserver.storage.store import encode
-from kubesched.apiserver.wire.request import Request, Response
+from kubesched.apiserver.wire.request import ApiRequest, ApiResponse
 from kubesched.apiserver.wire.status import no_such_path
 from kubesched.base.types import JSON
 
@@ -54,26 +54,26 @@ def definition_name(type_name: str) -> str:
 class OpenAPI:
     """Answers /openapi/v2 and /openapi/v3."""
 
-    def __init__(self, registry: Registry, custom: CustomResources) -> None:
+    def __init__(self, registry: ResourceRegistry, custom: CustomResources) -> None:
         self._registry = registry
         self._custom = custom
         self._made_at = -1
         self._documents: dict[str, bytes] = {}
 
-    def answer(self, request: Request, parts: list[str]) -> Response:
+    def answer(self, request: ApiRequest, parts: list[str]) -> ApiResponse:
         """The document at a path, split at its slashes."""
         if self._made_at != self._registry.generation:
             self._documents.clear()
             self._made_at = self._registry.generation
         if parts[1:] == ["v2"]:
-            if openapi_protobuf.ACCEPTED in request.headers.get("accept", ""):
-                return Response(body=self._document("v2.protobuf"), content_type=openapi_protobuf.CONTENT_TYPE)
-            return Response(body=self._document("v2"))
+            if v2_protobuf.ACCEPTED in request.headers.get("accept", ""):
+                return ApiResponse(body=self._document("v2.protobuf"), content_type=v2_protobuf.CONTENT_TYPE)
+            return ApiResponse(body=self._document("v2"))
         if parts[1:2] != ["v3"]:
             raise no_such_path()
         if len(parts) == 2:
-            return Response(body=self._index())
-        return Response(body=self._document("/".join(parts[2:])))
+            return ApiResponse(body=self._index())
+        return ApiResponse(body=self._document("/".join(parts[2:])))
 
     def _group_versions(self) -> dict[str, tuple[str, str]]:
         return {
@@ -99,7 +99,7 @@ class OpenAPI:
         if path == "v2":
             return encode(self._v2())
         if path == "v2.protobuf":
-            return openapi_protobuf.document(self._v2())
+            return v2_protobuf.document(self._v2())
         group_version = self._group_versions().get(path)
         if group_version is None:
             raise no_such_path()
@@ -132,7 +132,7 @@ class OpenAPI:
 # --- paths ------------------------------------------------------------------------------------------------------------
 
 
-def _paths(resource: Resource, *, v3: bool) -> Iterator[tuple[str, JSON]]:
+def _paths(resource: ApiResource, *, v3: bool) -> Iterator[tuple[str, JSON]]:
     root = f"/apis/{resource.group}" if resource.group else "/api"
     base = f"{root}/{resource.version}"
     scoped = (
@@ -153,7 +153,7 @@ def _paths(resource: Resource, *, v3: bool) -> Iterator[tuple[str, JSON]]:
     yield scoped, collection
 
 
-def _operation(resource: Resource, kind: JSON, action: str, verb: str, v3: bool) -> JSON:
+def _operation(resource: ApiResource, kind: JSON, action: str, verb: str, v3: bool) -> JSON:
     writes = verb in ("create", "update", "patch")
     names = _QUERY if writes else ("pretty",)
     return {
@@ -182,7 +182,7 @@ class Definitions:
         self._prefix = prefix
         self._v3 = v3
 
-    def add_resource(self, resource: Resource, custom_schema: JSON | None) -> None:
+    def add_resource(self, resource: ApiResource, custom_schema: JSON | None) -> None:
         kind = {"group": resource.group, "version": resource.version, "kind": resource.kind}
         if resource.custom:
             self._add_custom(resource, custom_schema or {}, kind)
@@ -193,7 +193,7 @@ class Definitions:
         if resource.is_stored:
             self._add_list(f"{definition_name(type_.name)}List", definition_name(type_.name), resource)
 
-    def _add_custom(self, resource: Resource, schema: JSON, kind: JSON) -> None:
+    def _add_custom(self, resource: ApiResource, schema: JSON, kind: JSON) -> None:
         domain = ".".join(reversed(resource.group.split(".")))
         name = f"{domain}.{resource.version}.{resource.kind}"
         common = schemas().types["core.ConfigMap"].fields  # what every kind has
@@ -209,7 +209,7 @@ class Definitions:
         }
         self._add_list(f"{name}List", name, resource)
 
-    def _add_list(self, name: str, item: str, resource: Resource) -> None:
+    def _add_list(self, name: str, item: str, resource: ApiResource) -> None:
         kind = {"group": resource.group, "version": resource.version, "kind": f"{resource.kind}List"}
         self.found[name] = {
             "description": f"{resource.kind}List is a list of {resource.kind}.",
@@ -250,7 +250,7 @@ class Definitions:
             body = {"allOf": [body], "default": {}}
         return {**body, **extras}
 
-    def _shape(self, shape: Shape) -> JSON:
+    def _shape(self, shape: ValueType) -> JSON:
         if shape.kind == "list" and shape.item is not None:
             return {"type": "array", "items": self._shape(shape.item)}
         if shape.kind == "map" and shape.item is not None:

@@ -1,1 +1,1 @@
-"""The REST API of resources: one handler per verb, the same for every kind."""
+"""The REST API of resources: one handler per verb for all kinds, bodies in and renderings out."""

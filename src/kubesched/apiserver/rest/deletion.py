@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from kubesched.apiserver import meta
-from kubesched.apiserver.kinds.resources import Resource
+from kubesched.apiserver.kinds.conversion import served_object, to_stored
+from kubesched.apiserver.kinds.registry import ApiResource
 from kubesched.apiserver.kinds.schema import type_of
-from kubesched.apiserver.rest.conversion import served_object, to_stored
-from kubesched.apiserver.rest.writing import NO_PRECONDITIONS, Preconditions, Writer
+from kubesched.apiserver.rest.body import parse
+from kubesched.apiserver.rest.writer import NO_PRECONDITIONS, Preconditions, Writer
 from kubesched.apiserver.storage.store import Record
-from kubesched.apiserver.wire.body import parse
-from kubesched.apiserver.wire.request import Request
+from kubesched.apiserver.wire.request import ApiRequest
 from kubesched.apiserver.wire.status import Cause, bad_request, invalid
 from kubesched.base.types import JSON
 
@@ -38,7 +38,7 @@ class DeleteOptions:
     dry_run: bool = False
 
 
-def read_options(request: Request) -> DeleteOptions:
+def read_options(request: ApiRequest) -> DeleteOptions:
     """The options in the body of a deletion, or, where that is silent, in its query."""
     body: JSON = parse(request, type_of("meta.DeleteOptions")) if request.body.strip() else {}
     if body.get("kind") not in (None, "", "DeleteOptions"):
@@ -80,7 +80,7 @@ class Deleter:
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
 
-    def delete(self, resource: Resource, namespace: str, name: str, options: DeleteOptions) -> tuple[Record, bool]:
+    def delete(self, resource: ApiResource, namespace: str, name: str, options: DeleteOptions) -> tuple[Record, bool]:
         """Delete an object; answers with its last state and whether it is gone."""
         record = self._writer.find(resource, namespace, name)
         obj = served_object(resource, record)
@@ -92,7 +92,7 @@ class Deleter:
             return self._remove(resource, record, obj, options), True
         return self._mark(resource, record, obj, finalizers, grace, options), False
 
-    def _remove(self, resource: Resource, record: Record, obj: JSON, options: DeleteOptions) -> Record:
+    def _remove(self, resource: ApiResource, record: Record, obj: JSON, options: DeleteOptions) -> Record:
         if options.dry_run:
             return record
         last = to_stored(resource, obj)
@@ -102,7 +102,7 @@ class Deleter:
             last["metadata"]["deletionGracePeriodSeconds"] = 0
         return self._writer.store.delete(resource.storage, record.key, last)
 
-    def _grace(self, resource: Resource, obj: JSON, options: DeleteOptions) -> int:
+    def _grace(self, resource: ApiResource, obj: JSON, options: DeleteOptions) -> int:
         if resource.storage != "/pods":
             return 0
         spec = obj["spec"]
@@ -112,7 +112,7 @@ class Deleter:
         wanted = spec.get("terminationGracePeriodSeconds", 30) if options.grace is None else options.grace
         return max(0, int(wanted))
 
-    def _finalizers(self, resource: Resource, obj: JSON, options: DeleteOptions) -> list[str]:
+    def _finalizers(self, resource: ApiResource, obj: JSON, options: DeleteOptions) -> list[str]:
         """The object's finalizers with those that the propagation policy asks for."""
         finalizers = list(obj["metadata"].get("finalizers") or [])
         propagation = options.propagation
@@ -125,11 +125,17 @@ class Deleter:
             finalizers.append(wanted)
         return finalizers
 
-    def _is_held(self, resource: Resource, obj: JSON) -> bool:
+    def _is_held(self, resource: ApiResource, obj: JSON) -> bool:
         return resource.storage == "/namespaces" and bool((obj.get("spec") or {}).get("finalizers"))
 
     def _mark(
-        self, resource: Resource, record: Record, obj: JSON, finalizers: list[str], grace: int, options: DeleteOptions
+        self,
+        resource: ApiResource,
+        record: Record,
+        obj: JSON,
+        finalizers: list[str],
+        grace: int,
+        options: DeleteOptions,
     ) -> Record:
         found = obj["metadata"]
         before = served_object(resource, record)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kubesched.apiserver.kinds.resources import Resource
+from kubesched.apiserver.kinds.registry import ApiResource
 from kubesched.apiserver.meta import bump_generation
 from kubesched.base.types import JSON
 
@@ -72,7 +72,7 @@ _WITH_GENERATION = frozenset(
 _STATUS_KEEPS_LABELS = ("apps", "batch", "policy")
 
 
-def prepare_create(resource: Resource, obj: JSON) -> None:
+def prepare_create(resource: ApiResource, obj: JSON) -> None:
     """Set a new object's status and generation to what every new object of its kind has."""
     storage = resource.storage
     if resource.has("status") and storage not in _STATUS_AT_CREATION:
@@ -117,7 +117,7 @@ def _select_by_own_labels(part: JSON, labels: JSON) -> None:
             selector["matchExpressions"] = [*(selector.get("matchExpressions") or []), *added]
 
 
-def prepare_update(resource: Resource, old: JSON, new: JSON) -> None:
+def prepare_update(resource: ApiResource, old: JSON, new: JSON) -> None:
     """A write to the object itself: the status stays, and a change of the rest is a new generation."""
     if resource.has("status"):
         _keep(old, new, "status")
@@ -125,7 +125,7 @@ def prepare_update(resource: Resource, old: JSON, new: JSON) -> None:
         bump_generation(new)
 
 
-def prepare_status_update(resource: Resource, old: JSON, new: JSON) -> None:
+def prepare_status_update(resource: ApiResource, old: JSON, new: JSON) -> None:
     """A write to the status: everything else stays."""
     for part in (set(old) | set(new)) - {"status", "metadata", "apiVersion", "kind"}:
         _keep(old, new, part)
@@ -139,7 +139,7 @@ def prepare_status_update(resource: Resource, old: JSON, new: JSON) -> None:
         _keep(before, after, field)
 
 
-def prepare_ephemeral_update(_resource: Resource, old: JSON, new: JSON) -> None:
+def prepare_ephemeral_update(_resource: ApiResource, old: JSON, new: JSON) -> None:
     """A write to a pod's ephemeral containers: nothing else changes."""
     ephemeral = new.get("spec", {}).get("ephemeralContainers")
     _keep_all_but_spec(old, new)
@@ -147,7 +147,7 @@ def prepare_ephemeral_update(_resource: Resource, old: JSON, new: JSON) -> None:
     _new_generation_if_changed(old, new)
 
 
-def prepare_resize(_resource: Resource, old: JSON, new: JSON) -> None:
+def prepare_resize(_resource: ApiResource, old: JSON, new: JSON) -> None:
     """A write to a pod's resources: of its containers' fields only those and the resize policy change."""
     wanted = {c.get("name"): c for c in new.get("spec", {}).get("containers") or []}
     _keep_all_but_spec(old, new)
@@ -160,12 +160,12 @@ def prepare_resize(_resource: Resource, old: JSON, new: JSON) -> None:
     _new_generation_if_changed(old, new)
 
 
-def prepare_finalize(_resource: Resource, old: JSON, new: JSON) -> None:
+def prepare_finalize(_resource: ApiResource, old: JSON, new: JSON) -> None:
     """A write to a namespace's finalizers, the ones in its spec."""
     _keep(old, new, "status")
 
 
-Prepare = Callable[[Resource, JSON, JSON], None]
+Prepare = Callable[[ApiResource, JSON, JSON], None]
 
 PREPARE: dict[str, Prepare] = {
     "": prepare_update,

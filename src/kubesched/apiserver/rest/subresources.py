@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubesched.apiserver.kinds.resources import Resource
+from kubesched.apiserver.kinds.registry import ApiResource
 from kubesched.apiserver.meta import parse_timestamp, timestamp
 from kubesched.apiserver.printing.table import NONE, labels_text, selector_text
 from kubesched.apiserver.rest.deletion import DeleteOptions, Deleter
-from kubesched.apiserver.rest.writing import Preconditions, Writer
+from kubesched.apiserver.rest.writer import Preconditions, Writer
 from kubesched.apiserver.storage.store import Record
 from kubesched.apiserver.validation.problems import Problems
 from kubesched.apiserver.validation.workloads import selects
@@ -20,10 +20,10 @@ _DISRUPTION_TIMEOUT = 120.0
 _RETRY_SECONDS = 10
 
 
-class Pods:
+class PodSubresources:
     """Binding and evicting pods."""
 
-    def __init__(self, writer: Writer, deleter: Deleter, pods: Resource) -> None:
+    def __init__(self, writer: Writer, deleter: Deleter, pods: ApiResource) -> None:
         self._writer = writer
         self._deleter = deleter
         self._pods = pods

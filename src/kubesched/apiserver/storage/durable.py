@@ -15,7 +15,7 @@ import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from kubesched.apiserver.storage.store import Change, Event, Record, Shelf, Store, decode
+from kubesched.apiserver.storage.store import ChangeType, Record, Shelf, Store, StoreEvent, decode
 from kubesched.apiserver.wire.status import StatusError
 
 FORMAT = 1
@@ -77,12 +77,12 @@ class DurableStore(Store):
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
-    def _commit(self, resource: str, shelf: Shelf, event: Event) -> None:
+    def _commit(self, resource: str, shelf: Shelf, event: StoreEvent) -> None:
         if self.failure is not None:
             raise self._refusal()
         record = event.record
         self.version = record.version
-        data = None if event.change is Change.DELETED else record.data
+        data = None if event.change is ChangeType.DELETED else record.data
         self._pending.append((resource, record.key, record.version, data))
         self._touched.add(shelf)
         shelf.apply(event)

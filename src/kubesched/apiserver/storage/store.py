@@ -38,7 +38,7 @@ def decode(data: bytes) -> JSON:
     return obj
 
 
-class Change(Enum):
+class ChangeType(Enum):
     """What a watch reports; the value is how its line begins."""
 
     ADDED = b'{"type":"ADDED","object":'
@@ -72,10 +72,10 @@ class Record(msgspec.Struct, frozen=True, gc=False):
         return self.key.rpartition("/")[2]
 
 
-class Event(msgspec.Struct, frozen=True, gc=False):
+class StoreEvent(msgspec.Struct, frozen=True, gc=False):
     """One step in the history of a kind: what there is now (or was last) and what there was before."""
 
-    change: Change
+    change: ChangeType
     record: Record
     previous: Record | None
 
@@ -98,10 +98,10 @@ class Shelf:
         """The earliest version a watch can start from."""
         self.visible = started_at
         """Watches see events up to this version; in a durable store the rest is not safe on disk yet."""
-        self.observers: list[Callable[[Event], None]] = []
+        self.observers: list[Callable[[StoreEvent], None]] = []
         """Called at once on every change, for indexes inside this process."""
         self._keys: list[str] = []
-        self._events: list[Event] = []
+        self._events: list[StoreEvent] = []
         self._versions: list[int] = []
         self._dropped = 0
         self._bytes = 0
@@ -143,7 +143,7 @@ class Shelf:
             raise expired(version, self.oldest)
         return self._dropped + bisect_right(self._versions, version)
 
-    def events_from(self, position: int, limit: int) -> list[Event]:
+    def events_from(self, position: int, limit: int) -> list[StoreEvent]:
         """The next events that watches may see; raises 410 when some were dropped unseen."""
         if position < self._dropped:
             raise expired(self.oldest, self.oldest)
@@ -153,13 +153,13 @@ class Shelf:
             end = bisect_right(self._versions, self.visible, start, end)
         return self._events[start:end]
 
-    def apply(self, event: Event) -> None:
+    def apply(self, event: StoreEvent) -> None:
         record = event.record
-        if event.change is Change.DELETED:
+        if event.change is ChangeType.DELETED:
             del self.records[record.key]
             del self._keys[bisect_left(self._keys, record.key)]
         else:
-            if event.change is Change.ADDED:
+            if event.change is ChangeType.ADDED:
                 insort(self._keys, record.key)
             self.records[record.key] = record
         self._events.append(event)
@@ -243,7 +243,7 @@ class Shelf:
             _finish(waiter)
 
 
-def _notify(observer: Callable[[Event], None], event: Event) -> None:
+def _notify(observer: Callable[[StoreEvent], None], event: StoreEvent) -> None:
     """Call an observer. The change is committed, so its failure must reach neither the writer nor other observers."""
     try:
         observer(event)
@@ -302,8 +302,8 @@ class Store:
         shelf = self.shelf(resource)
         previous = shelf.records.get(key)
         record = self._record(shelf, key, obj, previous)
-        change = Change.ADDED if previous is None else Change.MODIFIED
-        self._commit(resource, shelf, Event(change, record, previous))
+        change = ChangeType.ADDED if previous is None else ChangeType.MODIFIED
+        self._commit(resource, shelf, StoreEvent(change, record, previous))
         return record
 
     def delete(self, resource: str, key: str, last: JSON | None = None) -> Record:
@@ -311,7 +311,7 @@ class Store:
         shelf = self.shelf(resource)
         previous = shelf.records[key]
         record = self._record(shelf, key, previous.load() if last is None else last, previous)
-        self._commit(resource, shelf, Event(Change.DELETED, record, previous))
+        self._commit(resource, shelf, StoreEvent(ChangeType.DELETED, record, previous))
         return record
 
     def load(self) -> None:
@@ -335,7 +335,7 @@ class Store:
             fields = previous.fields if fields == previous.fields else fields
         return Record(key, version, encode(obj), labels, fields)
 
-    def _commit(self, resource: str, shelf: Shelf, event: Event) -> None:
+    def _commit(self, resource: str, shelf: Shelf, event: StoreEvent) -> None:
         self.version = self.visible = event.record.version
         shelf.apply(event)
         shelf.publish(self.version)

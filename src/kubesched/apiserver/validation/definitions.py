@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kubesched.apiserver.kinds.resources import BUILT_IN
+from kubesched.apiserver.kinds.registry import BUILT_IN
 from kubesched.apiserver.validation.naming import label_errors, subdomain_errors
 from kubesched.apiserver.validation.problems import IMMUTABLE, Problems
 from kubesched.base.types import JSON

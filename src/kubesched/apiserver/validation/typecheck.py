@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from kubesched.apiserver.kinds.schema import ObjectType, Shape
+from kubesched.apiserver.kinds.schema import ObjectType, ValueType
 from kubesched.base.types import JSON
 
 _GO_TYPES = {"bool": "bool", "string": "string", "int32": "int32", "int64": "int64", "double": "float64"}
@@ -51,7 +51,7 @@ def _check_object(obj: JSON, type_: ObjectType, path: str, plain: str, unknown: 
         _check(value, shape, type_, here, there, unknown)
 
 
-def _check(value: Any, shape: Shape, owner: ObjectType, path: str, plain: str, unknown: list[str]) -> None:
+def _check(value: Any, shape: ValueType, owner: ObjectType, path: str, plain: str, unknown: list[str]) -> None:
     kind = shape.kind
     if kind == "object":
         assert shape.object is not None
@@ -66,7 +66,7 @@ def _check(value: Any, shape: Shape, owner: ObjectType, path: str, plain: str, u
         _check_scalar(value, shape, owner, plain)
 
 
-def _check_list(value: Any, shape: Shape, owner: ObjectType, path: str, plain: str, unknown: list[str]) -> None:
+def _check_list(value: Any, shape: ValueType, owner: ObjectType, path: str, plain: str, unknown: list[str]) -> None:
     if not isinstance(value, list):
         raise _wrong(value, owner, plain, shape)
     item_shape = shape.item
@@ -76,7 +76,7 @@ def _check_list(value: Any, shape: Shape, owner: ObjectType, path: str, plain: s
             _check(item, item_shape, owner, f"{path}[{index}]", plain, unknown)
 
 
-def _check_map(value: Any, shape: Shape, owner: ObjectType, path: str, plain: str, unknown: list[str]) -> None:
+def _check_map(value: Any, shape: ValueType, owner: ObjectType, path: str, plain: str, unknown: list[str]) -> None:
     if not isinstance(value, dict):
         raise _wrong(value, owner, plain, shape)
     item_shape = shape.item
@@ -86,7 +86,7 @@ def _check_map(value: Any, shape: Shape, owner: ObjectType, path: str, plain: st
             _check(item, item_shape, owner, f"{path}.{key}", plain, unknown)
 
 
-def _check_scalar(value: Any, shape: Shape, owner: ObjectType, plain: str) -> None:
+def _check_scalar(value: Any, shape: ValueType, owner: ObjectType, plain: str) -> None:
     kind = shape.kind
     if kind == "any":
         return
@@ -130,7 +130,7 @@ def _check_quantity(value: Any) -> None:
         )
 
 
-def _wrong(value: Any, owner: ObjectType, plain: str, shape: Shape) -> WrongTypeError:
+def _wrong(value: Any, owner: ObjectType, plain: str, shape: ValueType) -> WrongTypeError:
     return WrongTypeError(
         f"json: cannot unmarshal {_json_word(value)} into Go struct field {owner.short_name}.{plain}"
         f" of type {_go_type(shape)}"
@@ -149,7 +149,7 @@ def _json_word(value: Any) -> str:
     return f"number {value}" if isinstance(value, float) else "number"
 
 
-def _go_type(shape: Shape) -> str:
+def _go_type(shape: ValueType) -> str:
     if shape.kind == "list" and shape.item is not None:
         return f"[]{_go_type(shape.item)}"
     if shape.kind == "map" and shape.item is not None:

@@ -1,1 +1,1 @@
-"""Requests and responses: bodies in and out, content negotiation, Status objects."""
+"""What passes over the wire: requests and responses, content negotiation, protobuf, Status objects."""

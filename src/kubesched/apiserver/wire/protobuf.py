@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from kubesched.apiserver.kinds.schema import Field, ObjectType, Shape
+from kubesched.apiserver.kinds.schema import Field, ObjectType, ValueType
 from kubesched.base.documents import REQUEST, DocumentError, DocumentLimitError, read_json, within_depth
 from kubesched.base.types import JSON
 
@@ -145,7 +145,7 @@ def _set(result: JSON, field: Field, wire: int, value: int | bytes) -> None:
             result[field.name] = read
 
 
-def _map_entry(shape: Shape, data: bytes) -> tuple[str, Any]:
+def _map_entry(shape: ValueType, data: bytes) -> tuple[str, Any]:
     entry = {number: (wire, value) for number, wire, value in _fields(data)}
     key = _text(entry[1][1]) if 1 in entry else ""
     if shape.kind == "list":
@@ -156,7 +156,7 @@ def _map_entry(shape: Shape, data: bytes) -> tuple[str, Any]:
     return key, _value(shape, *entry[2])
 
 
-def _value(shape: Shape, wire: int, value: int | bytes) -> Any:
+def _value(shape: ValueType, wire: int, value: int | bytes) -> Any:
     kind = shape.kind
     if kind == "string":
         return _text(value)

@@ -17,7 +17,7 @@ Query = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class User:
+class UserInfo:
     """Who asks."""
 
     name: str
@@ -27,7 +27,7 @@ class User:
 
 
 @dataclass(slots=True)
-class Request:
+class ApiRequest:
     """One request. Header names are in lower case; `certificate` is the user of a verified client certificate."""
 
     method: str
@@ -35,8 +35,8 @@ class Request:
     query: Query = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
-    certificate: User | None = None
-    user: User = User("system:anonymous", ("system:unauthenticated",))
+    certificate: UserInfo | None = None
+    user: UserInfo = UserInfo("system:anonymous", ("system:unauthenticated",))
     warnings: list[str] = field(default_factory=list)
 
     def flag(self, name: str) -> bool:
@@ -62,7 +62,7 @@ class Request:
 
 
 @dataclass(slots=True)
-class Response:
+class ApiResponse:
     """The answer: a body, or a stream of chunks for a watch."""
 
     status: int = 200
@@ -74,7 +74,7 @@ class Response:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class RequestTarget:
     """What a path names: a resource (or one object, or a sub-resource of it), or just a path."""
 
     path: str
@@ -97,20 +97,20 @@ class Target:
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
-def parse_path(path: str) -> Target:
+def parse_path(path: str) -> RequestTarget:
     """Read a path as upstream's request resolver does. ``/api/v1`` itself and the like are not resources."""
     parts = [unquote(part) for part in path.split("/") if part]
     if len(parts) >= 3 and parts[0] == "api":
         return _resource_target(path, "", parts[1], parts[2:])
     if len(parts) >= 4 and parts[0] == "apis":
         return _resource_target(path, parts[1], parts[2], parts[3:])
-    return Target(path)
+    return RequestTarget(path)
 
 
 _NAMESPACE_SUBRESOURCES = ("status", "finalize")
 
 
-def _resource_target(path: str, group: str, version: str, rest: list[str]) -> Target:
+def _resource_target(path: str, group: str, version: str, rest: list[str]) -> RequestTarget:
     is_watch = rest[0] == "watch" and len(rest) > 1
     if is_watch:
         rest = rest[1:]
@@ -119,13 +119,13 @@ def _resource_target(path: str, group: str, version: str, rest: list[str]) -> Ta
         namespace, rest = rest[1], rest[2:]
     name = rest[1] if len(rest) > 1 else ""
     subresource = "/".join(rest[2:])
-    return Target(path, True, group, version, namespace, rest[0], name, subresource, is_watch)
+    return RequestTarget(path, True, group, version, namespace, rest[0], name, subresource, is_watch)
 
 
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "HEAD": "get", "GET": "get", "DELETE": "delete"}
 
 
-def verb_of(request: Request, target: Target) -> str:
+def verb_of(request: ApiRequest, target: RequestTarget) -> str:
     """The verb that authorization asks about."""
     if not target.is_resource:
         return request.method.lower()
@@ -137,6 +137,6 @@ def verb_of(request: Request, target: Target) -> str:
     return "deletecollection" if verb == "delete" and not target.name else verb
 
 
-def is_watch(request: Request, target: Target) -> bool:
+def is_watch(request: ApiRequest, target: RequestTarget) -> bool:
     """Whether a get is a watch: by its query, or by the old form of path."""
     return target.is_watch or (request.flag("watch") and not target.subresource)

@@ -25,12 +25,12 @@ from multidict import CIMultiDict
 
 from kubesched.apiserver.apiserver import ApiServer, refusal
 from kubesched.apiserver.auth.authentication import MASTERS
-from kubesched.apiserver.wire.request import JSON_TYPE, Request, Response, User
+from kubesched.apiserver.wire.request import JSON_TYPE, ApiRequest, ApiResponse, UserInfo
 from kubesched.apiserver.wire.status import StatusError
 from kubesched.base.certificates import Authority, Pair, load_pair
 from kubesched.base.documents import REQUEST
 
-ADMIN = User("kubernetes-admin", (MASTERS, "kubeadm:cluster-admins"))
+ADMIN = UserInfo("kubernetes-admin", (MASTERS, "kubeadm:cluster-admins"))
 _ADDRESS = "127.0.0.1"
 _NAMES = (
     "localhost",
@@ -51,32 +51,32 @@ class AddressInUseError(OSError):
 
 
 @dataclass(slots=True)
-class Identity:
+class ClusterIdentity:
     """The keys that a cluster keeps for its whole life."""
 
     authority: Authority = field(default_factory=Authority)
     admin_token: str = field(default_factory=lambda: secrets.token_urlsafe(32))
 
 
-class Server:
+class HttpServer:
     """A running API server; start it, use `url`, stop it."""
 
     def __init__(
         self,
         api: ApiServer,
-        identity: Identity | None = None,
+        identity: ClusterIdentity | None = None,
         *,
         address: str = _ADDRESS,
         port: int = 0,
         tls: bool = True,
     ) -> None:
         self.api = api
-        self.identity = identity or Identity()
+        self.identity = identity or ClusterIdentity()
         self.address = address
         self.port = port
         self._tls = tls
         self._runner: web.ServerRunner | None = None
-        self._certificates: dict[bytes, User] = {}
+        self._certificates: dict[bytes, UserInfo] = {}
         api.authenticator.add_token(self.identity.admin_token, ADMIN)
 
     @property
@@ -144,7 +144,7 @@ class Server:
         except web.HTTPRequestEntityTooLarge:
             error = refusal(StatusError(413, f"Request entity too large: limit is {REQUEST.size}"))
             return web.Response(status=error.status, body=error.body, headers=_response_headers(error))
-        request = Request(
+        request = ApiRequest(
             method=raw.method,
             path=raw.rel_url.raw_path,
             query=raw.rel_url.query,
@@ -158,7 +158,7 @@ class Server:
             return web.Response(status=response.status, body=_readable(request, response), headers=headers)
         return await _send_stream(raw, response, headers)
 
-    def _user_of(self, raw: web.BaseRequest) -> User | None:
+    def _user_of(self, raw: web.BaseRequest) -> UserInfo | None:
         transport = raw.transport
         session: ssl.SSLObject | None = transport.get_extra_info("ssl_object") if transport is not None else None
         encoded = session.getpeercert(binary_form=True) if session is not None else None
@@ -200,7 +200,7 @@ class Server:
         path.write_text(yaml.safe_dump(self.kubeconfig(user, pair), sort_keys=False), encoding="utf-8")
 
 
-def _readable(request: Request, response: Response) -> bytes:
+def _readable(request: ApiRequest, response: ApiResponse) -> bytes:
     """JSON as upstream lays it out: in a line of its own, and indented for those who read it with curl or a browser."""
     if not response.body or response.content_type != JSON_TYPE:
         return response.body
@@ -243,7 +243,7 @@ class _Headers(Mapping[str, str]):
         return len(self._headers)
 
 
-def _response_headers(response: Response) -> CIMultiDict[str]:
+def _response_headers(response: ApiResponse) -> CIMultiDict[str]:
     headers: CIMultiDict[str] = CIMultiDict(response.headers)
     headers["Content-Type"] = response.content_type
     headers["Cache-Control"] = "no-cache, private"
@@ -253,7 +253,7 @@ def _response_headers(response: Response) -> CIMultiDict[str]:
     return headers
 
 
-async def _send_stream(raw: web.BaseRequest, response: Response, headers: CIMultiDict[str]) -> web.StreamResponse:
+async def _send_stream(raw: web.BaseRequest, response: ApiResponse, headers: CIMultiDict[str]) -> web.StreamResponse:
     stream = web.StreamResponse(status=response.status, headers=headers)
     assert response.stream is not None
     chunks = response.stream
@@ -274,8 +274,8 @@ async def _send_stream(raw: web.BaseRequest, response: Response, headers: CIMult
     return stream
 
 
-def _certificate_user(certificate: Mapping[str, Any]) -> User:
+def _certificate_user(certificate: Mapping[str, Any]) -> UserInfo:
     attributes = [pair for part in certificate.get("subject", ()) for pair in part]
     name = next((value for key, value in attributes if key == "commonName"), "")
     groups = tuple(value for key, value in attributes if key == "organizationName")
-    return User(name, groups)
+    return UserInfo(name, groups)

@@ -10,26 +10,26 @@ from dataclasses import dataclass
 
 from kubesched.apiserver import meta
 from kubesched.apiserver.admission import defaults
-from kubesched.apiserver.admission.plugins import Admission
-from kubesched.apiserver.kinds.crd import CustomResources
-from kubesched.apiserver.kinds.resources import Registry, Resource
+from kubesched.apiserver.admission.admission import Admission
+from kubesched.apiserver.crd.custom_resources import CustomResources
+from kubesched.apiserver.kinds.conversion import served_object, to_stored
+from kubesched.apiserver.kinds.registry import ApiResource, ResourceRegistry
 from kubesched.apiserver.names import NameGenerator
 from kubesched.apiserver.rest import strategies
-from kubesched.apiserver.rest.conversion import served_object, to_stored
 from kubesched.apiserver.storage.store import Record, Store, encode
-from kubesched.apiserver.validation import rules as validation
-from kubesched.apiserver.wire.request import User
+from kubesched.apiserver.validation import validate as validation
+from kubesched.apiserver.wire.request import UserInfo
 from kubesched.apiserver.wire.status import Cause, StatusError, already_exists, bad_request, invalid, not_found
 from kubesched.base.clock import Clock
 from kubesched.base.types import JSON
 
 _GENERATE_TRIES = 8
 
-ReportUnknown = Callable[[Resource, list[str]], None]
+ReportUnknown = Callable[[ApiResource, list[str]], None]
 """Takes the paths of the unknown fields that were dropped from an object. May refuse the write."""
 
 
-def _ignore_unknown(_resource: Resource, _paths: list[str]) -> None:
+def _ignore_unknown(_resource: ApiResource, _paths: list[str]) -> None:
     pass
 
 
@@ -40,7 +40,7 @@ class Preconditions:
     uid: str = ""
     version: str = ""
 
-    def check(self, resource: Resource, obj: JSON) -> None:
+    def check(self, resource: ApiResource, obj: JSON) -> None:
         found = obj["metadata"]
         if self.uid and self.uid != found["uid"]:
             why = f"Precondition failed: UID in precondition: {self.uid}, UID in object meta: {found['uid']}"
@@ -56,7 +56,7 @@ class Preconditions:
 NO_PRECONDITIONS = Preconditions()
 
 
-def _precondition_failed(resource: Resource, name: str, why: str) -> StatusError:
+def _precondition_failed(resource: ApiResource, name: str, why: str) -> StatusError:
     message = f'Operation cannot be fulfilled on {resource.qualified} "{name}": {why}'
     return StatusError(409, message, details={"name": name, "kind": resource.plural})
 
@@ -67,7 +67,7 @@ class Writer:
     def __init__(
         self,
         store: Store,
-        registry: Registry,
+        registry: ResourceRegistry,
         custom: CustomResources,
         admission: Admission,
         names: NameGenerator,
@@ -80,7 +80,7 @@ class Writer:
         self.names = names
         self.clock = clock
 
-    def find(self, resource: Resource, namespace: str, name: str) -> Record:
+    def find(self, resource: ApiResource, namespace: str, name: str) -> Record:
         """The stored object; 404 if there is none."""
         record = self.store.get(resource.storage, resource.key(namespace, name))
         if record is None:
@@ -91,12 +91,12 @@ class Writer:
 
     def create(
         self,
-        resource: Resource,
+        resource: ApiResource,
         namespace: str,
         obj: JSON,
         *,
         dry_run: bool = False,
-        user: User | None = None,
+        user: UserInfo | None = None,
         report_unknown: ReportUnknown = _ignore_unknown,
     ) -> Record:
         """Store a new object and return what was stored."""
@@ -118,7 +118,7 @@ class Writer:
             )
         return self._put(resource, key, obj, dry_run)
 
-    def _complete_name(self, resource: Resource, namespace: str, obj: JSON, generated: bool) -> None:
+    def _complete_name(self, resource: ApiResource, namespace: str, obj: JSON, generated: bool) -> None:
         if not generated:
             return
         for _ in range(_GENERATE_TRIES):
@@ -126,7 +126,7 @@ class Writer:
                 return
             obj["metadata"]["name"] = self.names.name(obj["metadata"]["generateName"])
 
-    def _put(self, resource: Resource, key: str, obj: JSON, dry_run: bool) -> Record:
+    def _put(self, resource: ApiResource, key: str, obj: JSON, dry_run: bool) -> Record:
         stored = to_stored(resource, obj)
         if not dry_run:
             return self.store.put(resource.storage, key, stored)
@@ -137,14 +137,14 @@ class Writer:
 
     def update(
         self,
-        resource: Resource,
+        resource: ApiResource,
         namespace: str,
         name: str,
         change: Callable[[JSON], JSON],
         *,
         subresource: str = "",
         dry_run: bool = False,
-        user: User | None = None,
+        user: UserInfo | None = None,
         report_unknown: ReportUnknown = _ignore_unknown,
     ) -> Record:
         """Store what `change` makes of an object; an object that waited only for its finalizers to go is removed."""
@@ -166,7 +166,7 @@ class Writer:
             return self._remove(resource, record, new, dry_run)
         return self._put(resource, record.key, new, dry_run)
 
-    def _is_finished(self, resource: Resource, obj: JSON) -> bool:
+    def _is_finished(self, resource: ApiResource, obj: JSON) -> bool:
         """Whether an object was being deleted and nothing holds it back any more."""
         found = obj["metadata"]
         if "deletionTimestamp" not in found or found.get("finalizers"):
@@ -175,26 +175,26 @@ class Writer:
             return not (obj.get("spec") or {}).get("finalizers")
         return not found.get("deletionGracePeriodSeconds")
 
-    def _remove(self, resource: Resource, record: Record, last: JSON, dry_run: bool) -> Record:
+    def _remove(self, resource: ApiResource, record: Record, last: JSON, dry_run: bool) -> Record:
         stored = to_stored(resource, last)
         if dry_run:
             return Record(record.key, record.version, encode(stored), {}, {})
         return self.store.delete(resource.storage, record.key, stored)
 
-    def remove(self, resource: Resource, record: Record, *, dry_run: bool = False) -> Record:
+    def remove(self, resource: ApiResource, record: Record, *, dry_run: bool = False) -> Record:
         """Remove an object for good, at once."""
         return record if dry_run else self.store.delete(resource.storage, record.key)
 
-    def put(self, resource: Resource, record: Record, obj: JSON, *, dry_run: bool = False) -> Record:
+    def put(self, resource: ApiResource, record: Record, obj: JSON, *, dry_run: bool = False) -> Record:
         """Store an object's next version unchecked: for what the server itself does to it."""
         return self._put(resource, record.key, obj, dry_run)
 
-    def _check(self, resource: Resource, obj: JSON, problems: list[Cause]) -> None:
+    def _check(self, resource: ApiResource, obj: JSON, problems: list[Cause]) -> None:
         if problems:
             raise invalid(resource.kind, resource.group, obj["metadata"].get("name", ""), problems)
 
 
-def replacement(sent: JSON, resource: Resource) -> Callable[[JSON], JSON]:
+def replacement(sent: JSON, resource: ApiResource) -> Callable[[JSON], JSON]:
     """The change that a PUT makes: the object as it was sent."""
 
     def change(old: JSON) -> JSON:

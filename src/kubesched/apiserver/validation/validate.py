@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kubesched.api.names import label_key_errors, label_value_errors
-from kubesched.apiserver.kinds.resources import Resource
+from kubesched.apiserver.kinds.registry import ApiResource
 from kubesched.apiserver.validation import core as validation_core
 from kubesched.apiserver.validation import definitions as validation_definitions
 from kubesched.apiserver.validation import pod as validation_pod
@@ -27,7 +27,7 @@ _STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
 _MAX_ANNOTATIONS = 256 << 10
 
 
-def creation_problems(resource: Resource, obj: JSON) -> list[Cause]:
+def creation_problems(resource: ApiResource, obj: JSON) -> list[Cause]:
     """What is wrong with a new object."""
     problems = Problems()
     _check_name(resource, obj["metadata"], problems)
@@ -39,7 +39,7 @@ def creation_problems(resource: Resource, obj: JSON) -> list[Cause]:
     return problems.found
 
 
-def update_problems(resource: Resource, old: JSON, new: JSON, subresource: str) -> list[Cause]:
+def update_problems(resource: ApiResource, old: JSON, new: JSON, subresource: str) -> list[Cause]:
     """What is wrong with an object's next version."""
     problems = Problems()
     _check_metadata(new["metadata"], problems)
@@ -57,7 +57,7 @@ def update_problems(resource: Resource, old: JSON, new: JSON, subresource: str) 
     return problems.found
 
 
-def _check_name(resource: Resource, meta: JSON, problems: Problems) -> None:
+def _check_name(resource: ApiResource, meta: JSON, problems: Problems) -> None:
     name = meta.get("name") or ""
     if not name:
         problems.required("metadata.name", "name or generateName is required")
@@ -102,7 +102,7 @@ def _check_metadata(meta: JSON, problems: Problems) -> None:
             problems.invalid("metadata.finalizers", finalizer, error)
 
 
-def _check_finalizer_names(resource: Resource, meta: JSON, problems: Problems) -> None:
+def _check_finalizer_names(resource: ApiResource, meta: JSON, problems: Problems) -> None:
     """Those of the core's own kinds are known or say whose they are."""
     for index, finalizer in enumerate(meta.get("finalizers") or []):
         if not resource.group and "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:

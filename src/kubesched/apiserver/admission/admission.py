@@ -13,10 +13,10 @@ from random import Random
 from kubesched.api.quantity import QuantityError, nanos
 from kubesched.apiserver.admission.allocation import ServiceAddresses
 from kubesched.apiserver.auth.escalation import Escalation
-from kubesched.apiserver.kinds.resources import Resource
+from kubesched.apiserver.kinds.registry import ApiResource
 from kubesched.apiserver.names import NameGenerator
 from kubesched.apiserver.storage.store import Record, Store
-from kubesched.apiserver.wire.request import User
+from kubesched.apiserver.wire.request import UserInfo
 from kubesched.apiserver.wire.status import Cause, forbidden, not_found
 from kubesched.base.types import JSON
 
@@ -64,7 +64,7 @@ class Admission:
 
     # --- namespaces ---------------------------------------------------------------------------------------------------
 
-    def check_namespace(self, resource: Resource, namespace: str, obj: JSON) -> None:
+    def check_namespace(self, resource: ApiResource, namespace: str, obj: JSON) -> None:
         """Nothing is created in a namespace that is not there or is going."""
         if not resource.namespaced:
             return
@@ -78,13 +78,13 @@ class Admission:
 
     # --- the three verbs ----------------------------------------------------------------------------------------------
 
-    def create(self, resource: Resource, obj: JSON, user: User | None) -> None:
+    def create(self, resource: ApiResource, obj: JSON, user: UserInfo | None) -> None:
         self._escalation.check(resource, None, obj, user)
         act = self._create.get(resource.storage)
         if act is not None:
             act(obj)
 
-    def update(self, resource: Resource, old: JSON, new: JSON, user: User | None) -> None:
+    def update(self, resource: ApiResource, old: JSON, new: JSON, user: UserInfo | None) -> None:
         self._escalation.check(resource, old, new, user)
         if resource.storage == "/services":
             self._addresses.keep(old, new)
@@ -93,7 +93,7 @@ class Admission:
         elif resource.storage == "/persistentvolumeclaims":
             self._resized(old, new)
 
-    def delete(self, resource: Resource, obj: JSON) -> None:
+    def delete(self, resource: ApiResource, obj: JSON) -> None:
         name = obj["metadata"]["name"]
         if resource.storage == "/namespaces" and name in _IMMORTAL:
             raise forbidden("namespaces", "", name, "this namespace may not be deleted")

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubesched.apiserver.kinds.crd_schema import Validator, columns_of
-from kubesched.apiserver.kinds.resources import SCALE, STATUS, Registry, Resource
+from kubesched.apiserver.crd.schema import Validator, columns_of
+from kubesched.apiserver.kinds.fields import fields_reader
+from kubesched.apiserver.kinds.registry import SCALE, STATUS, ApiResource, ResourceRegistry
 from kubesched.apiserver.meta import timestamp
 from kubesched.apiserver.printing.table import Columns
-from kubesched.apiserver.rest.fields import fields_reader
-from kubesched.apiserver.storage.store import Change, Event, Store
+from kubesched.apiserver.storage.store import ChangeType, Store, StoreEvent
 from kubesched.apiserver.wire.status import Cause
 from kubesched.base.clock import Clock
 from kubesched.base.types import JSON
@@ -25,13 +25,13 @@ DEFINITIONS = "apiextensions.k8s.io/customresourcedefinitions"
 class CustomResources:
     """Follows the definitions and keeps the table of kinds in step with them."""
 
-    def __init__(self, store: Store, registry: Registry, clock: Clock) -> None:
+    def __init__(self, store: Store, registry: ResourceRegistry, clock: Clock) -> None:
         self._store = store
         self._registry = registry
         self._clock = clock
-        self._served: dict[str, list[Resource]] = {}
-        self._versions: dict[Resource, JSON] = {}
-        self._validators: dict[Resource, Validator] = {}
+        self._served: dict[str, list[ApiResource]] = {}
+        self._versions: dict[ApiResource, JSON] = {}
+        self._validators: dict[ApiResource, Validator] = {}
         self._busy = False
         store.shelf(DEFINITIONS).observers.append(self._changed)
 
@@ -42,7 +42,7 @@ class CustomResources:
 
     # --- for requests -------------------------------------------------------------------------------------------------
 
-    def complete(self, resource: Resource, obj: JSON) -> list[str]:
+    def complete(self, resource: ApiResource, obj: JSON) -> list[str]:
         """Drop the fields that the schema does not know, and fill in its defaults. Returns the paths dropped."""
         if not resource.custom:
             return []
@@ -51,7 +51,7 @@ class CustomResources:
         validator.default(obj)
         return unknown
 
-    def problems(self, resource: Resource, obj: JSON, old: JSON | None = None) -> list[Cause]:
+    def problems(self, resource: ApiResource, obj: JSON, old: JSON | None = None) -> list[Cause]:
         """The rules of the schema that a custom object breaks.
 
         Old problems do not refuse an update: a stricter schema must not keep finalizers from being removed.
@@ -62,27 +62,27 @@ class CustomResources:
         known = self._validators[resource].problems(old) if found and old is not None else []
         return [problem for problem in found if problem not in known]
 
-    def columns(self, resource: Resource) -> Columns | None:
+    def columns(self, resource: ApiResource) -> Columns | None:
         """The columns that the definition asks for."""
         return columns_of(self._versions[resource].get("additionalPrinterColumns") or [])
 
-    def scale_paths(self, resource: Resource) -> JSON:
+    def scale_paths(self, resource: ApiResource) -> JSON:
         """Where the kind keeps its replicas."""
         paths: JSON = (self._versions[resource].get("subresources") or {}).get("scale") or {}
         return {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas", **paths}
 
-    def schema(self, resource: Resource) -> JSON | None:
+    def schema(self, resource: ApiResource) -> JSON | None:
         """The OpenAPI schema of a custom kind, if its definition has one."""
         version = self._versions.get(resource)
         return None if version is None else (version.get("schema") or {}).get("openAPIV3Schema")
 
     # --- definitions --------------------------------------------------------------------------------------------------
 
-    def _changed(self, event: Event) -> None:
+    def _changed(self, event: StoreEvent) -> None:
         if self._busy:
             return
         definition = event.record.load()
-        if event.change is Change.DELETED:
+        if event.change is ChangeType.DELETED:
             self._withdraw(event.record.key, forget=True)
             return
         self._serve(event.record.key, definition)
@@ -111,7 +111,7 @@ class CustomResources:
             if forget:
                 self._remove_objects(resource)
 
-    def _remove_objects(self, resource: Resource) -> None:
+    def _remove_objects(self, resource: ApiResource) -> None:
         for record in list(self._store.records(resource.storage)):
             self._store.delete(resource.storage, record.key)
 
@@ -140,7 +140,7 @@ def _is_established(definition: JSON) -> bool:
     return any(c.get("type") == "Established" and c.get("status") == "True" for c in conditions)
 
 
-def resources_of(definition: JSON) -> list[Resource]:
+def resources_of(definition: JSON) -> list[ApiResource]:
     """What a definition has served, once it is there."""
     return [_resource(definition, version) for version in _served_versions(definition)]
 
@@ -149,12 +149,12 @@ def _served_versions(definition: JSON) -> list[JSON]:
     return [version for version in definition["spec"].get("versions") or [] if version.get("served")]
 
 
-def _resource(definition: JSON, version: JSON) -> Resource:
+def _resource(definition: JSON, version: JSON) -> ApiResource:
     spec = definition["spec"]
     names = spec["names"]
     subresources = version.get("subresources") or {}
     selectable = [field.get("jsonPath", "") for field in version.get("selectableFields") or []]
-    return Resource(
+    return ApiResource(
         group=spec["group"],
         version=version["name"],
         kind=names["kind"],

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubesched.apiserver.kinds.resources import Resource
+from kubesched.apiserver.kinds.registry import ApiResource
 from kubesched.apiserver.kinds.schema import ObjectType, type_of
 from kubesched.apiserver.validation.typecheck import WrongTypeError, unknown_fields
 from kubesched.apiserver.wire import protobuf
-from kubesched.apiserver.wire.request import Request
+from kubesched.apiserver.wire.request import ApiRequest
 from kubesched.apiserver.wire.status import StatusError, bad_request
 from kubesched.base.documents import REQUEST, DocumentError, read_json, read_yaml, within_depth
 from kubesched.base.types import JSON
@@ -22,7 +22,7 @@ def media_type(header: str) -> str:
     return header.partition(";")[0].strip().lower()
 
 
-def parse(request: Request, type_: ObjectType | None = None) -> JSON:
+def parse(request: ApiRequest, type_: ObjectType | None = None) -> JSON:
     """The body as an object. Of a type that is described, protobuf is read too: Go clients send nothing else."""
     sent = media_type(request.headers.get("content-type", ""))
     if sent == PROTOBUF and type_ is not None:
@@ -69,7 +69,7 @@ def check_depth(obj: JSON) -> JSON:
     return obj
 
 
-def read_object(request: Request, resource: Resource) -> JSON:
+def read_object(request: ApiRequest, resource: ApiResource) -> JSON:
     """The object in a request to create or replace one."""
     type_ = type_of(resource.schema)
     obj = parse(request, type_)
@@ -109,7 +109,7 @@ def unknown_in(obj: JSON, type_: ObjectType | None) -> frozenset[str]:
 
 
 def check_fields(
-    request: Request,
+    request: ApiRequest,
     obj: JSON,
     group_version: str,
     kind: str,
@@ -131,12 +131,12 @@ def _cannot_be_handled(version: str, kind: str) -> str:
     return f'{kind} in version "{version}" cannot be handled as a {kind}'
 
 
-def report_dropped(request: Request, resource: Resource, dropped: list[str]) -> None:
+def report_dropped(request: ApiRequest, resource: ApiResource, dropped: list[str]) -> None:
     """Report the fields that the schema of a custom resource does not know."""
     report_unknown(request, dropped, _cannot_be_handled(resource.version, resource.kind))
 
 
-def report_unknown(request: Request, unknown: list[str], handled: str) -> None:
+def report_unknown(request: ApiRequest, unknown: list[str], handled: str) -> None:
     """Do with unknown fields what fieldValidation says."""
     mode = request.query.get("fieldValidation") or "Warn"
     if mode not in ("Ignore", "Warn", "Strict"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from kubesched.apiserver.rest.fields import FIELDS, FieldPaths
+from kubesched.apiserver.kinds.fields import FIELDS, FieldPaths
 from kubesched.apiserver.wire.status import no_such_path, qualified
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
@@ -43,7 +43,7 @@ PORT_FORWARD = Subresource("portforward", ("create", "get"), "PodPortForwardOpti
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Resource:
+class ApiResource:
     """A kind as it is served. Each is itself and equal to no other, so that tables can be keyed by it."""
 
     group: str
@@ -107,9 +107,9 @@ def _kind(
     categories: str = "",
     verbs: tuple[str, ...] = ALL_VERBS,
     stored_as: str = "",
-) -> Resource:
+) -> ApiResource:
     group, _, version = group_version.rpartition("/")
-    return Resource(
+    return ApiResource(
         group=group,
         version=version,
         kind=kind,
@@ -137,7 +137,7 @@ _AUTHENTICATION = "authentication.k8s.io/v1"
 _RESOURCE = "resource.k8s.io/v1"
 _POD_SUBRESOURCES = (ATTACH, BINDING, EPHEMERAL, EVICTION, EXEC, LOG, PORT_FORWARD, RESIZE, STATUS)
 
-BUILT_IN: tuple[Resource, ...] = (
+BUILT_IN: tuple[ApiResource, ...] = (
     _kind("v1", "Binding", "bindings", verbs=CREATE_ONLY),
     _kind("v1", "ConfigMap", "configmaps", "cm"),
     _kind("v1", "Endpoints", "endpoints", "ep"),
@@ -200,32 +200,32 @@ BUILT_IN: tuple[Resource, ...] = (
 )
 
 
-class Registry:
+class ResourceRegistry:
     """What is served right now: the built-in kinds and the custom ones."""
 
     def __init__(self) -> None:
-        self._resources: dict[tuple[str, str, str], Resource] = {}
+        self._resources: dict[tuple[str, str, str], ApiResource] = {}
         self.generation = 0
         """Grows with every change, for whoever caches something made from the table."""
         for resource in BUILT_IN:
             self.add(resource)
 
-    def add(self, resource: Resource) -> None:
+    def add(self, resource: ApiResource) -> None:
         self._resources[resource.group, resource.version, resource.plural] = resource
         self.generation += 1
 
-    def remove(self, resource: Resource) -> None:
+    def remove(self, resource: ApiResource) -> None:
         self._resources.pop((resource.group, resource.version, resource.plural), None)
         self.generation += 1
 
-    def find(self, group: str, version: str, plural: str) -> Resource:
+    def find(self, group: str, version: str, plural: str) -> ApiResource:
         """The resource at a path; 404 if there is none."""
         found = self._resources.get((group, version, plural))
         if found is None:
             raise no_such_path()
         return found
 
-    def __iter__(self) -> Iterator[Resource]:
+    def __iter__(self) -> Iterator[ApiResource]:
         return iter(tuple(self._resources.values()))
 
     def groups(self) -> dict[str, list[str]]:
@@ -237,10 +237,10 @@ class Registry:
                 versions.append(version)
         return groups
 
-    def of(self, group: str, version: str) -> list[Resource]:
+    def of(self, group: str, version: str) -> list[ApiResource]:
         """The resources of a group and version."""
         return [r for r in self._resources.values() if (r.group, r.version) == (group, version)]
 
-    def by_kind(self, group: str, kind: str) -> Resource | None:
+    def by_kind(self, group: str, kind: str) -> ApiResource | None:
         """A resource by what its objects call themselves, in its preferred version."""
         return next((r for r in self._resources.values() if (r.group, r.kind) == (group, kind)), None)

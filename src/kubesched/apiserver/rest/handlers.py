@@ -13,17 +13,12 @@ from random import Random
 from typing import Any
 
 from kubesched.apiserver.auth.reviews import Reviews
-from kubesched.apiserver.kinds.crd import CustomResources
-from kubesched.apiserver.kinds.resources import Registry, Resource
+from kubesched.apiserver.crd.custom_resources import CustomResources
+from kubesched.apiserver.kinds.conversion import served_object
+from kubesched.apiserver.kinds.registry import ApiResource, ResourceRegistry
 from kubesched.apiserver.kinds.schema import type_of
 from kubesched.apiserver.rest import patch as patches
-from kubesched.apiserver.rest.conversion import served_object
-from kubesched.apiserver.rest.deletion import Deleter, read_options
-from kubesched.apiserver.rest.reading import Watch, list_page, selection_of, watch_start
-from kubesched.apiserver.rest.subresources import Pods, scale_of, set_scale
-from kubesched.apiserver.rest.writing import Writer, replacement
-from kubesched.apiserver.storage.store import Shelf, encode
-from kubesched.apiserver.wire.body import (
+from kubesched.apiserver.rest.body import (
     check_depth,
     check_fields,
     check_kind,
@@ -34,9 +29,15 @@ from kubesched.apiserver.wire.body import (
     report_dropped,
     unknown_in,
 )
+from kubesched.apiserver.rest.deletion import Deleter, read_options
+from kubesched.apiserver.rest.listing import list_page, selection_of
+from kubesched.apiserver.rest.rendering import Renderer
+from kubesched.apiserver.rest.subresources import PodSubresources, scale_of, set_scale
+from kubesched.apiserver.rest.watching import Watch, watch_start
+from kubesched.apiserver.rest.writer import Writer, replacement
+from kubesched.apiserver.storage.store import Shelf, encode
 from kubesched.apiserver.wire.negotiation import negotiate
-from kubesched.apiserver.wire.rendering import Renderer
-from kubesched.apiserver.wire.request import Request, Response, Target, is_watch
+from kubesched.apiserver.wire.request import ApiRequest, ApiResponse, RequestTarget, is_watch
 from kubesched.apiserver.wire.status import (
     StatusError,
     bad_request,
@@ -77,20 +78,20 @@ _RETURNS_DELETED = frozenset(
 _RETURNS_DELETED_GROUPS = ("resource.k8s.io", "storage.k8s.io")
 
 
-class Rest:
+class ResourceHandler:
     """Answers requests for resources."""
 
     def __init__(
         self,
         writer: Writer,
         deleter: Deleter,
-        pods: Pods,
+        pods: PodSubresources,
         reviews: Reviews,
         random: Random,
     ) -> None:
         self._writer = writer
         self._store = writer.store
-        self._registry: Registry = writer.registry
+        self._registry: ResourceRegistry = writer.registry
         self._deleter = deleter
         self._pods = pods
         self._reviews = reviews
@@ -99,7 +100,7 @@ class Rest:
         self.closing = False
         """Set to end every watch, so that the server can stop."""
 
-    async def answer(self, request: Request, target: Target) -> Response:
+    async def answer(self, request: ApiRequest, target: RequestTarget) -> ApiResponse:
         resource = self._registry.find(target.group, target.version, target.plural)
         _check_scope(request, target, resource)
         if resource.storage in _DEPRECATED:
@@ -114,17 +115,17 @@ class Rest:
             await self._store.durable()
         return response
 
-    def shelf(self, resource: Resource) -> Shelf:
+    def shelf(self, resource: ApiResource) -> Shelf:
         return self._store.shelf(resource.storage)
 
-    def _renderer(self, request: Request, resource: Resource) -> Renderer:
+    def _renderer(self, request: ApiRequest, resource: ApiResource) -> Renderer:
         form = negotiate(request.headers.get("accept", ""))
         columns = self._custom.columns(resource) if resource.custom else None
         return Renderer(resource, form, columns, request.query.get("includeObject", ""), self._writer.clock.now)
 
     # --- collections --------------------------------------------------------------------------------------------------
 
-    def _collection(self, request: Request, target: Target, resource: Resource) -> Response:
+    def _collection(self, request: ApiRequest, target: RequestTarget, resource: ApiResource) -> ApiResponse:
         if request.method == "POST":
             return self._create(request, target, resource)
         if not resource.is_stored:
@@ -139,7 +140,7 @@ class Rest:
             return self._delete_collection(request, target, resource)
         raise method_not_allowed()
 
-    def _watch(self, request: Request, target: Target, resource: Resource) -> Response:
+    def _watch(self, request: ApiRequest, target: RequestTarget, resource: ApiResource) -> ApiResponse:
         selection = selection_of(request, resource, target.namespace)
         version, initial = watch_start(request, self._store)
         renderer = self._renderer(request, resource)
@@ -160,9 +161,9 @@ class Rest:
             timeout=float(request.number("timeoutSeconds") or self._random.randint(1800, 3600)),
             closing=lambda: self.closing,
         )
-        return Response(stream=watch.stream())
+        return ApiResponse(stream=watch.stream())
 
-    def _create(self, request: Request, target: Target, resource: Resource) -> Response:
+    def _create(self, request: ApiRequest, target: RequestTarget, resource: ApiResource) -> ApiResponse:
         if not resource.is_stored:
             return self._reviewed(request, target, resource)
         record = self._writer.create(
@@ -175,14 +176,14 @@ class Rest:
         )
         return self._renderer(request, resource).one(record, 201)
 
-    def _reviewed(self, request: Request, target: Target, resource: Resource) -> Response:
+    def _reviewed(self, request: ApiRequest, target: RequestTarget, resource: ApiResource) -> ApiResponse:
         obj = read_object(request, resource)
         if resource.kind == "Binding":
             self._pods.bind(target.namespace, obj["metadata"].get("name", ""), obj, dry_run=request.dry_run)
-            return Response(201, encode(created()))
-        return Response(201, encode(self._reviews.answer(resource, target.namespace, obj, request.user)))
+            return ApiResponse(201, encode(created()))
+        return ApiResponse(201, encode(self._reviews.answer(resource, target.namespace, obj, request.user)))
 
-    def _delete_collection(self, request: Request, target: Target, resource: Resource) -> Response:
+    def _delete_collection(self, request: ApiRequest, target: RequestTarget, resource: ApiResource) -> ApiResponse:
         options = read_options(request)
         selection = selection_of(request, resource, target.namespace)
         page = list_page(self._store, self.shelf(resource), request, selection)
@@ -192,7 +193,7 @@ class Rest:
 
     # --- one object ---------------------------------------------------------------------------------------------------
 
-    def _one(self, request: Request, target: Target, resource: Resource) -> Response:
+    def _one(self, request: ApiRequest, target: RequestTarget, resource: ApiResource) -> ApiResponse:
         if not resource.is_stored:
             raise method_not_allowed()
         act = {"PUT": self._replace, "PATCH": self._patch, "DELETE": self._delete}.get(request.method)
@@ -203,10 +204,10 @@ class Rest:
         record = self._writer.find(resource, target.namespace, target.name)
         return self._renderer(request, resource).one(record)
 
-    def _replace(self, request: Request, target: Target, resource: Resource) -> Response:
+    def _replace(self, request: ApiRequest, target: RequestTarget, resource: ApiResource) -> ApiResponse:
         return self._update(request, target, resource, replacement(read_object(request, resource), resource))
 
-    def _patch(self, request: Request, target: Target, resource: Resource) -> Response:
+    def _patch(self, request: ApiRequest, target: RequestTarget, resource: ApiResource) -> ApiResponse:
         apply = patcher(request, resource)
 
         def change(old: JSON) -> JSON:
@@ -218,7 +219,9 @@ class Rest:
 
         return self._update(request, target, resource, change)
 
-    def _update(self, request: Request, target: Target, resource: Resource, change: Callable[[JSON], JSON]) -> Response:
+    def _update(
+        self, request: ApiRequest, target: RequestTarget, resource: ApiResource, change: Callable[[JSON], JSON]
+    ) -> ApiResponse:
         record = self._writer.update(
             resource,
             target.namespace,
@@ -231,18 +234,18 @@ class Rest:
         )
         return self._renderer(request, resource).one(record)
 
-    def _delete(self, request: Request, target: Target, resource: Resource) -> Response:
+    def _delete(self, request: ApiRequest, target: RequestTarget, resource: ApiResource) -> ApiResponse:
         options = read_options(request)
         record, gone = self._deleter.delete(resource, target.namespace, target.name, options)
         shows_object = resource.storage in _RETURNS_DELETED or resource.group in _RETURNS_DELETED_GROUPS
         if not gone or shows_object:
             return self._renderer(request, resource).one(record)
         uid = record.load()["metadata"]["uid"]
-        return Response(body=encode(success(target.name, resource.group, resource.plural, uid)))
+        return ApiResponse(body=encode(success(target.name, resource.group, resource.plural, uid)))
 
     # --- sub-resources ------------------------------------------------------------------------------------------------
 
-    def _subresource(self, request: Request, target: Target, resource: Resource) -> Response:
+    def _subresource(self, request: ApiRequest, target: RequestTarget, resource: ApiResource) -> ApiResponse:
         subresource = resource.subresource(target.subresource)
         if subresource.name in _PART_OF_OBJECT:
             if request.method not in ("GET", "HEAD", "PUT", "PATCH"):
@@ -257,42 +260,42 @@ class Rest:
             raise method_not_allowed()
         return {"binding": self._bind, "eviction": self._evict, "token": self._token}[subresource.name](request, target)
 
-    def _sent(self, request: Request, group_version: str, kind: str, schema: str) -> JSON:
+    def _sent(self, request: ApiRequest, group_version: str, kind: str, schema: str) -> JSON:
         obj = parse(request, type_of(schema))
         check_kind(obj, group_version, kind)
         check_fields(request, obj, group_version, kind, type_of(schema))
         return obj
 
-    def _bind(self, request: Request, target: Target) -> Response:
+    def _bind(self, request: ApiRequest, target: RequestTarget) -> ApiResponse:
         binding = self._sent(request, "v1", "Binding", "core.Binding")
         if binding["metadata"].get("name") != target.name:
             raise bad_request("name in URL does not match name in Binding object")
         self._pods.bind(target.namespace, target.name, binding, dry_run=request.dry_run)
-        return Response(201, encode(created()))
+        return ApiResponse(201, encode(created()))
 
-    def _evict(self, request: Request, target: Target) -> Response:
+    def _evict(self, request: ApiRequest, target: RequestTarget) -> ApiResponse:
         eviction = self._sent(request, "policy/v1", "Eviction", "policy.Eviction")
         named = (eviction.get("metadata") or {}).get("name")
         if named not in (None, "", target.name):
             raise bad_request(f"name in URL ({target.name}) does not match name in Eviction object ({named})")
         body = eviction.get("deleteOptions") or {}
-        options = read_options(Request("DELETE", "", request.query, body=encode({**body, "kind": "DeleteOptions"})))
+        options = read_options(ApiRequest("DELETE", "", request.query, body=encode({**body, "kind": "DeleteOptions"})))
         self._pods.evict(target.namespace, target.name, options)
-        return Response(201, encode(created()))
+        return ApiResponse(201, encode(created()))
 
-    def _token(self, request: Request, target: Target) -> Response:
+    def _token(self, request: ApiRequest, target: RequestTarget) -> ApiResponse:
         group_version, kind = "authentication.k8s.io/v1", "TokenRequest"
         body = self._sent(request, group_version, kind, "authentication.TokenRequest")
         account = self._store.get("/serviceaccounts", target.key)
         if account is None:
             raise not_found("serviceaccounts", "", target.name)
-        return Response(201, encode(self._reviews.request_token(account.load(), body)))
+        return ApiResponse(201, encode(self._reviews.request_token(account.load(), body)))
 
-    def _scale(self, request: Request, target: Target, resource: Resource) -> Response:
+    def _scale(self, request: ApiRequest, target: RequestTarget, resource: ApiResource) -> ApiResponse:
         paths = self._custom.scale_paths(resource) if resource.custom else None
         if request.method in ("GET", "HEAD"):
             record = self._writer.find(resource, target.namespace, target.name)
-            return Response(body=encode(scale_of(served_object(resource, record), paths)))
+            return ApiResponse(body=encode(scale_of(served_object(resource, record), paths)))
         if request.method not in ("PUT", "PATCH"):
             raise method_not_allowed()
 
@@ -306,10 +309,10 @@ class Rest:
         record = self._writer.update(
             resource, target.namespace, target.name, change, dry_run=request.dry_run, user=request.user
         )
-        return Response(body=encode(scale_of(served_object(resource, record), paths)))
+        return ApiResponse(body=encode(scale_of(served_object(resource, record), paths)))
 
 
-def _check_scope(request: Request, target: Target, resource: Resource) -> None:
+def _check_scope(request: ApiRequest, target: RequestTarget, resource: ApiResource) -> None:
     """Refuse a path whose scope is not the kind's, as upstream has no route for it.
 
     Authorization goes by the path: rights in a namespace must not reach a kind of the whole cluster.
@@ -323,7 +326,7 @@ def _check_scope(request: Request, target: Target, resource: Resource) -> None:
             raise method_not_allowed()
 
 
-def patcher(request: Request, resource: Resource, schema: str = "") -> Callable[[JSON], JSON]:
+def patcher(request: ApiRequest, resource: ApiResource, schema: str = "") -> Callable[[JSON], JSON]:
     """What a patch does to an object."""
     kind = media_type(request.headers.get("content-type", ""))
     if kind == patches.APPLY or kind == "application/apply-patch+cbor":

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kubesched.apiserver.kinds.resources import Resource
+from kubesched.apiserver.kinds.conversion import is_converted, served_bytes, served_object
+from kubesched.apiserver.kinds.registry import ApiResource
 from kubesched.apiserver.printing.columns_core import COLUMNS as CORE_COLUMNS
 from kubesched.apiserver.printing.columns_pods import COLUMNS as POD_COLUMNS
 from kubesched.apiserver.printing.table import Columns, Tabulator, partial
-from kubesched.apiserver.rest.conversion import is_converted, served_bytes, served_object
-from kubesched.apiserver.rest.reading import Page
+from kubesched.apiserver.rest.listing import ListPage
 from kubesched.apiserver.storage.store import Record, encode
 from kubesched.apiserver.wire.negotiation import Form
-from kubesched.apiserver.wire.request import Response
+from kubesched.apiserver.wire.request import ApiResponse
 from kubesched.base.types import JSON
 
 _COLUMNS = {**CORE_COLUMNS, **POD_COLUMNS}
@@ -23,7 +23,7 @@ class Renderer:
 
     def __init__(
         self,
-        resource: Resource,
+        resource: ApiResource,
         form: Form,
         columns: Columns | None,
         include_object: str,
@@ -34,16 +34,16 @@ class Renderer:
         self._table = Tabulator(columns or _COLUMNS.get(resource.storage), form.version, include_object, now)
         self._columns_sent = False
 
-    def one(self, record: Record, status: int = 200) -> Response:
+    def one(self, record: Record, status: int = 200) -> ApiResponse:
         """One object."""
         if self._form.kind == "Table":
             meta = {"resourceVersion": str(record.version)}
-            return Response(status, encode(self._table.table([self._object(record)], meta)))
+            return ApiResponse(status, encode(self._table.table([self._object(record)], meta)))
         if self._form.kind:
-            return Response(status, encode(partial(self._object(record))))
-        return Response(status, served_bytes(self._resource, record.data))
+            return ApiResponse(status, encode(partial(self._object(record))))
+        return ApiResponse(status, served_bytes(self._resource, record.data))
 
-    def page(self, page: Page) -> Response:
+    def page(self, page: ListPage) -> ApiResponse:
         """A list, or part of one."""
         meta: JSON = {"resourceVersion": str(page.version)}
         if page.next:
@@ -52,16 +52,16 @@ class Renderer:
                 meta["remainingItemCount"] = page.remaining
         if self._form.kind == "Table":
             objects = map(self._object, page.records)
-            return Response(body=encode(self._table.table(objects, meta)))
+            return ApiResponse(body=encode(self._table.table(objects, meta)))
         if self._form.kind:
             items = [partial(self._object(record)) for record in page.records]
             kind = "PartialObjectMetadataList"
-            return Response(
+            return ApiResponse(
                 body=encode({"kind": kind, "apiVersion": "meta.k8s.io/v1", "metadata": meta, "items": items})
             )
-        return Response(body=self._plain_list(page, meta))
+        return ApiResponse(body=self._plain_list(page, meta))
 
-    def _plain_list(self, page: Page, meta: JSON) -> bytes:
+    def _plain_list(self, page: ListPage, meta: JSON) -> bytes:
         resource = self._resource
         head = {"kind": f"{resource.kind}List", "apiVersion": resource.group_version, "metadata": meta}
         items = b",".join(served_bytes(resource, record.data) for record in page.records)

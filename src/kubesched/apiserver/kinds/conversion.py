@@ -6,7 +6,7 @@ counterpart keeps its name.
 
 from __future__ import annotations
 
-from kubesched.apiserver.kinds.resources import Resource
+from kubesched.apiserver.kinds.registry import ApiResource
 from kubesched.apiserver.storage.store import Record, decode, encode
 from kubesched.base.types import JSON
 
@@ -23,19 +23,19 @@ _FROM_CORE = {core: new for new, core in _TO_CORE.items()}
 _NEW_EVENTS = "events.k8s.io"
 
 
-def is_converted(resource: Resource) -> bool:
+def is_converted(resource: ApiResource) -> bool:
     """Whether what is stored differs from what this resource shows."""
     return resource.group == _NEW_EVENTS or resource.custom
 
 
-def to_stored(resource: Resource, obj: JSON) -> JSON:
+def to_stored(resource: ApiResource, obj: JSON) -> JSON:
     """An object as the store keeps it."""
     if resource.group == _NEW_EVENTS:
         return {**_renamed(obj, _TO_CORE), "apiVersion": "v1"}
     return obj
 
 
-def to_served(resource: Resource, obj: JSON) -> JSON:
+def to_served(resource: ApiResource, obj: JSON) -> JSON:
     """A stored object as this resource shows it."""
     if resource.group == _NEW_EVENTS:
         return {**_renamed(obj, _FROM_CORE), "apiVersion": f"{_NEW_EVENTS}/v1"}
@@ -44,12 +44,12 @@ def to_served(resource: Resource, obj: JSON) -> JSON:
     return obj
 
 
-def served_object(resource: Resource, record: Record) -> JSON:
+def served_object(resource: ApiResource, record: Record) -> JSON:
     """A record's object as this resource shows it, the caller's to change."""
     return to_served(resource, record.load())
 
 
-def served_bytes(resource: Resource, data: bytes) -> bytes:
+def served_bytes(resource: ApiResource, data: bytes) -> bytes:
     """Stored bytes as this resource shows them; mostly they are the same."""
     if not is_converted(resource):
         return data

@@ -1,0 +1,174 @@
+"""Lists: selecting and paging.
+
+Every page of a long list shows the cluster as it was when the first page was made.
+"""
+
+from __future__ import annotations
+
+import base64
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+
+import msgspec
+
+from kubesched.api.selectors import EVERYTHING, Selector
+from kubesched.apiserver.kinds.registry import ApiResource
+from kubesched.apiserver.rest.selectors import NAME, NAMESPACE, FieldSelector, fields_match, parse_fields, parse_labels
+from kubesched.apiserver.storage.store import Record, Shelf, Store, encode
+from kubesched.apiserver.validation.problems import Problems
+from kubesched.apiserver.wire.request import ApiRequest
+from kubesched.apiserver.wire.status import bad_request, invalid, version_too_large
+from kubesched.base.documents import REQUEST, read_json
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which objects of a kind are wanted."""
+
+    namespace: str = ""
+    labels: Selector = EVERYTHING
+    fields: FieldSelector = ()
+    name: str = ""
+    places: FieldSelector = ()
+    """What else is said about names and namespaces."""
+
+    @property
+    def is_everything(self) -> bool:
+        return not self.namespace and self.is_by_place
+
+    @property
+    def is_by_key(self) -> bool:
+        """Whether an object's key alone decides: then it neither comes nor goes by being changed."""
+        return not (self.fields or self.labels.requirements)
+
+    @property
+    def is_by_place(self) -> bool:
+        """Whether all of a namespace, or simply all, is wanted."""
+        return not (self.name or self.places or self.fields or self.labels.requirements)
+
+    def matches(self, record: Record) -> bool:
+        if self.namespace and not record.key.startswith(f"{self.namespace}/"):
+            return False
+        if self.name and record.name != self.name:
+            return False
+        if self.places and not fields_match(self.places, {NAME: record.name, NAMESPACE: record.namespace}):
+            return False
+        return self.labels.matches(record.labels) and (not self.fields or fields_match(self.fields, record.fields))
+
+
+def selection_of(request: ApiRequest, resource: ApiResource, namespace: str) -> Selection:
+    """The selection that a request's path and query ask for."""
+    wanted = parse_fields(request.query.get("fieldSelector", ""), resource.field_paths)
+    name, fields, places = "", [], []
+    for field, equal, value in wanted:
+        if field == NAME and equal and not name:
+            name = value
+        elif field == NAMESPACE and equal and not namespace and resource.namespaced:
+            namespace = value
+        elif field in (NAME, NAMESPACE):
+            places.append((field, equal, value))
+        else:
+            fields.append((".".join(resource.field_paths[field]), equal, value))
+    labels = parse_labels(request.query.get("labelSelector", ""))
+    return Selection(namespace if resource.namespaced else "", labels, tuple(fields), name, tuple(places))
+
+
+# --- lists ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ListPage:
+    """Part of a list, the version it shows, and where the next page starts."""
+
+    records: list[Record]
+    version: int
+    next: str = ""
+    remaining: int = 0
+
+
+class _Continue(msgspec.Struct):
+    """What a continue token says: the version of the list and the last key already given."""
+
+    rv: int
+    start: str
+
+
+def list_page(store: Store, shelf: Shelf, request: ApiRequest, selection: Selection) -> ListPage:
+    """The page of a list that a request asks for."""
+    limit = request.number("limit") or 0
+    token = request.query.get("continue", "")
+    version, start = store.version, ""
+    records = shelf.records
+    if token:
+        parsed = _parse_token(token)
+        version, start = parsed.rv, parsed.start
+        if version != store.version:
+            records = shelf.at(version)
+    else:
+        exact = _wanted_version(request, store.version)
+        if exact is not None and exact != store.version:
+            version, records = exact, shelf.at(exact)
+    keys = sorted(records) if records is not shelf.records else shelf.sorted_keys()
+    return _page(keys, records, selection, version, limit, start)
+
+
+def _page(
+    keys: list[str], records: dict[str, Record], selection: Selection, version: int, limit: int, start: str
+) -> ListPage:
+    everything = selection.is_everything
+    found: list[Record] = []
+    for index in range(bisect_right(keys, start) if start else 0, len(keys)):
+        record = records[keys[index]]
+        if not everything and not selection.matches(record):
+            continue
+        if limit and len(found) == limit:
+            rest = _count_from(keys, index, selection.namespace) if selection.is_by_place else 0
+            return ListPage(found, version, _token(version, found[-1].key), rest)
+        found.append(record)
+    return ListPage(found, version)
+
+
+def _count_from(keys: list[str], index: int, namespace: str) -> int:
+    # The keys of a namespace are together: the next character after the slash ends them.
+    end = bisect_left(keys, f"{namespace}0") if namespace else len(keys)
+    return end - index
+
+
+def _wanted_version(request: ApiRequest, current: int) -> int | None:
+    """The very version that is asked for, if one is; a version merely to be reached is checked and passed over."""
+    text, match = request.query.get("resourceVersion", ""), request.query.get("resourceVersionMatch", "")
+    if match and not text:
+        problems = Problems()
+        problems.forbidden(
+            "resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided"
+        )
+        raise invalid("ListOptions", "meta.k8s.io", "", problems.found)
+    if text in ("", "0"):
+        return None
+    version = parse_version(text)
+    if version > current:
+        raise version_too_large(version, current)
+    return version if match == "Exact" else None
+
+
+def parse_version(text: str) -> int:
+    if not text.isdecimal():
+        raise bad_request(
+            f'invalid resource version: resourceVersion: Invalid value: "{text}":'
+            f' strconv.ParseUint: parsing "{text}": invalid syntax'
+        )
+    return int(text)
+
+
+def _token(version: int, key: str) -> str:
+    return base64.urlsafe_b64encode(encode(_Continue(version, key))).decode().rstrip("=")
+
+
+def _parse_token(token: str) -> _Continue:
+    try:
+        data = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+        return msgspec.convert(read_json(data, REQUEST), _Continue)
+    except (ValueError, msgspec.MsgspecError):
+        raise bad_request(
+            "invalid continue token: continue key is not valid: a token of this server was expected"
+        ) from None

@@ -1,0 +1,160 @@
+"""Watches: following a kind from a version on.
+
+A watch is a position in the history of its kind. What it sends is joined from bytes that all watchers share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import dataclass
+from random import Random
+
+from kubesched.apiserver.kinds.registry import ApiResource
+from kubesched.apiserver.rest.listing import Selection, parse_version
+from kubesched.apiserver.storage.store import ChangeType, Record, Shelf, Store, StoreEvent, decode, encode
+from kubesched.apiserver.wire.request import ApiRequest
+from kubesched.apiserver.wire.status import StatusError, version_too_large
+from kubesched.base.clock import Clock
+from kubesched.base.types import JSON
+
+BOOKMARK_SECONDS = 60.0
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+_BATCH = 512
+
+Render = Callable[[Record], bytes]
+"""How a watcher wants to see an object: as it is stored, or as a row of a table."""
+
+
+@dataclass(slots=True)
+class Watch:
+    """One open watch."""
+
+    store: Store
+    shelf: Shelf
+    resource: ApiResource
+    selection: Selection
+    clock: Clock
+    random: Random
+    render: Render | None
+    bookmark: Callable[[JSON], JSON]
+    version: int
+    initial: bool
+    mark_initial_end: bool
+    bookmarks: bool
+    timeout: float
+    closing: Callable[[], bool] = lambda: False
+
+    async def stream(self) -> AsyncIterator[bytes]:
+        """The lines of the watch, several at a time, until its time is over."""
+        try:
+            if self.initial:
+                # What there is and where to go on from have to be of one moment: this one.
+                self.version = self.store.version
+            position = self.shelf.position_after(self.version)
+            if self.initial:
+                for chunk in self._initial_chunks():
+                    yield chunk
+            elif not self.shelf.events_from(position, 1):
+                # Nothing to say yet, but the client waits for the answer to begin.
+                yield b""
+            async for chunk in self._follow(position):
+                yield chunk
+        except StatusError as error:
+            yield encode({"type": "ERROR", "object": error.status()}) + b"\n"
+
+    def _initial_chunks(self) -> Iterable[bytes]:
+        records = [self.shelf.records[key] for key in self.shelf.sorted_keys()]
+        chosen = [record for record in records if self.selection.matches(record)]
+        for start in range(0, len(chosen), _BATCH):
+            yield b"".join(self._line(ChangeType.ADDED, record) for record in chosen[start : start + _BATCH])
+        if self.mark_initial_end:
+            yield self._bookmark_line(self.version, {INITIAL_EVENTS_END: "true"})
+
+    async def _follow(self, position: int) -> AsyncIterator[bytes]:
+        clock = self.clock
+        end = clock.monotonic() + self.timeout
+        next_bookmark = clock.monotonic() + BOOKMARK_SECONDS * self.random.uniform(0.8, 1.0)
+        while not self.closing():
+            events = self.shelf.events_from(position, _BATCH)
+            if events:
+                position += len(events)
+                if chunk := self._lines(events):
+                    yield chunk
+                continue
+            now = clock.monotonic()
+            if now >= end:
+                break
+            if now >= next_bookmark:
+                next_bookmark = now + BOOKMARK_SECONDS
+                if self.bookmarks:
+                    yield self._bookmark_line(self._reached(), {})
+            await self.shelf.wait(max(0.0, min(end, next_bookmark) - now))
+        if self.bookmarks:
+            yield self._bookmark_line(self._reached(), {})
+
+    def _reached(self) -> int:
+        """The version that this watch has seen everything up to."""
+        return max(self.version, self.store.visible)
+
+    def _lines(self, events: list[StoreEvent]) -> bytes:
+        if self.render is not None or not self.selection.is_by_key:
+            return b"".join([self._selected(event) for event in events])
+        if not self.selection.is_everything:
+            events = [event for event in events if self.selection.matches(event.record)]
+        parts: list[bytes] = []
+        for event in events:
+            parts += (event.change.line, event.record.data, b"}\n")
+        return b"".join(parts)
+
+    def _selected(self, event: StoreEvent) -> bytes:
+        """An event as the selection sees it: an object that no longer matches is gone, one that now matches is new."""
+        before = event.previous is not None and self.selection.matches(event.previous)
+        after = event.change is not ChangeType.DELETED and self.selection.matches(event.record)
+        if before and after:
+            return self._line(ChangeType.MODIFIED, event.record)
+        if after:
+            return self._line(ChangeType.ADDED, event.record)
+        if not before:
+            return b""
+        assert event.previous is not None
+        gone = event.record if event.change is ChangeType.DELETED else _at_version(event.previous, event.version)
+        return self._line(ChangeType.DELETED, gone)
+
+    def _line(self, change: ChangeType, record: Record) -> bytes:
+        data = record.data if self.render is None else self.render(record)
+        return b"".join((change.line, data, b"}\n"))
+
+    def _bookmark_line(self, version: int, annotations: dict[str, str]) -> bytes:
+        meta: JSON = {"resourceVersion": str(version), "creationTimestamp": None}
+        if annotations:
+            meta["annotations"] = annotations
+        body = {"kind": self.resource.kind, "apiVersion": self.resource.group_version, "metadata": meta}
+        return encode({"type": "BOOKMARK", "object": self.bookmark(body)}) + b"\n"
+
+
+def _at_version(record: Record, version: int) -> Record:
+    obj = decode(record.data)
+    obj["metadata"]["resourceVersion"] = str(version)
+    return Record(record.key, version, encode(obj), record.labels, record.fields)
+
+
+def watch_start(request: ApiRequest, store: Store) -> tuple[int, bool]:
+    """From which version to watch, and whether to begin with what there is."""
+    text = request.query.get("resourceVersion", "")
+    send_initial = request.query.get("sendInitialEvents", "")
+    if send_initial and request.query.get("resourceVersionMatch") != "NotOlderThan":
+        raise StatusError(
+            422,
+            "resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+            reason="Invalid",
+        )
+    initial = text in ("", "0") if not send_initial else request.flag("sendInitialEvents")
+    if text in ("", "0") or initial:
+        version = parse_version(text) if text else 0
+        if version > store.version:
+            raise version_too_large(version, store.version)
+        return store.version, initial
+    version = parse_version(text)
+    if version > store.version:
+        raise version_too_large(version, store.version)
+    return version, False
