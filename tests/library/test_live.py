@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from kubesched.apiserver.http_server import HttpServer
 from kubesched.apiserver.inprocess.local import LocalClient
 from kubesched.apiserver.launch import ServerOptions, build_server
-from kubesched.apiserver.server import Server
 from kubesched.client.kubeconfig import KubeconfigError
 from kubesched.library.cluster import Cluster
 from kubesched.simulator.scenario_client import as_json
@@ -18,7 +18,7 @@ from kubesched.testing import node, pod
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[Server]:
+async def server() -> AsyncIterator[HttpServer]:
     """An API server on a socket, with a node and a pod."""
     running = build_server(ServerOptions())
     await running.start()
@@ -29,7 +29,7 @@ async def server() -> AsyncIterator[Server]:
     await running.stop()
 
 
-async def test_a_cluster_is_read_once(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_cluster_is_read_once(server: HttpServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All kinds are listed over HTTPS; decisions are made here, and nothing is written there."""
     kubeconfig = tmp_path / "config"
     server.write_kubeconfig(kubeconfig)
