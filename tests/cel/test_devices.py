@@ -80,6 +80,7 @@ def test_evaluation_errors(expression: str, message: str) -> None:
 
 
 COMPILE_ERRORS = [
+    ('int("a") == 1', "program instantiation failed: type conversion error from 'string' to 'int'"),
     (
         "device.foo",
         "compilation failed: ERROR: <input>:1:7: undefined field 'foo'\n | device.foo\n | ......^",

@@ -79,6 +79,42 @@ def traversal(value: object, *_rest: object) -> int:
     return 1
 
 
+def _list_of(result: object) -> int:
+    return size_of(result) + 11
+
+
+def _flattened(items: object, depth: int = 1) -> int:
+    return size_of(items) * depth + 11
+
+
+def _self_compared(items: object, keys: object = None) -> int:
+    """Sorting and removing duplicates count as comparing every element with every other."""
+    compared = items if keys is None else keys
+    size = size_of(compared)
+    texts = size and isinstance(compared, list | tuple) and isinstance(compared[0], str | bytes)
+    return int(size * size * (2.1 if texts else 2)) + 11
+
+
+def _sets(left: object, right: object) -> int:
+    return size_of(left) * size_of(right) + 1
+
+
+def _sets_twice(left: object, right: object) -> int:
+    return size_of(left) * size_of(right) * 2 + 1
+
+
+def _contains_ip(value: object, _other: object) -> int:
+    return ceil(2 * size_of(value) * _STRING_FACTOR)
+
+
+def _contains_cidr(value: object, _other: object) -> int:
+    return _contains_ip(value, _other) + _scan(value) + 1
+
+
+def _validated(value: object, text: object) -> int:
+    return ceil((1 + size_of(text)) * _STRING_FACTOR) * int(getattr(value, "pattern_cost", 1))
+
+
 def _by(arguments: Callable[..., int]) -> Charge:
     return Charge(0, arguments)
 
@@ -89,6 +125,7 @@ _FUNCTIONS: dict[str, Charge] = {
     **dict.fromkeys(("cidr", "isIP", "isCIDR", "quantity", "isQuantity", "semver", "isSemver"), _by(_scan)),
     **dict.fromkeys(("replace", "split", "ip.isCanonical"), _by(_scan_twice)),
     **dict.fromkeys(("find", "findAll"), _by(regex)),
+    "validate": _by(_validated),
     "join": Charge(0, None, _joined),
     "_==_": _by(_equality),
     "_!=_": _by(_smaller),
@@ -101,6 +138,21 @@ _OVERLOADS: dict[str, Charge] = {
         for order in ("less", "less_equals", "greater", "greater_equals")
         for kind in ("string", "bytes")
     },
+    **dict.fromkeys(("list_slice", "lists_range", "list_reverse"), Charge(0, None, _list_of)),
+    **dict.fromkeys(("list_flatten", "list_flatten_int"), _by(_flattened)),
+    **{
+        f"list_{kind}_{function}": _by(_self_compared)
+        for kind in ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
+        for function in ("sort", "sortByAssociatedKeys")
+    },
+    "list_distinct": _by(_self_compared),
+    "list_sets_contains_list": _by(_sets),
+    "list_sets_intersects_list": _by(_sets),
+    "list_sets_equivalent_list": _by(_sets_twice),
+    "cidr_contains_ip_ip": _by(_contains_ip),
+    "cidr_contains_ip_string": _by(lambda value, other: _contains_ip(value, other) + _scan(other)),
+    "cidr_contains_cidr": _by(_contains_cidr),
+    "cidr_contains_cidr_string": _by(lambda value, other: _contains_cidr(value, other) + _scan(other)),
     "in_list": _by(_second),
     "add_string": _by(_both),
     "add_bytes": _by(_both),

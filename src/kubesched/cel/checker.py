@@ -4,7 +4,18 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from kubesched.cel.errors import Issue
-from kubesched.cel.syntax import Call, Comprehension, Ident, ListNode, Literal, MapNode, Node, Select, StructNode
+from kubesched.cel.syntax import (
+    Call,
+    Comprehension,
+    Ident,
+    ListNode,
+    Literal,
+    MapNode,
+    Node,
+    Select,
+    StructNode,
+    children,
+)
 from kubesched.cel.types import (
     BOOL,
     BYTES,
@@ -67,8 +78,6 @@ class _Checker:
 
     def finish(self, root: Node) -> None:
         """Replace type variables in the whole tree; what is still unknown is dyn."""
-        from kubesched.cel.syntax import children
-
         pending = [root]
         while pending:
             node = pending.pop()
@@ -221,18 +230,18 @@ class _Checker:
             found = self.check(element)
             if index in node.optional:
                 found = self._unwrapped(element, found)
-            joined = self._joined(element, joined, found)
+            joined = self._joined(joined, found)
         return list_of(joined or self._unify.fresh())
 
     def _map(self, node: MapNode) -> Type:
         key: Type | None = None
         value: Type | None = None
         for entry in node.entries:
-            key = self._joined(entry.key, key, self.check(entry.key))
+            key = self._joined(key, self.check(entry.key))
             found = self.check(entry.value)
             if entry.optional:
                 found = self._unwrapped(entry.value, found)
-            value = self._joined(entry.value, value, found)
+            value = self._joined(value, found)
         return map_of(key or self._unify.fresh(), value or self._unify.fresh())
 
     def _unwrapped(self, node: Node, found: Type) -> Type:
@@ -242,12 +251,11 @@ class _Checker:
             self._mismatch(node, optional_of(found), found)
         return found
 
-    def _joined(self, node: Node, previous: Type | None, current: Type) -> Type:
+    def _joined(self, previous: Type | None, current: Type) -> Type:
+        """The type of elements so far. The validators reject mixed types later, except in arguments of format()."""
         if previous is None:
             return current
-        if self._unify.assignable(previous, current):
-            return most_general(previous, current)
-        return self._mismatch(node, previous, current)
+        return most_general(previous, current) if self._unify.assignable(previous, current) else DYN
 
     def _struct(self, node: StructNode) -> Type:
         for item in node.fields:

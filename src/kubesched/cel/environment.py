@@ -2,7 +2,21 @@
 
 from collections.abc import Iterable, Mapping
 
-from kubesched.cel import optionals, quantities, regexes, semver, standard, strings
+from kubesched.cel import (
+    conversions,
+    formats,
+    formatting,
+    lists,
+    network,
+    optionals,
+    quantities,
+    regexes,
+    semver,
+    standard,
+    strings,
+    times,
+    urls,
+)
 from kubesched.cel.checker import check
 from kubesched.cel.errors import CompileError, Issue, ParseError
 from kubesched.cel.functions import Library, Registry
@@ -10,11 +24,19 @@ from kubesched.cel.parser import MAX_DEPTH, parse
 from kubesched.cel.program import Code
 from kubesched.cel.syntax import Node
 from kubesched.cel.types import DYN, Type
+from kubesched.cel.validators import validate
 
 #: The libraries of Kubernetes 1.36.
 KUBERNETES: tuple[Library, ...] = (
     standard.library,
+    conversions.library,
+    times.library,
     strings.library,
+    formatting.library,
+    lists.library,
+    network.library,
+    urls.library,
+    formats.library,
     regexes.library,
     optionals.library,
     quantities.library,
@@ -42,7 +64,7 @@ class Environment:
         """Parse, check and compile. Raises CompileError, or ProgramError if a constant cannot be converted."""
         try:
             root = parse(source)
-            issues = check(root, self.variables, self._signatures)
+            issues = check(root, self.variables, self._signatures) or validate(root)
             if not issues:
                 return Program(self, source, root)
         except ParseError as error:

@@ -71,7 +71,9 @@ class Dispatcher(dict[tuple[type, ...], Implementation]):
 
 
 def no_such_overload(function: str, kinds: tuple[type, ...]) -> EvaluationError:
-    """Operators do not say what they were applied to; functions do."""
+    """Operators do not say what they were applied to; most functions do."""
+    if function in ("size", "sort"):
+        return EvaluationError(f"no such overload: {function}")
     if function.startswith(("_", "@", "-", "!")):
         return EvaluationError("no such overload")
     return EvaluationError(f"no such overload: {function}({', '.join(map(name_of, kinds))})")

@@ -84,8 +84,8 @@ def _name(node: Node, message: str) -> str:
     return node.name
 
 
-def _one(args: list[Node]) -> tuple[str, str]:
-    return _name(args[0], "argument must be a simple name"), ""
+def _one(args: list[Node], message: str = "argument must be a simple name") -> tuple[str, str]:
+    return _name(args[0], message), ""
 
 
 def _two(args: list[Node]) -> tuple[str, str]:
@@ -159,6 +159,16 @@ def _opt_map(flat: bool) -> Macro:
     return macro
 
 
+def _sort_by(offset: int, target: Node | None, args: list[Node]) -> Node:
+    assert target is not None
+    if isinstance(target, Literal | MapNode):
+        message = "sortBy can only be applied to a list, identifier, comprehension, call or select expression"
+        raise ParseError(target.offset, message)
+    make, name = _Builder(offset), "@__sortBy_input__"
+    keys = _to_list(offset, make.ident(name), (_name(args[0], "argument is not an identifier"), ""), None, args[1])
+    return make.bind(name, target, make.call("@sortByAssociatedKeys", keys, target=make.ident(name)))
+
+
 def _bind(offset: int, target: Node | None, args: list[Node]) -> Node | None:
     if not isinstance(target, Ident) or target.name != "cel":
         return None
@@ -180,6 +190,7 @@ _MACROS: dict[tuple[str, int, bool], Macro] = {
     ("transformMapEntry", 4, True): _transform_map(entries=True),
     ("optMap", 2, True): _opt_map(flat=False),
     ("optFlatMap", 2, True): _opt_map(flat=True),
+    ("sortBy", 2, True): _sort_by,
     ("bind", 3, True): _bind,
     **{
         (name, count + 1, True): _quantifier(count, kind)

@@ -14,6 +14,7 @@ from kubesched.cel.checker import TYPE_NAMES
 from kubesched.cel.equality import contains, keys_of
 from kubesched.cel.errors import CELError, CostLimitError, EvaluationError
 from kubesched.cel.functions import Registry
+from kubesched.cel.regexes import compiled
 from kubesched.cel.selection import field_present, qualify, qualify_optional
 from kubesched.cel.syntax import (
     ACCUMULATOR,
@@ -208,6 +209,8 @@ class _Compiler:
             return self._append(steps[0], cast(ListNode, node.args[1]))
         if node.function == "@in" and isinstance(steps[1], Constant) and isinstance(steps[1].value, list):
             return _member_of(steps[0], steps[1].value)
+        if node.function in ("matches", "find", "findAll") and isinstance(steps[1], Constant):
+            _check_pattern(steps[1].value)
         charge = charge_of(node)
         dispatch = self._registry.dispatcher(node.function, node.overloads)
         run = _calling(steps, dispatch.__getitem__, charge)
@@ -320,6 +323,14 @@ class _Compiler:
             return result(frame)
 
         return run
+
+
+def _check_pattern(pattern: object) -> None:
+    """A constant pattern that does not compile makes the whole program fail."""
+    try:
+        compiled(str(pattern))
+    except EvaluationError as error:
+        raise ProgramError(str(error)) from None
 
 
 def _appends(node: Call) -> bool:
