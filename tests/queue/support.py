@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from kubesched.api import objects as api
+from kubesched.base.features import DEFAULT_FEATURES, Features
 from kubesched.base.log import ERROR
 from kubesched.cluster.cluster import Cluster
 from kubesched.framework.events import Action, EventHint, Resource, on
@@ -117,9 +118,10 @@ class Rig:
         sort: object | None = None,
         initial_backoff: float = 1.0,
         max_backoff: float = 10.0,
+        features: Features = DEFAULT_FEATURES,
     ) -> None:
         self.clock = Clock()
-        self.cluster = Cluster()
+        self.cluster = Cluster(features)
         self.metrics = Recorder()
         self.messages = self.log = Messages()
         self.wakeups = 0

@@ -1,8 +1,9 @@
 """Backoff: how long, in which seconds, and who may be taken early."""
 
 import pytest
-from tests.queue.support import ON_NODE_ADD, Rig, make_node, make_pod
+from tests.queue.support import ON_NODE_ADD, Rig, closed_gate, make_node, make_pod
 
+from kubesched.base.features import Features
 from kubesched.framework.events import NODE_ADD
 from kubesched.queue.hooks import Place
 
@@ -148,3 +149,57 @@ def test_an_update_keeps_a_failed_pod_backing_off() -> None:
     rig.queue.update(make_pod("a"), make_pod("a", labels={"new": "label"}))
     assert rig.place("a") is Place.BACKOFF
     assert not rig.queue.ready
+
+
+# --- SchedulerPopFromBackoffQ off -------------------------------------------------------------------------------------
+
+NOT_EARLY = Features(scheduler_pop_from_backoff_q=False)
+
+
+def test_without_the_gate_no_pod_is_taken_early() -> None:
+    """A rejected pod waits for the exact end of its backoff, even if the scheduler is idle."""
+    rig = Rig({"Fit": ON_NODE_ADD}, features=NOT_EARLY)
+    rig.clock.time = 100.3
+    rig.queue.add(make_pod("a"))
+    woken(rig, "Fit")
+    assert not rig.queue.ready
+    assert rig.queue.pop() is None
+    for time, place in ((101.25, Place.BACKOFF), (101.35, Place.ACTIVE)):
+        rig.clock.time = time
+        rig.queue.flush_backoff()
+        assert rig.place("a") is place
+
+
+def test_without_the_gate_the_end_of_the_backoff_decides() -> None:
+    """Priority does not matter among pods that back off."""
+    rig = Rig({"Fit": ON_NODE_ADD}, features=NOT_EARLY)
+    for name, time, priority in (("early", 100.1, 1), ("late", 100.9, 9)):
+        rig.clock.time = time
+        rig.reject(make_pod(name, priority=priority), "Fit")
+    rig.queue.move_all(NODE_ADD, None, make_node())
+    rig.clock.time = 101.5
+    rig.queue.flush_backoff()
+    assert (rig.place("early"), rig.place("late")) == (Place.ACTIVE, Place.BACKOFF)
+
+
+def test_without_the_gate_pre_enqueue_runs_after_the_backoff() -> None:
+    """A gated pod backs off like any other, and is stopped when it would become active."""
+    rig = Rig({"Fit": ON_NODE_ADD}, closed_gate, features=NOT_EARLY)
+    rig.queue.add(make_pod("a"))
+    queued = rig.pop()
+    rig.queue.update(queued.pod, make_pod("a", gates=["wait"]))
+    assert rig.fail(queued) is Place.BACKOFF
+    rig.queue.activate([queued.pod])
+    assert rig.place("a") is Place.BACKOFF
+    rig.clock.time += 2
+    rig.queue.flush_backoff()
+    assert rig.place("a") is Place.UNSCHEDULABLE
+
+
+def test_with_the_gate_pre_enqueue_runs_before_the_backoff() -> None:
+    """A gated pod does not back off, since it could be popped from there."""
+    rig = Rig({"Fit": ON_NODE_ADD}, closed_gate)
+    rig.queue.add(make_pod("a"))
+    queued = rig.pop()
+    rig.queue.update(queued.pod, make_pod("a", gates=["wait"]))
+    assert rig.fail(queued) is Place.UNSCHEDULABLE

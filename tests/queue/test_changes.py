@@ -5,6 +5,7 @@ import pytest
 from tests.queue.support import make_pod
 
 from kubesched.api import objects as api
+from kubesched.base.features import Features
 from kubesched.framework.events import Action, ClusterEvent, Resource
 from kubesched.queue.changes import node_changes, pod_changes
 
@@ -112,6 +113,21 @@ def test_declared_features_are_an_event_of_their_own() -> None:
     """A node that learns something may suit a pod that asked for it."""
     new = api.Node(status=api.NodeStatus(declared_features=("feature",)))
     assert [event.action for event in node_changes(api.Node(), new)] == [Action.UPDATE_NODE_DECLARED_FEATURE]
+    assert node_changes(api.Node(), new, Features(node_declared_features=False)) == []
+
+
+def test_pod_level_resizes_free_resources_only_with_their_gate() -> None:
+    """A pod-level resize that the kubelet has finished is a scale-down, unless the gate is off."""
+    without = Features(in_place_pod_level_resources_vertical_scaling=False)
+    resources = api.ResourceRequirements(requests={"cpu": "1"})
+    spec = api.PodSpec(node_name="n", resources=resources)
+
+    def holding(cpu: str) -> api.Pod:
+        status = api.PodStatus(resources=api.ResourceRequirements(requests={"cpu": cpu}))
+        return api.Pod(spec=spec, status=status)
+
+    assert labels(pod_changes(holding("2"), holding("1"))) == ["AssignedPodUpdatePodScaleDown"]
+    assert labels(pod_changes(holding("2"), holding("1"), without)) == ["AssignedPodUpdate"]
 
 
 def test_a_claim_made_from_a_template_is_an_event_of_its_own() -> None:

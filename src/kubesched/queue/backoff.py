@@ -22,11 +22,14 @@ class BackoffQueue:
     """Two heaps: pods that plugins turned down, who may be taken early when nobody else waits, and pods whose attempt
     failed for other reasons, who may not, because an API server in trouble is not helped by more calls."""
 
-    def __init__(self, clock: Clock, order: Order, *, initial: float, longest: float) -> None:
+    def __init__(self, clock: Clock, order: Order, *, initial: float, longest: float, pops_early: bool = True) -> None:
+        self.pops_early = pops_early
+        """The feature gate SchedulerPopFromBackoffQ. Without it pods wait for the exact end of their backoff."""
         self._clock = clock
         self._initial = initial
         self._longest = longest
-        self._rejected = PodHeap(lambda queued: (self.expiration(queued), order(queued)))
+        by_second = lambda queued: (self.expiration(queued), order(queued))  # noqa: E731
+        self._rejected = PodHeap(by_second if pops_early else self.expiration)
         self._failed = PodHeap(self.expiration)
 
     def __len__(self) -> int:
@@ -42,7 +45,7 @@ class BackoffQueue:
     @property
     def has_early(self) -> bool:
         """Whether a pod may be taken before its backoff has passed."""
-        return len(self._rejected) > 0
+        return self.pops_early and len(self._rejected) > 0
 
     def get(self, uid: str) -> QueuedPodInfo | None:
         return self._rejected.get(uid) or self._failed.get(uid)
@@ -60,7 +63,7 @@ class BackoffQueue:
 
     def pop_early(self) -> QueuedPodInfo | None:
         """The pod whose backoff ends first, of those that plugins turned down."""
-        return self._rejected.pop()
+        return self._rejected.pop() if self.pops_early else None
 
     def pop_completed(self) -> list[QueuedPodInfo]:
         """All pods whose backoff has passed."""
@@ -73,7 +76,7 @@ class BackoffQueue:
 
     def is_backing_off(self, queued: QueuedPodInfo) -> bool:
         """Whether a pod has yet to wait; until the end of the second its backoff ends in, it has."""
-        return self.expiration(queued) >= floor(self._clock.monotonic())
+        return self.expiration(queued) >= self._aligned(self._clock.monotonic())
 
     def expiration(self, queued: QueuedPodInfo) -> float:
         """The second in which a pod's backoff ends; a pod that never failed has none."""
@@ -81,8 +84,11 @@ class BackoffQueue:
         if not failures or not self._longest:
             return _NEVER_BEGAN
         if queued.backoff_expiration is None:
-            queued.backoff_expiration = floor(queued.timestamp + self.duration(failures))
+            queued.backoff_expiration = self._aligned(queued.timestamp + self.duration(failures))
         return queued.backoff_expiration
+
+    def _aligned(self, time: float) -> float:
+        return floor(time) if self.pops_early else time
 
     def duration(self, failures: int) -> float:
         """Seconds of backoff after that many failures: twice as long each time, up to a limit."""

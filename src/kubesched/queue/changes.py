@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from kubesched.api import objects as api
 from kubesched.api.resources import pod_requests
+from kubesched.base.features import DEFAULT_FEATURES, Features
 from kubesched.framework.events import Action, ClusterEvent, Resource
 
 RESIZE_PENDING = "PodResizePending"
 
 
-def pod_changes(old: api.Pod, new: api.Pod) -> list[ClusterEvent]:
+def pod_changes(old: api.Pod, new: api.Pod, features: Features = DEFAULT_FEATURES) -> list[ClusterEvent]:
     """The events of a pod's update; one of no precise kind is a plain update."""
     resource = Resource.ASSIGNED_POD if new.node_name else Resource.UNSCHEDULED_POD
     actions = []
     if old.labels != new.labels:
         actions.append(Action.UPDATE_POD_LABEL)
-    if _scaled_down(old, new):
+    if _scaled_down(old, new, features):
         actions.append(Action.UPDATE_POD_SCALE_DOWN)
     if old.spec.scheduling_gates and not new.spec.scheduling_gates:
         actions.append(Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
@@ -27,7 +28,7 @@ def pod_changes(old: api.Pod, new: api.Pod) -> list[ClusterEvent]:
     return [ClusterEvent(resource, action) for action in actions or (Action.UPDATE,)]
 
 
-def node_changes(old: api.Node, new: api.Node) -> list[ClusterEvent]:
+def node_changes(old: api.Node, new: api.Node, features: Features = DEFAULT_FEATURES) -> list[ClusterEvent]:
     """The events of a node's update; none if nothing changed that could matter to a waiting pod."""
     actions = []
     if old.spec.unschedulable and not new.spec.unschedulable:
@@ -42,7 +43,7 @@ def node_changes(old: api.Node, new: api.Node) -> list[ClusterEvent]:
         actions.append(Action.UPDATE_NODE_CONDITION)
     if old.annotations != new.annotations:
         actions.append(Action.UPDATE_NODE_ANNOTATION)
-    if old.status.declared_features != new.status.declared_features:
+    if features.node_declared_features and old.status.declared_features != new.status.declared_features:
         actions.append(Action.UPDATE_NODE_DECLARED_FEATURE)
     return [ClusterEvent(Resource.NODE, action) for action in actions]
 
@@ -51,12 +52,12 @@ def _conditions(node: api.Node) -> dict[str, str]:
     return {condition.type: condition.status for condition in node.status.conditions}
 
 
-def _scaled_down(old: api.Pod, new: api.Pod) -> bool:
+def _scaled_down(old: api.Pod, new: api.Pod, features: Features) -> bool:
     """Whether the pod requests less of anything than before."""
     if _requesting(old) == _requesting(new):
         return False
-    after = pod_requests(new, use_status=True)
-    return any(after.get(name, -1) < amount for name, amount in pod_requests(old, use_status=True).items())
+    before, after = (pod_requests(pod, use_status=True, features=features) for pod in (old, new))
+    return any(after.get(name, -1) < amount for name, amount in before.items())
 
 
 def _holds(status: api.ContainerStatus) -> bool:

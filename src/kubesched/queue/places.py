@@ -75,10 +75,11 @@ class Places:
         return True
 
     def from_backoff(self, uid: str, event: str) -> bool:
-        """Make a pod active before its backoff has passed. It has passed PreEnqueue already."""
-        queued = self._out_of_backoff(uid)
-        if queued is None:
+        """Make a pod active before its backoff has passed."""
+        queued = self.backoff.get(uid)
+        if queued is None or not (self.backoff.pops_early or self._gates.let_through(queued)):
             return False
+        self._out_of_backoff(uid)
         self._put_active(queued, event)
         return True
 
@@ -87,7 +88,10 @@ class Places:
         completed = self.backoff.pop_completed()
         for queued in completed:
             self._metrics.pending("backoff", -1)
-            self._put_active(queued, BACKOFF_COMPLETE)
+            if self.backoff.pops_early:
+                self._put_active(queued, BACKOFF_COMPLETE)
+            else:
+                self.to_active(queued, BACKOFF_COMPLETE)
         return bool(completed)
 
     def pop(self) -> QueuedPodInfo | None:
@@ -129,7 +133,8 @@ class Places:
         return queued
 
     def _to_backoff(self, queued: QueuedPodInfo, event: str) -> bool:
-        if not self._passes(queued, event):
+        """Where pods are popped from here, they must pass PreEnqueue first; otherwise when they become active."""
+        if self.backoff.pops_early and not self._passes(queued, event):
             return False
         self.unschedulable.remove(queued.uid)
         self.backoff.put(queued)

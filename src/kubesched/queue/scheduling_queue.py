@@ -69,6 +69,7 @@ class SchedulingQueue:
         self.scheduling_cycle = 0
         """How many pods have been popped."""
         self._classes = cluster.classes
+        self._features = cluster.features
         self._clock = clock
         self._log = log
         metrics = NoMetrics() if metrics is None else metrics
@@ -78,7 +79,13 @@ class SchedulingQueue:
             clock,
             order,
             Gates(pre_enqueue, metrics, log),
-            BackoffQueue(clock, order, initial=initial_backoff, longest=max_backoff),
+            BackoffQueue(
+                clock,
+                order,
+                initial=initial_backoff,
+                longest=max_backoff,
+                pops_early=cluster.features.scheduler_pop_from_backoff_q,
+            ),
             self._unschedulable,
             metrics,
             log,
@@ -135,11 +142,11 @@ class SchedulingQueue:
 
     def _update_in_flight(self, flight: Flight, old: api.Pod, new: api.Pod) -> None:
         flight.pod, flight.updated, flight.gone = new, True, False
-        for event in pod_changes(old, new):
+        for event in pod_changes(old, new, self._features):
             self._in_flight.record_for(flight, Happened(event, old, new))
 
     def _update_unschedulable(self, queued: QueuedPodInfo, old: api.Pod, new: api.Pod) -> None:
-        for event in pod_changes(old, new):
+        for event in pod_changes(old, new, self._features):
             strategy = self._hints.strategy(queued, Happened(event, old, new))
             place = self._places.requeue(queued, strategy, event.label)
             if place is not Place.UNSCHEDULABLE:
@@ -266,7 +273,7 @@ class SchedulingQueue:
 
     def assigned_pod_updated(self, old: api.Pod, new: api.Pod) -> list[ClusterEvent]:
         """A bound pod has changed; answers with what that comes to."""
-        events = pod_changes(old, new)
+        events = pod_changes(old, new, self._features)
         for event in events:
             self.move_all(event, old, new)
         return events

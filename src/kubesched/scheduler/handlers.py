@@ -148,14 +148,14 @@ class EventHandlers:
             # It has a place already, so the queue must not learn of it. All that matters is that it will not come.
             if new.is_terminating and not old.is_terminating:
                 self._assumed_gone(new)
-            self._all_handled(UNSCHEDULED_POD_UPDATE, pod_changes(old, new), started)
+            self._all_handled(UNSCHEDULED_POD_UPDATE, pod_changes(old, new, self._cluster.features), started)
             return
         self._log(4, "Update event for unscheduled pod", pod=new)
         self._queue.update(old, new)
         nominated = old.nominated_node_name
         if nominated and nominated != new.nominated_node_name:
             self._promise_freed(old)
-        self._all_handled(UNSCHEDULED_POD_UPDATE, pod_changes(old, new), started)
+        self._all_handled(UNSCHEDULED_POD_UPDATE, pod_changes(old, new, self._cluster.features), started)
 
     def _unqueue(self, pod: api.Pod) -> None:
         started = self._context.clock.monotonic()
@@ -201,7 +201,7 @@ class EventHandlers:
             if self._log.verbosity >= 4:
                 self._log(4, "Update event for node", node=new)
             self._cluster.set(new)
-            for event in node_changes(old, new):
+            for event in node_changes(old, new, self._cluster.features):
                 self._queue.move_all(event, old, new)
                 self._handled(event.label, started)
 

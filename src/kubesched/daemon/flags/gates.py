@@ -25,6 +25,7 @@ COUNTS: Final = {
     "MatchLabelKeysInPodTopologySpread": "use matchLabelKeys of spread constraints",
     "NodeDeclaredFeatures": "enable the plugin NodeDeclaredFeatures",
     "PodLevelResources": "count spec.resources of pods",
+    "SchedulerPopFromBackoffQ": "let an idle scheduler try pods before their backoff ends",
     "StorageCapacityScoring": "let VolumeBinding score nodes by their storage",
     "TaintTolerationComparisonOperators": "use the operators Gt and Lt of tolerations",
     "VolumeLimitScaling": "keep pods off nodes that lack a required CSI driver",
@@ -37,7 +38,7 @@ SCHEDULING: Final = frozenset(
     DRAExtendedResource DRAListTypeAttributes DRANodeAllocatableResources DRAPartitionableDevices DRAPrioritizedList
     DRAResourceClaimDeviceStatus DRASchedulerFilterTimeout DRAWorkloadResourceClaims GangScheduling GenericWorkload
     NativeHistograms NominatedNodeNameForExpectation OpportunisticBatching SchedulerAsyncAPICalls
-    SchedulerAsyncPreemption SchedulerPopFromBackoffQ TopologyAwareWorkloadScheduling WorkloadAwarePreemption
+    SchedulerAsyncPreemption TopologyAwareWorkloadScheduling WorkloadAwarePreemption
     """.split()  # noqa: SIM905 - a list of strings would be a page
 )
 """Gates that change something in kube-scheduler and nothing here: setting one to another value gives a warning."""
