@@ -25,7 +25,7 @@ COUNTS: Final = {
     "MatchLabelKeysInPodTopologySpread": "use matchLabelKeys of spread constraints",
     "NodeDeclaredFeatures": "enable the plugin NodeDeclaredFeatures",
     "PodLevelResources": "count spec.resources of pods",
-    "SchedulerPopFromBackoffQ": "let an idle scheduler try pods before their backoff ends",
+    "SchedulerPopFromBackoffQ": "let an idle scheduler end backoffs early",
     "StorageCapacityScoring": "let VolumeBinding score nodes by their storage",
     "TaintTolerationComparisonOperators": "use the operators Gt and Lt of tolerations",
     "VolumeLimitScaling": "keep pods off nodes that lack a required CSI driver",
