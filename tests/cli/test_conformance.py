@@ -76,7 +76,7 @@ def test_what_is_no_corpus_is_refused_with_its_place(path: Path) -> None:
     [
         (5, "Expected `array`, got `int`"),
         ([5], "Expected `object`, got `int`"),
-        ([{"node": "n1"}], "results[0] must say which pod and which attempt it is about"),
+        ([{"node": "n1"}], "results[0] must have a pod and an attempt"),
     ],
 )
 def test_an_expectation_that_is_none_is_refused_with_its_place(path: Path, results: object, problem: str) -> None:

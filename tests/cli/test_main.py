@@ -31,11 +31,11 @@ def test_a_slip_of_the_pen_is_met_with_the_right_name() -> None:
     """An unknown command is refused with the closest known one."""
     result = CliRunner().invoke(main, ["dmeo"])
     assert result.exit_code == 2
-    assert "no command is called 'dmeo'; did you mean 'demo'?" in result.stderr
+    assert "there is no command 'dmeo'; did you mean 'demo'?" in result.stderr
 
 
 def test_an_unknown_word_is_met_with_all_names() -> None:
-    """A command that resembles none is refused with the list of those there are."""
+    """A command that resembles none is rejected with the list of all commands."""
     result = CliRunner().invoke(main, ["xyzzy"])
     assert result.exit_code == 2
-    assert f"there are {', '.join(COMMANDS)}" in result.stderr
+    assert f"the commands are {', '.join(COMMANDS)}" in result.stderr

@@ -122,21 +122,21 @@ def test_nothing_is_overwritten(here: Path) -> None:
     (here / "quiet-hours/notes.txt").write_text("mine")
     result = CliRunner().invoke(main, ["new-plugin", "QuietHours"])
     assert result.exit_code == 1
-    assert "quiet-hours is there already; remove it, or choose another with --path" in result.stderr
+    assert "quiet-hours already exists; remove it, or choose another with --path" in result.stderr
     assert [file.name for file in (here / "quiet-hours").iterdir()] == ["notes.txt"]
 
 
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("5stars", "is no name"),
-        ("a/b", "is no name"),
-        ("", "is no name"),
-        ("class", "is Python's own"),
-        ("json", "is Python's own"),
-        ("kubesched", "a package kubesched is installed already"),
-        ("numpy", "a package numpy is installed already"),
-        ("NodeName", "kubesched has a plugin NodeName already"),
+        ("5stars", "is not a name"),
+        ("a/b", "is not a name"),
+        ("", "is not a name"),
+        ("class", "is a keyword or a module of Python"),
+        ("json", "is a keyword or a module of Python"),
+        ("kubesched", "a package kubesched is already installed"),
+        ("numpy", "a package numpy is already installed"),
+        ("NodeName", "kubesched already has a plugin NodeName"),
     ],
 )
 def test_what_is_no_name(here: Path, name: str, said: str) -> None:

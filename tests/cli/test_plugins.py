@@ -14,7 +14,7 @@ from kubesched.cli.main import main
 from kubesched.config.errors import ConfigError
 from kubesched.daemon.config_file import configuration
 from kubesched.daemon.flags import Options, parse
-from kubesched.daemon.plugin_reloading import plugins_changed, what_is_wrong
+from kubesched.daemon.plugin_reloading import plugins_changed, reload_problems
 from kubesched.daemon.plugins import PluginFolders, idle_plugins, known_plugins
 from kubesched.plugins import IN_TREE
 from kubesched.testing.heard import LogLines
@@ -186,9 +186,9 @@ def test_changes_in_a_folder(folder: Path) -> None:
 def test_what_is_wrong_with_a_change(folder: Path) -> None:
     """Nothing while it loads; else everything that keeps a scheduler from starting with it."""
     given = options("--plugin-dir=.", "--enable=prefer_ssd")
-    assert what_is_wrong(given) == []
+    assert reload_problems(given) == []
     (folder / "disks.py").write_text("import kubesched\n@kubesched.score\ndef prefer_ssd(pod): return 1\n")
-    problems = what_is_wrong(given)
+    problems = reload_problems(given)
     assert "write prefer_ssd(pod, node)" in problems[0]
     assert "prefer_ssd" in problems[1]
 
@@ -214,5 +214,5 @@ async def test_a_scheduler_starts_anew_only_with_what_loads(
     file.write_text(SOURCE.format(weight=30))
     await clock.advance(2)
     assert waiting.done()
-    assert log[-1].message == "Plugins have changed, starting anew"
+    assert log[-1].message == "Plugins have changed, restarting"
     assert log[-1].fields == {"files": "disks.py"}

@@ -196,7 +196,7 @@ def test_learn_gives_a_copy_to_play_with(tmp_path: Path, monkeypatch: pytest.Mon
     assert runner.invoke(main, ["learn", str(number), "--edit"]).exit_code == 0
     (copy,) = tmp_path.iterdir()
     assert runner.invoke(main, ["simulate", copy.name]).exit_code == 0
-    assert "is here already" in runner.invoke(main, ["learn", str(number), "--edit"]).output
+    assert "already exists" in runner.invoke(main, ["learn", str(number), "--edit"]).output
 
 
 PLUGIN = """

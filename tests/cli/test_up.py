@@ -40,7 +40,7 @@ class Up:
         command += ["--pod-start-delay=50ms", *flags]
         with self._out.open("wb") as out, self._err.open("wb") as err:
             self.process = subprocess.Popen(command, stdout=out, stderr=err, cwd=folder)
-        eventually(lambda: "Ctrl-C ends it." in self.out or self.process.poll() is not None)
+        eventually(lambda: "Ctrl-C stops it." in self.out or self.process.poll() is not None)
         assert self.process.poll() is None, self.err
         config = yaml.safe_load(self.kubeconfig.read_text("utf-8"))
         self.url = config["clusters"][0]["cluster"]["server"]
@@ -130,7 +130,7 @@ def refused(*flags: str) -> str:
 
 
 def test_it_starts_runs_pods_and_stops(up: Callable[..., Up]) -> None:
-    """It says where it is and what to type; a pod runs on one of the nodes; Ctrl-C ends it without an error."""
+    """It says where it is and what to type; a pod runs on one of the nodes; Ctrl-C stops it without an error."""
     cluster = up("--nodes=2", "--node-cpu=3", "--node-memory=5Gi")
     assert f"export KUBECONFIG={cluster.kubeconfig}" in cluster.out
     assert "kubectl get nodes" in cluster.out
@@ -173,7 +173,7 @@ def test_a_configuration_without_the_default_scheduler(up: Callable[..., Up], tm
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("said", ["Generated self-signed cert", "Starting Kubernetes Scheduler", "Ctrl-C ends it."])
+@pytest.mark.parametrize("said", ["Generated self-signed cert", "Starting Kubernetes Scheduler", "Ctrl-C stops it."])
 def test_a_signal_at_any_time(tmp_path: Path, number: signal.Signals, said: str) -> None:
     """Ctrl-C and SIGTERM end it in order, also while it is still starting."""
     flags = ["--port=0", f"--secure-port={free_port()}", f"--write-kubeconfig={tmp_path / 'c'}"]
@@ -202,7 +202,7 @@ def test_a_plugin_in_a_folder_is_loaded_anew_when_it_changes(up: Callable[..., U
     cluster = up("--nodes=3", f"--plugin-dir={rule.parent}", "--enable=rule")
     cluster.run_pod("first")
     rule.write_text(text.format(3))
-    eventually(lambda: '"Plugins have changed, starting anew"' in cluster.err)
+    eventually(lambda: '"Plugins have changed, restarting"' in cluster.err)
     cluster.run_pod("second")
     assert [cluster.node_of(name) for name in ("first", "second")] == ["node-1", "node-3"]
 
@@ -285,7 +285,7 @@ async def test_the_usual_kubeconfig_stays_with_the_cluster_that_runs(
         other = usual.with_name(f"kubesched-{second.server.port}.config")
         # In a thread, because it is this one in which the first cluster answers.
         assert await asyncio.to_thread(second.write_kubeconfig) == other
-        assert f"{usual} belongs to another cluster that runs" in capsys.readouterr().err
+        assert f"{usual} belongs to another running cluster" in capsys.readouterr().err
     finally:
         await first.stop()
     try:
@@ -346,14 +346,14 @@ def test_a_configuration_names_a_kubeconfig_that_is_not_there(up: Callable[..., 
     [
         (["--port=70000"], "--port 70000 must be between 0 and 65535"),
         (["--nodes=-1"], "--nodes -1 must be between 0 and 100000"),
-        (["--node-cpu=many"], '--node-cpu "many" is no quantity'),
+        (["--node-cpu=many"], '--node-cpu "many" is not a quantity'),
         (["--node-cpu=-1m"], '--node-cpu "-1m" must not be negative'),
         (["--node-memory=-1Gi"], '--node-memory "-1Gi" must not be negative'),
         (["--node-pods=-1"], "--node-pods -1 must not be negative"),
         (["--pod-run-time=-5s"], "--pod-run-time -5s must not be negative"),
         (["--node-name-format=node"], "has no {} for the number"),
-        (["--node-name-format=Node-{}"], '"Node-1" cannot be the name of a node'),
-        (["--node-name-format={nodes}"], "is no format"),
+        (["--node-name-format=Node-{}"], '"Node-1" is not a valid node name'),
+        (["--node-name-format={nodes}"], "is not a format"),
         (["--node-cpus=3"], "unknown flag: --node-cpus; did you mean --node-cpu"),
         (["--pod-start-delay=soon"], "--pod-start-delay"),
     ],
@@ -370,7 +370,7 @@ def test_flags_that_name_another_cluster(flag: str) -> None:
     assert parse([flag], options).problems == []
     name = flag.partition("=")[0]
     assert list(options.warnings()) == [
-        f"{name} has no effect: the scheduler works on the cluster that is started here"
+        f"{name} has no effect: the scheduler always uses the cluster that is started here"
     ]
 
 

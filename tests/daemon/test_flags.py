@@ -192,7 +192,7 @@ def test_plugins_and_certificates_repeat() -> None:
         ("-x", "unknown shorthand flag: 'x' in -x"),
         ("-config=a", "unknown shorthand flag: 'c' in -config=a; did you mean --config=a?"),
         ("---v", "bad flag syntax: ---v"),
-        ("--secure-port=many", 'invalid argument "many" for "--secure-port" flag: "many" is no whole number'),
+        ("--secure-port=many", 'invalid argument "many" for "--secure-port" flag: "many" is not an integer'),
         (
             "--leader-elect=maybe",
             'invalid argument "maybe" for "--leader-elect" flag: "maybe" is neither true nor false',
@@ -205,7 +205,7 @@ def test_plugins_and_certificates_repeat() -> None:
         ("--tls-sni-cert-key=a,b:", "empty names list is not allowed"),
         ("--allow-metric-labels=x", "x must be formatted as key=value"),
         ("--allow-metric-labels=x=y", '--allow-metric-labels: "x" must be <metric name>,<label name>'),
-        ("--disabled-metrics=a b", '--disabled-metrics: "a b" is no fully qualified metric name'),
+        ("--disabled-metrics=a b", '--disabled-metrics: "a b" is not a fully qualified metric name'),
         (
             "--show-hidden-metrics-for-version=1.20",
             "--show-hidden-metrics-for-version: 1.20: must be omitted or have the value '1.35'",
@@ -247,11 +247,14 @@ def test_two_dashes_end_the_flags() -> None:
     [
         (["--http2-max-streams-per-connection=5"], "HTTP/2 is not served"),
         (["--kube-api-content-type=application/json"], "requests are always JSON"),
-        (["--contention-profiling"], "one thread schedules, there is no contention"),
+        (["--contention-profiling"], "one thread schedules, so there is no contention"),
         (["--show-hidden-metrics-for-version=1.35"], "no metric is hidden"),
         (["--emulated-version=kube=1.35"], "kubesched behaves as Kubernetes 1.36"),
         (["--min-compatibility-version=1.35"], "nothing here depends on it"),
-        (["--config=a.yaml", "--kubeconfig=b"], "--kubeconfig has no effect: the configuration in a.yaml counts"),
+        (
+            ["--config=a.yaml", "--kubeconfig=b"],
+            "--kubeconfig has no effect: the configuration file a.yaml takes",
+        ),
         (["--feature-gates=SchedulerAsyncPreemption=false"], "SchedulerAsyncPreemption has no effect: it is always on"),
         (["--feature-gates=DRAPrioritizedList=true"], "setting GA feature gate DRAPrioritizedList"),
     ],
@@ -369,7 +372,7 @@ def test_the_introduction_fits_the_terminal() -> None:
     """Its paragraphs are as wide as the terminal; commands and files in it stay in one piece."""
     text = usage("kubesched run", width=60).partition("Usage:")[0]
     assert max(len(line) for line in text.splitlines() if not line.startswith(" ")) <= 60
-    assert "  profiles: [{schedulerName: kubesched}]\n\nIn its place" in text
+    assert "  profiles: [{schedulerName: kubesched}]\n\nTo replace kube-scheduler" in text
 
 
 def test_the_configuration_in_the_help_works() -> None:

@@ -48,7 +48,7 @@ async def test_a_change_takes_effect(tmp_path: Path) -> None:
             (folder / "picky.py").write_text(BROKEN)
             await scheduler.until(lambda: "__init__ raised RuntimeError: no licence" in scheduler.log)
             (folder / "picky.py").write_text(SOURCE.format(name="n2"))
-            await scheduler.until(lambda: "Plugins have changed, starting anew" in scheduler.log)
+            await scheduler.until(lambda: "Plugins have changed, restarting" in scheduler.log)
             cluster.backend.create(pod("b", cpu=1))
             await scheduler.until(lambda: node_of(cluster, "b") == "n2")
             assert await scheduler.end() == 0

@@ -340,7 +340,7 @@ async def test_a_plugin_of_ones_own(tmp_path: Path) -> None:
         flags = ("--plugin", "picky:Picky", f"--config={config}")
         async with daemon(tmp_path, cluster, *flags) as scheduler:
             await scheduler.until(lambda: node_of(cluster, "a") == "n2")
-            assert "--kubeconfig has no effect: the configuration in" in scheduler.log
+            assert "--kubeconfig has no effect: the configuration file" in scheduler.log
 
 
 async def test_all_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:

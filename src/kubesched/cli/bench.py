@@ -1,4 +1,4 @@
-"""`kubesched bench`: how many decisions a second, and how many pods through the whole loop."""
+"""`kubesched bench`: decisions per second, and pods per second through the whole loop."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ NAMES = (*dict.fromkeys(workload.name for workload in WORKLOADS), LOOP)
 def command(names: tuple[str, ...], output: Path | None) -> None:
     """Measure decisions per second, and pods per second through the whole loop.
 
-    The first table is about decisions: every workload in a process of its own, compared with the same plugins asked
-    about one node at a time. The second is about pods from a watch to a binding with its event, against an API server
-    in the same process, and says whose each microsecond is. NAMEs choose workloads; all of them take minutes.
+    The first table shows decisions, each workload in its own process, compared with the same plugins called for one
+    node at a time. The second shows pods from the watch event to the binding and its Event, against an API server in
+    the same process, with the time of each part. NAMEs select workloads; running all of them takes minutes.
     """
     progress, out = Console(stderr=True), Console()
     results: list[decisions.Result] = []

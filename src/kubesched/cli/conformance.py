@@ -1,4 +1,4 @@
-"""`kubesched conformance`: are our decisions kube-scheduler's decisions?"""
+"""`kubesched conformance`: compares our decisions with kube-scheduler's."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from kubesched.conformance.compare import ConformanceReport, Difference, check_f
 def command(files: tuple[Path, ...], show: int) -> None:
     """Replay recorded kube-scheduler decisions and report any difference.
 
-    FILES are corpus files (JSON lines, gzipped or not), each line a cluster, the pods to schedule and what
-    kube-scheduler decided, down to each plugin's score. Prints a line per file, then the first differences, then one
-    line of totals; the exit code is 1 if there is any difference.
+    FILES are corpus files (JSON lines, gzipped or not). Each line has a cluster, the pods to schedule and
+    kube-scheduler's decisions, down to each plugin's score. The output has a line per file, the first differences and a
+    line of totals. The exit code is 1 if there is any difference.
     """
     total = ConformanceReport()
     for path in files:
@@ -61,7 +61,7 @@ def _describe(difference: Difference) -> str:
 
 
 def _leaves(path: str, expected: Any, got: Any) -> list[tuple[str, str, str]]:
-    """The places inside two values where they differ."""
+    """Return the paths at which two values differ, with both values."""
     if isinstance(expected, dict) and isinstance(got, dict):
         found = []
         for key in dict.fromkeys((*expected, *got)):

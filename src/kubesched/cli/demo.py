@@ -40,14 +40,14 @@ TIMEOUT = 60.0
 
 @click.command()
 def command() -> None:
-    """Start a cluster in this process, run a mixed set of pods on it and show why each went where.
+    """Start a cluster in this process, run a mixed set of pods on it and explain each placement.
 
-    API server, controllers, simulated kubelets and scheduler are those of `kubesched up`, on a clock of their own, so
-    it takes a second or two. First every placement: the node, its score, the runner-up and the plugins that made the
-    difference. Then one decision in full, node by node and plugin by plugin. Then a pod that fits nowhere, with
-    kube-scheduler's message and what is behind each part of it. Last a pod for which another has to go.
+    API server, controllers, simulated kubelets and scheduler are those of `kubesched up`, on a virtual clock, so it
+    takes a second or two. The output shows every placement with its score, the runner-up and the plugins that made the
+    difference; one decision in full, by node and plugin; a pod that fits nowhere, with kube-scheduler's message and the
+    reasons behind it; and a pod that preempts another.
 
-    It prints the same every time.
+    The output is the same every time.
     """
     manifests = yaml.safe_load(resources.files("kubesched.cli").joinpath("demo.yaml").read_text("utf-8"))["items"]
     out = Console(highlight=False)
@@ -146,7 +146,7 @@ class Demo:
 
 
 def _print_line(out: Console, *cells: str) -> None:
-    """A line of the list of placements: in columns, or as running text where the terminal is too narrow for them."""
+    """Print a line of the list of placements: in columns, or as running text if the terminal is too narrow."""
     if out.width < NARROW:
         out.print(Padding(" ".join(cell for cell in cells[:-1] if cell), (0, 0, 0, 2)))
         out.print(Padding(cells[-1], (0, 0, 0, 6)))
@@ -159,7 +159,7 @@ def _print_line(out: Console, *cells: str) -> None:
 
 
 def _placement(name: str, decision: Decision) -> tuple[str, ...]:
-    """Pod, node, score, runner-up, how far behind that is, and the plugins that made the difference."""
+    """Return the pod, node, score, runner-up, its distance, and the plugins that made the difference."""
     if decision.outcome is not Outcome.SCHEDULED:
         return name, "[red]none[/]", "", "", "", "fits nowhere: see below"
     node = f"[green]{decision.node}[/]"
@@ -179,7 +179,7 @@ def _placement(name: str, decision: Decision) -> tuple[str, ...]:
 
 
 def _show_scores(out: Console, engine: Engine, name: str, decision: Decision) -> None:
-    """Every plugin's score for every feasible node, and why the others were not feasible."""
+    """Print every plugin's scores for the best nodes, and the reasons against the nodes that do not fit."""
     assert decision.scores is not None
     assert decision.diagnosis is not None
     best = sorted(decision.scores.by_node(), key=lambda scored: (scored[0] != decision.node, -scored[2]))[:3]
@@ -200,7 +200,7 @@ def _show_scores(out: Console, engine: Engine, name: str, decision: Decision) ->
 
 
 def _show_failure(out: Console, demo: Demo, attempts: Attempts) -> None:
-    """The message that kube-scheduler would send, what each plugin said, and what came of preemption."""
+    """Print kube-scheduler's message, the reasons behind it, and the result of preemption."""
     decision, *later = attempts.decisions
     assert decision.diagnosis is not None
     _heading(out, f"{attempts.name} fits nowhere")
@@ -218,7 +218,7 @@ def _show_failure(out: Console, demo: Demo, attempts: Attempts) -> None:
 
 
 async def _show_end(out: Console, demo: Demo) -> None:
-    """What runs and what is still pending at the end."""
+    """Print what runs and what is still pending at the end."""
     phases = await demo.phases()
     waiting = [name for name, phase in phases.items() if phase != "Running"]
     out.print(f"\nIn the end {len(phases) - len(waiting)} pods run. Without a node: {', '.join(sorted(waiting))}.")
@@ -230,7 +230,7 @@ def _heading(out: Console, text: str) -> None:
 
 
 def _reasons(diagnosis: Diagnosis) -> Table:
-    """A row per distinct answer: who said it, in which words, of which nodes, and whether preemption may change it."""
+    """Return a row per distinct status: the plugin, the message, the nodes, and whether preemption may help."""
     said = Column("plugin and reason", overflow="fold")
     table = Table(said, Column("nodes", max_width=27), "preemption", box=box.SIMPLE)
     for status, rows in diagnosis.statuses():

@@ -1,4 +1,4 @@
-"""`kubesched learn`: the seven steps, each to read, to run, to compare and to play with."""
+"""`kubesched learn`: seven steps to read, run, compare and change."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ VERBS = {"running": "runs on", "succeeded": "has ended on", "created": "is creat
 @click.argument("number", required=False, type=click.IntRange(1, len(STEPS)), metavar="[1-7]")
 @click.option("--diff", is_flag=True, help="Show what changed from the step before.")
 @click.option("--show", is_flag=True, help="Show the code.")
-@click.option("--edit", is_flag=True, help="Copy the step to where you are, to play with.")
-@click.option("--seed", type=int, help="Another seed: other dice.")
+@click.option("--edit", is_flag=True, help="Copy the step to the current folder, to change it.")
+@click.option("--seed", type=int, help="Seed of the random numbers.")
 def command(number: int | None, diff: bool, show: bool, edit: bool, seed: int | None) -> None:
-    """Learn how a scheduler works, in seven steps from one that throws dice.
+    """Learn how a scheduler works, in seven steps that start with a random choice.
 
-    Without a number the steps are listed. With one, that step's scheduler runs on a simulated cluster and tells what it
-    does.
+    Without a number the steps are listed. With one, that step's scheduler runs on a simulated cluster and explains what
+    it does.
 
     \b
     kubesched learn 3           run the third step
@@ -40,11 +40,11 @@ def command(number: int | None, diff: bool, show: bool, edit: bool, seed: int | 
     out = Console()
     if number is None:
         if diff or show or edit:
-            raise click.UsageError("--diff, --show and --edit need a step: kubesched learn 3 --diff")
+            raise click.UsageError("--diff, --show and --edit need the number of a step: kubesched learn 3 --diff")
         _list(out)
         return
     if diff + show + edit > 1:
-        raise click.UsageError("--diff, --show and --edit are one at a time")
+        raise click.UsageError("use only one of --diff, --show and --edit")
     step = STEPS[number - 1]
     if diff:
         _show("\n".join(step.diff()), "diff", out)
@@ -69,16 +69,16 @@ def _list(out: Console) -> None:
 def _show(text: str, language: str, out: Console) -> None:
     if out.is_terminal:
         out.print(Syntax(text, language, background_color="default", word_wrap=True))
-    else:  # a pipe or a file gets the lines as they are, for patch or an editor
+    else:  # a pipe or a file gets plain lines, for patch or an editor
         click.echo(text.rstrip("\n"))
 
 
 def _copy(step: Step) -> None:
     target = Path(f"{step.name}.py")
     if target.exists():
-        raise click.ClickException(f"{target} is here already; move it, or remove it to start afresh")
+        raise click.ClickException(f"{target} already exists; move it, or remove it to start again")
     target.write_text(step.code, "utf-8")
-    click.echo(f"{target} is yours. Change it, then run it: kubesched simulate {target}")
+    click.echo(f"Wrote {target}. Change it, then run it: kubesched simulate {target}")
 
 
 def _tell(step: Step, seed: int | None, out: Console) -> None:
@@ -88,7 +88,7 @@ def _tell(step: Step, seed: int | None, out: Console) -> None:
     out.print(_story(report), highlight=False)
     if report.error:
         out.print(f"[bold red]{escape(report.error)}[/]")
-    held = "[green]and so it is[/]" if report.passed else "[bold red]but it is not so[/]"
+    held = "[green]confirmed[/]" if report.passed else "[bold red]not confirmed[/]"
     out.print(f"\nExpected: {escape(step.expected)}; {held}.", highlight=False)
     out.print(f"\nWhat is new in it:  kubesched learn {step.number} --diff", highlight=False)
     out.print(f"A copy to change:   kubesched learn {step.number} --edit", highlight=False)
@@ -99,7 +99,7 @@ def _tell(step: Step, seed: int | None, out: Console) -> None:
 
 
 def _story(report: Report) -> Table:
-    """The timeline as who said or did what. That a pod is bound, the scheduler tells itself."""
+    """Return the timeline as a table. Bindings are left out, because the scheduler's own lines report them."""
     table = Table.grid(padding=(0, 2))
     table.add_column(justify="right", style="dim", min_width=5)
     table.add_column(min_width=9)

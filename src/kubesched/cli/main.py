@@ -1,4 +1,4 @@
-"""The `kubesched` command: one module per subcommand, loaded when it is asked for."""
+"""The `kubesched` command: one module per subcommand, imported on demand."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import importlib
 import click
 
 COMMANDS = {
-    "demo": "Start a cluster in memory, run a mixed set of pods on it and show why each went where.",
+    "demo": "Start a cluster in memory, run a mixed set of pods on it and explain each placement.",
     "up": "Start a whole local cluster in one process: API server, controllers, simulated kubelets, scheduler.",
     "run": "Schedule a real cluster: kube-scheduler's flags, configuration file and endpoints.",
-    "plugins": "List all plugins: where each comes from, its extension points, and how it answers.",
+    "plugins": "List all plugins: where each comes from, its extension points, and whether it is vectorised.",
     "new-plugin": "Write a small installable project with a plugin, its tests, a configuration and a README.",
     "simulate": "Run scenarios on a virtual clock: a whole cluster in one process, hours of it in seconds.",
     "learn": "Learn how a scheduler works, in seven runnable steps.",
     "conformance": "Replay recorded kube-scheduler decisions and report any difference.",
     "bench": "Measure decisions per second, and pods per second through the whole loop.",
 }
-"""Subcommands and what `kubesched --help` says of them; `kubesched.cli.NAME:command` is the code."""
+"""The subcommands and their summaries in `kubesched --help`. The code is `kubesched.cli.NAME:command`."""
 
 
 class Commands(click.Group):
@@ -39,8 +39,8 @@ class Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             close = difflib.get_close_matches(args[0], COMMANDS, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(COMMANDS)}"
-            raise click.UsageError(f"no command is called {args[0]!r}; {hint}", ctx)
+            hint = f"did you mean {close[0]!r}?" if close else f"the commands are {', '.join(COMMANDS)}"
+            raise click.UsageError(f"there is no command {args[0]!r}; {hint}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -55,11 +55,11 @@ def main() -> None:
     explained.
 
     \b
-    See it decide, and why:             kubesched demo
-    A whole cluster for kubectl:        kubesched up --nodes=5
-    The same with a rule of your own:   kubesched up --plugin rule.py --enable my_rule
-    Beside a real cluster's scheduler:  kubesched run --config=second.yaml
-    Learn more about a command:         kubesched COMMAND --help
+    See decisions explained:               kubesched demo
+    Start a whole cluster for kubectl:     kubesched up --nodes=5
+    The same with a plugin of your own:    kubesched up --plugin rule.py --enable my_rule
+    Run beside a real cluster's scheduler: kubesched run --config=second.yaml
+    Get help for a command:                kubesched COMMAND --help
 
     Results go to stdout, everything else to stderr. NO_COLOR is respected.
     """

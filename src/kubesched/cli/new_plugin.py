@@ -1,4 +1,4 @@
-"""`kubesched new-plugin`: a small project to start from, whose tests pass as they are."""
+"""`kubesched new-plugin`: writes a small project to start from, whose tests already pass."""
 
 from __future__ import annotations
 
@@ -22,19 +22,21 @@ FILES = {
     "plugin.py.in": "src/{{package}}/plugin.py",
     "test_plugin.py.in": "tests/test_{{package}}.py",
 }
-"""Template → where it goes."""
+"""The path of each template in the new project."""
 
 
 @click.command()
 @click.argument("name")
 @click.option(
-    "--path", type=click.Path(path_type=Path), help="Folder to make; by default one of the plugin's name here."
+    "--path",
+    type=click.Path(path_type=Path),
+    help="Folder to create. Default: the plugin's name.",
 )
 def command(name: str, path: Path | None) -> None:
     """Write a small installable project with a plugin, its tests, a configuration and a README.
 
-    NAME is the plugin's, in any spelling: QuietHours, quiet-hours and quiet_hours are the same. The tests pass as they
-    are written, so you can change one thing at a time.
+    NAME is the plugin's, in any spelling: QuietHours, quiet-hours and quiet_hours mean the same. The tests already
+    pass, so you can change one thing at a time.
     """
     words = _words(name)
     names = {
@@ -45,7 +47,7 @@ def command(name: str, path: Path | None) -> None:
     _refuse_taken(name, names)
     folder = path or Path(names["distribution"])
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise click.ClickException(f"{folder} is there already; remove it, or choose another with --path")
+        raise click.ClickException(f"{folder} already exists; remove it, or choose another with --path")
     _write(folder, names)
     click.echo(f"Wrote {names['class']} to {folder}{'/' if not str(folder).endswith('/') else ''}:")
     for target in FILES.values():
@@ -54,21 +56,21 @@ def command(name: str, path: Path | None) -> None:
 
 
 def _refuse_taken(name: str, names: dict[str, str]) -> None:
-    """A package must not take the place of another, nor a plugin that of one of ours."""
+    """Reject names that would hide another package or a built-in plugin."""
     package = names["package"]
     if keyword.iskeyword(package) or package in sys.stdlib_module_names:
-        raise click.UsageError(f"{name!r} is Python's own; choose another name")
+        raise click.UsageError(f"{name!r} is a keyword or a module of Python; choose another name")
     if importlib.util.find_spec(package) is not None:
-        raise click.UsageError(f"a package {package} is installed already; choose another name")
+        raise click.UsageError(f"a package {package} is already installed; choose another name")
     if names["class"] in in_tree_registry():
-        raise click.UsageError(f"kubesched has a plugin {names['class']} already; choose another name")
+        raise click.UsageError(f"kubesched already has a plugin {names['class']}; choose another name")
 
 
 def _words(name: str) -> list[str]:
-    """The words of a name, however they are put together."""
+    """Split a name in any spelling into words."""
     words = [word for word in re.split(r"[-_.\s]+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", name) if word]
     if not words or not all(re.fullmatch(r"[A-Za-z][A-Za-z0-9]*|[0-9]+", word) for word in words) or words[0].isdigit():
-        raise click.UsageError(f"{name!r} is no name for a plugin; use letters and digits, as in QuietHours")
+        raise click.UsageError(f"{name!r} is not a name for a plugin; use letters and digits, as in QuietHours")
     return words
 
 

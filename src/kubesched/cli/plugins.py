@@ -1,4 +1,4 @@
-"""`kubesched plugins`: every plugin that a configuration can name, where it comes from and what it does."""
+"""`kubesched plugins`: lists every plugin that a configuration can enable."""
 
 from __future__ import annotations
 
@@ -21,16 +21,15 @@ from kubesched.plugins import in_tree_registry
 
 
 @click.command()
-@click.option("--plugin", multiple=True, metavar="MODULE:NAME", help="Another plugin, or file.py with some.")
+@click.option("--plugin", multiple=True, metavar="MODULE:NAME", help="Another plugin, or a file.py with plugins.")
 @click.option("--plugin-dir", multiple=True, metavar="FOLDER", help="A folder with more plugins.")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def command(plugin: tuple[str, ...], plugin_dir: tuple[str, ...], output: str) -> None:
-    """List all plugins: where each comes from, its extension points, and how it answers.
+    """List all plugins: where each comes from, its extension points, and whether it is vectorised.
 
-    Those built in, those that installed packages offer through the entry point group kubesched.plugins, and those named
-    here. "table" under "answers" means that the plugin answers for all nodes in one call; "node" that it is asked about
-    one node at a time, which is slower on large clusters. "reads" is what its answers depend on, and so how long they
-    are kept.
+    The list has the built-in plugins, those of installed packages (entry point group kubesched.plugins) and those named
+    here. Under "called", "table" means once for all nodes, and "node" means once for each node, which is slower on
+    large clusters. "reads" is what the plugin's results depend on, and so how long they are cached.
 
     The exit code is 1 if a plugin cannot be loaded; stderr says why.
     """
@@ -68,7 +67,7 @@ def _entry(registry: Registry, name: str) -> dict[str, Any]:
 
 
 def _is_vectorised(plugin: type[Plugin]) -> bool:
-    """Whether it answers for all nodes in one call at every point where there is a choice."""
+    """Whether Filter and Score, where implemented, handle all nodes in one call."""
     lifted = (hasattr(plugin, one) and not hasattr(plugin, f"{one}_all") for one in ("filter", "score"))
     return not any(lifted)
 
@@ -89,11 +88,11 @@ def _show(entries: Iterable[dict[str, Any]]) -> None:
     out = Console(highlight=False)
     table = Table(box=box.SIMPLE)
     table.add_column("name", overflow="fold", min_width=20)
-    for column in ("origin", "points", "answers", "reads"):
+    for column in ("origin", "points", "called", "reads"):
         table.add_column(column, overflow="fold")
     for entry in entries:
         origin = " ".join(part for part in (entry["from"], entry["version"]) if part) or entry["origin"]
-        answers = {True: "table", False: "node", None: ""}[entry["vectorised"]]
-        cells = [f"[bold]{escape(entry['name'])}[/]", escape(origin), " ".join(entry["points"]), answers]
+        called = {True: "table", False: "node", None: ""}[entry["vectorised"]]
+        cells = [f"[bold]{escape(entry['name'])}[/]", escape(origin), " ".join(entry["points"]), called]
         table.add_row(*cells, entry["reads"] or "")
     out.print(table)

@@ -1,4 +1,4 @@
-"""`kubesched simulate`: scenarios on a virtual clock, and what they came to."""
+"""`kubesched simulate`: runs scenarios on a virtual clock and prints their reports."""
 
 from __future__ import annotations
 
@@ -26,28 +26,32 @@ from kubesched.simulator.tables import DEFAULT_ROWS, moment, show
 
 FAILED = 1
 LONG_SECONDS = 1.0
-"""A run that takes longer than this says how it gets on."""
+"""A run that takes longer than this shows its progress."""
 OUTPUTS = ("table", "json", "junit")
 COLLECT_AFTER = 200_000
-"""Objects until garbage is looked for: a cluster's objects live long, and to walk them often is a seventh of a run."""
+"""New objects between garbage collections. A cluster's objects live long; collecting often takes a seventh of a run."""
 
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
 @click.option("-o", "--output", type=click.Choice(OUTPUTS), default="table", show_default=True, help="What to print.")
-@click.option("--seed", type=int, help="Take this seed instead of the scenario's own.")
+@click.option("--seed", type=int, help="Use this seed instead of the scenario's own.")
 @click.option(
     "--config",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Take this KubeSchedulerConfiguration instead of the scenario's own.",
+    help="Use this KubeSchedulerConfiguration instead of the scenario's own.",
 )
-@click.option("--plugin", multiple=True, metavar="MODULE:NAME", help="Another plugin, or file.py with some.")
+@click.option("--plugin", multiple=True, metavar="MODULE:NAME", help="Another plugin, or a file.py with plugins.")
 @click.option("--plugin-dir", multiple=True, metavar="FOLDER", help="A folder with more plugins.")
 @click.option(
-    "--rows", type=click.IntRange(1), default=DEFAULT_ROWS, show_default=True, help="Rows at each end of a table."
+    "--rows",
+    type=click.IntRange(1),
+    default=DEFAULT_ROWS,
+    show_default=True,
+    help="Rows per end of a table.",
 )
-@click.option("--check", is_flag=True, help="Only look whether the files are right; run nothing.")
+@click.option("--check", is_flag=True, help="Only check the files; run nothing.")
 def command(
     files: tuple[Path, ...],
     output: str,
@@ -58,14 +62,14 @@ def command(
     rows: int,
     check: bool,
 ) -> None:
-    """Run scenarios: API, controllers, kubelets and scheduler in one process, on a virtual clock.
+    """Run scenarios: API server, controllers, kubelets and scheduler in one process, on a virtual clock.
 
-    A FILE is YAML (objects, and steps at virtual times) or Python (async def scenario(client)), a folder with such
-    files, or - for YAML on standard input. An hour of cluster time takes a second or two, and the same seed gives the
-    same run. The exit code is 1 if an expectation fails or a scenario cannot be run.
+    A FILE is YAML (objects, and steps at virtual times), Python (async def scenario(client)), a folder with such files,
+    or - for YAML on standard input. An hour of cluster time takes a second or two, and the same seed gives the same
+    run. The exit code is 1 if an expectation fails or a scenario cannot be run.
 
-    What if the scheduler were configured otherwise? --config answers that, and so do --plugin and --plugin-dir, whose
-    plugins a configuration enables; without one, all of them are on.
+    Try another scheduler configuration with --config, and other plugins with --plugin and --plugin-dir. A configuration
+    enables plugins; without one, all of these are enabled.
 
     \b
     kubesched simulate examples/scenarios/node10.yaml
@@ -121,7 +125,7 @@ def _loaded(files: tuple[Path, ...]) -> list[Scenario]:
 
 
 def _prepare(scenarios: Sequence[Scenario]) -> None:
-    """See that each can begin, before any does."""
+    """Check that every scenario can start, before any does."""
     problems: list[str] = []
     for scenario in scenarios:
         try:
@@ -150,7 +154,7 @@ def _run(scenario: Scenario, seed: int | None, console: Console) -> Report:
 
 @contextmanager
 def _shown(scenario: Scenario, console: Console) -> Iterator[list[SimulatedCluster]]:
-    """Show how far a run has got, from a thread of rich's own: a timer in the run would be part of the run."""
+    """Show the progress of a run from rich's own thread: a timer in the event loop would change the run."""
     clusters: list[SimulatedCluster] = []
     began = time.monotonic()
 

@@ -1,4 +1,4 @@
-"""`kubesched up`: a whole local cluster in one process, until Ctrl-C."""
+"""`kubesched up`: runs a whole local cluster in one process until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DONE, FAILED, INTERRUPTED = 0, 1, 130
 
 
 class _GoFlags(click.Command):
-    """Leaves its words alone: click would read Go's flags in its own way."""
+    """Passes its arguments on unparsed: click would parse Go's flags differently."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.args = list(args)
@@ -47,12 +47,12 @@ def command(context: click.Context) -> None:
 
 
 def help_text(program: str) -> str:
-    """The help of `up`."""
+    """Return the help of `up`."""
     return usage(program, introduction=INTRODUCTION, options=UpOptions())
 
 
 def start(argv: Sequence[str], *, plugins: Iterable[PluginSource] = (), program: str = "kubesched up") -> int:
-    """Run a local cluster as a command line asks for, to the end. Answers with the exit code."""
+    """Run a local cluster until it ends and return the exit code."""
     began = time.perf_counter()
     options = UpOptions()
     problems = parse(argv, options).problems
@@ -60,13 +60,13 @@ def start(argv: Sequence[str], *, plugins: Iterable[PluginSource] = (), program:
         print(help_text(program), end="")
         return DONE
     if problems:
-        return _refused(problems, program)
+        return _report_problems(problems, program)
     log = options.logging().logger()
     bridge = install(log)
     try:
         return asyncio.run(_run(options, log, tuple(plugins), began))
     except SetupError as error:
-        return _refused(error.problems, program)
+        return _report_problems(error.problems, program)
     except KeyboardInterrupt:
         return INTERRUPTED
     finally:
@@ -75,10 +75,8 @@ def start(argv: Sequence[str], *, plugins: Iterable[PluginSource] = (), program:
 
 
 async def _run(options: UpOptions, log: Logger, plugins: Sequence[PluginSource], began: float) -> int:
-    from kubesched.local.cluster import (  # after the flags are known to be right: it loads everything
-        LocalCluster,
-        prepare_scheduler,
-    )
+    # Imported here because it loads everything, which --help does not need.
+    from kubesched.local.cluster import LocalCluster, prepare_scheduler
 
     for warning in options.warnings():
         log(WARNING, warning)
@@ -97,7 +95,7 @@ async def _run(options: UpOptions, log: Logger, plugins: Sequence[PluginSource],
 
 
 def _end_by_signals() -> None:
-    """From the first moment on a signal ends everything in order; the scheduler listens itself once it runs."""
+    """Let signals end everything in order, from the start. The scheduler installs its own handlers once it runs."""
     loop, this = asyncio.get_running_loop(), asyncio.current_task()
     assert this is not None
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -107,12 +105,12 @@ def _end_by_signals() -> None:
 async def _serve(
     cluster: LocalCluster, setup: Setup, options: UpOptions, plugins: Sequence[PluginSource], began: float
 ) -> int:
-    from kubesched.daemon.process import AGAIN
+    from kubesched.daemon.process import RESTART
     from kubesched.local.cluster import prepare_scheduler
 
     process = cluster.scheduler(setup, plugins, lambda: _announce(cluster, setup, began))
     try:
-        while (code := await process.run()) == AGAIN:
+        while (code := await process.run()) == RESTART:
             process = cluster.scheduler(prepare_scheduler(options, setup.log, plugins), plugins)
     finally:
         print("  stopping", file=sys.stderr, flush=True)
@@ -120,12 +118,12 @@ async def _serve(
 
 
 def _announce(cluster: LocalCluster, setup: Setup, began: float) -> None:
-    """Say what there is and what to do with it, each in one piece: the log goes on beside it."""
+    """Print what has been started and what to do next, each with a single write: the log goes on meanwhile."""
     names = [profile.scheduler_name for profile in setup.config.profiles]
     if DEFAULT not in names:
         wanted = " or ".join(f'"{name}"' for name in names)
         setup.log(WARNING, f"No profile is named {DEFAULT}: pods stay Pending unless spec.schedulerName is {wanted}")
-    # Not before all the rest is known to work: the file may belong to a cluster that runs.
+    # Written last, when everything else works: the file may belong to another running cluster.
     path = cluster.write_kubeconfig()
     port = setup.options.serving.secure_port
     print(
@@ -154,13 +152,13 @@ def _say_what_next(path: Path, names: Sequence[str], seconds: float) -> None:
         "  kubectl get nodes\n"
         f"  {trial}\n"
         "  kubectl get pods -o wide\n\n"
-        "Ctrl-C ends it.\n",
+        "Ctrl-C stops it.\n",
         end="",
         flush=True,
     )
 
 
-def _refused(problems: Sequence[str], program: str) -> int:
+def _report_problems(problems: Sequence[str], program: str) -> int:
     for problem in problems:
         print(f"Error: {problem}", file=sys.stderr)
     print(f"See '{program} --help'.", file=sys.stderr)

@@ -1,1 +1,1 @@
-"""Replaying recorded kube-scheduler decisions and comparing, field by field."""
+"""Replays recorded kube-scheduler decisions and compares ours with them, field by field."""

@@ -1,4 +1,4 @@
-"""Find the differences between what was recorded and what we say."""
+"""Finds the differences between recorded decisions and ours."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kubesched.conformance.replay import RecordedScenario, Result, read_scenario
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One field of one attempt that came out differently."""
+    """One field of one attempt that differs."""
 
     scenario: str
     pod: str
@@ -23,21 +23,21 @@ class Difference:
 
 @dataclass(slots=True)
 class ConformanceReport:
-    """The outcome of a file, or of several added up."""
+    """The result of one file, or the sum of several."""
 
     scenarios: int = 0
     attempts: int = 0
     differences: list[Difference] = field(default_factory=list)
 
     def add(self, other: ConformanceReport) -> None:
-        """Count another report in."""
+        """Add another report."""
         self.scenarios += other.scenarios
         self.attempts += other.attempts
         self.differences += other.differences
 
 
 def check_file(path: Path) -> ConformanceReport:
-    """Replay every scenario of a file."""
+    """Replay every scenario of a file and compare."""
     report = ConformanceReport()
     for scenario in read_scenarios(path):
         report.scenarios += 1
@@ -67,7 +67,7 @@ def check(scenario: RecordedScenario) -> list[Difference]:
 def _compare(scenario: str, old: Result, new: Result) -> list[Difference]:
     keys = dict.fromkeys((*old, *new))
     if "error" in old and "error" in new:
-        # An internal error's wording is nobody's contract, nor is what was found out before it.
+        # The wording of internal errors is not part of any contract, nor are the results before them.
         keys = dict.fromkeys(("pod", "attempt"))
     differences = []
     for key in keys:
@@ -78,7 +78,7 @@ def _compare(scenario: str, old: Result, new: Result) -> list[Difference]:
 
 
 def _normal(value: Any) -> Any:
-    """The value without its empty parts, which a recording may leave out."""
+    """Remove empty parts, which a recording may omit."""
     if isinstance(value, dict):
         return {key: _normal(each) for key, each in value.items() if each not in (None, "", [], {})} or None
     return None if value in ("", []) else value

@@ -1,4 +1,4 @@
-"""Run a recorded scenario through the engine and write down what it decides, in the corpus's own terms."""
+"""Runs a recorded scenario through the engine and records its decisions in the corpus's format."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from kubesched.framework.status import Status
 from kubesched.plugins import in_tree_registry
 
 Result = dict[str, Any]
-"""One attempt, as the corpus writes it: JSON, so its values are of any kind."""
+"""One attempt in the corpus's JSON format."""
 
 
 class Expect(msgspec.Struct, forbid_unknown_fields=True):
-    """What became of a scenario: an error from its configuration, or a result per attempt."""
+    """The outcome of a scenario: a configuration error, or a result per attempt."""
 
     error: str | None = None
     results: list[Result] = []
@@ -36,7 +36,7 @@ class Expect(msgspec.Struct, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         for index, result in enumerate(self.results):
             if not isinstance(result.get("pod"), str) or not isinstance(result.get("attempt"), int):
-                raise ValueError(f"results[{index}] must say which pod and which attempt it is about")
+                raise ValueError(f"results[{index}] must have a pod and an attempt")
 
 
 class RecordedScenario(msgspec.Struct, forbid_unknown_fields=True):
@@ -50,7 +50,7 @@ class RecordedScenario(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def read_scenarios(path: Path) -> Iterator[RecordedScenario]:
-    """The scenarios of a corpus file, gzipped or not."""
+    """Read the scenarios of a corpus file, gzipped or not."""
     decoder = msgspec.json.Decoder(RecordedScenario)
     for number, line in enumerate(_lines(path), 1):
         if line.strip():
@@ -69,7 +69,7 @@ def _lines(path: Path) -> Iterator[bytes]:
 
 
 def replay(scenario: RecordedScenario) -> Expect:
-    """What we decide in a scenario."""
+    """Return our decisions in a scenario."""
     registry = in_tree_registry()
     cluster = Cluster()
     try:
@@ -91,19 +91,19 @@ def replay(scenario: RecordedScenario) -> Expect:
 
 def _config(raw: dict[str, Any] | None, points: Mapping[str, frozenset[str]]) -> KubeSchedulerConfiguration:
     config = default() if raw is None else load(raw, points=points).config
-    # Recordings evaluate every node.
+    # The recordings evaluate every node.
     profiles = tuple(msgspec.structs.replace(p, percentage_of_nodes_to_score=None) for p in config.profiles)
     return msgspec.structs.replace(config, percentage_of_nodes_to_score=0, profiles=profiles)
 
 
 def _unqueued(pod: api.Pod) -> api.Pod:
-    """A nominated pod that is in no queue: kube-scheduler knows its name and nothing else of it."""
+    """Return a nominated pod that is not in the queue: kube-scheduler knows only its name and its nomination."""
     meta = api.ObjectMeta(name=pod.name, namespace=pod.namespace, uid=pod.uid)
     return api.Pod(metadata=meta, status=api.PodStatus(nominated_node_name=pod.nominated_node_name))
 
 
 class Replay:
-    """Schedules a scenario's pods one after another."""
+    """Schedules a scenario's pods, one after another."""
 
     def __init__(self, cluster: Cluster, engines: Mapping[str, Engine]) -> None:
         self._cluster = cluster
@@ -111,7 +111,7 @@ class Replay:
         self.results: list[Result] = []
 
     def schedule(self, pod: api.Pod, attempt: int = 1) -> None:
-        """Try a pod, and once more if preemption made room for it."""
+        """Try to schedule a pod, and once more if preemption made room for it."""
         result: Result = {"pod": pod.key, "attempt": attempt}
         self.results.append(result)
         engine = self._engines.get(pod.scheduler_name)

@@ -1,7 +1,7 @@
-"""The configuration file with what flags say laid over it.
+"""Loads the configuration file and applies the flags that override it.
 
-As upstream: leader election flags override the file; deprecated flags count only where there is no file. They are laid
-over the text before it is checked, so that a flag can put right what the file has wrong.
+As upstream: leader election flags override the file, and deprecated flags count only without a file. Flags are applied
+before validation, so that a flag can correct a mistake in the file.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TOP = {"profiling": "enableProfiling", "contention-profiling": "enableContention
 
 
 def configuration(options: Options, registry: Registry) -> Loaded:
-    """The completed configuration. Raises ConfigError with everything that is wrong, OSError if there is no file."""
+    """Return the completed configuration. Raises ConfigError with all problems, or OSError if the file is missing."""
     path = options.misc.config
     problems: list[Problem] = []
     tree: object = {"apiVersion": API_VERSION, "kind": KIND}
@@ -62,7 +62,7 @@ def configuration(options: Options, registry: Registry) -> Loaded:
 
 
 def enable(tree: dict[str, Any], wanted: Iterable[str], problems: list[Problem]) -> None:
-    """Enable plugins, given as ``name`` or ``name=weight``, at all their points in every profile that does not yet."""
+    """Enable plugins, given as ``name`` or ``name=weight``, at all their points in every profile."""
     for each in wanted:
         name, has_weight, weight = each.partition("=")
         if has_weight and not weight.isdecimal():
@@ -75,7 +75,7 @@ def enable(tree: dict[str, Any], wanted: Iterable[str], problems: list[Problem])
 
 
 def _with(profile: object, entry: dict[str, Any]) -> object:
-    """What multiPoint comes to with one more plugin; what cannot be understood is left as it is, to be refused."""
+    """Return a profile's multiPoint section with one more plugin. A malformed section is left for validation."""
     plugins = profile.get("plugins") if isinstance(profile, dict) else None
     section = (plugins.get("multiPoint") if isinstance(plugins, dict) else None) or {}
     enabled = (section.get("enabled") if isinstance(section, dict) else None) or []
@@ -94,7 +94,7 @@ def _given(options: Options, section: object, fields: Mapping[str, str]) -> Iter
 
 
 def _overlay(tree: object, section: str, values: Iterator[tuple[str, Any]]) -> None:
-    """What is no object where one should be is left for the checks to complain about."""
+    """Set fields of a section. Anything that should be an object but is not is left for validation."""
     found = list(values)
     if not found or not isinstance(tree, dict):
         return

@@ -1,23 +1,23 @@
-"""Keeping Python's search for garbage short: while it searches, nothing is scheduled and no lease renewed."""
+"""Keeps Python's garbage collections short: during one, nothing is scheduled and no lease is renewed."""
 
 from __future__ import annotations
 
 import gc
 
 THRESHOLDS = (10_000, 5, 40)
-"""Young objects are looked through often and quickly. All are when some two million have been added: rarely, but before
-garbage could fill the memory."""
+"""Young objects are collected often, which is quick. A full collection comes after about two million new objects:
+rarely, but before garbage can fill the memory."""
 
 
 def begin() -> None:
-    """The cluster is about to be taken in, which makes many objects and little garbage."""
-    gc.unfreeze()  # of an earlier run in this process all is garbage by now
+    """Call this before the initial lists, which create many objects and little garbage."""
+    gc.unfreeze()  # objects of an earlier run in this process are garbage by now
     gc.set_threshold(*THRESHOLDS)
 
 
 def settle() -> None:
-    """The cluster has been taken in. Most of what there is now will stay, so it is never looked through again.
+    """Call this after the initial lists. Most objects are long-lived now, so they are excluded from collections.
 
-    It is not looked through one last time either, which in a large cluster would take as long as what this avoids.
+    There is no collection before that: in a large cluster it would take as long as the pauses that this avoids.
     """
     gc.freeze()

@@ -47,7 +47,7 @@ def start(argv: Sequence[str], *, plugins: Iterable[PluginSource] = (), program:
         print(version_info() if options.globals.version == "raw" else f"Kubernetes {short_version()}")
         return DONE
     if parsed.problems:
-        return _refused(parsed.problems, program)
+        return _report_problems(parsed.problems, program)
     log = options.logging().logger()
     bridge = install(log)
     # `Process` logs the start and the end of leadership itself, as upstream does at any verbosity.
@@ -60,7 +60,7 @@ def start(argv: Sequence[str], *, plugins: Iterable[PluginSource] = (), program:
 
 
 def _run(options: Options, log: Logger, plugins: Iterable[PluginSource], program: str) -> int:
-    from kubesched.daemon.process import AGAIN, Process  # not at the top: it loads everything, and --help needs none
+    from kubesched.daemon.process import RESTART, Process  # not at the top: it loads everything, and --help needs none
 
     for name, value in sorted(options.shown().items()):
         log(1, f'FLAG: --{name}="{value}"')
@@ -73,11 +73,11 @@ def _run(options: Options, log: Logger, plugins: Iterable[PluginSource], program
             log(2, "Using component config", config=dump.to_yaml(_without_keys(setup.config)))
         if options.misc.write_config_to:
             return write_config(setup, options.misc.write_config_to)
-        while (code := asyncio.run(Process(setup, plugins).run())) == AGAIN:
+        while (code := asyncio.run(Process(setup, plugins).run())) == RESTART:
             setup = prepare(options, log, plugins)
         return code
     except SetupError as error:
-        return _refused(error.problems, program)
+        return _report_problems(error.problems, program)
 
 
 def _without_keys(config: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
@@ -100,7 +100,7 @@ def write_config(setup: Setup, path: str) -> int:
     return DONE
 
 
-def _refused(problems: Sequence[str], program: str) -> int:
+def _report_problems(problems: Sequence[str], program: str) -> int:
     for problem in problems:
         print(f"Error: {problem}", file=sys.stderr)
     print(f"See '{program} --help'.", file=sys.stderr)

@@ -1,6 +1,6 @@
-"""Starting anew when a plugin's file changes, so that its author sees at once what the change does.
+"""Restarts the scheduler when a plugin's file changes, so that its author sees the effect at once.
 
-A change that cannot be loaded is reported and nothing else happens: the scheduler goes on with what it has.
+A change that cannot be loaded is logged, and the scheduler keeps the plugins that it has.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LOOK_SECONDS = 0.5
 
 
 async def plugins_changed(options: Options, given: Iterable[PluginSource], clock: Clock, log: Log) -> None:
-    """Wait until files in a plugin folder have changed and can be loaded as they are now."""
+    """Wait until files in a plugin folder have changed and can be loaded."""
     folders = PluginFolders(options.plugins.plugin_dir)
     while True:
         await clock.sleep(LOOK_SECONDS)
@@ -35,27 +35,27 @@ async def plugins_changed(options: Options, given: Iterable[PluginSource], clock
         if not changed:
             continue
         files = ", ".join(map(short_path, changed))
-        problems = what_is_wrong(options, given)
+        problems = reload_problems(options, given)
         if not problems:
-            log(0, "Plugins have changed, starting anew", files=files)
+            log(0, "Plugins have changed, restarting", files=files)
             return
         for problem in problems:
-            log(ERROR, "Plugins have changed but cannot be loaded, going on with the old ones", err=problem)
+            log(ERROR, "Plugins have changed but cannot be loaded, keeping the old ones", err=problem)
 
 
-def what_is_wrong(options: Options, given: Iterable[PluginSource] = ()) -> list[str]:
-    """What would keep a scheduler from starting with the plugins as they are now."""
+def reload_problems(options: Options, given: Iterable[PluginSource] = ()) -> list[str]:
+    """Return the problems that would stop a scheduler with the current plugins from starting."""
     problems: list[str] = []
     registry, _ = known_plugins(options.plugins, given, problems)
     try:
         config = configuration(options, registry).config
-        # An author's __init__ must not end a scheduler that runs, either.
-        engines = build_engines(config, registry, Cluster(options.gates.features), Random(0), equip=_on_trial)
+        # This also runs each plugin's __init__, where an error must not end the running scheduler.
+        engines = build_engines(config, registry, Cluster(options.gates.features), Random(0), equip=_with_clock)
         event_map(engine.framework for engine in engines.values())
     except (ConfigError, OSError, PluginStartError) as error:
         problems += str(error).splitlines()
     return problems
 
 
-def _on_trial(handle: Handle) -> None:
+def _with_clock(handle: Handle) -> None:
     handle.clock = SystemClock()

@@ -1,4 +1,4 @@
-"""The plugins a daemon knows: built in, named with flags, offered by installed packages, or handed in by a program."""
+"""Finds the daemon's plugins: built in, named by flags, in installed packages, or passed by a program."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from kubesched.plugins import in_tree_registry
 def known_plugins(
     flags: PluginFlags, given: Iterable[PluginSource], problems: list[str]
 ) -> tuple[Registry, Collection[str]]:
-    """All plugins, and the names of those that somebody asked for. What cannot be loaded is added to `problems`."""
+    """Return all plugins, and the names of those requested explicitly. Load failures are added to `problems`."""
     registry = in_tree_registry()
     asked = add_all(registry, problems, named=flags.plugin, folders=flags.plugin_dir, given=given)
     return registry, asked
 
 
 def idle_plugins(asked: Iterable[str], config: KubeSchedulerConfiguration) -> Iterator[str]:
-    """What to say of plugins that were asked for and that no profile enables."""
+    """Yield a warning for each requested plugin that no profile enables."""
     enabled = {name for profile in config.profiles for name in profile.plugins.names()}
     for name in dict.fromkeys(asked):
         if name not in enabled:
@@ -34,14 +34,14 @@ def idle_plugins(asked: Iterable[str], config: KubeSchedulerConfiguration) -> It
 
 
 class PluginFolders:
-    """Folders whose files may change while the scheduler runs."""
+    """Detects changes to plugin files while the scheduler runs."""
 
     def __init__(self, folders: Collection[str]) -> None:
         self._folders = folders
         self._seen = self._look()
 
     def changes(self) -> list[str]:
-        """The files that have come, changed or gone since last asked, and their modules forgotten."""
+        """Return the files added, changed or removed since the last call, and unload their modules."""
         before, self._seen = self._seen, self._look()
         changed = sorted(file for file in before.keys() | self._seen if before.get(file) != self._seen.get(file))
         if changed:
@@ -57,5 +57,5 @@ class PluginFolders:
 def _stat(file: Path) -> os.stat_result | None:
     try:
         return file.stat()
-    except OSError:  # gone between being listed and being looked at
+    except OSError:  # removed after it was listed
         return None

@@ -1,8 +1,8 @@
-"""The life of the daemon: what runs beside what, who is told to stop when, and the exit code that it comes to.
+"""Runs the daemon: starts its tasks, stops them in order, and determines the exit code.
 
-Serving begins first, so that probes are answered while the cluster is being taken in. Informers run while a replica
-stands by, unless the configuration delays them. SIGTERM ends scheduling, then the bindings that have begun, then gives
-the lease back, then stops serving. A lost lease ends everything at once: another replica schedules already.
+The HTTPS port opens first, so that probes get answers while the informers sync. Informers also run on a replica that
+is not the leader, unless the configuration delays them. SIGTERM stops scheduling, waits for bindings in progress,
+releases the lease, then closes the port. A lost lease ends everything at once: another replica is already scheduling.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ from kubesched.scheduler.resource_metrics import resource_metrics
 from kubesched.scheduler.scheduler import Scheduler
 
 DONE, FAILED = 0, 1
-AGAIN = -1
-"""No exit code: plugins have changed, and somebody should start all this anew."""
+RESTART = -1
+"""Not an exit code: plugins have changed, and the caller should start a new process."""
 REVIEW_QPS, REVIEW_BURST, REVIEW_SECONDS = 200.0, 400, 10.0
 EVENT_SECONDS = 5.0
-"""How long the last events may take to be written."""
+"""How long to wait for the last events to be written."""
 
 
 class Process:
@@ -61,7 +61,7 @@ class Process:
         self._setup = setup
         self._plugins = plugins
         self._when_serving = when_serving
-        self._again = False
+        self._restart = False
         self._log = setup.log
         self._clock = SystemClock()
         self._stopping = asyncio.Event()
@@ -69,13 +69,13 @@ class Process:
         self._tasks: list[asyncio.Task[Any]] = []
 
     async def run(self) -> int:
-        """Run to the end; answers with the exit code. Raises `SetupError` for what only shows now."""
+        """Run until the end and return the exit code. Raises `SetupError` for problems found only now."""
         async with AsyncExitStack() as stack:
             self._stack = stack
             try:
                 self._build()
             except (OSError, ValueError) as problem:
-                # An extender's certificates that cannot be read, say.
+                # For example an extender's certificates that cannot be read.
                 raise SetupError([str(problem)]) from None
             self._listen_for_signals()
             self._log(0, "Starting Kubernetes Scheduler", version=short_version())
@@ -92,13 +92,13 @@ class Process:
                 if self._when_serving is not None:
                     self._when_serving()
                 code = await self._schedule()
-                return AGAIN if self._again and code == DONE else code
+                return RESTART if self._restart and code == DONE else code
             finally:
                 if server is not None:
                     await server.stop()
                 await self._cancel_all()
 
-    # --- what there is ------------------------------------------------------------------------------------------------
+    # --- building -----------------------------------------------------------------------------------------------------
 
     def _build(self) -> None:
         setup = self._setup
@@ -176,7 +176,7 @@ class Process:
         return None if row is None else list(table.pods[row].values())
 
     def _may_write(self) -> bool:
-        """Asked at the last moment: this process may have slept through its lease."""
+        """Whether the lease is still held. Called just before each write: this process may have been suspended."""
         return self._elector is None or self._elector.is_leader()
 
     def _spawn(self, work: object, name: str) -> None:
@@ -195,8 +195,8 @@ class Process:
             return None
         authentication, authorization = self._reviewer(setup.authentication), self._reviewer(setup.authorization)
         authorities = await from_flags.authorities_of(setup.options, authentication, self._log)
-        self._spawn(authorities.keep_fresh(self._clock), "client authorities")
-        guard = from_flags.guarded(
+        self._spawn(authorities.watch_for_changes(self._clock), "client authorities")
+        guard = from_flags.make_guard(
             Endpoints(self._served()),
             setup.options,
             authorities,
@@ -274,7 +274,7 @@ class Process:
                 self._log(ERROR, "Leaderelection lost")
                 return FAILED
             return DONE if self._stopping.is_set() else FAILED
-        # A leader sees its bindings through before the lease goes to another; `_lead` then ends by itself.
+        # A leader finishes its bindings before it releases the lease; `_lead` then returns by itself.
         await self._stop_scheduling()
         if not self._leading.is_set():
             candidacy.cancel()
@@ -283,7 +283,7 @@ class Process:
         return DONE
 
     async def _lead(self) -> None:
-        """What a leader does, until it is stopped or cancelled."""
+        """Schedule as the leader until stopped or cancelled."""
         self._leading.set()
         self._metrics.leads(True)
         if self._setup.config.delay_cache_until_active:
@@ -292,7 +292,7 @@ class Process:
         try:
             await asyncio.shield(self._running)
         except asyncio.CancelledError:
-            # The lease is lost. Nothing may be bound from here on, whatever is under way.
+            # The lease is lost. From now on nothing may be bound, not even by bindings in progress.
             self._running.cancel()
             await self._scheduler.context.tasks.drain(0)
             raise
@@ -319,7 +319,7 @@ class Process:
             await self._scheduler.stop()
         await running
 
-    # --- told from outside --------------------------------------------------------------------------------------------
+    # --- callbacks and signals ----------------------------------------------------------------------------------------
 
     @property
     def _lock(self) -> str:
@@ -335,7 +335,7 @@ class Process:
     async def _watch_plugins(self) -> None:
         await plugins_changed(self._setup.options, self._plugins, self._clock, self._log)
         if not self._stopping.is_set():
-            self._again = True
+            self._restart = True
             self._stopping.set()
 
     def _listen_for_signals(self) -> None:
@@ -346,7 +346,7 @@ class Process:
 
     def _stop(self) -> None:
         if self._stopping.is_set():
-            # Whoever asks twice does not want to wait.
+            # A second signal means: do not wait.
             self._log.flush()
             os._exit(FAILED)
         self._stopping.set()

@@ -1,4 +1,4 @@
-"""Metrics of the process rather than of scheduling: requests to the API server, leadership, the build."""
+"""Metrics about the process, not about scheduling: requests to the API server, leadership, the build."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LATENCIES = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0]
 
 
 class ProcessMetrics:
-    """Added to the scheduler's metrics."""
+    """Registers the process's metrics with the scheduler's."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._requests = metrics.add(
@@ -62,12 +62,12 @@ class ProcessMetrics:
         metrics.add(build)
 
     def request(self, done: RequestDone) -> None:
-        """A request to the API server has ended."""
+        """Count a finished request to the API server."""
         code = str(done.code) if done.code else "<error>"
         self._requests.add((code, done.verb, done.host))
         self._seconds.observe((done.verb, done.host), done.seconds)
         self._waits.observe((done.verb, done.host), done.waited)
 
     def leads(self, leads: bool) -> None:
-        """A candidate for the lease leads, or does not."""
+        """Record whether this process is the leader."""
         self._leader.set(("kube-scheduler",), int(leads))

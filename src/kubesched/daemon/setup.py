@@ -1,4 +1,4 @@
-"""Everything that must be right before anything starts, checked together."""
+"""Prepares everything that can fail before anything starts, and reports all problems at once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class SetupError(Exception):
-    """Why nothing can be started, all of it."""
+    """The daemon cannot start; `problems` holds every reason."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("; ".join(problems))
@@ -35,7 +35,7 @@ class SetupError(Exception):
 
 @dataclass
 class Setup:
-    """What a process is made of."""
+    """Everything that a `Process` needs."""
 
     options: Options
     log: Logger
@@ -44,7 +44,7 @@ class Setup:
     metrics: Metrics
     connection: Connection
     authentication: Connection | None
-    """How to reach the API server that knows tokens; None if there is none to ask."""
+    """The API server that reviews tokens; None if there is none."""
     authorization: Connection | None
     election: ElectionSettings | None
     socket: socket.socket | None
@@ -54,9 +54,9 @@ class Setup:
 def prepare(
     options: Options, log: Logger, plugins: Iterable[PluginSource] = (), *, connection: Connection | None = None
 ) -> Setup:
-    """Load and check all that flags name. Raises `SetupError` with everything that is wrong.
+    """Load and check everything that the flags name. Raises `SetupError` with all problems.
 
-    A given `connection` leads to the only API server there is, an embedded one, whatever flags and files say.
+    A `connection` to an embedded API server overrides the one in flags and files.
     """
     problems: list[str] = []
 
@@ -75,7 +75,7 @@ def prepare(
     loaded = attempt(lambda: configuration(options, registry))
     metrics = attempt(lambda: _metrics(options))
     if options.misc.write_config_to and loaded is not None and not problems:
-        # It needs no cluster, so it must not ask for one.
+        # This needs no cluster, so a missing kubeconfig must not be an error.
         return Setup(options, log, registry, loaded.config, metrics or Metrics(), Connection(""), *(None,) * 5)
     kubeconfig = "" if loaded is None else loaded.config.client_connection.kubeconfig
     authentication = authorization = connection
@@ -113,7 +113,7 @@ def _metrics(options: Options) -> Metrics:
 
 
 def _delegate(kubeconfig: str, flag: str) -> Connection | None:
-    """The connection for reviews: what a flag names, else this pod's own, else none."""
+    """Return the connection for reviews: the flag's kubeconfig, else the pod's service account, else None."""
     if kubeconfig:
         return daemon_connection(kubeconfig, flag=flag)
     try:

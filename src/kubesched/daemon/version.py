@@ -1,4 +1,4 @@
-"""What version this claims to be: Kubernetes' that it behaves like, and its own behind it."""
+"""The version that the daemon reports: the Kubernetes version that it behaves like, then its own."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ KUBERNETES_MAJOR, KUBERNETES_MINOR = "1", "36"
 
 
 def short_version() -> str:
-    """A version that scripts which expect kube-scheduler's can compare: ``v1.36.0+kubesched.0.1.0``."""
+    """Return a version that scripts written for kube-scheduler can compare: ``v1.36.0+kubesched.0.1.0``."""
     return f"v{KUBERNETES_MAJOR}.{KUBERNETES_MINOR}.0+kubesched.{metadata.version('kubesched')}"
 
 
 def version_info() -> str:
-    """Everything, as ``--version=raw`` prints it."""
+    """Return all version fields, as ``--version=raw`` prints them."""
     machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
     fields = {
         "Major": KUBERNETES_MAJOR,

@@ -1,4 +1,4 @@
-"""A local cluster: what it is made of, in the order in which it starts and stops."""
+"""The local cluster of `kubesched up`: its parts, and the order in which they start and stop."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ ALL_ADMISSION = AdmissionSettings(require_service_accounts=True, taint_new_nodes
 
 
 def prepare_scheduler(options: UpOptions, log: Logger, plugins: Iterable[PluginSource] = ()) -> Setup:
-    """All that the scheduler needs but the way to its cluster. Raises `SetupError` with all that is wrong."""
+    """Prepare the scheduler, except for the connection to its cluster. Raises `SetupError` with all problems."""
     if "leader-elect" not in options.changed:
-        # There is one, and after a crash it must not wait for the lease of the one before.
+        # There is only one scheduler, and after a crash it must not wait for its predecessor's lease.
         options.leader_election.leader_elect = False
         options.changed.add("leader-elect")
     return _unlimited(prepare(options, log, plugins, connection=Connection("")))
 
 
 class LocalCluster:
-    """API server, controllers, kubelets; and the scheduler that belongs to them."""
+    """An API server, controllers, simulated kubelets and a scheduler."""
 
     def __init__(self, options: UpOptions, log: Logger) -> None:
         self._options = options
@@ -66,7 +66,7 @@ class LocalCluster:
         self.embedded = EmbeddedCluster(self.server.api, settings, root_certificate=certificate)
 
     async def start(self) -> None:
-        """Serve the API and begin to work on what is in it. Raises `SetupError` if the port is taken."""
+        """Start the API server, the controllers and the kubelets. Raises `SetupError` if the port is in use."""
         flags = self._options.cluster
         try:
             await self.server.start()
@@ -84,12 +84,12 @@ class LocalCluster:
             self.embedded.add_nodes(flags.nodes, flags.node_name_format)
 
     async def stop(self) -> None:
-        """Stop everything that was started, the API and its store last."""
+        """Stop everything, the API server and its store last."""
         await self.embedded.stop()
         await self.server.stop()
 
     def write_kubeconfig(self) -> Path:
-        """Write the administrator's kubeconfig to where it was asked for; answers with the place."""
+        """Write the administrator's kubeconfig and return its path."""
         given = self._options.cluster.write_kubeconfig
         path = Path(given).expanduser() if given else self._usual_place()
         try:
@@ -103,13 +103,13 @@ class LocalCluster:
         if not _leads_to_another(usual, self.server.url):
             return usual
         path = usual.with_name(f"kubesched-{self.server.port}.config")
-        self._log(WARNING, f"{usual} belongs to another cluster that runs; the kubeconfig of this one is {path}")
+        self._log(WARNING, f"{usual} belongs to another running cluster; the kubeconfig of this one is {path}")
         return path
 
     def scheduler(
         self, setup: Setup, plugins: Iterable[PluginSource] = (), when_serving: Callable[[], None] | None = None
     ) -> Process:
-        """The daemon of `kubesched run`, on this cluster."""
+        """Return the daemon of `kubesched run`, connected to this cluster."""
         setup.connection = setup.authentication = setup.authorization = self._connection()
         return Process(setup, plugins, when_serving)
 
@@ -120,7 +120,7 @@ class LocalCluster:
 
 
 def _leads_to_another(path: Path, own: str) -> bool:
-    """Whether a kubeconfig's cluster runs: somebody is at its address, with a certificate that it vouches for."""
+    """Whether a kubeconfig's cluster is running: a server at its address has a certificate that it trusts."""
     try:
         known = resolve(kubeconfig.load_file(str(path)))
         trust = ssl.create_default_context(cadata=known.tls.ca_data.decode())
@@ -134,7 +134,7 @@ def _leads_to_another(path: Path, own: str) -> bool:
 
 
 def _unlimited(setup: Setup) -> Setup:
-    """Without the default limit of requests per second: it protects a server that others share."""
+    """Remove the default limit of requests per second, which protects a server with other clients."""
     default, given = KubeSchedulerConfiguration().client_connection, setup.config.client_connection
     if (given.qps, given.burst) == (default.qps, default.burst):
         setup.config = msgspec.structs.replace(setup.config, client_connection=msgspec.structs.replace(given, qps=-1.0))

@@ -1,6 +1,6 @@
-"""The flags of `kubesched up`: those about the cluster, and all of the daemon's."""
+"""The flags of `kubesched up`: its own for the cluster, and all of the daemon's."""
 
-# ruff: noqa: RUF009 - `flag` makes a field of a dataclass, as dataclasses.field does
+# ruff: noqa: RUF009 - `flag` declares a dataclass field, as dataclasses.field does
 from __future__ import annotations
 
 import re
@@ -16,27 +16,27 @@ from kubesched.daemon.flags.sections import ServingFlags
 from kubesched.daemon.flags.value_types import DURATION, INT, IP, STRING
 
 INTRODUCTION = """\
-Starts a whole Kubernetes cluster in this process, on loopback, in about a second: an API server that kubectl takes for
-real, the controllers, simulated nodes whose pods start, run and end without any container, and the scheduler. It stays
-until Ctrl-C. In another terminal:
+Starts a whole Kubernetes cluster in this process, on loopback, in about a second: an API server for kubectl, the
+controllers, the scheduler, and simulated nodes whose pods start, run and end without containers. It runs until Ctrl-C.
+In another terminal:
 
   export KUBECONFIG=$HOME/.kube/kubesched.config
   kubectl get nodes
   kubectl create deployment web --image=nginx --replicas=3
   kubectl get pods -o wide
 
-With a rule of your own, a function or class in a file (docs/guides/plugins.md):
+With a plugin of your own, a function or class in a file (docs/guides/plugins.md):
 
   kubesched up --plugin=rule.py --enable=my_rule
 
-Nodes are what --nodes makes, or what you create: kubectl apply of a Node object is enough. A pod that ends runs for
---pod-run-time, or as long as its annotation kubesched.io/run-time says (90s, 1h), and ends with the code in
-kubesched.io/exit-code. kubectl annotate node NAME kubesched.io/kubelet=stopped makes a machine fall silent.
+--nodes creates nodes, and so does kubectl apply with a Node object. Pods that end, such as those of Jobs, run for
+--pod-run-time or for the duration in their annotation kubesched.io/run-time (90s, 1h), and exit with the code in
+kubesched.io/exit-code. kubectl annotate node NAME kubesched.io/kubelet=stopped simulates an unresponsive machine.
 
-Pods are scheduled by the profile that they name in schedulerName. With a --config that has no profile
-default-scheduler, those that name none stay pending.
+A pod is scheduled by the profile named in its schedulerName. With a --config that has no profile default-scheduler,
+pods without a schedulerName stay pending.
 
-Without --data-dir everything is gone when it ends; with it, the next start finds what was there.
+With --data-dir the cluster is kept for the next start; without it, everything is in memory.
 """
 _MILLISECOND = 1_000_000
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -46,31 +46,31 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9]
 class ClusterFlags(FlagSection):
     title: ClassVar[str] = "Cluster"
 
-    port: int = flag(INT, 6443, "Port of the API server on 127.0.0.1. 0 takes a free one.")
+    port: int = flag(INT, 6443, "Port of the API server on 127.0.0.1. 0 means any free port.")
     write_kubeconfig: str = flag(
         STRING,
         "",
-        "File to write the administrator's kubeconfig to, by default ~/.kube/kubesched.config, or one beside it while "
-        "another cluster runs that wrote it.",
+        "File for the administrator's kubeconfig. Default: ~/.kube/kubesched.config, or another file beside it if a "
+        "running cluster uses that one.",
     )
-    data_dir: str = flag(STRING, "", "Folder to keep the cluster in. Without it everything is in memory.")
-    nodes: int = flag(INT, 3, "Nodes to begin with; those that a data directory has already count.")
-    node_cpu: str = flag(STRING, "4", "CPUs of a node that does not say how many it has.")
-    node_memory: str = flag(STRING, "8Gi", "Memory of such a node.")
-    node_pods: int = flag(INT, 110, "Most pods on such a node.")
+    data_dir: str = flag(STRING, "", "Folder to store the cluster in. Without it, everything is in memory.")
+    nodes: int = flag(INT, 3, "Number of nodes to start with, including those already in --data-dir.")
+    node_cpu: str = flag(STRING, "4", "CPUs of a node that does not declare its own.")
+    node_memory: str = flag(STRING, "8Gi", "Memory of a node that does not declare its own.")
+    node_pods: int = flag(INT, 110, "Maximum pods on a node that does not declare its own.")
     node_name_format: str = flag(
         STRING,
         "node-{}",
-        "Names of the nodes; {} is the number, {:02} the number in two digits: worker{:02}.local",
+        "Names of the nodes; {} is the number, {:02} the number with two digits: worker{:02}.local",
     )
-    pod_start_delay: Duration = flag(DURATION, Duration(500 * _MILLISECOND), "From binding to running.")
-    pod_stop_delay: Duration = flag(DURATION, Duration(200 * _MILLISECOND), "From deletion to being gone, at most.")
-    pod_run_time: Duration = flag(DURATION, Duration.of(5), "How long pods run that end and do not say when.")
+    pod_start_delay: Duration = flag(DURATION, Duration(500 * _MILLISECOND), "Time from binding to running.")
+    pod_stop_delay: Duration = flag(DURATION, Duration(200 * _MILLISECOND), "Maximum time from deletion to removal.")
+    pod_run_time: Duration = flag(DURATION, Duration.of(5), "How long pods that end run, if they have no annotation.")
 
 
 @dataclass
 class LocalServingFlags(ServingFlags):
-    """As the daemon serves, but for nobody else's eyes: a cluster to try things on belongs on loopback."""
+    """The daemon's serving flags, with loopback as the default: a test cluster should not be reachable from outside."""
 
     bind_address: str = flag(IP, "127.0.0.1", "Address to listen on. 0.0.0.0 and :: mean all, IPv4 and IPv6.")
 
@@ -105,7 +105,7 @@ class UpOptions(Options):
                 if nanos(text) < 0:
                     yield f'--{name} "{text}" must not be negative'
             except QuantityError:
-                yield f'--{name} "{text}" is no quantity; write it as 4, 500m or 8Gi'
+                yield f'--{name} "{text}" is not a quantity; write it as 4, 500m or 8Gi'
 
     def _delay_problems(self) -> Iterator[str]:
         for name in ("pod-start-delay", "pod-stop-delay", "pod-run-time"):
@@ -118,16 +118,16 @@ class UpOptions(Options):
         try:
             first, second = text.format(1), text.format(2)
         except (IndexError, KeyError, ValueError):
-            yield f'--node-name-format "{text}" is no format; write it as node-{{}} or worker{{:02}}.home.local'
+            yield f'--node-name-format "{text}" is not a format; write it as node-{{}} or worker{{:02}}.home.local'
             return
         if first == second and self.cluster.nodes > 1:
-            yield f'--node-name-format "{text}" has no {{}} for the number: all nodes would have one name'
+            yield f'--node-name-format "{text}" has no {{}} for the number: all nodes would have the same name'
         if not _NAME.fullmatch(first):
-            yield f'--node-name-format: "{first}" cannot be the name of a node: lower case letters, digits, - and .'
+            yield f'--node-name-format: "{first}" is not a valid node name; use lower case letters, digits, - and .'
 
-    # --- what is accepted and changes nothing -------------------------------------------------------------------------
+    # --- flags without effect -----------------------------------------------------------------------------------------
 
     def _no_effect(self, section: FlagSection, each: Flag) -> str:
         if each.name in ("master", "kubeconfig"):
-            return "the scheduler works on the cluster that is started here"
+            return "the scheduler always uses the cluster that is started here"
         return super()._no_effect(section, each)

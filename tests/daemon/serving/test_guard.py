@@ -178,7 +178,7 @@ def client(authority: trustme.CA, name: str, *organizations: str) -> ssl.SSLCont
 def known(**published: str) -> Authorities:
     """What the cluster publishes under these names, whose dashes Python does not allow."""
     authorities = Authorities(Log())
-    authorities.take_in(_dashed(published))
+    authorities.use_published(_dashed(published))
     return authorities
 
 
@@ -266,7 +266,7 @@ async def test_authorities_are_replaced_while_serving() -> None:
     old, new = trustme.CA(), trustme.CA()
     cluster = publishing(client_ca_file=pem(old))
     authorities = Authorities(Log(), cluster=cluster)
-    following = asyncio.create_task(authorities.keep_fresh(CLOCK))
+    following = asyncio.create_task(authorities.watch_for_changes(CLOCK))
     async with running(api=FakeApi(), authorities=authorities) as server:
         old_client, new_client = client(old, "a", "system:masters"), client(new, "b", "system:masters")
         assert (await server.get("/metrics", ssl=old_client))[0] == 200
@@ -286,7 +286,7 @@ async def test_authorities_are_found_as_soon_as_they_can_be(clock: VirtualClock)
     cluster = FaultyApi(clock)
     cluster.fail("list", OSError("out of reach"), times=3)
     authorities = Authorities(Log(), cluster=cluster)
-    following = asyncio.create_task(authorities.keep_fresh(clock))
+    following = asyncio.create_task(authorities.watch_for_changes(clock))
     await clock.advance(20)
     assert authorities.version == 0
     cluster.create(config_map(client_ca_file=pem(trustme.CA())))
@@ -303,7 +303,7 @@ async def test_only_that_config_map_is_asked_for() -> None:
     empty = {"kind": "ConfigMapList", "metadata": {"resourceVersion": "1"}, "items": []}
     async with serving() as server, HttpClient(server.connection) as http:
         server.script = [answering(lambda: web.json_response(empty)), answering(lambda: web.Response(status=403))]
-        following = asyncio.create_task(Authorities(Log(), cluster=http).keep_fresh(CLOCK))
+        following = asyncio.create_task(Authorities(Log(), cluster=http).watch_for_changes(CLOCK))
         while len(server.received) < 2:
             await asyncio.sleep(0.01)
         following.cancel()
@@ -341,7 +341,7 @@ async def test_files_are_read_again(clock: VirtualClock, tmp_path: Path) -> None
     file.write_text(pem(trustme.CA()))
     authorities = Authorities(log, client_file=str(file))
     authorities.read_files()
-    following = asyncio.create_task(authorities.keep_fresh(clock))
+    following = asyncio.create_task(authorities.watch_for_changes(clock))
     file.write_text(pem(trustme.CA()))
     await clock.advance(60)
     assert authorities.version == 2
@@ -356,11 +356,11 @@ async def test_files_are_read_again(clock: VirtualClock, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("published", "problem"),
     [
-        ({"client_ca_file": "no certificate"}, "the client authorities are no certificates in PEM form"),
-        ({"requestheader_client_ca_file": "x"}, "the requestheader client authorities are no certificates"),
+        ({"client_ca_file": "no certificate"}, "the client authorities are not certificates in PEM form"),
+        ({"requestheader_client_ca_file": "x"}, "the requestheader client authorities are not certificates"),
         (
             {"requestheader_client_ca_file": "x", "requestheader_allowed_names": "["},
-            "requestheader-allowed-names in the ConfigMap is no JSON list",
+            "requestheader-allowed-names in the ConfigMap is not a JSON list",
         ),
         (None, 'configmaps "extension-apiserver-authentication" not found'),
     ],
@@ -379,7 +379,7 @@ def test_one_unreadable_authority_does_not_cost_the_other() -> None:
     authorities = Authorities(Log())
     published = {"client-ca-file": pem(trustme.CA()), "requestheader-client-ca-file": "garbage"}
     with pytest.raises(AuthorityError, match="requestheader"):
-        authorities.take_in(published)
+        authorities.use_published(published)
     assert (len(authorities.clients), len(authorities.proxies)) == (1, 0)
 
 
@@ -408,10 +408,10 @@ def test_allowed_paths(patterns: list[str], path: str, allowed: bool) -> None:
 async def test_permissions_and_refusals_are_remembered_apart() -> None:
     """Each has its own time to live; none at all means to ask every time."""
     api = FakeApi(allowed={("a", "get", "/metrics")})
-    authorizer = DelegatingAuthorizer(CLOCK, api=api, remember_allowed=0, remember_denied=60)
+    authorizer = DelegatingAuthorizer(CLOCK, api=api, allowed_ttl=0, denied_ttl=60)
     for _ in range(3):
-        assert (await authorizer.verdict(UserInfo("a"), "get", "/metrics")).allowed
-        assert not (await authorizer.verdict(UserInfo("b"), "get", "/metrics")).allowed
+        assert (await authorizer.authorize(UserInfo("a"), "get", "/metrics")).allowed
+        assert not (await authorizer.authorize(UserInfo("b"), "get", "/metrics")).allowed
     assert [each["spec"]["user"] for each in api.asked] == ["a", "b", "a", "a"]
 
 
@@ -420,7 +420,7 @@ async def test_very_long_requests_are_not_remembered() -> None:
     api = FakeApi()
     authorizer = DelegatingAuthorizer(CLOCK, api=api)
     for _ in range(2):
-        await authorizer.verdict(ANONYMOUS, "get", "/" + "x" * 20_000)
+        await authorizer.authorize(ANONYMOUS, "get", "/" + "x" * 20_000)
     assert len(api.asked) == 2
 
 
@@ -428,7 +428,7 @@ async def test_a_refused_review_is_an_error() -> None:
     """An API server that does not let us ask has not said no."""
     api = FakeApi(error=ApiError(403, "Forbidden", "may not create subjectaccessreviews"))
     with pytest.raises(ReviewError, match="may not create"):
-        await DelegatingAuthorizer(CLOCK, api=api).verdict(ANONYMOUS, "get", "/metrics")
+        await DelegatingAuthorizer(CLOCK, api=api).authorize(ANONYMOUS, "get", "/metrics")
 
 
 async def test_requests_are_logged_at_level_three() -> None:

@@ -1,7 +1,7 @@
-"""kube-scheduler's command line: its flags, in its syntax, with its meanings.
+"""kube-scheduler's command line: the same flags, syntax and meanings.
 
-click does not know Go's ways (``--flag=false`` for a boolean, ``-v5``, lists that add up, underscores for dashes), so
-the flags are a table of our own and a small parser. Where one has no effect here, giving it says so.
+click does not support Go's syntax (``--flag=false`` for a boolean, ``-v5``, repeated lists that add up, underscores for
+dashes), so the flags are a table (`sections`) and a small parser. A flag without effect here logs a warning.
 """
 
 from kubesched.daemon.flags.options import Options as Options

@@ -1,4 +1,4 @@
-"""What a flag is: a field of a dataclass, so that ``options.serving.secure_port`` is known to a type checker."""
+"""Flags are fields of dataclasses, so that type checkers understand ``options.serving.secure_port``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """A flag as the table has it. `no_effect` says why giving it changes nothing here, if that is so."""
+    """A flag. `no_effect` gives the reason if the flag changes nothing here."""
 
     name: str
     value_type: ValueType[Any]
@@ -25,7 +25,7 @@ class Flag:
 
 
 def flag(value_type: ValueType[T], default: T, text: str, *, shorthand: str = "", no_effect: str = "") -> T:
-    """A field that is a flag. Its name is the field's, with dashes."""
+    """Declare a field that is a flag. The flag's name is the field's, with dashes."""
     metadata = {"value_type": value_type, "help": text, "shorthand": shorthand, "no_effect": no_effect}
     if isinstance(default, dict):
         made = dataclasses.field(default_factory=lambda: cast(Any, dict(default)), metadata=metadata)
@@ -39,11 +39,11 @@ class FlagSection:
 
     title: ClassVar[str] = ""
     note: ClassVar[str] = ""
-    """What the help says about all of them."""
+    """A remark on the whole section in the help."""
 
     @classmethod
     def flags(cls) -> Iterator[Flag]:
-        """The flags of this section, in order of their names, as the help lists them."""
-        pristine = cls()
+        """The flags of this section, sorted by name."""
+        defaults = cls()
         for field in sorted(dataclasses.fields(cast(Any, cls)), key=lambda each: each.name):
-            yield Flag(field.name.replace("_", "-"), default=getattr(pristine, field.name), **field.metadata)
+            yield Flag(field.name.replace("_", "-"), default=getattr(defaults, field.name), **field.metadata)

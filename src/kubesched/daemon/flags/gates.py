@@ -1,7 +1,7 @@
-"""Feature gates: which ones there are in Kubernetes 1.36, which can be set, and what setting one does here.
+"""Feature gates: those of Kubernetes 1.36, and the effect of each here.
 
-Operators give all components of a cluster the same gates, so every gate that kube-scheduler knows must be accepted,
-most of which mean nothing to any scheduler.
+Operators give the same gates to all components of a cluster, so every gate that kube-scheduler knows must be accepted.
+Most have no effect on any scheduler.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kubesched.base.features import Features
 from kubesched.config.errors import suggest
 from kubesched.daemon.flags.value_types import parse_bool
 
-COUNTS: Final = {
+EFFECTIVE: Final = {
     "ComponentFlagz": "serve /flagz",
     "ComponentStatusz": "serve /statusz",
     "LoggingAlphaOptions": "allow --log-*-split-stream, --log-*-info-buffer-size",
@@ -30,7 +30,7 @@ COUNTS: Final = {
     "TaintTolerationComparisonOperators": "use the operators Gt and Lt of tolerations",
     "VolumeLimitScaling": "keep pods off nodes that lack a required CSI driver",
 }
-"""Gates that change something here, and what."""
+"""The gates that have an effect here, and which."""
 
 SCHEDULING: Final = frozenset(
     """
@@ -41,7 +41,7 @@ SCHEDULING: Final = frozenset(
     SchedulerAsyncPreemption TopologyAwareWorkloadScheduling WorkloadAwarePreemption
     """.split()  # noqa: SIM905 - a list of strings would be a page
 )
-"""Gates that change something in kube-scheduler and nothing here: setting one to another value gives a warning."""
+"""The gates that have an effect in kube-scheduler and none here. Changing one logs a warning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +53,12 @@ class FeatureGate:
     default: bool
     locked: bool
     needs: tuple[str, ...]
-    """Gates that must be on for this one to be."""
+    """The gates that this one depends on."""
 
 
 @cache
 def known_gates() -> dict[str, FeatureGate]:
-    """Every gate of kube-scheduler, by name."""
+    """Return every gate of kube-scheduler by name."""
     text = resources.files(__package__).joinpath("gates.txt").read_text(encoding="utf-8")
     gates = {}
     for line in text.splitlines():
@@ -73,7 +73,7 @@ def known_gates() -> dict[str, FeatureGate]:
 
 @dataclass
 class FeatureGates:
-    """The gates as they are set. Wrong settings are collected, not raised."""
+    """The values of ``--feature-gates``. Invalid settings are collected in `problems`."""
 
     set_to: dict[str, bool] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
@@ -81,7 +81,7 @@ class FeatureGates:
 
     @classmethod
     def of(cls, given: Iterable[str]) -> FeatureGates:
-        """The gates that ``--feature-gates`` asks for: ``Name=true`` or ``kube:Name=true``."""
+        """Parse settings of the form ``Name=true`` or ``kube:Name=true``."""
         gates = cls()
         prefixes = set()
         for pair in given:

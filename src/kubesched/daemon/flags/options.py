@@ -1,4 +1,4 @@
-"""All flags together, and what is wrong with their values."""
+"""All flags of the daemon, and the validation of their values."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ METRIC_NAME = re.compile("[a-zA-Z_:][a-zA-Z0-9_:]*")
 
 @dataclass
 class Options:
-    """What the command line says, section by section."""
+    """The values of all flags, by section."""
 
     misc: MiscFlags = field(default_factory=MiscFlags)
     plugins: PluginFlags = field(default_factory=PluginFlags)
@@ -46,7 +46,7 @@ class Options:
     logs: LogFlags = field(default_factory=LogFlags)
     globals: GlobalFlags = field(default_factory=GlobalFlags)
     changed: set[str] = field(default_factory=set)
-    """Names of the flags that were given. Some override the configuration file only then."""
+    """The names of the flags that were given. Some override the configuration file only then."""
     gates: FeatureGates = field(default_factory=FeatureGates)
 
     def sections(self) -> Iterator[FlagSection]:
@@ -56,7 +56,7 @@ class Options:
                 yield value
 
     def shown(self) -> dict[str, str]:
-        """Every flag and its value as text, for ``/flagz`` and the log."""
+        """Return every flag's value as text, for ``/flagz`` and the log."""
         return {
             each.name: each.value_type.show(getattr(section, each.name.replace("-", "_")))
             for section in self.sections()
@@ -64,7 +64,7 @@ class Options:
         }
 
     def logging(self) -> LoggingOptions:
-        """The logging flags, those of the chosen format."""
+        """Return the logging options for the chosen format."""
         logs = self.logs
         text = logs.logging_format == "text"
         return LoggingOptions(
@@ -78,7 +78,10 @@ class Options:
         )
 
     def allowed_labels(self) -> dict[str, str]:
-        """What metric labels may say: the manifest, and over it the flag. Raises ValueError, OSError."""
+        """Return the allowed values of metric labels: the manifest's, overridden by the flag's.
+
+        Raises ValueError or OSError if the manifest cannot be used.
+        """
         manifest = self.metrics.allow_metric_labels_manifest
         listed: object = {}
         if manifest:
@@ -89,10 +92,10 @@ class Options:
         assert isinstance(listed, dict)
         return {str(key): str(value) for key, value in listed.items()} | self.metrics.allow_metric_labels
 
-    # --- what is wrong ------------------------------------------------------------------------------------------------
+    # --- validation ---------------------------------------------------------------------------------------------------
 
     def problems(self) -> Iterator[str]:
-        """Everything wrong with the values, in upstream's words where it has any."""
+        """All invalid values, in upstream's words where it has any."""
         yield from self.gates.problems
         yield from self._version_problems("emulated-version", self.feature_gate.emulated_version)
         yield from self._version_problems("min-compatibility-version", self.feature_gate.min_compatibility_version)
@@ -110,7 +113,7 @@ class Options:
             yield f"--show-hidden-metrics-for-version: {shown}: must be omitted or have the value '{VERSIONS[-2]}'"
         for name in self.metrics.disabled_metrics:
             if not METRIC_NAME.fullmatch(name):
-                yield f'--disabled-metrics: "{name}" is no fully qualified metric name'
+                yield f'--disabled-metrics: "{name}" is not a fully qualified metric name'
         for metric in self.metrics.allow_metric_labels:
             if metric.count(",") != 1:
                 yield f'--allow-metric-labels: "{metric}" must be <metric name>,<label name>'
@@ -136,10 +139,10 @@ class Options:
         elif uid_headers and "x-remote-uid" not in map(str.lower, uid_headers):
             yield "--requestheader-uid-headers is set without specifying the standard X-Remote-Uid header"
 
-    # --- what is accepted and changes nothing -------------------------------------------------------------------------
+    # --- flags without effect -----------------------------------------------------------------------------------------
 
     def warnings(self) -> Iterator[str]:
-        """Flags that were given and do nothing, each with the reason."""
+        """A warning for each given flag that has no effect, with the reason."""
         for section in self.sections():
             for each in type(section).flags():
                 if each.name in self.changed and (reason := self._no_effect(section, each)):
@@ -149,10 +152,10 @@ class Options:
         yield from self.gates.warnings
 
     def _no_effect(self, section: FlagSection, each: Flag) -> str:
-        if isinstance(section, DeprecatedFlags) and self.misc.config and each.name != KEPT_WITH_CONFIG:
-            return f"the configuration in {self.misc.config} counts"
+        if isinstance(section, DeprecatedFlags) and self.misc.config and each.name != NOT_IN_CONFIG:
+            return f"the configuration file {self.misc.config} takes precedence"
         return each.no_effect
 
 
-KEPT_WITH_CONFIG = "pod-max-in-unschedulable-pods-duration"
-"""The one deprecated flag that no configuration file can say."""
+NOT_IN_CONFIG = "pod-max-in-unschedulable-pods-duration"
+"""The one deprecated flag that has no field in the configuration file."""

@@ -1,7 +1,6 @@
-"""From the words of a command line to `Options`, by pflag's rules.
+"""Parses a command line into `Options` by pflag's rules.
 
-pflag gives up at the first mistake. Whoever writes a manifest has to wait for a pod to start to see each one, so here
-all are reported together.
+pflag stops at the first mistake. In a manifest each mistake costs the start of a pod, so here all are reported at once.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ from kubesched.daemon.flags.options import Options
 
 @dataclass
 class Parsed:
-    """The options, and everything wrong with the words that they come from."""
+    """The options, and all problems with the command line."""
 
     options: Options = field(default_factory=Options)
     problems: list[str] = field(default_factory=list)
 
 
 def parse(words: Iterable[str], options: Options | None = None) -> Parsed:
-    """Read a command line without its program's name, into given options if a command has more than the daemon's."""
+    """Parse a command line without the program's name. `options` may be a subclass with more flags."""
     return _Parser(deque(words), options or Options()).run()
 
 
@@ -57,25 +56,25 @@ class _Parser:
                 self._arguments.append(word)
         given = [word for word in self._arguments if word]
         if given:
-            self._wrong(f"it does not take any arguments, got {' '.join(given)}")
+            self._problem(f"it does not take any arguments, got {' '.join(given)}")
         options = self._parsed.options
         options.gates = FeatureGates.of(options.feature_gate.feature_gates)
         self._parsed.problems += options.problems()
         return self._parsed
 
-    def _wrong(self, problem: str) -> None:
+    def _problem(self, problem: str) -> None:
         self._parsed.problems.append(problem)
 
     def _long(self, word: str) -> None:
         name, equals, value = word[2:].partition("=")
         name = name.replace("_", "-")
         if not name or name.startswith("-"):
-            self._wrong(f"bad flag syntax: {word}")
+            self._problem(f"bad flag syntax: {word}")
         elif name not in self._flags:
             hint = suggest(name, self._flags).replace("did you mean ", "did you mean --").replace(" or ", " or --")
-            self._wrong(f"unknown flag: --{name}" + (f"; {hint}" if hint else "; see --help"))
+            self._problem(f"unknown flag: --{name}" + (f"; {hint}" if hint else "; see --help"))
             if not equals and self._words and not self._words[0].startswith("-"):
-                # It is likely to be the value of what was meant, and not worth a second complaint.
+                # This is probably the unknown flag's value: not worth a second message.
                 self._words.popleft()
         else:
             self._value(name, f"--{name}", value if equals else None)
@@ -87,7 +86,7 @@ class _Parser:
             name = self._shorthands.get(letter)
             if name is None:
                 hint = f"; did you mean -{word}?" if word[1:].partition("=")[0] in self._flags else ""
-                self._wrong(f"unknown shorthand flag: '{letter}' in {word}{hint}")
+                self._problem(f"unknown shorthand flag: '{letter}' in {word}{hint}")
                 return
             if self._flags[name][1].value_type.bare and not letters.startswith("="):
                 self._value(name, f"-{letter}", None)
@@ -100,12 +99,12 @@ class _Parser:
         if text is None:
             text = flag.value_type.bare or (self._words.popleft() if self._words else None)
         if text is None:
-            self._wrong(f"flag needs an argument: {shown}")
+            self._problem(f"flag needs an argument: {shown}")
             return
         try:
             value = flag.value_type.parse(text)
         except ValueError as error:
-            self._wrong(f'invalid argument "{text}" for "--{name}" flag: {error}')
+            self._problem(f'invalid argument "{text}" for "--{name}" flag: {error}')
             return
         changed = self._parsed.options.changed
         field_name = name.replace("-", "_")

@@ -1,4 +1,4 @@
-"""The help: what the command is for, how to start, and every flag in upstream's sections."""
+"""The help text: what the command does, how to start, and every flag in upstream's sections."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import textwrap
 from collections.abc import Iterator
 
 from kubesched.daemon.flags.flag import Flag
-from kubesched.daemon.flags.gates import COUNTS
+from kubesched.daemon.flags.gates import EFFECTIVE
 from kubesched.daemon.flags.options import Options
 
 INTRODUCTION = """\
-Schedules the pods of a Kubernetes cluster: takes kube-scheduler's place, or works beside it under another name. It
-reads kube-scheduler's configuration file and takes its flags, as --flag=value or --flag value.
+Schedules the pods of a Kubernetes cluster. It replaces kube-scheduler, or runs beside it under another name. It accepts
+kube-scheduler's configuration file and flags, as --flag=value or --flag value.
 
-Beside the scheduler of the cluster that kubectl talks to, for pods that ask for it by a schedulerName of its own:
+To run beside the cluster's own scheduler, for pods with its schedulerName:
 
   {program} --config=second.yaml
 
@@ -26,18 +26,18 @@ with this in second.yaml:
   leaderElection: {{resourceName: kubesched}}
   profiles: [{{schedulerName: kubesched}}]
 
-In its place, for all other pods, as soon as its lease is free:
+To replace kube-scheduler, as soon as its lease is free:
 
   {program} --kubeconfig=$HOME/.kube/config
 
-Look at it while it runs, with a token of somebody who may:
+To inspect it while it runs, with the token of an authorized user:
 
   curl -k 'https://127.0.0.1:10259/readyz?verbose'
   curl -k -H "Authorization: Bearer $TOKEN" https://127.0.0.1:10259/metrics
   curl -k -H "Authorization: Bearer $TOKEN" -X PUT -d 5 https://127.0.0.1:10259/debug/flags/v
 
-SIGTERM ends it after the bindings that have begun. SIGUSR2 logs what it thinks of the cluster and compares that with
-the API server. It exits with 1 when it loses its lease, so that whatever started it starts it again.
+SIGTERM stops it after the bindings in progress. SIGUSR2 logs its cache and queue and compares them with the API server.
+It exits with code 1 when it loses its lease, so that its supervisor restarts it.
 """
 MOST_WIDTH = 140
 INDENT = 6
@@ -46,7 +46,7 @@ INDENT = 6
 def usage(
     program: str = "kubesched run", width: int = 0, *, introduction: str = INTRODUCTION, options: Options | None = None
 ) -> str:
-    """The whole help text."""
+    """Return the whole help text."""
     columns = min(width or shutil.get_terminal_size().columns, MOST_WIDTH)
     parts = [_filled(introduction.format(program=program), columns), f"Usage:\n  {program} [flags]\n"]
     for section in (options or Options()).sections():
@@ -54,14 +54,14 @@ def usage(
         if section.note:
             parts.append(textwrap.fill(section.note, columns, initial_indent="  ", subsequent_indent="  "))
         parts.append("\n".join(_lines(list(type(section).flags()), columns)) + "\n")
-    longest = max(map(len, COUNTS))
-    gates = "\n".join(f"      {name:<{longest}}  {what}" for name, what in COUNTS.items())
-    parts.append(f"Feature gates that count here:\n{gates}\n")
+    longest = max(map(len, EFFECTIVE))
+    gates = "\n".join(f"      {name:<{longest}}  {what}" for name, what in EFFECTIVE.items())
+    parts.append(f"Feature gates with an effect here:\n{gates}\n")
     return "\n".join(parts)
 
 
 def _filled(text: str, columns: int) -> str:
-    """Paragraphs to the terminal's width; what is indented stays as it is, to be copied."""
+    """Wrap paragraphs to the terminal's width. Indented lines are commands and stay as they are."""
     paragraphs = text.strip("\n").split("\n\n")
     return (
         "\n\n".join(

@@ -1,7 +1,7 @@
-"""Kinds of flag values, read and shown as Go's pflag does, so that no command line means something else here.
+"""Types of flag values, parsed and formatted as Go's pflag does, so that a command line means the same here.
 
-A kind turns the text after ``--flag=`` into a value, and the value back into the text that ``/flagz`` shows. What it
-raises, always a ValueError, becomes pflag's "invalid argument" message.
+A type parses the text after ``--flag=`` and formats a value for ``/flagz``. Parsing raises ValueError, which becomes
+pflag's "invalid argument" message.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ _FALSE: Final = frozenset(("0", "f", "F", "FALSE", "false", "False"))
 
 @dataclass(frozen=True, slots=True)
 class ValueType(Generic[T]):
-    """How the values of a flag look. `word` stands for one in the help."""
+    """A type of flag values. `word` is its name in the help."""
 
     word: str
     parse: Callable[[str], T]
     show: Callable[[T], str] = str
     bare: str = ""
-    """What a flag without a value means; empty if it must have one."""
+    """The value of a flag given without one; empty if a value is required."""
     add: Callable[[T, T], T] | None = None
-    """How a flag given again adds to what it said before; None if the last one counts."""
+    """Combines the values of a repeated flag; None if the last one wins."""
 
 
 @dataclass(frozen=True, slots=True)
 class NamedCertKey:
-    """Files of a certificate and its key, and the server names they are for; none means those in the certificate."""
+    """The files of a certificate and its key, and their server names; by default those in the certificate."""
 
     cert_file: str
     key_file: str
@@ -50,7 +50,7 @@ class NamedCertKey:
         return f"{self.cert_file},{self.key_file}{names}"
 
 
-# --- reading ----------------------------------------------------------------------------------------------------------
+# --- parsing ----------------------------------------------------------------------------------------------------------
 
 
 def parse_bool(text: str) -> bool:
@@ -63,12 +63,12 @@ def parse_bool(text: str) -> bool:
 
 
 def _integer(text: str, bits: int) -> int:
-    """A whole number in any of Go's notations: 10, 0x0a, 0o12, 012, 0b1010."""
+    """Parse an integer in any of Go's notations: 10, 0x0a, 0o12, 012, 0b1010."""
     octal = re.fullmatch(r"([-+]?)0([0-7]+)", text)
     try:
         value = int(f"{octal[1]}0o{octal[2]}" if octal else text, 0)
     except ValueError:
-        raise ValueError(f'"{text}" is no whole number') from None
+        raise ValueError(f'"{text}" is not an integer') from None
     if not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
         raise ValueError(f"{text} does not fit into {bits} bits")
     return value
@@ -78,11 +78,11 @@ def _float(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise ValueError(f'"{text}" is no number') from None
+        raise ValueError(f'"{text}" is not a number') from None
 
 
 def _address(text: str) -> str:
-    """An IP address; blank stands for all of them."""
+    """Parse an IP address; blank means all addresses."""
     if not text.strip():
         return "0.0.0.0"
     try:
@@ -92,12 +92,12 @@ def _address(text: str) -> str:
 
 
 def parse_words(text: str) -> tuple[str, ...]:
-    """A list in one line of CSV, so that an item with a comma can be quoted."""
+    """Parse a list in one line of CSV, so that an item with a comma can be quoted."""
     return tuple(next(csv.reader([text], strict=True), ())) if text else ()
 
 
 def _pairs(text: str) -> dict[str, str]:
-    """``key=value`` pairs. A single pair may have commas in its key and value, as metric labels do."""
+    """Parse ``key=value`` pairs. A single pair may have commas in its key and value, as metric labels do."""
     parts = (text.strip('"'),) if text.count("=") == 1 else parse_words(text)
     pairs = {}
     for part in parts:
@@ -135,7 +135,7 @@ def _version(text: str) -> str:
     return "true" if parse_bool(text) else "false"
 
 
-# --- showing ----------------------------------------------------------------------------------------------------------
+# --- formatting -------------------------------------------------------------------------------------------------------
 
 
 def _show_bool(value: bool) -> str:
@@ -147,7 +147,7 @@ def _show_float(value: float) -> str:
 
 
 def _show_list(value: tuple[Any, ...]) -> str:
-    """One line of CSV in brackets: an item with a comma or a quote is quoted."""
+    """Return one line of CSV in brackets; items with a comma or a quote are quoted."""
     line = io.StringIO()
     csv.writer(line, lineterminator="").writerow(map(str, value))
     return f"[{line.getvalue()}]"
@@ -161,7 +161,7 @@ def _show_gates(value: tuple[str, ...]) -> str:
     return ",".join(each if ":" in each else f":{each}" for each in value)
 
 
-# --- the kinds --------------------------------------------------------------------------------------------------------
+# --- the types --------------------------------------------------------------------------------------------------------
 
 STRING: Final = ValueType("string", str)
 BOOL: Final = ValueType("", parse_bool, _show_bool, bare="true")

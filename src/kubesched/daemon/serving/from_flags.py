@@ -1,4 +1,4 @@
-"""From the serving flags to a guarded server."""
+"""Builds the HTTPS server, its TLS settings and its authentication and authorization from the flags."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kubesched.daemon.serving.auth.client_authorities import Authorities, Author
 from kubesched.daemon.serving.auth.guard import Guard, Handler
 from kubesched.daemon.serving.server import SecureServer, listen
 from kubesched.daemon.serving.tls import self_signed
-from kubesched.daemon.serving.tls.context import PairSource, ServingError, ServingTls, TlsSettings, can_choose_among
+from kubesched.daemon.serving.tls.context import PairSource, ServingError, ServingTls, TlsSettings, can_set_curves
 from kubesched.logs import Logger
 from kubesched.logs.levels import WARNING
 
@@ -25,7 +25,7 @@ LOOKUP_HINT = (
 
 
 def listening_socket(flags: ServingFlags) -> socket.socket:
-    """The port, bound. Raises `ServingError`."""
+    """Bind the port. Raises `ServingError`."""
     try:
         return listen(flags.bind_address, flags.secure_port, share_port=flags.permit_port_sharing)
     except ServingError as error:
@@ -34,21 +34,21 @@ def listening_socket(flags: ServingFlags) -> socket.socket:
 
 
 def tls_settings(flags: ServingFlags, log: Logger) -> TlsSettings:
-    """Which certificates to show, and how; one of our own making if none is given."""
+    """Return the TLS settings, with a self-signed certificate if none is given."""
     others = [PairSource(each.cert_file, each.key_file, names=each.names) for each in flags.tls_sni_cert_key]
     settings = TlsSettings(
         _main_pair(flags, log), others, flags.tls_min_version, flags.tls_cipher_suites, flags.tls_curve_preferences
     )
-    if not can_choose_among(settings.curves):
-        why = "this Python can be told one key exchange mechanism, not several; OpenSSL's own choice counts"
+    if not can_set_curves(settings.curves):
+        why = "this Python accepts one key exchange mechanism, not several; OpenSSL's default applies"
         log(WARNING, f"--tls-curve-preferences has no effect: {why}")
-    # Made once to see that it can be: files must be there and belong together, names must be known.
-    ServingTls(settings, None, _StandingClock(), log)
+    # Building the context once finds missing files, a key that does not match, and unknown names.
+    ServingTls(settings, None, _FrozenClock(), log)
     return settings
 
 
-class _StandingClock:
-    """Time for a context that nothing is served with."""
+class _FrozenClock:
+    """A clock for a context that is built only to check it."""
 
     def now(self) -> float:
         return 0.0
@@ -80,7 +80,7 @@ def _main_pair(flags: ServingFlags, log: Logger) -> PairSource:
 
 
 async def authorities_of(options: Options, api: HttpClient | None, log: Logger) -> Authorities:
-    """Whose client certificates count. What cannot be looked up is a reason not to start only if a flag says so."""
+    """Load the authorities of client certificates. A failed lookup in the cluster is fatal only if a flag says so."""
     flags = options.authentication
     if not (flags.authentication_skip_lookup or api):
         missing = f"No authentication-kubeconfig provided in order to lookup %s in {CONFIG_MAP}, so %s won't work."
@@ -117,7 +117,7 @@ async def authorities_of(options: Options, api: HttpClient | None, log: Logger) 
     return authorities
 
 
-def guarded(
+def make_guard(
     handler: Handler,
     options: Options,
     authorities: Authorities,
@@ -126,9 +126,9 @@ def guarded(
     clock: Clock,
     log: Logger,
 ) -> Guard:
-    """The handler, for those who may."""
-    remember = options.authentication.authentication_token_webhook_cache_ttl.seconds
-    tokens = TokenAuthenticator(authentication, clock, remember) if authentication is not None else None
+    """Wrap a handler with authentication and authorization."""
+    ttl = options.authentication.authentication_token_webhook_cache_ttl.seconds
+    tokens = TokenAuthenticator(authentication, clock, ttl) if authentication is not None else None
     if authorization is None:
         log(WARNING, "No authorization-kubeconfig provided, so SubjectAccessReview of authorization tokens won't work.")
     flags = options.authorization
@@ -136,8 +136,8 @@ def guarded(
         clock,
         api=authorization,
         allowed_paths=flags.authorization_always_allow_paths,
-        remember_allowed=flags.authorization_webhook_cache_authorized_ttl.seconds,
-        remember_denied=flags.authorization_webhook_cache_unauthorized_ttl.seconds,
+        allowed_ttl=flags.authorization_webhook_cache_authorized_ttl.seconds,
+        denied_ttl=flags.authorization_webhook_cache_unauthorized_ttl.seconds,
     )
     return Guard(handler, DelegatingAuthenticator(tokens, authorities), authorizer, log)
 
@@ -145,5 +145,5 @@ def guarded(
 def secure_server(
     guard: Guard, sock: socket.socket, settings: TlsSettings, authorities: Authorities, clock: Clock, log: Logger
 ) -> SecureServer:
-    """The server, not yet started."""
+    """Return the server, not yet started."""
     return SecureServer(guard, sock, ServingTls(settings, authorities, clock, log).context(), log)

@@ -1,4 +1,4 @@
-"""The port itself: bound early, so that a port that is taken shows at once, served until told to stop."""
+"""Binds the port and serves it. Binding is separate, so that a port in use is reported before anything starts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BACKLOG = 128
 
 
 def listen(address: str, port: int, *, share_port: bool = False) -> socket.socket:
-    """A socket on which to listen; for no address in particular, on all of both families. Raises `ServingError`."""
+    """Bind a socket. An unspecified address means all of IPv4 and IPv6. Raises `ServingError`."""
     unspecified = ipaddress.ip_address(address).is_unspecified
     if unspecified and socket.has_dualstack_ipv6():
         with suppress(OSError):
@@ -59,11 +59,11 @@ class SecureServer:
 
     @property
     def port(self) -> int:
-        """The port, also where 0 was asked for."""
+        """The actual port, also if the flag was 0."""
         return int(self._socket.getsockname()[1])
 
     async def start(self) -> None:
-        """Begin to serve."""
+        """Start serving."""
         server = web.Server(self._handler, access_log=None, debug=False)
         self._runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=SHUTDOWN_SECONDS)
         await self._runner.setup()
@@ -74,7 +74,7 @@ class SecureServer:
         self._log(0, f"Serving securely on {shown}")
 
     async def stop(self) -> None:
-        """Take no more requests, and see those under way through."""
+        """Accept no more requests and finish those in progress."""
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None

@@ -1,7 +1,7 @@
-"""Finding out who sends a request, in upstream's order: a trusted proxy's headers, a client certificate, a token.
+"""Authenticates requests in upstream's order: a trusted proxy's headers, a client certificate, a token.
 
-A request that shows nothing is anonymous. One that shows something wrong is refused, even where anonymous ones may
-pass: whoever sends credentials wants to know that they do not work.
+A request without credentials is anonymous. One with wrong credentials is rejected, even where anonymous requests are
+allowed: its sender should learn that the credentials do not work.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from multidict import CIMultiDictProxy
 from kubesched.base.clock import Clock
 from kubesched.base.types import JSON
 from kubesched.daemon.serving.auth.client_authorities import Authorities, ProxyHeaders
-from kubesched.daemon.serving.auth.client_certificates import ClientCertificate, shown_certificate
+from kubesched.daemon.serving.auth.client_certificates import ClientCertificate, presented_certificate
 from kubesched.daemon.serving.auth.review_cache import ReviewCache
 from kubesched.daemon.serving.auth.reviews import Api, ReviewError, review
 from kubesched.daemon.serving.auth.users import ANONYMOUS, UserInfo
@@ -29,25 +29,25 @@ TOKEN_REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
 Headers = CIMultiDictProxy[str]
 
 
-class Unauthenticated(Exception):  # noqa: N818 - it says what the request is, and ends in a 401, not in an error
-    """Credentials that do not hold; the text is for the log and never repeats them."""
+class Unauthenticated(Exception):  # noqa: N818 - it becomes a 401 response, not an error
+    """Wrong credentials. The text is for the log and never contains them."""
 
 
 class DelegatingAuthenticator:
-    """Tells users by what their requests carry."""
+    """Finds the user of a request."""
 
     def __init__(
         self,
         tokens: TokenAuthenticator | None = None,
         authorities: Authorities | None = None,
-        certificate_of: Callable[[web.BaseRequest], ClientCertificate | None] = shown_certificate,
+        certificate_of: Callable[[web.BaseRequest], ClientCertificate | None] = presented_certificate,
     ) -> None:
         self._tokens = tokens
         self._authorities = authorities
         self._certificate_of = certificate_of
 
     async def user(self, request: web.BaseRequest) -> UserInfo:
-        """Who sends this. Raises `Unauthenticated`."""
+        """Return the user who sent a request. Raises `Unauthenticated`."""
         problems: list[str] = []
         user = self._by_certificate(request, problems)
         if user is None and self._tokens is not None:
@@ -89,13 +89,13 @@ class DelegatingAuthenticator:
 
 
 def bearer_token(headers: Headers) -> str:
-    """The token in the Authorization header, if it is one of this scheme."""
+    """Return the bearer token in the Authorization header, or an empty string."""
     scheme, _, rest = headers.get("Authorization", "").strip().partition(" ")
     return rest.split(" ", 1)[0] if scheme.lower() == "bearer" else ""
 
 
 def proxied_user(headers: Headers, names: ProxyHeaders) -> UserInfo | None:
-    """The user for whom a trusted proxy speaks."""
+    """Return the user that a trusted proxy names in headers."""
     name = _first(headers, names.user)
     if not name:
         return None
@@ -118,18 +118,18 @@ def _extra(headers: Headers, prefixes: Sequence[str]) -> Mapping[str, tuple[str,
 
 
 class TokenAuthenticator:
-    """Asks the API server whose token it is, and remembers the answer but not the token."""
+    """Asks the API server whose token it is, and caches the result under a digest of the token."""
 
-    def __init__(self, api: Api, clock: Clock, remember: float = 10.0) -> None:
+    def __init__(self, api: Api, clock: Clock, ttl: float = 10.0) -> None:
         self._api = api
-        self._remember = remember
-        self._memory: ReviewCache[UserInfo | None] = ReviewCache(clock)
+        self._ttl = ttl
+        self._cache: ReviewCache[UserInfo | None] = ReviewCache(clock)
         self._key = secrets.token_bytes(32)
 
     async def user(self, token: str) -> UserInfo | None:
-        """Whose token this is; None if nobody's. Raises `ReviewError`."""
+        """Return the token's user; None if the token is not valid. Raises `ReviewError`."""
         digest = hmac.digest(self._key, token.encode("utf-8", "surrogateescape"), hashlib.sha256)
-        return await self._memory.get(digest, lambda: self._ask(token), lambda _: self._remember)
+        return await self._cache.get(digest, lambda: self._ask(token), lambda _: self._ttl)
 
     async def _ask(self, token: str) -> UserInfo | None:
         status = await review(self._api, TOKEN_REVIEWS, "TokenReview", {"token": token})

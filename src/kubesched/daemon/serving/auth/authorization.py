@@ -1,4 +1,5 @@
-"""Who may see what: members of system:masters everything, everybody a few paths, the rest as the API server tells."""
+"""Authorizes requests: system:masters may do everything, everybody may read a few paths, the API server decides the
+rest."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from kubesched.daemon.serving.auth.reviews import Api, review
 from kubesched.daemon.serving.auth.users import MASTERS, UserInfo
 
 ACCESS_REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-LONGEST_REMEMBERED: Final = 10_000
+LONGEST_CACHED: Final = 10_000
 """Requests with more characters than this are not remembered: somebody is trying to fill the memory."""
 
 
@@ -31,7 +32,7 @@ NO_OPINION: Final = Authorization(False)
 
 
 class AllowedPaths:
-    """Paths open to everybody. A ``*`` at the end stands for anything; a leading slash may be left out."""
+    """Paths open to everybody. A trailing ``*`` matches anything; the leading slash is optional."""
 
     def __init__(self, patterns: Iterable[str]) -> None:
         stripped = [pattern.removeprefix("/") for pattern in patterns]
@@ -44,7 +45,7 @@ class AllowedPaths:
 
 
 class DelegatingAuthorizer:
-    """Decides about requests. Without an API server to ask, only what needs no asking is allowed."""
+    """Authorizes requests. Without an API server to ask, only system:masters and open paths are allowed."""
 
     def __init__(
         self,
@@ -52,29 +53,29 @@ class DelegatingAuthorizer:
         *,
         api: Api | None = None,
         allowed_paths: Iterable[str] = ("/healthz", "/readyz", "/livez"),
-        remember_allowed: float = 10.0,
-        remember_denied: float = 10.0,
+        allowed_ttl: float = 10.0,
+        denied_ttl: float = 10.0,
     ) -> None:
         self._api = api
         self._allowed_paths = AllowedPaths(allowed_paths)
-        self._remember_allowed = remember_allowed
-        self._remember_denied = remember_denied
-        self._memory: ReviewCache[Authorization] = ReviewCache(clock)
+        self._allowed_ttl = allowed_ttl
+        self._denied_ttl = denied_ttl
+        self._cache: ReviewCache[Authorization] = ReviewCache(clock)
 
-    async def verdict(self, user: UserInfo, verb: str, path: str) -> Authorization:
-        """Whether the user may do this to a path. Raises `ReviewError` if the API server cannot be asked."""
+    async def authorize(self, user: UserInfo, verb: str, path: str) -> Authorization:
+        """Return whether the user may do this to a path. Raises `ReviewError` if the API server cannot be asked."""
         if MASTERS in user.groups or path in self._allowed_paths:
             return ALLOWED
         if self._api is None:
             return NO_OPINION
         spec = {**user.as_review(), "nonResourceAttributes": {"path": path, "verb": verb}}
         key = json.dumps(spec, sort_keys=True)
-        return await self._memory.get(key, lambda: self._ask(spec), lambda verdict: self._seconds(key, verdict))
+        return await self._cache.get(key, lambda: self._ask(spec), lambda verdict: self._seconds(key, verdict))
 
     def _seconds(self, key: str, verdict: Authorization) -> float:
-        if len(key) > LONGEST_REMEMBERED:
+        if len(key) > LONGEST_CACHED:
             return 0.0
-        return self._remember_allowed if verdict.allowed else self._remember_denied
+        return self._allowed_ttl if verdict.allowed else self._denied_ttl
 
     async def _ask(self, spec: JSON) -> Authorization:
         assert self._api is not None

@@ -1,7 +1,7 @@
-"""Whose client certificates count: authorities of users, and of proxies that speak for users.
+"""The certificate authorities that clients are checked against: those of users, and those of proxies.
 
-They are named by flags, or published by the API server in a ConfigMap. Authorities are replaced while schedulers run:
-files are read again from time to time, and the ConfigMap is watched.
+Flags name them, or the API server publishes them in a ConfigMap. Authorities are rotated while schedulers run, so
+files are re-read periodically and the ConfigMap is watched.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from kubesched.daemon.serving.auth.client_certificates import certificates_in
 NAMESPACE: Final = "kube-system"
 NAME: Final = "extension-apiserver-authentication"
 PERIOD: Final = 60.0
-"""Seconds between two looks at files."""
+"""Seconds between two checks of the files."""
 
 
 class ConfigMap(api.Object, frozen=True):
-    """The one in which the API server publishes authorities. No other may be looked at."""
+    """The ConfigMap in which the API server publishes authorities. The daemon may read no other."""
 
     api_version: ClassVar[str] = "v1"
     kind: ClassVar[str] = "ConfigMap"
@@ -42,12 +42,12 @@ class ConfigMap(api.Object, frozen=True):
 
 
 class AuthorityError(Exception):
-    """Authorities that cannot be read: which, and why."""
+    """Authorities that cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProxyHeaders:
-    """In which headers proxies say whom they speak for, and which proxies may."""
+    """The headers in which proxies name the user, and the proxies that may."""
 
     user: tuple[str, ...] = ("x-remote-user",)
     uid: tuple[str, ...] = ()
@@ -56,20 +56,20 @@ class ProxyHeaders:
     allowed_names: tuple[str, ...] = ()
 
     def allows(self, name: str) -> bool:
-        """Whether the word of a proxy of this common name is taken."""
+        """Whether a proxy with this common name is trusted."""
         return not self.allowed_names or name in self.allowed_names
 
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """Some authorities, as they came and one by one in DER."""
+    """A PEM bundle and its certificates in DER."""
 
     pem: bytes = b""
     certificates: Collection[bytes] = frozenset()
 
 
 class Authorities:
-    """What is known at the moment. `version` moves when that changes."""
+    """The current authorities. `version` increases with every change."""
 
     def __init__(
         self,
@@ -100,10 +100,10 @@ class Authorities:
 
     @property
     def pem(self) -> bytes:
-        """All of them, as OpenSSL takes them."""
+        """All of them in one bundle, for OpenSSL."""
         return self._clients.pem + b"\n" + self._proxies.pem
 
-    # --- bringing it up to date: each raises `AuthorityError`, and what cannot be read leaves what was known ----------
+    # --- updates: each raises `AuthorityError` and then leaves the previous authorities in place ----------------------
 
     def read_files(self) -> None:
         """Read the files that flags name."""
@@ -113,19 +113,19 @@ class Authorities:
             self._set_proxies(_file(self._proxy_file))
 
     async def look_up(self) -> None:
-        """Ask the cluster once for what flags leave open."""
+        """Read from the cluster, once, the authorities that no flag names."""
         if self._cluster is None:
             return
         try:
             published = await self._cluster.read(ConfigMap, NAME, NAMESPACE)
         except (ApiError, OSError) as problem:
             raise AuthorityError(str(problem)) from problem
-        self.take_in(published.data)
+        self.use_published(published.data)
 
-    def take_in(self, published: Mapping[str, str]) -> None:
-        """Learn what the cluster says. One of its two authorities may be unreadable without harm to the other."""
+    def use_published(self, published: Mapping[str, str]) -> None:
+        """Use the authorities in a ConfigMap. If one of the two is unreadable, the other is still used."""
         problems = []
-        for take in (self._take_clients, self._take_proxies):
+        for take in (self._use_clients, self._use_proxies):
             try:
                 take(published)
             except AuthorityError as problem:
@@ -133,12 +133,12 @@ class Authorities:
         if problems:
             raise AuthorityError("; ".join(problems))
 
-    def _take_clients(self, published: Mapping[str, str]) -> None:
+    def _use_clients(self, published: Mapping[str, str]) -> None:
         pem = published.get("client-ca-file", "").encode()
         if pem and not self._client_file:
             self._set_clients(pem)
 
-    def _take_proxies(self, published: Mapping[str, str]) -> None:
+    def _use_proxies(self, published: Mapping[str, str]) -> None:
         pem = published.get("requestheader-client-ca-file", "").encode()
         if pem and not self._proxy_file:
             headers = _headers(published)
@@ -155,10 +155,10 @@ class Authorities:
             self._proxies = Bundle(pem, _parsed(pem, "requestheader client"))
             self.version += 1
 
-    # --- staying up to date -------------------------------------------------------------------------------------------
+    # --- watching -----------------------------------------------------------------------------------------------------
 
-    async def keep_fresh(self, clock: Clock) -> None:
-        """Read files now and then, and follow the ConfigMap."""
+    async def watch_for_changes(self, clock: Clock) -> None:
+        """Re-read the files periodically and watch the ConfigMap."""
         async with asyncio.TaskGroup() as group:
             if self._client_file or self._proxy_file:
                 group.create_task(self._read_files_again(clock), name="authorities in files")
@@ -176,7 +176,7 @@ class Authorities:
 
     def on_add(self, obj: ConfigMap, is_initial_list: bool) -> None:
         try:
-            self.take_in(obj.data)
+            self.use_published(obj.data)
         except AuthorityError as problem:
             self._report(problem)
 
@@ -184,7 +184,7 @@ class Authorities:
         self.on_add(new, False)
 
     def on_delete(self, obj: ConfigMap) -> None:
-        """What was known stays: whoever deletes the ConfigMap has the API server make it anew."""
+        """Keep the authorities: the API server recreates the ConfigMap."""
 
     def _report(self, problem: AuthorityError) -> None:
         self._log(ERROR, "Authorities of client certificates could not be refreshed", err=problem)
@@ -203,7 +203,7 @@ def _parsed(pem: bytes, name: str) -> Collection[bytes]:
     try:
         return frozenset(certificates_in(pem))
     except ValueError:
-        raise AuthorityError(f"the {name} authorities are no certificates in PEM form") from None
+        raise AuthorityError(f"the {name} authorities are not certificates in PEM form") from None
 
 
 def _headers(published: Mapping[str, str]) -> ProxyHeaders:
@@ -211,7 +211,7 @@ def _headers(published: Mapping[str, str]) -> ProxyHeaders:
         try:
             found = json.loads(published.get(f"requestheader-{key}") or "[]")
         except ValueError:
-            raise AuthorityError(f"requestheader-{key} in the ConfigMap is no JSON list") from None
+            raise AuthorityError(f"requestheader-{key} in the ConfigMap is not a JSON list") from None
         return tuple(map(str, found)) if isinstance(found, list) else ()
 
     return ProxyHeaders(

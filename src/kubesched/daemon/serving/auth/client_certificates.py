@@ -1,9 +1,9 @@
-"""The certificate that a client has shown.
+"""The certificate that a client presents.
 
-OpenSSL checks it during the handshake, against all authorities that are known. What is left to find out is which of
-them it leads to, because a proxy's authority makes no users and a users' authority makes no proxies.
+OpenSSL verifies it during the handshake, against all authorities. The code here finds which authority signed it,
+because an authority of proxies does not vouch for users, nor an authority of users for proxies.
 
-One thing differs from upstream. Go lets a client in with a certificate that nobody known has signed and answers 401;
+One thing differs from upstream. Go accepts a connection with a certificate of an unknown authority and returns 401;
 Python's ssl ends the handshake.
 """
 
@@ -25,12 +25,12 @@ from kubesched.daemon.serving.auth.users import UserInfo
 UID: Final = x509.ObjectIdentifier("1.3.6.1.4.1.57683.2")
 CREDENTIAL_ID: Final = "authentication.kubernetes.io/credential-id"
 _DER: Final = 2
-"""OpenSSL's number for the binary form, as Python's private module calls for it."""
+"""OpenSSL's number for the binary form, which Python's private module expects."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientCertificate:
-    """A certificate that has been checked, and the chain that leads from it to an authority, all in DER."""
+    """A verified certificate: its chain up to an authority, in DER, and its subject."""
 
     chain: tuple[bytes, ...]
     subject: x509.Name
@@ -42,11 +42,11 @@ class ClientCertificate:
         return str(names[-1].value) if names else ""
 
     def is_from(self, authorities: Collection[bytes]) -> bool:
-        """Whether one of these authorities vouches for it."""
+        """Whether one of these authorities signed it."""
         return any(link in authorities for link in self.chain)
 
     def user(self) -> UserInfo | None:
-        """The user that it names: common name, organizations as groups; None without a name."""
+        """Return the user: the common name, with organizations as groups; None without a common name."""
         if not self.name:
             return None
         groups = [str(each.value) for each in self.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]
@@ -55,8 +55,8 @@ class ClientCertificate:
         return UserInfo(self.name, uids[0] if len(uids) == 1 else "", tuple(groups), {CREDENTIAL_ID: (digest,)})
 
 
-def shown_certificate(request: web.BaseRequest) -> ClientCertificate | None:
-    """The certificate of whoever is at the other end, if one was shown."""
+def presented_certificate(request: web.BaseRequest) -> ClientCertificate | None:
+    """Return the client's certificate, if it presented one."""
     transport = request.transport
     ssl_object = None if transport is None else transport.get_extra_info("ssl_object")
     if ssl_object is None:
@@ -68,17 +68,17 @@ def shown_certificate(request: web.BaseRequest) -> ClientCertificate | None:
 
 
 def verified_chain(ssl_object: ssl.SSLObject) -> tuple[bytes, ...]:
-    """The checked chain, the client's own certificate first; empty if none was shown."""
+    """Return the verified chain, the client's own certificate first; empty if the client presented none."""
     if ssl_object.getpeercert(binary_form=True) is None:
         return ()
     public: Any = getattr(ssl_object, "get_verified_chain", None)
     if public is not None:
         return tuple(public())
-    # Before Python 3.13 the same is to be had only from underneath.
+    # Before Python 3.13 there is no public method for this.
     private: Any = ssl_object._sslobj  # type: ignore[attr-defined]
     return tuple(link.public_bytes(_DER) for link in private.get_verified_chain() or ())
 
 
 def certificates_in(pem: bytes) -> dict[bytes, x509.Certificate]:
-    """The certificates of a PEM bundle, by their DER form. Raises ValueError."""
+    """Return the certificates of a PEM bundle by their DER form. Raises ValueError."""
     return {each.public_bytes(Encoding.DER): each for each in x509.load_pem_x509_certificates(pem)}

@@ -1,4 +1,4 @@
-"""What stands before every endpoint: who is it, may they, and a line in the log for those who read it."""
+"""Authenticates, authorizes and logs every request before its page is served."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HTTP_LOG_LEVEL = 3
 
 
 class Guard:
-    """Lets through to `handler` whoever may pass. Answers to everybody are marked as nobody else's."""
+    """Passes allowed requests on to `handler`. Responses are marked private, so that no proxy caches them."""
 
     def __init__(
         self, handler: Handler, authenticator: DelegatingAuthenticator, authorizer: DelegatingAuthorizer, log: Log
@@ -30,24 +30,24 @@ class Guard:
         self._log = log
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer a request."""
+        """Respond to a request."""
         began = time.perf_counter()
         try:
-            response = await self._answer(request)
+            response = await self._respond(request)
         except (ConnectionError, web.HTTPException):
             raise
         except Exception as problem:
-            # A mistake in one page must neither end the process nor show its inside to whoever asked.
+            # A bug in one page must neither end the process nor leak details to the client.
             self._log(ERROR, "Unexpected error while serving", err=problem, URI=request.path)
             response = responses.error("Internal Server Error", 500)
         response.headers.setdefault("Cache-Control", "no-cache, private")
-        # Instead of aiohttp's, which tells everybody the versions of what there is to attack.
+        # aiohttp's default reveals its own version and Python's.
         response.headers["Server"] = "kubesched"
         if self._log.verbosity >= HTTP_LOG_LEVEL:
             self._report(request, response, time.perf_counter() - began)
         return response
 
-    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _respond(self, request: web.BaseRequest) -> web.StreamResponse:
         try:
             user = await self._authenticator.user(request)
         except Unauthenticated as problem:
@@ -55,7 +55,7 @@ class Guard:
             return responses.status(request, 401, "Unauthorized", "Unauthorized")
         verb = request.method.lower()
         try:
-            verdict = await self._authorizer.verdict(user, verb, request.path)
+            verdict = await self._authorizer.authorize(user, verb, request.path)
         except ReviewError as problem:
             self._log(ERROR, "Unable to authorize the request", err=problem, URI=request.path)
             return responses.internal_error(request, problem)

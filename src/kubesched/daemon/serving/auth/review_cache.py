@@ -1,4 +1,4 @@
-"""Remembering answers for a while, so that a scraper or a flood of probes does not become a flood of reviews."""
+"""Caches reviews for a while, so that frequent scrapes and probes do not each send a review to the API server."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ from kubesched.base.clock import Clock
 
 T = TypeVar("T")
 
-MOST = 8192
+CAPACITY = 8192
 
 
 class ReviewCache(Generic[T]):
-    """Answers by key, each for its own time. Who asks while an answer is on its way waits for the same one."""
+    """Results by key, each with its own lifetime. Concurrent requests for one key share a single review."""
 
-    def __init__(self, clock: Clock, most: int = MOST) -> None:
+    def __init__(self, clock: Clock, capacity: int = CAPACITY) -> None:
         self._clock = clock
-        self._most = most
-        self._answers: OrderedDict[Hashable, tuple[float, T]] = OrderedDict()
-        self._under_way: dict[Hashable, asyncio.Task[T]] = {}
+        self._capacity = capacity
+        self._results: OrderedDict[Hashable, tuple[float, T]] = OrderedDict()
+        self._pending: dict[Hashable, asyncio.Task[T]] = {}
 
     def __len__(self) -> int:
-        return len(self._answers)
+        return len(self._results)
 
     async def get(self, key: Hashable, ask: Callable[[], Awaitable[T]], seconds: Callable[[T], float]) -> T:
-        """The answer to `key`, from memory or by asking; `seconds` says how long to remember it. Errors are not."""
-        known = self._answers.get(key)
-        if known is not None and known[0] > self._clock.monotonic():
-            return known[1]
-        task = self._under_way.get(key)
+        """Return the cached result, or the result of `ask`. `seconds` returns its lifetime. Errors are not cached."""
+        cached = self._results.get(key)
+        if cached is not None and cached[0] > self._clock.monotonic():
+            return cached[1]
+        task = self._pending.get(key)
         if task is None:
-            task = self._under_way[key] = asyncio.ensure_future(self._ask(key, ask, seconds))
-            task.add_done_callback(lambda _: self._under_way.pop(key, None))
-        # One who goes away must not take the answer from the others.
+            task = self._pending[key] = asyncio.ensure_future(self._ask(key, ask, seconds))
+            task.add_done_callback(lambda _: self._pending.pop(key, None))
+        # A caller that is cancelled must not cancel the review that others wait for.
         return await asyncio.shield(task)
 
     async def _ask(self, key: Hashable, ask: Callable[[], Awaitable[T]], seconds: Callable[[T], float]) -> T:
-        answer = await ask()
-        keep = seconds(answer)
-        if keep > 0:
-            self._answers[key] = (self._clock.monotonic() + keep, answer)
-            self._answers.move_to_end(key)
-            while len(self._answers) > self._most:
-                self._answers.popitem(last=False)
-        return answer
+        result = await ask()
+        ttl = seconds(result)
+        if ttl > 0:
+            self._results[key] = (self._clock.monotonic() + ttl, result)
+            self._results.move_to_end(key)
+            while len(self._results) > self._capacity:
+                self._results.popitem(last=False)
+        return result

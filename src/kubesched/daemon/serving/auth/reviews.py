@@ -1,4 +1,4 @@
-"""Questions to an API server: whose is this token, may this user do that."""
+"""Sends TokenReviews and SubjectAccessReviews to the API server."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from kubesched.client.protocol import ApiError
 
 TIMEOUT: Final = 10.0
 DELAYS: Final = (0.5, 0.75, 1.125, 1.7)
-"""Seconds between tries, as upstream has them; with four delays there are five tries."""
+"""Seconds between tries, as upstream; four delays mean five tries."""
 
 
 class Api(Protocol):
-    """As much of an HTTP client as reviews need."""
+    """The part of an HTTP client that reviews use."""
 
     async def post(self, path: str, body: JSON) -> JSON: ...
 
 
 class ReviewError(Exception):
-    """The API server could not be asked, or did not answer the question."""
+    """The API server could not be reached, or its response has no status."""
 
 
 async def review(api: Api, path: str, kind: str, spec: JSON) -> JSON:
-    """The status of a review."""
+    """Create a review and return its status. Raises `ReviewError`."""
     group = path.removeprefix("/apis/").rpartition("/")[0]
     body: JSON = {"apiVersion": group, "kind": kind, "spec": spec}
     try:
         async with asyncio.timeout(TIMEOUT):
-            answer = await _patiently(lambda: api.post(path, body))
+            answer = await _with_retries(lambda: api.post(path, body))
     except (ApiError, OSError) as problem:
         raise ReviewError(str(problem) or "no answer in time") from problem
     status = answer.get("status")
@@ -39,7 +39,7 @@ async def review(api: Api, path: str, kind: str, spec: JSON) -> JSON:
     return status
 
 
-async def _patiently(ask: Callable[[], Awaitable[JSON]]) -> JSON:
+async def _with_retries(ask: Callable[[], Awaitable[JSON]]) -> JSON:
     for delay in DELAYS:
         try:
             return await ask()
@@ -47,8 +47,7 @@ async def _patiently(ask: Callable[[], Awaitable[JSON]]) -> JSON:
             if problem.code < 500 and problem.code != 429:
                 raise
         except ConnectionResetError:
-            # A connection that had been idle for too long. Other errors of the network take longer to heal than a
-            # request may wait.
+            # The connection had been idle for too long. Other network errors last longer than a request may wait.
             pass
         await asyncio.sleep(delay)
     return await ask()

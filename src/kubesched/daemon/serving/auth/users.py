@@ -1,4 +1,4 @@
-"""Who sends a request."""
+"""The user who sends a request."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class UserInfo:
     extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def authenticated(self) -> UserInfo:
-        """The same user in the group of all who have shown who they are."""
+        """Return the same user, also in the group system:authenticated."""
         if AUTHENTICATED in self.groups or self.name == ANONYMOUS.name or UNAUTHENTICATED in self.groups:
             return self
         return replace(self, groups=(*self.groups, AUTHENTICATED))
 
     def as_review(self) -> JSON:
-        """The user's part of a SubjectAccessReview's spec."""
+        """Return the user's part of a SubjectAccessReview's spec."""
         spec: JSON = {"user": self.name}
         if self.uid:
             spec["uid"] = self.uid

@@ -1,4 +1,4 @@
-"""/debug/flags and /debug/pprof as pages."""
+"""The pages /debug/flags and /debug/pprof."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ full flags configurable<br>
 
 
 def flag_routes(set_verbosity: Callable[[int], None]) -> Iterator[tuple[str, Handler]]:
-    """The paths of /debug/flags. A path that ends in a slash stands for all that begin with it."""
+    """The paths of /debug/flags. A path that ends in a slash matches everything below it."""
 
     async def change(request: web.BaseRequest) -> web.Response:
         if request.method != "PUT":
@@ -81,7 +81,7 @@ async def _redirect(_: web.BaseRequest) -> web.Response:
 async def _index(request: web.BaseRequest) -> web.Response:
     if request.path != "/debug/pprof/":
         known = ", ".join(profiling.describe())
-        return responses.error(f"Unknown profile; in this process there are {known}", 404)
+        return responses.error(f"Unknown profile; available profiles are {known}", 404)
     rows = "".join(
         f"<tr><td><a href='{name}'>{name}</a></td><td>{html.escape(text)}</td></tr>\n"
         for name, text in profiling.describe().items()
@@ -127,7 +127,7 @@ def _attached(suffix: str) -> dict[str, str]:
 
 
 def _seconds(request: web.BaseRequest, name: str) -> float:
-    """As in Go, what is no number means the usual time."""
+    """Return the requested duration. As in Go, anything but a positive number means the default."""
     try:
         wanted = float(request.query.get("seconds", ""))
     except ValueError:

@@ -1,4 +1,4 @@
-"""All paths that there are, and what answers them."""
+"""All paths and their handlers."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ AnyHandler = Callable[[web.BaseRequest], web.StreamResponse | Awaitable[web.Stre
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """What the daemon shows of itself."""
+    """The data behind the pages."""
 
     log: Log
     config: Callable[[], JSON]
     """The configuration in use, for /configz."""
     metrics: Callable[[str], tuple[bytes, str]]
-    """The metrics in the format that an Accept header asks for, and that format's content type."""
+    """Takes an Accept header; returns the metrics in that format, and its content type."""
     reset_metrics: Callable[[], None]
     resource_metrics: Callable[[], str]
     """Requests and limits of all pods; empty unless this process is the leader."""
     set_verbosity: Callable[[int], None]
     flags: Mapping[str, str] | None = None
-    """For /flagz; None if that is turned off."""
+    """For /flagz; None turns that page off."""
     statusz: bool = True
     profiling: bool = True
     healthz: Sequence[Check] = ()
     readyz: Sequence[Check] = ()
     alone: Sequence[Check] = ()
-    """Checks to be had under their own paths only."""
+    """Checks that are served under their own paths only."""
     started: float = field(default_factory=time.time)
 
 
 class Endpoints:
-    """Finds what answers a path. An entry that ends in a slash answers for everything below it."""
+    """Finds the handler of a path. An entry that ends in a slash matches everything below it."""
 
     def __init__(self, served: Served) -> None:
         self._served = served
@@ -70,11 +70,11 @@ class Endpoints:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Everything that is served."""
+        """All paths that are served."""
         return tuple(self._routes)
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer a request that may be answered."""
+        """Respond to an authorized request."""
         handler = self._find(request.path)
         if handler is None:
             return responses.not_found()

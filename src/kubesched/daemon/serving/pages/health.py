@@ -1,4 +1,4 @@
-"""/healthz, /livez and /readyz: checks by name, in the text format that kubelets, scripts and people know."""
+"""/healthz, /livez and /readyz: named checks in upstream's text format."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Handler = Callable[[web.BaseRequest], web.Response]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A check and how to make it: the answer is what is wrong, empty if nothing is."""
+    """A named check. `problem` returns what is wrong; an empty string means that it passes."""
 
     name: str
     problem: Callable[[], str]
@@ -28,35 +28,35 @@ PING: Final = Check("ping", lambda: "")
 
 
 class Observer(Protocol):
-    """Is told the outcome of every check that a kubelet or a person had made."""
+    """Is notified of the outcome of every check."""
 
     def observe(self, check: str, kind: str, passed: bool) -> None: ...
 
 
 class Election(Protocol):
-    """What the watchdog wants to know of a leader election."""
+    """The part of a leader election that the watchdog uses."""
 
     def is_healthy(self) -> bool: ...
 
 
 def watchdog(election: Election, lease: str) -> Check:
-    """Fails when this process still holds the lease and should long have renewed it or stopped."""
+    """Fails when this process holds a lease that it should have renewed or released long ago."""
     message = f"failed election to renew leadership on lease {lease}"
     return Check("leaderElection", lambda: "" if election.is_healthy() else message)
 
 
 def shutdown(is_stopping: Callable[[], bool]) -> Check:
-    """Fails from the moment on at which the process has been asked to end."""
+    """Fails as soon as the process is asked to end."""
     return Check("shutdown", lambda: "process is shutting down" if is_stopping() else "")
 
 
 def handler_sync(is_synced: Callable[[], bool]) -> Check:
-    """Fails until everything that is in the cluster has been taken in."""
+    """Fails until all objects in the cluster have been processed once."""
     return Check("sched-handler-sync", lambda: "" if is_synced() else "handlers are not fully synchronized")
 
 
 def informer_sync(unsynced: Callable[[], Sequence[str]]) -> Check:
-    """Fails while some kinds have not been listed, and says which."""
+    """Fails while some kinds have not been listed, and names them."""
 
     def problem() -> str:
         names = unsynced()
@@ -82,8 +82,8 @@ def log_check(flush: Callable[[], None]) -> Check:
 class HealthPage:
     """One of the three paths.
 
-    `checks` make up the page. `alone` are further ones to be had only under their own path: upstream's pages do not
-    have them, and what parses those must not stumble.
+    `checks` make up the page. `alone` are further checks that are served only under their own paths: upstream's pages
+    do not list them, and programs that parse those pages must still work.
     """
 
     name: str
@@ -99,7 +99,7 @@ class HealthPage:
             yield f"/{self.name}/{check.name}", partial(_single, check)
 
     def page(self, request: web.BaseRequest) -> web.Response:
-        """All checks, each in a line if somebody asks, or if one fails."""
+        """Run all checks. The response lists them if the request asks for that, or if one fails."""
         excluded = set(request.query.getall("exclude", ()))
         lines: list[str] = []
         failed: dict[str, str] = {}
@@ -111,7 +111,7 @@ class HealthPage:
             problem = check.problem()
             self.observer.observe(check.name, self.name, not problem)
             if problem:
-                # Everybody may read this page, so it does not say why.
+                # Everybody may read this page, so the reason is only logged.
                 lines.append(f"[-]{check.name} failed: reason withheld\n")
                 failed[check.name] = problem
             else:

@@ -1,8 +1,8 @@
-"""/debug/pprof for a Python process: where time goes, what memory is held, what every task is waiting for.
+"""Profiles of a Python process for /debug/pprof: CPU time, memory, and the stacks of tasks and threads.
 
-A profile is made by sampling: a thread looks at the stack of the scheduling thread a hundred times a second. That costs
-next to nothing, so a busy scheduler can be looked at. The text it gives, one line per stack with a count, is what
-flame graph tools and speedscope read; ``go tool pprof`` does not.
+A profile is sampled: a thread reads the stack of the scheduling thread a hundred times a second. That costs next to
+nothing, so a busy scheduler can be profiled. The result has one line per stack with a count. Flame graph tools and
+speedscope read it; ``go tool pprof`` does not.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Stack = tuple[str, ...]
 
 
 class Sampler(threading.Thread):
-    """Counts the stacks of a thread until stopped."""
+    """Counts the stacks of a thread until it is stopped."""
 
     def __init__(self, thread_id: int, interval: float = INTERVAL) -> None:
         super().__init__(name="profiler", daemon=True)
@@ -39,7 +39,7 @@ class Sampler(threading.Thread):
                 self.stacks[_stack(frame)] += 1
 
     def stop(self) -> None:
-        """End, and wait for the end."""
+        """Stop, and wait until the thread has ended."""
         self._end.set()
         self.join()
 
@@ -55,7 +55,7 @@ def _stack(frame: FrameType | None) -> Stack:
 
 
 async def sample(seconds: float) -> Counter[Stack]:
-    """The stacks of this thread during some seconds."""
+    """Sample the stacks of this thread for some seconds."""
     sampler = Sampler(threading.get_ident())
     sampler.start()
     try:
@@ -66,12 +66,12 @@ async def sample(seconds: float) -> Counter[Stack]:
 
 
 def collapsed(stacks: Counter[Stack]) -> str:
-    """One line per stack: frames with semicolons between them, and how often it was seen."""
+    """Return one line per stack: frames separated by semicolons, then the number of samples."""
     return "".join(f"{';'.join(stack)} {count}\n" for stack, count in sorted(stacks.items()))
 
 
 def speedscope(stacks: Counter[Stack], interval: float = INTERVAL) -> str:
-    """The same as a file for speedscope.app."""
+    """Return the same as a file for speedscope.app."""
     frames: dict[str, int] = {}
     samples = [[frames.setdefault(name, len(frames)) for name in stack] for stack in stacks]
     weights = [count * interval for count in stacks.values()]
@@ -95,7 +95,7 @@ def speedscope(stacks: Counter[Stack], interval: float = INTERVAL) -> str:
 
 
 async def exact(seconds: float) -> bytes:
-    """Every call during some seconds, for ``python -m pstats``. It slows the process down while it lasts."""
+    """Record every call for some seconds, for ``python -m pstats``. Meanwhile the process is slower."""
     import cProfile
     import marshal
 
@@ -110,10 +110,10 @@ async def exact(seconds: float) -> bytes:
 
 
 async def heap(seconds: float) -> str:
-    """Lines of code by the memory they have allocated during some seconds and that is still held.
+    """List lines of code by the memory that they allocated during some seconds and that is still in use.
 
-    Tracing costs time and memory, so it is on only while somebody asks, unless PYTHONTRACEMALLOC has turned it on for
-    good; then everything since the start is counted.
+    Tracing costs time and memory, so it is on only during the request. With PYTHONTRACEMALLOC it is always on, and
+    everything since the start is counted.
     """
     mine = not tracemalloc.is_tracing()
     if mine:
@@ -126,7 +126,7 @@ async def heap(seconds: float) -> str:
         if mine:
             tracemalloc.stop()
     since = f"in the last {seconds:g} s" if mine else "since the start"
-    lines = [f"allocated {since} and held: {held} bytes, at most {peak}"]
+    lines = [f"allocated {since} and in use: {held} bytes, peak {peak}"]
     lines += [
         f"{each.size:>12} bytes {each.count:>8} blocks  {each.traceback[0]}"
         for each in snapshot.statistics("lineno")[:TOP]
@@ -135,7 +135,7 @@ async def heap(seconds: float) -> str:
 
 
 def tasks() -> str:
-    """What every task and every thread is doing."""
+    """Return the stacks of all tasks and threads."""
     out = io.StringIO()
     everything = sorted(asyncio.all_tasks(), key=lambda task: task.get_name())
     out.write(f"tasks: {len(everything)}\n\n")
@@ -147,7 +147,7 @@ def tasks() -> str:
 
 
 def threads() -> str:
-    """The stacks of all threads."""
+    """Return the stacks of all threads."""
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     frames = sys._current_frames()
     parts = [f"threads: {len(frames)}\n"]
@@ -158,12 +158,12 @@ def threads() -> str:
 
 
 def describe() -> dict[str, str]:
-    """The profiles that there are, and what each tells."""
+    """Return the profiles and what each shows."""
     return {
         "cmdline": "The command line of this process",
-        "goroutine": "What every task and thread is doing at this moment",
-        "heap": "ReviewCache by the line that allocated it, during ?seconds=5; everything with PYTHONTRACEMALLOC=1",
-        "profile": "Where time goes, sampled during ?seconds=30: collapsed stacks, or &format=speedscope, or "
-        "&format=pstats, which counts every call",
+        "goroutine": "The current stacks of all tasks and threads",
+        "heap": "Memory by the line that allocated it during ?seconds=5, or since the start with PYTHONTRACEMALLOC=1",
+        "profile": "CPU time, sampled during ?seconds=30: collapsed stacks, or &format=speedscope, or "
+        "&format=pstats, which records every call",
         "threadcreate": "The stacks of all threads",
     }

@@ -1,4 +1,4 @@
-"""Answers in the form that Go's HTTP server and Kubernetes' API machinery give them; people's scripts compare them."""
+"""Responses in the exact form of Go's HTTP server and Kubernetes' API machinery, which scripts depend on."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
 def text(body: str, status: int = 200, *, content_type: str = "text/plain", charset: str = "utf-8") -> web.Response:
-    """Plain text, or HTML."""
+    """Return plain text, or HTML."""
     return web.Response(text=body, status=status, content_type=content_type, charset=charset)
 
 
 def error(body: str, status: int) -> web.Response:
-    """What Go's ``http.Error`` sends."""
+    """Return what Go's ``http.Error`` sends."""
     return web.Response(text=f"{body}\n", status=status, content_type="text/plain", charset="utf-8", headers=NO_SNIFF)
 
 
 def not_found() -> web.Response:
-    """What Go's mux says of a path that it does not know."""
+    """Return what Go's mux sends for an unknown path."""
     return error("404 page not found", 404)
 
 
 def internal_error(request: web.BaseRequest, problem: object) -> web.Response:
-    """Something went wrong on the way to an answer."""
+    """Return upstream's response to an internal error."""
     return error(sanitized(f'Internal Server Error: "{request.path_qs}": {problem}'), 500)
 
 
 def sanitized(message: str) -> str:
-    """Not HTML, whatever a path may contain."""
+    """Escape HTML that a path may contain."""
     return message.translate(_ENTITIES)
 
 
 def status(request: web.BaseRequest, code: int, reason: str, message: str, *, details: bool = False) -> web.Response:
-    """A Kubernetes Status, as an API server would send it."""
+    """Return a Kubernetes Status, as an API server sends it."""
     body: JSON = {
         "kind": "Status",
         "apiVersion": "v1",
@@ -57,7 +57,7 @@ def status(request: web.BaseRequest, code: int, reason: str, message: str, *, de
 
 
 def encoded(request: web.BaseRequest, body: JSON, *, person: bool | None = None) -> bytes:
-    """JSON: in many lines for people, in one for programs, told apart by their user agents as upstream does."""
+    """Encode JSON: indented for people, in one line for programs. As upstream, the user agent decides."""
     if pretty(request) if person is None else person:
         content = json.dumps(body, indent=2, ensure_ascii=False)
     else:
@@ -66,7 +66,7 @@ def encoded(request: web.BaseRequest, body: JSON, *, person: bool | None = None)
 
 
 def pretty(request: web.BaseRequest) -> bool:
-    """Whether somebody reads this with their own eyes."""
+    """Whether the response should be indented, for a person to read."""
     wish = request.query.get("pretty")
     if wish is not None:
         return wish not in ("0", "false")

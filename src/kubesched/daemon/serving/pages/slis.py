@@ -1,4 +1,4 @@
-"""/metrics/slis: how health checks have turned out, for whoever computes availability from them."""
+"""/metrics/slis: the results of health checks as metrics, from which availability is computed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HEALTHCHECKS = "kubernetes_healthchecks_total"
 
 
 class Slis:
-    """Counts outcomes by check and by kind of page."""
+    """Counts outcomes by check and by page."""
 
     def __init__(self, started: float | None = None) -> None:
         self._started = time.time() if started is None else started
@@ -19,7 +19,7 @@ class Slis:
         self._counts: dict[tuple[str, str, str], int] = {}
 
     def observe(self, check: str, kind: str, passed: bool) -> None:
-        """A check was made."""
+        """Count the outcome of a check."""
         self._last[check, kind] = passed
         key = (check, kind, "success" if passed else "error")
         self._counts[key] = self._counts.get(key, 0) + 1
@@ -30,7 +30,7 @@ class Slis:
         self._counts.clear()
 
     def render(self) -> str:
-        """The page in Prometheus' text format."""
+        """Return the page in Prometheus' text format."""
         lines: list[str] = []
         if self._last:
             lines += _heading(HEALTHCHECK, "This metric records the result of a single healthcheck.", "gauge")

@@ -1,4 +1,4 @@
-"""/configz, /statusz and /flagz: what this process is and was told, for people and for programs that ask nicely."""
+"""/configz, /statusz and /flagz: the configuration, the state and the flags of this process."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DEPRECATED: Final = '299 - "This version of the {} endpoint is deprecated. Pleas
 
 
 class ZPage:
-    """A page that is text for people and, when its exact kind is asked for, an object for programs."""
+    """A page that is plain text by default, and a JSON or YAML object if the Accept header asks for its exact kind."""
 
     def __init__(self, kind: str, text: Callable[[], str], fields: Callable[[], JSON]) -> None:
         self._kind = kind
@@ -34,7 +34,7 @@ class ZPage:
         self._fields = fields
 
     async def __call__(self, request: web.BaseRequest) -> web.Response:
-        """Answer by what the request accepts."""
+        """Respond in the format that the request accepts."""
         for media_type, parameters in _accepted(request.headers.get("Accept", "")):
             if media_type in ("*/*", "text/*", "text/plain"):
                 name = self._kind.lower()
@@ -69,14 +69,14 @@ _ENCODINGS: Final[Mapping[str, Callable[[web.BaseRequest, JSON], bytes]]] = {
 
 
 def _accepted(header: str) -> Iterable[tuple[str, dict[str, str]]]:
-    """The media types of an Accept header in order, with their parameters; none at all means text."""
+    """The media types of an Accept header in order, with their parameters. An empty header means text."""
     for part in (header.strip() or "text/plain").split(","):
         media_type, *parameters = (item.strip() for item in part.split(";"))
         yield media_type.lower(), dict(item.split("=", 1) for item in parameters if "=" in item)
 
 
 def statusz(started: float, paths: Iterable[str]) -> ZPage:
-    """What runs, since when, and what it serves."""
+    """The version, the uptime and the paths."""
     served = sorted({f"/{path.split('/')[1]}" for path in paths if path.strip("/")} - {"/debug"})
     python = f"python{platform.python_version()}"
     moment = datetime.fromtimestamp(int(started), UTC)
@@ -107,7 +107,7 @@ def statusz(started: float, paths: Iterable[str]) -> ZPage:
 
 
 def flagz(flags: Mapping[str, str]) -> ZPage:
-    """Every flag and its value."""
+    """All flags and their values."""
     shown = dict(sorted(flags.items()))
     return ZPage(
         "Flagz",

@@ -1,4 +1,4 @@
-"""Cipher suites by their IANA names, as Go calls them, and what OpenSSL calls them."""
+"""Cipher suites by their IANA names, which Go uses, and their OpenSSL names."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 TLS13: Final = frozenset(("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"))
-"""Always on, in Go as here: they cannot be chosen."""
+"""Always on, in Go too: they cannot be configured."""
 
 OPENSSL: Final = {
     "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": "ECDHE-ECDSA-AES128-GCM-SHA256",
@@ -38,16 +38,16 @@ GONE: Final = frozenset(
         "TLS_RSA_WITH_RC4_128_SHA",
     )
 )
-"""Known to Go and given up by OpenSSL. Naming one is no mistake; it is not offered."""
+"""Supported by Go but no longer by OpenSSL. These names are accepted and ignored."""
 
 
 def cipher_string(names: Iterable[str]) -> str:
-    """OpenSSL's list of these. Raises ValueError with a name that nobody knows."""
+    """Return the names as an OpenSSL cipher string. Raises ValueError for an unknown name."""
     chosen = []
     for name in names:
         if name in OPENSSL:
             chosen.append(OPENSSL[name])
         elif name not in TLS13 and name not in GONE:
             raise ValueError(f"Cipher suite {name} not supported or doesn't exist")
-    # An empty list means OpenSSL's own choice; with only TLS 1.3's named, nothing older may be used.
+    # An empty string would mean OpenSSL's default.
     return ":".join(chosen) or "ECDHE+AESGCM:!aNULL:@SECLEVEL=2"

@@ -1,7 +1,7 @@
-"""The TLS side of serving: which certificate to show, what to demand of clients, renewed when files change.
+"""TLS contexts for the server, rebuilt when certificates or client authorities change.
 
-asyncio keeps the context that a server was started with. So it is given one that, for every connection, hands over to
-the newest: certificates and authorities are replaced while old connections go on.
+asyncio keeps the context that a server was started with. So it gets one that delegates each new connection to the
+latest context. Certificates and authorities can change while old connections continue.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kubesched.daemon.serving.auth.client_authorities import Authorities
 from kubesched.daemon.serving.tls.ciphers import cipher_string
 
 CHECK_PERIOD: Final = 10.0
-"""How often files are looked at for a change, in seconds."""
+"""How often files are checked for changes, in seconds."""
 
 VERSIONS: Final = {
     "VersionTLS10": ssl.TLSVersion.TLSv1,
@@ -36,18 +36,18 @@ CURVES: Final = {23: "prime256v1", 24: "secp384r1", 25: "secp521r1", 29: "X25519
 
 
 class ServingError(Exception):
-    """Settings or files that nothing can be served with."""
+    """Invalid settings or files that prevent serving."""
 
 
 @dataclass(frozen=True, slots=True)
 class PairSource:
-    """Where a certificate and its key are: in files, read again when they change, or in memory."""
+    """The source of a certificate and its key: files, re-read when they change, or memory."""
 
     certificate_file: str = ""
     key_file: str = ""
     made: Pair | None = None
     names: tuple[str, ...] = ()
-    """Server names that this one is for; if there are none, those that are in it."""
+    """The server names for this certificate; by default those in it."""
 
     def read(self) -> Pair:
         if self.made is not None:
@@ -59,13 +59,13 @@ class PairSource:
 
     @property
     def stamp(self) -> tuple[object, ...]:
-        """Something that differs once a file has changed."""
+        """A value that changes when a file changes."""
         return () if self.made is not None else (file_stamp(self.certificate_file), file_stamp(self.key_file))
 
 
 @dataclass(frozen=True, slots=True)
 class TlsSettings:
-    """What flags say about TLS."""
+    """The TLS settings of the flags."""
 
     main: PairSource
     others: Sequence[PairSource] = ()
@@ -75,7 +75,7 @@ class TlsSettings:
 
 
 class ServingContext(ssl.SSLContext):
-    """A context that is only a door to the newest one."""
+    """A context that delegates to the latest one."""
 
     def __new__(cls, current: Callable[[], ssl.SSLContext]) -> ServingContext:
         return super().__new__(cls, ssl.PROTOCOL_TLS_SERVER)
@@ -88,7 +88,7 @@ class ServingContext(ssl.SSLContext):
 
 
 class ServingTls:
-    """Makes contexts, and knows when a new one is due."""
+    """Builds contexts, and rebuilds them when certificates or authorities have changed."""
 
     def __init__(self, settings: TlsSettings, authorities: Authorities | None, clock: Clock, log: Log) -> None:
         self._settings = settings
@@ -104,13 +104,13 @@ class ServingTls:
         return ServingContext(self.current)
 
     def current(self) -> ssl.SSLContext:
-        """The newest context. Files that do not go together leave the last one in place."""
+        """Return the latest context. If the files have changed and do not match, the previous one stays in use."""
         if self._is_due() and (state := self._look()) != self._state:
             try:
                 self._context = self._make()
                 self._log(2, "Reloaded serving certificates")
             except ServingError as problem:
-                # Somebody may be half-way through replacing a certificate and its key.
+                # The certificate may have been replaced and the key not yet.
                 self._log(ERROR, "Failed to reload serving certificates, keeping the last ones", err=problem)
             self._state = state
         return self._context
@@ -151,13 +151,13 @@ class ServingTls:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = _version(settings.minimum_version)
         context.set_alpn_protocols(["http/1.1"])
-        # A resumed session has no chain of certificates, and so nobody to recognise.
+        # A resumed session has no certificate chain, so the user could not be identified.
         context.options |= ssl.OP_NO_TICKET
         context.num_tickets = 0
         if settings.cipher_suites:
             context.set_ciphers(_ciphers(settings.cipher_suites))
         _set_curves(context, settings.curves)
-        _load(context, pair, name or "the self-made certificate")
+        _load(context, pair, name or "the self-signed certificate")
         if self._authorities is not None and self._authorities.pem.strip():
             context.verify_mode = ssl.CERT_OPTIONAL
             context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
@@ -178,8 +178,8 @@ def _ciphers(names: Iterable[str]) -> str:
         raise ServingError(str(problem)) from None
 
 
-def can_choose_among(curves: Sequence[int]) -> bool:
-    """Whether these can be had: Python before 3.15 can be told one mechanism, or none."""
+def can_set_curves(curves: Sequence[int]) -> bool:
+    """Whether Python can set these: before 3.15 it accepts at most one mechanism."""
     return len(curves) < 2 or hasattr(ssl.SSLContext, "set_groups")
 
 
@@ -192,10 +192,10 @@ def _set_curves(context: ssl.SSLContext, curves: Sequence[int]) -> None:
     names = ":".join(CURVES[number] for number in curves)
     choose: Any = getattr(context, "set_groups", context.set_ecdh_curve)
     try:
-        if can_choose_among(curves):
+        if can_set_curves(curves):
             choose(names)
     except (ValueError, ssl.SSLError):
-        raise ServingError(f"{ssl.OPENSSL_VERSION} cannot be told to use {names} alone; choose another") from None
+        raise ServingError(f"{ssl.OPENSSL_VERSION} does not support {names} alone; choose another") from None
 
 
 def _load(context: ssl.SSLContext, pair: Pair, name: str) -> None:
@@ -215,7 +215,7 @@ def _names_in(pem: bytes) -> list[str]:
 
 
 def _chosen(contexts: dict[str, ssl.SSLContext], name: str | None) -> ssl.SSLContext | None:
-    """The context for a server name: exactly that one, or one with a star for its first label."""
+    """Return the context for a server name: an exact match, or a wildcard for its first label."""
     if not name:
         return None
     lower = name.lower()

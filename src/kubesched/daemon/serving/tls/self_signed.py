@@ -1,4 +1,4 @@
-"""A certificate of our own making, for a scheduler that is given none: good for encryption, not for trust."""
+"""Self-signed certificates for a scheduler without one: they encrypt, but clients cannot verify them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HOST = "localhost"
 
 
 def make_pair(addresses: tuple[str, ...] = ("127.0.0.1",), names: tuple[str, ...] = (HOST,)) -> Pair:
-    """A new certificate for these addresses and names, and the authority that signed it and nothing else."""
+    """Return a new certificate for these addresses and names, followed by the authority made to sign it."""
     stamp = int(time.time())
     authority = Authority(name=f"{HOST}-ca@{stamp}", validity=VALIDITY)
     pair = authority.server_pair(f"{HOST}@{stamp}", (*names, *addresses))
@@ -23,12 +23,12 @@ def make_pair(addresses: tuple[str, ...] = ("127.0.0.1",), names: tuple[str, ...
 
 
 def files_in(folder: str) -> tuple[Path, Path]:
-    """Where a folder given with ``--cert-dir`` has its certificate and key."""
+    """Return the paths of the certificate and the key in the folder of ``--cert-dir``."""
     return Path(folder, f"{PAIR_NAME}.crt"), Path(folder, f"{PAIR_NAME}.key")
 
 
 def write(pair: Pair, certificate_file: Path, key_file: Path) -> None:
-    """Keep a pair for the next start. Only we may read the key, from the moment at which it exists."""
+    """Write a pair for the next start. The key file is created readable only for its owner."""
     certificate_file.parent.mkdir(parents=True, exist_ok=True)
     certificate_file.write_bytes(pair.certificate)
     descriptor = os.open(key_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
