@@ -114,11 +114,11 @@ async def test_an_exec_plugin_is_told_what_it_needs(tmp_path: Path) -> None:
     ("code", "message"),
     [
         ("sys.exit(3)", "failed with exit code 3; run it by hand"),
-        ("print('s3cr3t')", "did not answer with an ExecCredential"),
-        (f"print(json.dumps({{'apiVersion': '{V1}', 'kind': 'ExecCredential'}}))", "answered without a token"),
-        (answer(token=""), "answered without a token or a certificate and key"),
-        (answer(clientCertificateData="s3cr3t"), "answered with only one of certificate and key"),
-        (answer(token="s3cr3t", expirationTimestamp="soon"), "answered with an expirationTimestamp that is no date"),
+        ("print('s3cr3t')", "did not return an ExecCredential"),
+        (f"print(json.dumps({{'apiVersion': '{V1}', 'kind': 'ExecCredential'}}))", "returned neither a token"),
+        (answer(token=""), "returned neither a token nor a certificate and key"),
+        (answer(clientCertificateData="s3cr3t"), "returned only one of certificate and key"),
+        (answer(token="s3cr3t", expirationTimestamp="soon"), "returned an expirationTimestamp that is not a date"),
         ("print(json.dumps({'apiVersion': 'v9', 'kind': 'X', 'status': {'token': 's3cr3t'}}))", "'v9' 'X'"),
     ],
 )

@@ -122,7 +122,7 @@ async def test_generic_calls() -> None:
         server.script.append(answering(lambda: web.Response(text="ok")))
         assert await client.request("GET", "/readyz", query={"verbose": ""}) == b"ok"
         server.script.append(answering(lambda: web.Response(text="ok")))
-        assert "is no JSON object" in str(await refusal(client.get("/readyz")))
+        assert "is not a JSON object" in str(await refusal(client.get("/readyz")))
 
 
 async def test_one_object() -> None:
@@ -190,7 +190,7 @@ async def test_nothing_is_written_once_it_must_not_be() -> None:
         created = server.backend.create(pod("a"))
         assert isinstance(created, api.Pod)
         await client.patch_pod_status(created, {"status": {"nominatedNodeName": "n"}})
-        with pytest.raises(ConnectionError, match="not sent: this process leads no more"):
+        with pytest.raises(ConnectionError, match="not sent: this process is no longer the leader"):
             await client.bind(created, "n")
         assert [each.method for each in server.received] == ["PATCH"]
         assert [each.node_name for each in (await client.list(api.Pod)).items if isinstance(each, api.Pod)] == [""]
@@ -353,7 +353,7 @@ async def test_malformed_objects_in_a_list_are_named() -> None:
         server.script = [answering(lambda: web.json_response(body))]
         listing = await client.list(api.Node)
         server.script = [answering(lambda: web.Response(text="<html>"))]
-        assert "is no list" in str(await refusal(client.list(api.Node)))
+        assert "is not a list" in str(await refusal(client.list(api.Node)))
         server.script = [answering(lambda: web.json_response({"metadata": {"resourceVersion": "9"}, "items": None}))]
         assert (await client.list(api.Node)).items == []
     assert [item.name for item in listing.items] == ["a", ""]

@@ -247,10 +247,10 @@ async def test_a_missing_kind_is_reported_once(clock: VirtualClock, caplog: pyte
             cluster.create(node("b"))
             await clock.settle()
     messages = [record.getMessage() for record in caplog.records]
-    assert [message for message in messages if "cannot follow" in message] == [
-        f"cannot follow nodes: it is not allowed ({forbidden}); allow this user to list and watch it"
+    assert [message for message in messages if "cannot watch" in message] == [
+        f"cannot watch nodes: access is not allowed ({forbidden}); allow this user to list and watch it"
     ]
-    assert messages[-1] == "following nodes from now on"
+    assert messages[-1] == "watching nodes again"
 
 
 @virtual_time
@@ -263,7 +263,7 @@ async def test_a_kind_that_may_be_listed_but_not_watched(clock: VirtualClock, ca
         await clock.advance(600)
         assert informer.synced.is_set()
         assert log.take() == [("add", "a", False)]
-    assert sum("cannot follow" in record.getMessage() for record in caplog.records) == 1
+    assert sum("cannot watch" in record.getMessage() for record in caplog.records) == 1
 
 
 @virtual_time
@@ -296,9 +296,9 @@ async def test_the_same_trouble_is_logged_once(clock: VirtualClock, caplog: pyte
             cluster.create(node("a"))
             await clock.settle()
     assert [record.getMessage() for record in caplog.records] == [
-        "cannot follow nodes: cut; trying again",
-        "cannot follow nodes: refused; trying again",
-        "following nodes from now on",
+        "cannot watch nodes: cut; trying again",
+        "cannot watch nodes: refused; trying again",
+        "watching nodes again",
     ]
 
 

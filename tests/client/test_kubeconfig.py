@@ -153,7 +153,7 @@ def test_master_replaces_the_server() -> None:
         ),
         (
             tree(cluster={"server": "ftp://x"}),
-            "clusters[\"c\"].cluster.server: 'ftp://x' is no address of an API server; give an address such as",
+            "clusters[\"c\"].cluster.server: 'ftp://x' is not an address of an API server; give an address such as",
         ),
         (
             tree(cluster={"certificate-authority-data": "%%%"}),
@@ -191,21 +191,21 @@ def test_master_replaces_the_server() -> None:
         ),
         (
             tree(cluster={"proxy-url": "http://me:s3cr3t-password@proxy:x"}),
-            "proxy-url: it is no address; give an address such as",
+            "proxy-url: it is not an address; give an address such as",
         ),
         (
             tree(context={"cluster": "d"}),
-            "contexts[\"x\"].context.cluster: there is no cluster 'd'; define it; clusters there are: c",
+            "contexts[\"x\"].context.cluster: there is no cluster 'd'; define it; existing clusters: c",
         ),
         (
             tree(context={"user": "v"}),
-            "contexts[\"x\"].context.user: there is no user 'v'; define it; users there are: u",
+            "contexts[\"x\"].context.user: there is no user 'v'; define it; existing users: u",
         ),
         (
             {**tree(), "current-context": "z"},
-            "current-context: there is no context 'z'; set it to one of the contexts there are: x",
+            "current-context: there is no context 'z'; set it to one of the existing contexts: x",
         ),
-        ({**tree(), "current-context": ""}, "current-context: is not set; set it to one of the contexts there are: x"),
+        ({**tree(), "current-context": ""}, "current-context: is not set; set it to one of the existing contexts: x"),
         ({**tree(), "kind": "Pod"}, "kind: expected apiVersion v1 and kind Config, got 'v1' and 'Pod'; name a"),
         ({**tree(), "users": [{"name": "u", "user": {"token": 5}}]}, "users[0].user.token: expected str, got int"),
         ({**tree(), "users": [{"name": "u"}, {"name": "u"}]}, "users: two entries have the name 'u'"),
@@ -309,7 +309,7 @@ def test_the_daemon_uses_the_file_it_is_told(tmp_path: Path) -> None:
         refusal(lambda: daemon_connection(str(tmp_path / "none"), env=env))
     )
     assert daemon_connection(master="127.0.0.1:8080", env=env).server == "http://127.0.0.1:8080"
-    assert "--master: 'http://' is no address" in str(refusal(lambda: daemon_connection(master="http://", env=env)))
+    assert "--master: 'http://' is not an address" in str(refusal(lambda: daemon_connection(master="http://", env=env)))
 
 
 def test_the_daemon_outside_a_pod_reads_what_kubeconfig_lists(tmp_path: Path) -> None:
@@ -322,7 +322,7 @@ def test_the_daemon_outside_a_pod_reads_what_kubeconfig_lists(tmp_path: Path) ->
     assert "serviceaccount/token: cannot be read" in str(refusal(lambda: daemon_connection(env=in_pod)))
     none = {"KUBECONFIG": str(tmp_path / "none")}
     assert "KUBECONFIG: none of " in str(refusal(lambda: daemon_connection(env=none)))
-    assert "so this is no pod of a cluster; give --kubeconfig" in str(refusal(lambda: daemon_connection(env={})))
+    assert "so this does not run in a pod; give --kubeconfig" in str(refusal(lambda: daemon_connection(env={})))
 
 
 def test_a_service_account(tmp_path: Path) -> None:

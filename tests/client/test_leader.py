@@ -153,7 +153,7 @@ async def test_a_lease_that_cannot_be_given_back(clock: VirtualClock, caplog: py
     ending = asyncio.create_task(one.stop())
     await clock.advance(10)
     assert ending.done()
-    assert "Failed to release lease kube-system/kube-scheduler: no answer in time" in caplog.text
+    assert "Failed to release lease kube-system/kube-scheduler: no response in time" in caplog.text
 
 
 @virtual_time

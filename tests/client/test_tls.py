@@ -186,7 +186,7 @@ def test_another_key_pair_is_another_context() -> None:
         (Tls(ca_file="/nowhere/ca.crt"), "/nowhere/ca.crt cannot be read: No such file or directory"),
         (
             Tls(insecure=True, certificate_data=issue("a").certificate, key_data=issue("b").key),
-            "client-certificate-data with client-key-data: no certificate and key in PEM form that belong together",
+            "client-certificate-data with client-key-data: not a certificate and key in PEM form that belong together",
         ),
     ],
 )

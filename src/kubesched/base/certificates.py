@@ -1,6 +1,6 @@
-"""A certificate authority of our own, and what it signs: certificates of servers and of clients.
+"""A certificate authority that signs certificates of servers and clients.
 
-Elliptic-curve keys, because making them takes no time and a cluster should be there at once.
+Keys are elliptic-curve keys because they are generated in no time, and a local cluster must start fast.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _SKEW = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A certificate, perhaps with its authority's, and its key, in PEM."""
+    """A certificate, possibly followed by its authority's, and its key, in PEM."""
 
     certificate: bytes
     key: bytes = field(repr=False)
 
 
 class PairError(ValueError):
-    """A certificate and a key that cannot be used: why, and what to do."""
+    """A certificate and key that cannot be used. The message says why and what to do."""
 
 
 class Authority:
@@ -44,7 +44,7 @@ class Authority:
         else:
             key = serialization.load_pem_private_key(pair.key, password=None)
             if not isinstance(key, ec.EllipticCurvePrivateKey):
-                raise ValueError("the certificate authority's key is no elliptic-curve key")
+                raise ValueError("the key of the certificate authority is not an elliptic-curve key")
             self._key = key
             self._certificate = x509.load_pem_x509_certificate(pair.certificate)
 
@@ -57,12 +57,12 @@ class Authority:
         return self._certificate.public_bytes(serialization.Encoding.PEM)
 
     def server_pair(self, name: str, hosts: Iterable[str]) -> Pair:
-        """A certificate for a server that is reached by these names and addresses."""
+        """A certificate for a server with these names and addresses."""
         names = x509.SubjectAlternativeName([_alternative(host) for host in dict.fromkeys(hosts)])
         return self._signed(_name(name), ExtendedKeyUsageOID.SERVER_AUTH, names)
 
     def client_pair(self, user: str, groups: Sequence[str] = ()) -> Pair:
-        """A certificate that says who a client is: the common name is the user, organizations are groups."""
+        """A certificate for a client: the common name is the user, organizations are groups."""
         attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
         attributes.append(x509.NameAttribute(NameOID.COMMON_NAME, user))
         return self._signed(x509.Name(attributes), ExtendedKeyUsageOID.CLIENT_AUTH)
@@ -141,16 +141,16 @@ def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def load_pair(context: ssl.SSLContext, pair: Pair) -> None:
-    """Have a context show a certificate. Raises `PairError`."""
+    """Load a certificate and key into a context. Raises `PairError`."""
 
     def encrypted() -> str:
         raise PairError("the key is encrypted; give it without a passphrase")
 
-    # OpenSSL reads only from files. This one is readable for us alone and gone at once.
+    # OpenSSL reads only files. Only this user can read the temporary file, and it is removed at once.
     with tempfile.NamedTemporaryFile(prefix="kubesched-") as file:
         file.write(pair.certificate + b"\n" + pair.key)
         file.flush()
         try:
             context.load_cert_chain(file.name, password=encrypted)
         except ssl.SSLError:
-            raise PairError("no certificate and key in PEM form that belong together; check both") from None
+            raise PairError("not a certificate and key in PEM form that belong together; check both") from None

@@ -1,4 +1,4 @@
-"""What code may ask of time. It is passed in, so that a simulation can have its own."""
+"""The interface to time. A clock is passed in, so that a simulation can use its own."""
 
 from __future__ import annotations
 

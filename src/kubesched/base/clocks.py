@@ -1,11 +1,11 @@
 """Time, real and virtual.
 
-A scheduler is full of waiting: backoff, permit timeouts, lease renewals, watches that are cut. To test or simulate
-hours of it in milliseconds, and twice with the same outcome, time must be something that is passed in. Code asks a
-`Clock` what time it is and otherwise waits with plain asyncio; nothing in it knows which clock it runs on.
+A scheduler waits all the time: backoff, permit timeouts, lease renewals, watches. To test or simulate hours of that in
+milliseconds, with the same result every time, the clock is passed in. Code gets the time from a `Clock` and waits with
+plain asyncio. It does not know which clock it runs on.
 
-Virtual time is made in the event loop, not beside it: in a `VirtualLoop` a timer is due as soon as nothing else is left
-to do. So `asyncio.sleep`, `asyncio.timeout`, `loop.call_later` and every library built on them run on virtual time too.
+Virtual time is part of the event loop: in a `VirtualLoop` a timer is due as soon as nothing else can run. So
+`asyncio.sleep`, `asyncio.timeout`, `loop.call_later` and every library built on them use virtual time too.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ P = ParamSpec("P")
 Ts = TypeVarTuple("Ts")
 
 START = 1_767_225_600.0
-"""Midnight of 1 January 2026, UTC: when a virtual clock starts unless told otherwise."""
-ASK_AFTER = 100
+"""Midnight of 1 January 2026, UTC: the default start of a virtual clock."""
+POLL_INTERVAL = 100
+"""How many turns may pass without a look at the kernel while no socket is open."""
 _earlier = float.__lt__
 
 
 class SystemClock:
-    """The machine's own time."""
+    """The time of the machine."""
 
     def now(self) -> float:
         return time.time()
@@ -44,13 +45,13 @@ class SystemClock:
         await asyncio.sleep(seconds)
 
 
-class Stalled(RuntimeError):  # noqa: N818 - "Stalled" is what the program is; it is a mistake in it, not in the input
-    """Everything waits, no timer is set and no I/O is under way: without this error the program would hang."""
+class Stalled(RuntimeError):  # noqa: N818 - a state of the program, which is a bug, and no error in its input
+    """All tasks wait, no timer is set and no I/O is pending. Without this error the program would hang."""
 
 
 class _Due(float):
-    """When a timer is due. Of several due at the same moment, which in virtual time are many, the first to be set is
-    the first: asyncio's own order among them is any."""
+    """The due time of a timer. Timers with equal times, of which virtual time has many, fire in the order in which they
+    were set. asyncio does not define their order."""
 
     __slots__ = ("_place",)
     _place: int
@@ -69,13 +70,13 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     Timers that are due at the same moment fire in the order in which they were set.
 
-    Work in threads takes no virtual time: the loop waits for it. Neither does I/O inside this process; since the kernel
-    may need a moment to carry it, an open socket gets `io_patience` real seconds to become ready before time jumps.
+    Work in threads takes no virtual time: the loop waits for it. Neither does I/O inside this process. The kernel may
+    need a moment for it, so an open socket gets `io_wait` real seconds to become ready before time jumps.
     """
 
-    def __init__(self, io_patience: float = 0.002) -> None:
+    def __init__(self, io_wait: float = 0.002) -> None:
         self._now = 0.0
-        self._selector_of_time = _JumpingSelector(self, io_patience)
+        self._selector_of_time = _JumpingSelector(self, io_wait)
         self.threads = 0
         self._places = itertools.count()
         self._idle_waiters: list[asyncio.Future[None]] = []
@@ -84,7 +85,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._selector_of_time.foreign = 0
 
     def time(self) -> float:
-        """Virtual seconds since the loop was made."""
+        """Virtual seconds since the loop was created."""
         return self._now
 
     def call_at(
@@ -93,7 +94,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return super().call_at(_Due(when, next(self._places)), callback, *args, context=context)
 
     async def idle(self) -> None:
-        """Wait until nothing can run any more without time passing."""
+        """Wait until nothing can run before time passes."""
         await self._wait_in(self._idle_waiters)
 
     async def jump(self) -> None:
@@ -106,7 +107,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         await waiter
 
     def nothing_ready(self, seconds: float | None) -> None:
-        """Called by the selector when only time can make something happen: wake who waited for that, or jump."""
+        """Called by the selector when nothing can run before time passes. Wakes those who wait for that, or jumps."""
         if self._idle_waiters:
             _wake(self._idle_waiters)
         elif seconds is None:
@@ -135,15 +136,15 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class _JumpingSelector(selectors.BaseSelector):
-    """The one place where an event loop waits: instead of waiting, let the loop's time jump."""
+    """The only place where an event loop waits. Instead of waiting it lets the loop's time jump."""
 
-    def __init__(self, loop: VirtualLoop, io_patience: float) -> None:
+    def __init__(self, loop: VirtualLoop, io_wait: float) -> None:
         self._loop = loop
         self._real = selectors.DefaultSelector()
-        self._io_patience = io_patience
-        self._unasked = 0
+        self._io_wait = io_wait
+        self._skipped = 0
         self.foreign = 0
-        """Descriptors other than the loop's own, through which it is woken."""
+        """The number of descriptors apart from the loop's own, which wakes it up."""
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         ready = self._real.select(0) if self._may_be_ready() else []
@@ -152,17 +153,17 @@ class _JumpingSelector(selectors.BaseSelector):
         if self._loop.threads:
             return self._real.select(None)
         if self.foreign:
-            ready = self._real.select(self._io_patience)
+            ready = self._real.select(self._io_wait)
         if not ready:
             self._loop.nothing_ready(timeout)
         return ready
 
     def _may_be_ready(self) -> bool:
-        """Whether the kernel must be asked. Without sockets and threads only a signal could have come, for which now
-        and then will do: to ask every time is a system call for each step of a simulation."""
-        self._unasked += 1
-        if self.foreign or self._loop.threads or self._unasked >= ASK_AFTER:
-            self._unasked = 0
+        """Whether to ask the kernel. Without sockets and threads only a signal can arrive. Asking for that every time
+        would cost a system call for each step of a simulation."""
+        self._skipped += 1
+        if self.foreign or self._loop.threads or self._skipped >= POLL_INTERVAL:
+            self._skipped = 0
             return True
         return False
 
@@ -195,11 +196,11 @@ def _wake(waiters: list[asyncio.Future[None]]) -> None:
 
 def _stalled_message(loop: asyncio.AbstractEventLoop) -> str:
     waiting = sorted(f"  {task.get_name()}: {task.get_coro()!r}" for task in asyncio.all_tasks(loop))
-    return "nothing can happen any more: no timer is set and every task waits for another:\n" + "\n".join(waiting)
+    return "the program is stalled: no timer is set and every task waits for another:\n" + "\n".join(waiting)
 
 
 class VirtualClock:
-    """The clock of a `VirtualLoop`, and the ways to let its time pass."""
+    """The clock of a `VirtualLoop`, with methods to let its time pass."""
 
     def __init__(self, loop: VirtualLoop, start: float = START) -> None:
         self._loop = loop
@@ -215,21 +216,21 @@ class VirtualClock:
         await asyncio.sleep(seconds)
 
     async def settle(self) -> None:
-        """Let everything run that can run at this moment; no time passes."""
+        """Run everything that can run without time passing."""
         await self._loop.idle()
 
     async def advance(self, seconds: float) -> None:
-        """Let time pass, and everything run that falls due up to and at its end."""
+        """Let time pass, and run everything that is due by then."""
         await asyncio.sleep(seconds)
         await self.settle()
 
     async def run_until(self, condition: Callable[[], bool], timeout: float = 3600.0) -> None:
-        """Let time pass until `condition` holds. It is looked at whenever nothing can run without time passing.
+        """Let time pass until `condition` holds. It is checked whenever nothing can run without time passing.
 
         Raises TimeoutError when it does not hold after `timeout` virtual seconds.
         """
         deadline = self._loop.time() + timeout
-        # The timer makes sure that time has somewhere to jump to.
+        # Without this timer, time might have nothing to jump to.
         handle = self._loop.call_at(deadline, _nothing)
         try:
             await self.settle()
@@ -247,7 +248,7 @@ def _nothing() -> None:
 
 
 def run_virtual(main: Callable[[VirtualClock], Coroutine[Any, Any, T]], start: float = START) -> T:
-    """Run `main` to its end on virtual time, as `asyncio.run` does on real time."""
+    """Run `main` on virtual time, as `asyncio.run` does on real time."""
     loop = VirtualLoop()
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
         return runner.run(main(VirtualClock(loop, start)))
@@ -256,16 +257,16 @@ def run_virtual(main: Callable[[VirtualClock], Coroutine[Any, Any, T]], start: f
 def virtual_time(
     test: Callable[Concatenate[VirtualClock, P], Coroutine[Any, Any, T]],
 ) -> Callable[P, T]:
-    """Make an ordinary function of a coroutine function whose first parameter is the virtual clock it runs on.
+    """Decorate a coroutine function, usually a test: it runs on virtual time and gets the clock as first argument.
 
-    Meant for tests: pytest passes fixtures for the other parameters, by keyword.
+    pytest passes fixtures for the other parameters, by keyword.
     """
 
     def on_virtual_time(*args: P.args, **kwargs: P.kwargs) -> T:
         return run_virtual(lambda clock: test(clock, *args, **kwargs))
 
     functools.update_wrapper(on_virtual_time, test)
-    # pytest must not see the first parameter: it would look for a fixture of that name.
+    # pytest must not see the first parameter: it would look for a fixture with that name.
     signature = inspect.signature(test)
     remaining = list(signature.parameters.values())[1:]
     on_virtual_time.__signature__ = signature.replace(parameters=remaining)  # type: ignore[attr-defined]

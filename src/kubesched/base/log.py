@@ -1,24 +1,24 @@
-"""What code may ask of a log. `kubesched.logs` renders messages in klog's formats."""
+"""The interface to a log. `kubesched.logs` renders messages in klog's formats."""
 
 from __future__ import annotations
 
 from typing import Final, Protocol
 
 ERROR: Final = -1
-"""The level of a message that is always logged: something went wrong."""
+"""The level of an error, which is always logged."""
 
 
 class Log(Protocol):
-    """Takes a structured message: a level (klog's verbosity, or `ERROR`), upstream's message, upstream's keys.
+    """Takes structured messages: a level (klog's verbosity, or `ERROR`), upstream's message, upstream's keys.
 
-    Values are objects, not text: a pod, a node name, an exception under `err`. One key is not a field of upstream's:
-    `logger` names klog's logger ("Bind.DefaultBinder"). File and line of upstream's source (``schedule_one.go:96``)
-    follow from the message; the renderer looks them up.
+    Values are objects, not text: a pod, a node name, an exception under `err`. The key `logger` is not a field: it is
+    the name of klog's logger ("Bind.DefaultBinder"). The renderer looks up upstream's file and line
+    (``schedule_one.go:96``) by the message.
     """
 
     @property
     def verbosity(self) -> int:
-        """Messages above this level need not be composed. May change at run time."""
+        """Messages above this level are dropped, so they need not be composed. It may change at run time."""
         ...
 
     def __call__(self, level: int, message: str, /, **fields: object) -> None:

@@ -1,4 +1,4 @@
-"""How long to wait before trying again, as client-go's reflectors do: longer each time, spread by chance."""
+"""How long to wait before a retry, as client-go's reflectors do: longer each time, with jitter."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from kubesched.base.clock import Clock
 
 FIRST = 0.8
 LONGEST = 30.0
-FORGOTTEN_AFTER = 120.0
+RESET_AFTER = 120.0
 
 
 class Backoff:
-    """Waits of 0.8 s doubling up to 30 s, each stretched by up to its own length so that clients do not come together.
+    """Delays of 0.8 s, doubling up to 30 s. Jitter of up to 100 % keeps clients from retrying all at once.
 
-    After two minutes without trouble it begins anew.
+    After two minutes without a failure it starts over.
     """
 
     def __init__(self, clock: Clock, chance: random.Random) -> None:
@@ -24,9 +24,9 @@ class Backoff:
         self._last = float("-inf")
 
     def delay(self) -> float:
-        """The seconds to wait now."""
+        """The delay before the next retry, in seconds."""
         now = self._clock.monotonic()
-        if now - self._last >= FORGOTTEN_AFTER:
+        if now - self._last >= RESET_AFTER:
             self._next = FIRST
         delay = self._next * (1 + self._chance.random())
         self._last = now + delay
@@ -34,5 +34,5 @@ class Backoff:
         return delay
 
     async def wait(self, at_least: float = 0.0) -> None:
-        """Wait for `delay` seconds, or longer if somebody asked for it."""
+        """Wait for `delay` seconds, but at least `at_least`, which a server may have asked for."""
         await self._clock.sleep(max(self.delay(), at_least))

@@ -1,7 +1,7 @@
-"""How to reach an API server: what is left of a kubeconfig, a service account or a bare address once all is decided.
+"""How to reach an API server, from a kubeconfig, a service account or a bare address.
 
-As kube-scheduler does it: the file that it is told, else the address that it is told, else the service account of the
-pod it runs in. Where kube-scheduler would then give up, the files that KUBECONFIG lists are read as kubectl reads them.
+The order is kube-scheduler's: the given file, the given address, the service account of the pod it runs in. Where
+kube-scheduler would then fail, the files in KUBECONFIG are read as kubectl reads them.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from urllib.parse import urlsplit
 from msgspec import structs
 
 from kubesched.client.kubeconfig import (
-    Cluster,
-    Context,
     Entry,
     Exec,
     Kubeconfig,
+    KubeconfigCluster,
+    KubeconfigContext,
     KubeconfigError,
-    User,
+    KubeconfigUser,
     load_file,
     load_files,
 )
@@ -42,7 +42,7 @@ SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """What to trust, and the certificate to show. Files may change while we run; data does not."""
+    """The authorities to trust and the client certificate. Files may change at run time; data does not."""
 
     ca_file: str = ""
     ca_data: bytes = b""
@@ -60,7 +60,7 @@ class Tls:
 
 @dataclass(frozen=True, slots=True)
 class Impersonation:
-    """Whom to act as instead of the one who authenticates."""
+    """The user to impersonate."""
 
     user: str = ""
     uid: str = ""
@@ -70,7 +70,7 @@ class Impersonation:
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """Everything that decides how requests are sent, and as whom."""
+    """Everything that is needed to send requests: address, TLS, proxy and credentials."""
 
     server: str
     tls: Tls = Tls()
@@ -82,7 +82,7 @@ class Connection:
     password: str = field(default="", repr=False)
     exec: Exec | None = field(default=None, repr=False)
     exec_cluster: Mapping[str, Any] | None = field(default=None, repr=False)
-    """What an exec plugin is told about the cluster, if it asked for it."""
+    """The description of the cluster for an exec plugin, if it wants one."""
     impersonate: Impersonation = Impersonation()
 
 
@@ -96,8 +96,8 @@ def daemon_connection(
     *,
     flag: str = "--kubeconfig",
 ) -> Connection:
-    """The connection of a component that is told its kubeconfig or its API server's address, or runs in a pod. `flag`
-    is what named the file."""
+    """The connection of a component that is given a kubeconfig or an address, or runs in a pod. `flag` is the name of
+    the option for the file, for errors."""
     if kubeconfig:
         return resolve(_load_explicit(kubeconfig, flag), master)
     if master:
@@ -122,7 +122,7 @@ def in_cluster(env: Mapping[str, str] = os.environ, folder: str = SERVICE_ACCOUN
     host, port = env.get("KUBERNETES_SERVICE_HOST", ""), env.get("KUBERNETES_SERVICE_PORT", "")
     hint = "give --kubeconfig or --master, set KUBECONFIG, or run in a pod with a service account"
     if not host or not port:
-        problem = "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set, so this is no pod of a cluster"
+        problem = "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set, so this does not run in a pod"
         raise KubeconfigError("", "", problem, hint)
     token_file, ca_file = f"{folder}/token", f"{folder}/ca.crt"
     try:
@@ -130,7 +130,9 @@ def in_cluster(env: Mapping[str, str] = os.environ, folder: str = SERVICE_ACCOUN
     except OSError as error:
         raise KubeconfigError(token_file, "", f"cannot be read: {error.strerror}", hint) from None
     if not Path(ca_file).exists():
-        logger.error("%s does not exist: the API server's certificate is checked against the system's roots", ca_file)
+        logger.error(
+            "%s does not exist: the API server's certificate is verified with the system's authorities", ca_file
+        )
         ca_file = ""
     return Connection(
         server=f"https://{f'[{host}]' if ':' in host else host}:{port}",
@@ -153,8 +155,10 @@ def _text(path: str) -> str:
 def resolve(config: Kubeconfig, master: str = "") -> Connection:
     """The connection that the current context describes. `master` replaces its server."""
     entry = _context(config)
-    cluster = _part(config.clusters, entry, "cluster", entry.value.cluster) or Entry(entry.file, "clusters", Cluster())
-    user = _part(config.users, entry, "user", entry.value.user) or Entry(entry.file, "users", User())
+    cluster = _part(config.clusters, entry, "cluster", entry.value.cluster) or Entry(
+        entry.file, "clusters", KubeconfigCluster()
+    )
+    user = _part(config.users, entry, "user", entry.value.user) or Entry(entry.file, "users", KubeconfigUser())
     connection = Connection(
         server=_server_of(cluster, master),
         tls=_tls(cluster, user),
@@ -165,30 +169,32 @@ def resolve(config: Kubeconfig, master: str = "") -> Connection:
     if master:
         connection = replace(connection, tls=replace(connection.tls, server_name=""))
     if not connection.server.startswith("https:"):
-        # As upstream: credentials never travel in the clear.
+        # As upstream: credentials are never sent unencrypted.
         return replace(connection, tls=Tls())
     return _with_credentials(connection, cluster, user)
 
 
-def _context(config: Kubeconfig) -> Entry[Context]:
+def _context(config: Kubeconfig) -> Entry[KubeconfigContext]:
     name = config.current_context
     if name in config.contexts:
         return config.contexts[name]
     problem = f"there is no context {name!r}" if name else "is not set"
-    hint = f"set it to one of the contexts there are: {', '.join(sorted(config.contexts)) or 'none'}"
+    hint = f"set it to one of the existing contexts: {', '.join(sorted(config.contexts)) or 'none'}"
     raise KubeconfigError(", ".join(config.files), "current-context", problem, hint)
 
 
-def _part(parts: Mapping[str, Entry[Any]], context: Entry[Context], field: str, name: str) -> Entry[Any] | None:
+def _part(
+    parts: Mapping[str, Entry[Any]], context: Entry[KubeconfigContext], field: str, name: str
+) -> Entry[Any] | None:
     if not name:
         return None
     if name not in parts:
         known = ", ".join(sorted(parts)) or "none"
-        raise context.wrong(field, f"there is no {field} {name!r}", f"define it; {field}s there are: {known}")
+        raise context.wrong(field, f"there is no {field} {name!r}", f"define it; existing {field}s: {known}")
     return parts[name]
 
 
-def _server_of(cluster: Entry[Cluster], master: str) -> str:
+def _server_of(cluster: Entry[KubeconfigCluster], master: str) -> str:
     server = master or cluster.value.server
     if not server:
         raise cluster.wrong("server", "is not set", "give the API server's address, such as https://10.0.0.1:6443")
@@ -201,7 +207,7 @@ def _server_of(cluster: Entry[Cluster], master: str) -> str:
 
 
 def _server(address: str, place: str) -> str:
-    """An address without a scheme is plain HTTP, as upstream takes it."""
+    """An address without a scheme means plain HTTP, as upstream."""
     text = address if "://" in address else f"http://{address}"
     try:
         parts = urlsplit(text)
@@ -210,11 +216,11 @@ def _server(address: str, place: str) -> str:
         good = False
     if not good:
         hint = "give an address such as https://10.0.0.1:6443"
-        raise KubeconfigError("", place, f"{address!r} is no address of an API server", hint)
+        raise KubeconfigError("", place, f"{address!r} is not an address of an API server", hint)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
 
 
-def _proxy(cluster: Entry[Cluster]) -> str:
+def _proxy(cluster: Entry[KubeconfigCluster]) -> str:
     address = cluster.value.proxy_url
     if not address:
         return ""
@@ -223,12 +229,12 @@ def _proxy(cluster: Entry[Cluster]) -> str:
     return address
 
 
-def _tls(cluster: Entry[Cluster], user: Entry[User]) -> Tls:
+def _tls(cluster: Entry[KubeconfigCluster], user: Entry[KubeconfigUser]) -> Tls:
     server, client = cluster.value, user.value
     _only_one(cluster, "certificate-authority", server.certificate_authority, server.certificate_authority_data)
     if server.insecure_skip_tls_verify and (server.certificate_authority or server.certificate_authority_data):
         problem = "is set together with a certificate authority, which it would ignore"
-        raise cluster.wrong("insecure-skip-tls-verify", problem, "take one of the two away")
+        raise cluster.wrong("insecure-skip-tls-verify", problem, "remove one of the two")
     has_certificate = bool(client.client_certificate or client.client_certificate_data)
     if has_certificate:
         _check_client_certificate(user)
@@ -244,7 +250,7 @@ def _tls(cluster: Entry[Cluster], user: Entry[User]) -> Tls:
     )
 
 
-def _check_client_certificate(user: Entry[User]) -> None:
+def _check_client_certificate(user: Entry[KubeconfigUser]) -> None:
     value = user.value
     _only_one(user, "client-certificate", value.client_certificate, value.client_certificate_data)
     _only_one(user, "client-key", value.client_key, value.client_key_data)
@@ -278,7 +284,7 @@ def _base64(entry: Entry[Any], field: str, value: str) -> bytes:
         raise entry.wrong(field, f"is not valid base64 ({len(value)} characters)", hint) from None
 
 
-def _impersonation(user: Entry[User]) -> Impersonation:
+def _impersonation(user: Entry[KubeconfigUser]) -> Impersonation:
     value = user.value
     if not value.as_user and (value.as_uid or value.as_groups or value.as_user_extra):
         problem = "is not set, but a UID, groups or extra fields to impersonate are"
@@ -286,7 +292,9 @@ def _impersonation(user: Entry[User]) -> Impersonation:
     return Impersonation(value.as_user, value.as_uid, value.as_groups, value.as_user_extra)
 
 
-def _with_credentials(connection: Connection, cluster: Entry[Cluster], user: Entry[User]) -> Connection:
+def _with_credentials(
+    connection: Connection, cluster: Entry[KubeconfigCluster], user: Entry[KubeconfigUser]
+) -> Connection:
     value = user.value
     if value.token and (value.username or value.password):
         raise user.wrong("token", "and username are both set", "keep one way to authenticate")
@@ -308,9 +316,9 @@ def _with_credentials(connection: Connection, cluster: Entry[Cluster], user: Ent
     return replace(connection, exec=command, exec_cluster=_exec_cluster(connection, cluster.value, command))
 
 
-def _checked_exec(user: Entry[User], command: Exec) -> Exec:
+def _checked_exec(user: Entry[KubeconfigUser], command: Exec) -> Exec:
     if not command.command:
-        raise user.wrong("exec.command", "is not set", "name the program that answers with credentials")
+        raise user.wrong("exec.command", "is not set", "name the program that returns credentials")
     if command.api_version not in EXEC_VERSIONS:
         problem = f"{command.api_version!r} is not known"
         raise user.wrong("exec.apiVersion", problem, f"use one of: {', '.join(EXEC_VERSIONS)}")
@@ -325,7 +333,7 @@ def _checked_exec(user: Entry[User], command: Exec) -> Exec:
     return structs.replace(command, command=path, interactive_mode=mode)
 
 
-def _exec_cluster(connection: Connection, cluster: Cluster, command: Exec) -> Mapping[str, Any] | None:
+def _exec_cluster(connection: Connection, cluster: KubeconfigCluster, command: Exec) -> Mapping[str, Any] | None:
     if not command.provide_cluster_info:
         return None
     tls = connection.tls

@@ -1,7 +1,7 @@
-"""Who we are to the API server, as of now: tokens are rotated, exec plugins answer for a while only.
+"""The identity of this client. Tokens are rotated, and credentials of exec plugins expire.
 
-A request asks for the credentials of the moment. If the server refuses them, it asks once more, naming the ones
-refused; what comes back is either newer, and worth another try, or the same, and the refusal stands.
+Every request asks for the current identity. If the server refuses it, the client asks again and names the refused one.
+If it then gets a newer identity, it retries with that; otherwise the refusal is final.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from kubesched.client.exec_plugin import CredentialError
 logger = logging.getLogger(__name__)
 
 TOKEN_FILE_PERIOD = 60.0
-"""How long a token read from a file is used before the file is looked at again."""
+"""Seconds after which a token file is read again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a request carries to say who sends it."""
+    """What a request carries to authenticate its sender."""
 
     authorization: str = field(default="", repr=False)
     key_pair: Pair | None = None
@@ -37,19 +37,19 @@ ANONYMOUS = Identity()
 
 
 class Credentials(Protocol):
-    """Where identities come from. Both calls may raise `CredentialError`."""
+    """A source of identities. Both calls may raise `CredentialError`."""
 
     async def current(self) -> Identity:
         """The identity to use now."""
         ...
 
     async def after_refusal(self, refused: Identity) -> Identity:
-        """The identity to try once the server has refused one; the same again if there is no other."""
+        """The identity to use after the server refused one; the same one if there is no other."""
         ...
 
 
 def credentials_of(connection: Connection, clock: Clock) -> Credentials:
-    """The way a connection authenticates, client certificates in files and data aside: TLS carries those."""
+    """How a connection authenticates. Client certificates of the kubeconfig are not included: TLS handles those."""
     if connection.exec is not None:
         return ExecCredentials(connection, clock)
     if connection.token_file:
@@ -80,9 +80,9 @@ class Fixed:
 
 
 class TokenFile:
-    """A token in a file that somebody else keeps fresh, such as a projected service account token.
+    """A token in a file that is rotated, such as a projected service account token.
 
-    A file that cannot be read for a moment does not end an identity that still may be good.
+    If the file cannot be read for a while, the last token stays in use.
     """
 
     def __init__(self, path: str, fallback: str, clock: Clock) -> None:
@@ -113,13 +113,11 @@ class TokenFile:
         elif self._identity is None:
             raise CredentialError(f"token file {self._path} {problem}; make it readable and put a token there")
         else:
-            logger.error(
-                "token file %s %s; the last token is used as long as the API server takes it", self._path, problem
-            )
+            logger.error("token file %s %s; the last token stays in use", self._path, problem)
 
 
 class ExecCredentials:
-    """What an exec plugin answered, until it expires or is refused. The plugin is run once at a time."""
+    """Credentials of an exec plugin, until they expire or are refused. One run of the plugin serves all requests."""
 
     def __init__(self, connection: Connection, clock: Clock) -> None:
         assert connection.exec is not None
@@ -139,7 +137,7 @@ class ExecCredentials:
 
     async def after_refusal(self, refused: Identity) -> Identity:
         async with self._lock:
-            # Many requests are refused at once when credentials end early; the first one renews them for all.
+            # Many requests are refused at once when credentials expire early; the first one renews them for all.
             if self._identity is refused:
                 await self._run()
             assert self._identity is not None

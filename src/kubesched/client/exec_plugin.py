@@ -1,7 +1,7 @@
 """Credentials from a program: the client side of client.authentication.k8s.io.
 
-Cloud providers hand out short-lived credentials this way. The program is told what it needs in KUBERNETES_EXEC_INFO and
-answers on its standard output with a token, a client certificate or both, and until when they are good.
+Cloud providers issue short-lived credentials this way. The program gets its input in KUBERNETES_EXEC_INFO and writes a
+token, a client certificate or both to its standard output, with their expiry.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from kubesched.client.kubeconfig import Exec
 
 
 class CredentialError(OSError):
-    """Credentials could not be had. An OSError, since to callers the API server is as good as out of reach."""
+    """No credentials are available. It is an OSError: to callers the API server is unreachable."""
 
 
 class Status(msgspec.Struct, frozen=True, rename="camel"):
-    """What the program hands out. None of it may be shown."""
+    """The credentials that the program returned. They must never be shown."""
 
     token: str = ""
     client_certificate_data: str = ""
@@ -50,7 +50,7 @@ class _Answer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 async def run(command: Exec, cluster: Mapping[str, Any] | None, env: Mapping[str, str] | None = None) -> Status:
-    """Run the program and give what it answers."""
+    """Run the program and return its credentials."""
     interactive = _is_interactive(command)
     environment = {
         **(os.environ if env is None else env),
@@ -113,17 +113,17 @@ def _checked(command: Exec, output: bytes) -> Status:
     try:
         answer = msgspec.json.decode(output, type=_Answer)
     except (msgspec.DecodeError, RecursionError):
-        raise wrong("did not answer with an ExecCredential") from None
+        raise wrong("did not return an ExecCredential") from None
     if answer.kind != "ExecCredential" or answer.api_version != command.api_version:
         version = f"{answer.api_version!r} {answer.kind!r}"
-        raise wrong(f"is configured for {command.api_version} but answered with {version}")
+        raise wrong(f"is configured for {command.api_version} but returned {version}")
     status = answer.status
     if status is None or not (status.token or status.client_certificate_data or status.client_key_data):
-        raise wrong("answered without a token or a certificate and key")
+        raise wrong("returned neither a token nor a certificate and key")
     if bool(status.client_certificate_data) != bool(status.client_key_data):
-        raise wrong("answered with only one of certificate and key")
+        raise wrong("returned only one of certificate and key")
     try:
         _ = status.expires
     except ValueError:
-        raise wrong("answered with an expirationTimestamp that is no date") from None
+        raise wrong("returned an expirationTimestamp that is not a date") from None
     return status

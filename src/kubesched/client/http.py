@@ -1,7 +1,6 @@
-"""The client that talks to a real API server, over HTTP/1.1 with JSON bodies.
+"""The client for a real API server, over HTTP/1.1 with JSON bodies.
 
-Only JSON: `contentType` in a configuration is accepted, protobuf is upstream's default there, and neither changes what
-is sent.
+It always sends JSON. The configuration's `contentType` (upstream's default is protobuf) is accepted and has no effect.
 """
 
 from __future__ import annotations
@@ -34,23 +33,23 @@ MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 
 REQUEST_TIMEOUT = 60.0
-"""An API server itself gives up after this long."""
+"""An API server gives up after the same time."""
 
 PAGE_SIZE = 500
 PAGED_TRIES = 3
-"""How often a list is begun again when its pages expire, before it is asked for in one piece."""
+"""How often a list is restarted when its pages expire, before it is requested without pages."""
 
 WATCH_SECONDS = (300, 600)
 SLICE_BYTES = 256 * 1024
-"""After decoding this much, others get their turn."""
+"""After decoding this much, other tasks get their turn."""
 
 Query = Mapping[str, str]
 
 
 class HttpClient:
-    """The `Client` protocol over HTTP, and plain requests for what is not in it.
+    """The `Client` protocol over HTTP, and methods for any other request.
 
-    Each client has its own connections and its own rate limit, so that the lease is renewed however busy binding is.
+    Each client has its own connections and rate limit, so that bindings do not delay the renewal of the lease.
     Use it as an asynchronous context manager, or `close` it.
     """
 
@@ -98,7 +97,7 @@ class HttpClient:
         content_type: str = APPLICATION_JSON,
         timeout: float | None = None,
     ) -> bytes:
-        """Send a request and give the answer's body. `path` must be quoted; a timeout of 0 means none."""
+        """Send a request and return the response body. `path` must be quoted; a timeout of 0 means none."""
         data = msgspec.json.encode(body) if isinstance(body, dict) else body
         seconds = self._timeout if timeout is None else timeout
         total = aiohttp.ClientTimeout(total=seconds or None)
@@ -109,19 +108,19 @@ class HttpClient:
         return _json(await self.request("GET", path, query=query))
 
     async def post(self, path: str, body: JSON, query: Query | None = None) -> JSON:
-        """Create what `body` says; for reviews, the answer."""
+        """Create an object. Returns the stored object; for a review, its result."""
         return _json(await self.request("POST", path, body, query=query))
 
     async def put(self, path: str, body: JSON, query: Query | None = None) -> JSON:
-        """Replace what is at a path."""
+        """Replace the object at a path."""
         return _json(await self.request("PUT", path, body, query=query))
 
     async def patch(self, path: str, body: JSON, content_type: str = MERGE_PATCH, query: Query | None = None) -> JSON:
-        """Patch what is at a path."""
+        """Patch the object at a path."""
         return _json(await self.request("PATCH", path, body, query=query, content_type=content_type))
 
     async def delete(self, path: str, body: JSON | None = None, query: Query | None = None) -> JSON:
-        """Delete what is at a path; `body` are the options."""
+        """Delete the object at a path. `body` has the options."""
         return _json(await self.request("DELETE", path, body, query=query))
 
     def _url(self, path: str, query: Query | None) -> URL:
@@ -163,7 +162,7 @@ class HttpClient:
             "timeoutSeconds": str(seconds),
             **_selector(kind),
         }
-        # The server ends a watch in time; if it does not, it is gone.
+        # The server ends a watch after `seconds`. If it does not, it is unreachable.
         timeout = aiohttp.ClientTimeout(total=seconds + 60, sock_connect=30)
         request = Request("GET", self._url(endpoint_of(kind).path(), query), timeout)
         async with self._transport.answer(request) as response:
@@ -238,11 +237,11 @@ def _json(body: bytes) -> JSON:
     try:
         return decode_json(_json_decoder, body)
     except msgspec.MsgspecError as error:
-        raise ApiError(200, "InvalidAnswer", f"the API server's answer is no JSON object: {error}") from None
+        raise ApiError(200, "InvalidAnswer", f"the API server's response is not a JSON object: {error}") from None
 
 
 async def _lines(content: aiohttp.StreamReader) -> AsyncGenerator[bytes, None]:
-    """The lines of a body, however long: aiohttp's own reader refuses those longer than its buffer."""
+    """The lines of a body. aiohttp's own reader refuses lines that are longer than its buffer."""
     rest = b""
     async for chunk in content.iter_any():
         *lines, rest = (rest + chunk).split(b"\n")
@@ -258,7 +257,7 @@ async def _decode_in_slices(
     malformed: list[Malformed],
     whole: WholeObjects,
 ) -> None:
-    """Decode, letting others have their turn after so many bytes. Bytes, not time: a run can then be repeated."""
+    """Decode, and let other tasks run after a number of bytes. Bytes, not time, so that runs are repeatable."""
     size = 0
     for raw in items:
         item = decode_object(kind, raw)

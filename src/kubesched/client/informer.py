@@ -1,11 +1,11 @@
-"""A copy of all objects of a kind that follows the API server, and tells handlers what changes.
+"""A cache of all objects of a kind, kept up to date from the API server. It notifies handlers of changes.
 
-It lists, then watches from the list's version on. A watch that ends is taken up where it ended; when that is too long
-ago, it lists again and tells the difference, so that nothing that happened meanwhile is missed, deletions included.
-Handlers see what client-go's would see.
+It lists, then watches from the version of the list. When a watch ends, it continues from the last version. If that
+version is too old, it lists again and reports the differences, deletions included, so that nothing is missed. Handlers
+see what handlers of client-go would see.
 
-It never gives up. A kind that the server does not have or does not let us see is reported once, clearly, and asked for
-again from time to time; `wait_until_settled` says which it is, and the scheduler decides whether it can do without.
+It never gives up. A kind that the server does not have, or does not allow us to read, is logged once and retried from
+time to time. `wait_until_settled` tells the scheduler, which decides whether it can run without the kind.
 """
 
 from __future__ import annotations
@@ -41,30 +41,30 @@ BATCH = 100
 """Objects after which they do so in any case. On a virtual clock handlers take no time, and a run can be repeated."""
 
 FRESH_LIST = 10.0
-"""A list that expires sooner than this is no reason to list again at once."""
+"""If a list expires sooner than this, the next one is delayed."""
 
 SHORT_WATCH = 1.0
-"""A watch that ends sooner than this and brought nothing is taken for a failure, lest a broken server be hammered."""
+"""A watch that ends sooner than this without an event counts as a failure, so that a broken server is not flooded."""
 
 
 class Handler(Protocol[H]):
-    """Is told what happens to a kind. The calls come one at a time, in order."""
+    """Is notified of changes of a kind, one at a time and in order."""
 
     def on_add(self, obj: H, is_initial_list: bool) -> None:
-        """An object is there that was not; at the start, all that are there already are told as the initial list."""
+        """An object was added. Objects that exist at the start are reported as the initial list."""
         ...
 
     def on_update(self, old: H, new: H) -> None:
-        """An object has changed. After a gap it may even be another one of the same name."""
+        """An object has changed. After a gap, `new` may be another object with the same name."""
         ...
 
     def on_delete(self, obj: H) -> None:
-        """An object is gone; this is its last known state."""
+        """An object was deleted; `obj` is its last known state."""
         ...
 
 
 class Informer(Generic[O]):
-    """Follows one kind. `run` it as a task; `store` is the copy, by ``namespace/name``."""
+    """Caches one kind. `run` it as a task. `store` is the cache, by ``namespace/name``."""
 
     def __init__(
         self,
@@ -79,39 +79,39 @@ class Informer(Generic[O]):
         """The kind as messages name it."""
         self.store: dict[str, O] = {}
         self.synced = asyncio.Event()
-        """Set once every object of the initial list has been handed on."""
+        """Set when all objects of the initial list have been passed to the handlers."""
         self.missing: ApiError | None = None
-        """Why the server does not show us this kind, while it does not."""
+        """The error of the server while it does not let us read this kind."""
         self._client = client
         self._handlers = list(handlers)
         self._clock: Clock = clock or SystemClock()
         self._backoff = Backoff(self._clock, chance or random.Random())
         self._settled = asyncio.Event()
         self._version: str | None = None
-        self._handed_on = 0
+        self._passed_on = 0
         self._busy = 0.0
         self._reported_missing = False
-        self._trouble = ""
+        self._problem = ""
         self._listed_at = float("-inf")
 
     @property
     def resource_version(self) -> str:
-        """The version that the copy has reached; empty before the first list."""
+        """The version of the cache; empty before the first list."""
         return self._version or ""
 
     def add_handler(self, handler: Handler[O]) -> None:
-        """Tell one more handler, starting with all that is in the copy."""
+        """Add a handler, and report everything in the cache to it."""
         self._handlers.append(handler)
         for obj in tuple(self.store.values()):
-            self._tell(handler.on_add, obj, True)
+            self._notify(handler.on_add, obj, True)
 
     async def wait_until_settled(self) -> bool:
-        """Wait until the kind is synced, which answers True, or known to be missing, which answers False."""
+        """Wait until the kind is synced (returns True) or known to be missing (returns False)."""
         await self._settled.wait()
         return self.synced.is_set()
 
     async def run(self) -> None:
-        """Follow the kind until cancelled."""
+        """Keep the cache up to date until cancelled."""
         while True:
             asked = 0.0
             try:
@@ -124,10 +124,10 @@ class Informer(Generic[O]):
                     continue
                 asked = error.retry_after or 0.0
             except OSError as error:
-                self._report_trouble(str(error) or type(error).__name__)
+                self._report_problem(str(error) or type(error).__name__)
             except Exception:
-                # A mistake here or in the client must not leave everybody deaf for good.
-                logger.exception("cannot follow %s; listing again", self.resource)
+                # A bug here or in the client must not end the updates for good.
+                logger.exception("cannot watch %s; listing again", self.resource)
                 self._version = None
             await self._backoff.wait(asked)
 
@@ -138,16 +138,16 @@ class Informer(Generic[O]):
         self.missing = None
         for problem in listing.malformed:
             self._report_malformed(problem)
-        # An object that cannot be read is there all the same: it is not told as deleted.
-        there = {item.key for item in listing.malformed}
+        # An object that cannot be decoded still exists: it must not be reported as deleted.
+        present = {item.key for item in listing.malformed}
         initial = not self.synced.is_set()
         for item in listing.items:
             key = item.key
-            there.add(key)
+            present.add(key)
             began = self._clock.monotonic()
             self._put(key, cast(O, item), initial)
             await self._yield_turn(began)
-        for key in [key for key in self.store if key not in there]:
+        for key in [key for key in self.store if key not in present]:
             began = self._clock.monotonic()
             self._remove(key, None)
             await self._yield_turn(began)
@@ -158,23 +158,23 @@ class Informer(Generic[O]):
     # --- watching -----------------------------------------------------------------------------------------------------
 
     async def _watch(self) -> bool:
-        """Hand on what a watch brings, until it ends. Whether it ended as watches should."""
+        """Process events until the watch ends. Returns whether it ended normally."""
         assert self._version is not None
-        began, told = self._clock.monotonic(), False
+        began, any_event = self._clock.monotonic(), False
         async with aclosing(self._client.watch(self.kind, self._version)) as events:
             async for event in events:
-                told = True
-                self._found()
-                handed_on = self._clock.monotonic()
+                any_event = True
+                self._report_recovery()
+                started = self._clock.monotonic()
                 self._apply(event)
-                await self._yield_turn(handed_on)
-        if not told and self._clock.monotonic() - began < SHORT_WATCH:
+                await self._yield_turn(started)
+        if not any_event and self._clock.monotonic() - began < SHORT_WATCH:
             return False
-        self._found()
+        self._report_recovery()
         return True
 
     def _apply(self, event: WatchEvent) -> None:
-        # A line that could not be read at all has no version; the next one that can be has a later one.
+        # A line that could not be decoded has no version. The next good one has a later version.
         self._version = event.resource_version or self._version
         if event.malformed is not None:
             self._report_malformed(event.malformed)
@@ -187,86 +187,87 @@ class Informer(Generic[O]):
             else:
                 self._put(obj.key, obj, is_initial_list=False)
 
-    # --- the copy and the handlers ------------------------------------------------------------------------------------
+    # --- the cache and the handlers -----------------------------------------------------------------------------------
 
     def _put(self, key: str, new: O, is_initial_list: bool) -> None:
         old = self.store.get(key)
         self.store[key] = new
         if old is None:
             for handler in self._handlers:
-                self._tell(handler.on_add, new, is_initial_list)
+                self._notify(handler.on_add, new, is_initial_list)
         elif old.metadata.resource_version != new.metadata.resource_version:
             for handler in self._handlers:
-                self._tell(handler.on_update, old, new)
+                self._notify(handler.on_update, old, new)
 
     def _remove(self, key: str, last: O | None) -> None:
-        """A deletion of what is not in the copy has been told before, by the difference of a list."""
+        """Deletions of objects that are not in the cache were reported before, after a list."""
         known = self.store.pop(key, None)
         if known is not None:
             for handler in self._handlers:
-                self._tell(handler.on_delete, last or known)
+                self._notify(handler.on_delete, last or known)
 
-    def _tell(self, call: Callable[..., None], *args: Any) -> None:
-        """A handler that fails must not cost the others, or the rest of the history, their turn."""
+    def _notify(self, call: Callable[..., None], *args: Any) -> None:
+        """A failing handler must not stop the other handlers or later events."""
         try:
             call(*args)
         except Exception:
             logger.exception("a handler of %s failed", self.resource)
 
     async def _yield_turn(self, began: float) -> None:
-        """Let other tasks run if this one has had its turn. `began` is when the last object was handed on."""
-        self._handed_on += 1
+        """Let other tasks run if this one has had its turn. `began` is when its last object was passed on."""
+        self._passed_on += 1
         self._busy += self._clock.monotonic() - began
-        if self._busy >= TURN or self._handed_on >= BATCH:
+        if self._busy >= TURN or self._passed_on >= BATCH:
             rest = self._busy * REST if self._busy >= LONG_TURN else 0
-            self._handed_on, self._busy = 0, 0.0
+            self._passed_on, self._busy = 0, 0.0
             await self._clock.sleep(rest)
 
-    # --- trouble ------------------------------------------------------------------------------------------------------
+    # --- errors -------------------------------------------------------------------------------------------------------
 
     def _refused(self, error: ApiError) -> bool:
-        """Report a refusal and decide what to do next. Whether to do it at once."""
-        if not _may_take_up_watch(error):
+        """Log a refusal and prepare the next step. Returns whether to take it without delay."""
+        if not _may_resume_watch(error):
             self._version = None
         if error.code == 410:
             logger.info("the history of %s is gone: %s; listing again", self.resource, error)
-            # The server is well and we are behind; unless even a fresh list is too old for it, do not wait.
+            # The server works and we are behind. Wait only if even a fresh list was too old.
             return self._clock.monotonic() - self._listed_at >= FRESH_LIST
         if error.code in (403, 404):
             self._report_missing(error)
         else:
-            self._report_trouble(f"{error.code} {error.reason}: {error}")
+            self._report_problem(f"{error.code} {error.reason}: {error}")
         return False
 
-    def _report_trouble(self, what: str) -> None:
-        """Once, until it is something else: a server that is down for an hour shall not fill the log."""
-        level = logging.DEBUG if what == self._trouble else logging.WARNING
-        self._trouble = what
-        logger.log(level, "cannot follow %s: %s; trying again", self.resource, what)
+    def _report_problem(self, what: str) -> None:
+        """Log a problem once, until it changes: a server that is down for an hour must not fill the log."""
+        level = logging.DEBUG if what == self._problem else logging.WARNING
+        self._problem = what
+        logger.log(level, "cannot watch %s: %s; trying again", self.resource, what)
 
     def _report_missing(self, error: ApiError) -> None:
         if not self._reported_missing:
             self._reported_missing = True
-            why = "the API server does not have it" if error.code == 404 else "it is not allowed"
+            why = "the API server does not have it" if error.code == 404 else "access is not allowed"
             hint = "enable the API" if error.code == 404 else "allow this user to list and watch it"
-            logger.error("cannot follow %s: %s (%s); %s", self.resource, why, error, hint)
+            logger.error("cannot watch %s: %s (%s); %s", self.resource, why, error, hint)
         self.missing = error
         self._settled.set()
 
-    def _found(self) -> None:
-        """Only a watch that works ends the trouble: a kind may be allowed to be listed and not to be watched."""
-        if self._reported_missing or self._trouble:
-            self._reported_missing, self._trouble = False, ""
-            logger.info("following %s from now on", self.resource)
+    def _report_recovery(self) -> None:
+        """Only a working watch is a recovery: the user may be allowed to list a kind but not to watch it."""
+        if self._reported_missing or self._problem:
+            self._reported_missing, self._problem = False, ""
+            logger.info("watching %s again", self.resource)
 
     def _report_malformed(self, problem: Malformed) -> None:
-        logger.error("an object of %s cannot be read and is passed over: %s", self.resource, problem.problem)
+        logger.error("skipping an object of %s that cannot be decoded: %s", self.resource, problem.problem)
 
 
-def _may_take_up_watch(error: ApiError) -> bool:
-    """Whether a watch may go on from where it was, or the kind must be listed again.
+def _may_resume_watch(error: ApiError) -> bool:
+    """Whether the watch can continue from its version, or a new list is needed.
 
-    A version beyond the server's own, as after a restored backup, is answered with a timeout and never catches up.
+    If our version is ahead of the server's, as after a restored backup, the server returns a timeout. Then only a list
+    helps.
     """
     if "too large resource version" in error.message.lower():
         return False

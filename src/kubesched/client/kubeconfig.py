@@ -1,8 +1,7 @@
-"""Kubeconfig files: what is in them, and several of them as one.
+"""Reading and merging kubeconfig files.
 
-A wrong kubeconfig is the first thing that goes wrong in a new installation, so every refusal names the file, the field
-and the value, and ends with what to do. Values that are secret are named but never shown, neither in a message nor in
-a `repr`.
+A wrong kubeconfig is the first problem of many new installations. So every error names the file, the field and the
+value, and ends with what to do. Secret values are never shown, neither in a message nor in a `repr`.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ T = TypeVar("T")
 
 
 class KubeconfigError(ValueError):
-    """A kubeconfig that cannot be used: where, what is wrong there, and what to do about it."""
+    """A kubeconfig cannot be used. The message names the place and the problem, and says what to do."""
 
     def __init__(self, file: str, place: str, problem: str, hint: str) -> None:
         super().__init__(": ".join(part for part in (file, place, f"{problem}; {hint}") if part))
@@ -35,16 +34,16 @@ class KubeconfigError(ValueError):
 
 
 class _Section(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
-    """Kubeconfig spells most of its fields with dashes; where it does not, the field says so itself."""
+    """Most field names of a kubeconfig have dashes. The exceptions are named explicitly."""
 
 
 class NamedExtension(_Section, frozen=True, kw_only=True):
     name: str = ""
     extension: Any = None
-    """Whatever the one who asked for the extension put there."""
+    """Its form is up to the program that defines the extension."""
 
 
-class Cluster(_Section, frozen=True, kw_only=True):
+class KubeconfigCluster(_Section, frozen=True, kw_only=True):
     server: str = ""
     tls_server_name: str = ""
     insecure_skip_tls_verify: bool = False
@@ -64,7 +63,7 @@ class ExecVariable(_Section, frozen=True, kw_only=True):
 
 
 class Exec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A command that answers with credentials."""
+    """A command that returns credentials."""
 
     command: str = ""
     args: tuple[str, ...] = ()
@@ -78,7 +77,7 @@ class Exec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return f"Exec(command={self.command!r}, …)"
 
 
-class User(_Section, frozen=True, kw_only=True):
+class KubeconfigUser(_Section, frozen=True, kw_only=True):
     client_certificate: str = ""
     client_certificate_data: str = ""
     client_key: str = ""
@@ -98,7 +97,7 @@ class User(_Section, frozen=True, kw_only=True):
         return "User(…)"
 
 
-class Context(_Section, frozen=True, kw_only=True):
+class KubeconfigContext(_Section, frozen=True, kw_only=True):
     cluster: str = ""
     user: str = ""
     namespace: str = ""
@@ -106,17 +105,17 @@ class Context(_Section, frozen=True, kw_only=True):
 
 class _NamedCluster(_Section, frozen=True, kw_only=True):
     name: str = ""
-    cluster: Cluster = Cluster()
+    cluster: KubeconfigCluster = KubeconfigCluster()
 
 
 class _NamedUser(_Section, frozen=True, kw_only=True):
     name: str = ""
-    user: User = User()
+    user: KubeconfigUser = KubeconfigUser()
 
 
 class _NamedContext(_Section, frozen=True, kw_only=True):
     name: str = ""
-    context: Context = Context()
+    context: KubeconfigContext = KubeconfigContext()
 
 
 class _File(_Section, frozen=True, kw_only=True):
@@ -133,7 +132,7 @@ class _File(_Section, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Entry(Generic[T]):
-    """A part of a kubeconfig and the file it is from, which its relative paths are relative to."""
+    """A part of a kubeconfig, and its file. Paths in the part are relative to that file."""
 
     file: str
     place: str
@@ -150,21 +149,21 @@ class Entry(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Kubeconfig:
-    """Clusters, users and contexts by name. Of two files that define a name, the first one's definition is taken."""
+    """Clusters, users and contexts by name. If two files define a name, the first definition is used."""
 
     files: tuple[str, ...] = ()
-    clusters: Mapping[str, Entry[Cluster]] = field(default_factory=dict)
-    users: Mapping[str, Entry[User]] = field(default_factory=dict)
-    contexts: Mapping[str, Entry[Context]] = field(default_factory=dict)
+    clusters: Mapping[str, Entry[KubeconfigCluster]] = field(default_factory=dict)
+    users: Mapping[str, Entry[KubeconfigUser]] = field(default_factory=dict)
+    contexts: Mapping[str, Entry[KubeconfigContext]] = field(default_factory=dict)
     current_context: str = ""
 
 
 def merge(configs: Iterable[Kubeconfig]) -> Kubeconfig:
-    """Several kubeconfigs as one: whatever an earlier one says, it says for all."""
+    """Merge kubeconfigs. Earlier ones take precedence."""
     files: list[str] = []
-    clusters: dict[str, Entry[Cluster]] = {}
-    users: dict[str, Entry[User]] = {}
-    contexts: dict[str, Entry[Context]] = {}
+    clusters: dict[str, Entry[KubeconfigCluster]] = {}
+    users: dict[str, Entry[KubeconfigUser]] = {}
+    contexts: dict[str, Entry[KubeconfigContext]] = {}
     current = ""
     for config in configs:
         files.extend(config.files)
@@ -176,7 +175,7 @@ def merge(configs: Iterable[Kubeconfig]) -> Kubeconfig:
 
 
 def load_file(path: str) -> Kubeconfig:
-    """One kubeconfig file; raises FileNotFoundError if there is none."""
+    """Load one file. Raises FileNotFoundError if it does not exist."""
     try:
         text = Path(path).read_bytes()
     except FileNotFoundError:
@@ -187,7 +186,7 @@ def load_file(path: str) -> Kubeconfig:
 
 
 def load_files(paths: Iterable[str]) -> Kubeconfig:
-    """Several files as one; one that does not exist is passed over, as KUBECONFIG may name some that are yet to be."""
+    """Load and merge files. Files that do not exist are skipped, as KUBECONFIG may name files that will exist later."""
     configs = []
     for path in dict.fromkeys(paths):
         if path:
@@ -199,7 +198,7 @@ def load_files(paths: Iterable[str]) -> Kubeconfig:
 
 
 def parse(text: bytes, file: str) -> Kubeconfig:
-    """The text of a kubeconfig, YAML or JSON; `file` is what errors call it and what its paths are relative to."""
+    """Parse a kubeconfig in YAML or JSON. `file` is its name in errors, and paths in it are relative to that."""
     content = _decode(_read_yaml(text, file), file)
     return Kubeconfig(
         files=(file,),
@@ -226,7 +225,7 @@ def _read_yaml(text: bytes, file: str) -> object:
     except DocumentLimitError as error:
         raise KubeconfigError(file, "", str(error), "name a kubeconfig file") from None
     except DocumentError as error:
-        # The error's own message quotes the text, and the text may be a token.
+        # The parser's message quotes the text, which may be a token.
         place = f"line {error.line}, column {error.column}" if error.line else ""
         raise KubeconfigError(file, place, "not valid YAML", "correct the file there") from None
     return tree
@@ -251,7 +250,7 @@ def _decode(tree: object, file: str) -> _File:
 
 
 def _without_nulls(value: object) -> object:
-    """kubectl writes `args: null` and the like, which means the same as leaving it out."""
+    """kubectl writes `args: null` and the like, which means that the field is not set."""
     if isinstance(value, dict):
         return {key: _without_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):

@@ -1,8 +1,8 @@
 """Leader election on a Lease: of several schedulers, one schedules.
 
-The rules are client-go's. A candidate that finds the lease unchanged for its whole duration, by its own clock, takes
-it; the times written in the lease are for people. One thing is stricter here: a leader counts its deadline from when it
-sent its last successful renewal, not from when the answer came, so a slow API server cannot make two leaders.
+The rules are client-go's. A candidate takes the lease when it has not changed for its whole duration, by its own
+clock. The times in the lease are informational. One rule is stricter here: a leader's deadline counts from when it
+sent its last successful renewal, not from the response, so that a slow API server cannot cause two leaders.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ logger = logging.getLogger(__name__)
 
 JITTER = 1.2
 EVENT_SECONDS = 1.0
-"""How long the last event may take. Whoever has stopped leading is in a hurry to end."""
+"""How long the last event may take. A process that has lost the lease must end soon."""
 
 
 @dataclass(frozen=True, slots=True)
 class ElectionSettings:
-    """What `leaderElection` in the configuration says; times in seconds."""
+    """The settings of `leaderElection` in the configuration; times in seconds."""
 
     name: str = "kube-scheduler"
     namespace: str = "kube-system"
@@ -52,7 +52,7 @@ class ElectionSettings:
 
     @property
     def request_timeout(self) -> float:
-        """Half the deadline, so that a renewal that hangs leaves time for another."""
+        """Half the deadline, so that there is time for a second renewal if the first one hangs."""
         return max(self.renew_deadline / 2, 1.0)
 
 
@@ -64,7 +64,7 @@ class Ended(Enum):
 
 
 def default_identity() -> str:
-    """Names this process among all candidates, also after a restart on the same host."""
+    """A name that is unique among all candidates, also after a restart on the same host."""
     return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 
@@ -73,9 +73,9 @@ def _nothing(*_: object) -> None:
 
 
 class LeaderElector:
-    """One candidate. `lead` is what a leader does: a coroutine function that is cancelled when leadership is lost.
+    """One candidate. `lead` does the leader's work: a coroutine function that is cancelled when leadership is lost.
 
-    With a `component`, becoming leader and ceasing to be are Events on the Lease, in that component's name.
+    With a `component`, becoming leader and stopping to lead are recorded as Events on the Lease, from that component.
     """
 
     def __init__(
@@ -108,19 +108,19 @@ class LeaderElector:
         self._good_until = float("-inf")
         self._reported = ""
 
-    # --- what is known ------------------------------------------------------------------------------------------------
+    # --- state --------------------------------------------------------------------------------------------------------
 
     @property
     def leader(self) -> str:
-        """The identity of the last leader seen, or the empty string."""
+        """The identity of the last observed leader, or the empty string."""
         return str(self._observed.get("holderIdentity") or "")
 
     def is_leader(self) -> bool:
-        """Whether this candidate leads at this very moment; false as soon as the deadline has passed."""
+        """Whether this candidate leads now; false as soon as the deadline has passed."""
         return self._clock.monotonic() < self._good_until
 
     def is_healthy(self, tolerance: float = 20.0) -> bool:
-        """Whether a leader that should have renewed or stopped long ago has; what upstream's watchdog asks."""
+        """False for a leader that has neither renewed nor stopped for too long; as upstream's watchdog."""
         overdue = self._clock.monotonic() - self._observed_at - self.settings.lease_duration
         return self.leader != self.identity or overdue <= tolerance
 
@@ -131,7 +131,7 @@ class LeaderElector:
     # --- the candidacy ------------------------------------------------------------------------------------------------
 
     async def run(self) -> Ended:
-        """Wait for leadership, lead, and say why it ended. Cancelling ends leading first, then gives the lease back."""
+        """Wait for leadership and lead. Returns why it ended. Cancelling stops `lead`, then releases the lease."""
         try:
             await self._acquire()
             recording = asyncio.create_task(self._record("became leader"), name="leader election event")
@@ -173,7 +173,7 @@ class LeaderElector:
                 await self._release()
 
     async def _renew(self) -> None:
-        """Keep the lease; returns when it is lost."""
+        """Renew the lease until it is lost."""
         while True:
             await self._clock.sleep(self.settings.retry_period)
             remaining = self._good_until - self._clock.monotonic()
@@ -192,23 +192,23 @@ class LeaderElector:
     # --- one try ------------------------------------------------------------------------------------------------------
 
     async def _try_once(self) -> bool:
-        """Take or renew the lease. Whether we hold it now."""
+        """Take or renew the lease. Returns whether we hold it."""
         try:
             async with asyncio.timeout(self.settings.request_timeout):
                 return await self._take_or_renew()
         except ApiError as error:
             logger.info("lease %s: %d %s: %s", self._where, error.code, error.reason, error)
         except OSError as error:
-            logger.warning("lease %s: %s", self._where, str(error) or "no answer in time")
+            logger.warning("lease %s: %s", self._where, str(error) or "no response in time")
         return False
 
     async def _take_or_renew(self) -> bool:
         if self.is_leader() and self._lease is not None:
-            # The leader knows the lease as it left it, and needs not ask.
+            # The leader knows the lease from its last renewal and need not read it.
             try:
                 return await self._write(self._lease, acquired=False)
             except ApiError as error:
-                logger.info("lease %s: renewal refused: %s; looking at it again", self._where, error)
+                logger.info("lease %s: renewal refused: %s; reading the lease", self._where, error)
         try:
             lease = await self._client.get_lease(self.settings.namespace, self.settings.name)
         except ApiError as error:
@@ -260,7 +260,7 @@ class LeaderElector:
             self._observed, self._observed_at = spec, self._clock.monotonic()
 
     def _expired(self) -> bool:
-        """By our own clock, and by the duration that the holder has promised to keep to."""
+        """By our own clock, with the duration that the holder wrote into the lease."""
         duration = float(self._observed.get("leaseDurationSeconds") or 0)
         return self._clock.monotonic() >= self._observed_at + duration
 
@@ -269,10 +269,10 @@ class LeaderElector:
             self._reported = self.leader
             self._on_new_leader(self._reported)
 
-    # --- giving it back -----------------------------------------------------------------------------------------------
+    # --- release ------------------------------------------------------------------------------------------------------
 
     async def _release(self) -> None:
-        """Let another candidate lead at once. It can do without: if this fails, it waits until the lease expires."""
+        """Let another candidate lead at once. If this fails, it can lead when the lease expires."""
         settings = self.settings
         try:
             async with asyncio.timeout(settings.renew_deadline):
@@ -285,12 +285,12 @@ class LeaderElector:
                 body = {**lease, "spec": {**spec, **times, "holderIdentity": "", "leaseDurationSeconds": 1}}
                 self._observe(await self._client.update_lease(settings.namespace, settings.name, body))
         except (ApiError, OSError) as error:
-            logger.error("Failed to release lease %s: %s", self._where, str(error) or "no answer in time")
+            logger.error("Failed to release lease %s: %s", self._where, str(error) or "no response in time")
 
-    # --- telling others -----------------------------------------------------------------------------------------------
+    # --- events -------------------------------------------------------------------------------------------------------
 
     async def _record(self, what: str, seconds: float = math.inf) -> None:
-        """Make an Event of something, as client-go does: of the old kind, and without anybody depending on it."""
+        """Record an Event, as client-go does: in the old API, and without failing if that is impossible."""
         if not self._component or self._lease is None:
             return
         now, lease = self._clock.now(), self._lease["metadata"]
@@ -315,7 +315,7 @@ class LeaderElector:
             async with asyncio.timeout(min(seconds, self.settings.request_timeout)):
                 await self._client.create_event(self.settings.namespace, event)
         except (ApiError, OSError) as error:
-            logger.warning("event about lease %s: %s", self._where, str(error) or "no answer in time")
+            logger.warning("event about lease %s: %s", self._where, str(error) or "no response in time")
 
     def _date(self) -> str:
         moment = datetime.fromtimestamp(self._clock.now(), UTC)
@@ -323,10 +323,10 @@ class LeaderElector:
 
 
 async def _end(task: asyncio.Task[None]) -> None:
-    """Cancel a task and wait for its end, however it ends: leading must be over before the lease is given back."""
+    """Cancel a task and wait until it has ended: `lead` must be over before the lease is released."""
     if task.done():
         return
     task.cancel()
     await asyncio.wait((task,))
     if not task.cancelled() and (error := task.exception()) is not None:
-        logger.error("%s ended in an error", task.get_name(), exc_info=error)
+        logger.error("%s failed", task.get_name(), exc_info=error)

@@ -1,7 +1,7 @@
-"""The few things a scheduler asks of an API server.
+"""The API server calls that a scheduler needs.
 
-The scheduler is written against this protocol, so that it runs unchanged on a real cluster, on the embedded one and on
-an in-process store under a virtual clock.
+The scheduler uses only this protocol, so that it runs unchanged on a real cluster, on the embedded one, and on objects
+in memory with a virtual clock.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ O = TypeVar("O", bound=api.Object)  # noqa: E741  # the one-letter name for "som
 
 
 class ApiError(Exception):
-    """The API server's refusal: an HTTP code, Kubernetes' reason for it and the message.
+    """An error response of the API server: HTTP code, Kubernetes' reason, and message.
 
-    `retry_after` are the seconds after which the server asked to be tried again, if it did.
+    `retry_after` is the number of seconds after which the server asks for a retry, if it does.
     """
 
     def __init__(self, code: int, reason: str, message: str, retry_after: float | None = None) -> None:
@@ -44,16 +44,16 @@ class Change(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Malformed:
-    """An object that exists but could not be read; `key` is empty if not even its name could."""
+    """An object that exists but could not be decoded. `key` is empty if its name could not be decoded either."""
 
     key: str
     problem: str
 
 
 class WatchEvent(msgspec.Struct, frozen=True, gc=False):
-    """One step in the history of a kind. A bookmark carries only the version reached, and so does a malformed object.
+    """One event of a watch. A bookmark and a malformed object carry only the version.
 
-    A Struct rather than a dataclass because a busy cluster makes thousands of them a second.
+    It is a Struct rather than a dataclass because a busy cluster makes thousands of them per second.
     """
 
     change: Change
@@ -64,7 +64,7 @@ class WatchEvent(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The objects of a kind as of a version to watch from, and those among them that could not be read."""
+    """The objects of a kind, the version to watch from, and the objects that could not be decoded."""
 
     items: Sequence[api.Object]
     resource_version: str
@@ -72,21 +72,21 @@ class Listing:
 
 
 class Client(Protocol):
-    """Calls of a scheduler. Each raises `ApiError` when the API server refuses, `OSError` when it is out of reach."""
+    """The calls. Each raises `ApiError` for an error response, and `OSError` if the API server is unreachable."""
 
     async def list(self, kind: type[api.Object]) -> Listing:
         """All objects of a kind, in every namespace."""
         ...
 
     def watch(self, kind: type[api.Object], resource_version: str) -> AsyncGenerator[WatchEvent, None]:
-        """What happens to a kind after a version. Ends when the server closes it; 410 means: list again.
+        """The events of a kind after a version. Ends when the server closes it; 410 means that a new list is needed.
 
-        Close it (`contextlib.aclosing`) when done with it early: it holds a connection.
+        Close it (`contextlib.aclosing`) to stop early: it holds a connection.
         """
         ...
 
     async def read(self, kind: type[O], name: str, namespace: str = "") -> O:
-        """One object as it is now, which may be newer than what a watch has told."""
+        """The current state of an object, which may be newer than what a watch has shown."""
         ...
 
     async def bind(self, pod: api.Pod, node_name: str) -> None:
@@ -94,8 +94,8 @@ class Client(Protocol):
         ...
 
     async def patch_pod_status(self, pod: api.Pod, patch: JSON) -> api.Pod:
-        """Apply a strategic merge patch to a pod's status sub-resource; `patch` is the whole body. Answers with what
-        was stored."""
+        """Apply a strategic merge patch to a pod's status sub-resource; `patch` is the whole body. Returns the stored
+        pod."""
         ...
 
     async def delete_pod(self, pod: api.Pod) -> None:
@@ -103,7 +103,7 @@ class Client(Protocol):
         ...
 
     async def create_event(self, namespace: str, event: JSON) -> JSON:
-        """Create an Event, of events.k8s.io/v1 unless it says that it is of v1; answers with what was stored."""
+        """Create an Event in events.k8s.io/v1, or in v1 if its apiVersion says so. Returns the stored Event."""
         ...
 
     async def patch_event(self, namespace: str, name: str, patch: JSON) -> JSON:
@@ -111,7 +111,7 @@ class Client(Protocol):
         ...
 
     async def merge_patch(self, kind: type[O], name: str, patch: JSON, namespace: str = "") -> O:
-        """Apply a merge patch to an object; answers with what was stored."""
+        """Apply a merge patch to an object. Returns the stored object."""
         ...
 
     async def get_lease(self, namespace: str, name: str) -> JSON:

@@ -1,7 +1,7 @@
-"""Which proxy stands between us and a server, by the environment's rules as Go programs read them.
+"""Which proxy to use for a server, by the rules of Go programs for environment variables.
 
-An address inside a cluster must not be sent to a company's proxy, so NO_PROXY is read as kube-scheduler reads it:
-names with their subdomains, addresses, networks, each with or without a port.
+Requests to an address inside the cluster must not go to a company's proxy. So NO_PROXY is read as kube-scheduler reads
+it: names with their subdomains, addresses and networks, each with or without a port.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ def proxy_for(url: str, env: Mapping[str, str]) -> str | None:
 
 
 def what_is_wrong(address: str) -> str:
-    """Why an address is no proxy's, or the empty string. Credentials in it are not repeated."""
+    """Why an address cannot be used as a proxy, or the empty string. It never shows credentials."""
     try:
         parts = urlsplit(address)
         host = parts.hostname if parts.port != 0 else None
     except ValueError:
-        return "it is no address"
+        return "it is not an address"
     if parts.scheme not in SCHEMES:
         return f"unsupported scheme {parts.scheme!r}, must be http, https, or socks5"
     return "" if host else "it names no host"
@@ -75,7 +75,7 @@ def _matches(host: str, port: int, entry: str) -> bool:
         return False
     if address is not None:
         return _address(name) == address
-    # "example.com" is for it and all below it, ".example.com" and "*.example.com" for all below it.
+    # "example.com" matches itself and its subdomains; ".example.com" and "*.example.com" match only subdomains.
     domain = name.removeprefix("*")
     return host.endswith(domain) if domain.startswith(".") else host == domain or host.endswith(f".{domain}")
 

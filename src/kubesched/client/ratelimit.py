@@ -1,6 +1,6 @@
-"""The limit that clientConnection puts on a client: so many requests a second, and a burst above that.
+"""The rate limit of clientConnection: a number of requests per second, and a burst above it.
 
-It protects an API server from a scheduler that has much to say at once, before the server must protect itself.
+It protects the API server from a scheduler that sends many requests at once.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ DEFAULT_BURST = 10
 
 
 class TokenBucket:
-    """Who asks first is served first; a wait is exactly as long as it takes for a token to be there.
+    """Hands out tokens in the order of requests. A caller waits exactly until its token is available.
 
-    As upstream, a rate of 0 means the default rate and a negative one means no limit.
+    As upstream, a rate of 0 means the default rate and a negative rate means no limit.
     """
 
     def __init__(self, qps: float, burst: int, clock: Clock) -> None:
@@ -25,7 +25,7 @@ class TokenBucket:
         self._updated = clock.monotonic()
 
     async def acquire(self) -> None:
-        """Take a token, waiting for it if need be."""
+        """Take a token; wait if there is none."""
         if self.qps < 0:
             return
         self._refill()
@@ -35,7 +35,7 @@ class TokenBucket:
         try:
             await self._clock.sleep(-self._tokens / self.qps)
         except BaseException:
-            # Whoever gives up waiting leaves the token to those behind.
+            # A caller that gives up leaves its token to those behind it.
             self._tokens = min(self._tokens + 1, float(self.burst))
             raise
 

@@ -1,4 +1,4 @@
-"""The way to an API server through a SOCKS5 proxy, which aiohttp does not know by itself."""
+"""Connections through a SOCKS5 proxy, which aiohttp does not support by itself."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DEFAULT_PORT = 1080
 
 
 class SocksConnector(aiohttp.TCPConnector):
-    """Connections through a proxy. Names are left to the proxy to look up, as Go programs do."""
+    """Connects through a proxy. The proxy resolves host names, as for Go programs."""
 
     def __init__(self, url: str, prepare: Callable[[socket.socket], None], **options: Any) -> None:
         super().__init__(resolver=_Unresolved(), **options)
@@ -65,7 +65,7 @@ class SocksConnector(aiohttp.TCPConnector):
 
 
 class _Unresolved(AbstractResolver):
-    """Every name stands for itself."""
+    """Resolves nothing: passes host names on as they are."""
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET

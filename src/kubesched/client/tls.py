@@ -1,7 +1,7 @@
-"""TLS contexts: whom to trust and which certificate to show, renewed when the files behind them change.
+"""TLS contexts: which authorities to trust and which client certificate to use, reloaded when their files change.
 
-Certificate authorities and client certificates are rotated while a scheduler runs. A context cannot be changed under
-its connections, so a new one is made when a file has changed; new requests use it, and old connections run out.
+Certificates are rotated while a scheduler runs. A context cannot be changed while connections use it, so a new one is
+made when a file has changed. New connections use it, and old connections are closed in time.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from kubesched.client.connection import Tls
 logger = logging.getLogger(__name__)
 
 CHECK_PERIOD = 60.0
-"""How often files are looked at for a change."""
+"""Seconds between checks whether files have changed."""
 
 
 class TlsError(OSError):
-    """Certificates or keys that cannot be used: which, and what to do."""
+    """Certificates or keys that cannot be used. The message names them and says what to do."""
 
 
 class TlsContexts:
-    """The TLS context to use now."""
+    """Provides the current TLS context."""
 
     def __init__(self, settings: Tls, clock: Clock) -> None:
         self._settings = settings
@@ -37,15 +37,15 @@ class TlsContexts:
         self._context: ssl.SSLContext | None = None
 
     def get(self, key_pair: Pair | None = None) -> ssl.SSLContext:
-        """The context that shows `key_pair`, or else the connection's own certificate."""
+        """The context with `key_pair` as client certificate, or with the certificate of the connection."""
         if self._context is None or key_pair != self._pair:
             self._renew(key_pair)
         elif self._files_changed():
             try:
                 self._renew(key_pair)
             except TlsError as error:
-                # Somebody may be half-way through replacing a certificate and its key.
-                logger.error("%s; what was there before is used for now", error)
+                # A certificate and its key may be in the middle of being replaced.
+                logger.error("%s; the previous certificates stay in use", error)
         assert self._context is not None
         return self._context
 
@@ -68,7 +68,7 @@ class TlsContexts:
 
 
 def file_stamp(path: str) -> object:
-    """Something that differs once a file has changed."""
+    """A value that changes when the file does."""
     try:
         found = os.stat(path)
     except OSError:
@@ -77,7 +77,7 @@ def file_stamp(path: str) -> object:
 
 
 def _context(settings: Tls, key_pair: Pair | None) -> ssl.SSLContext:
-    """Not `ssl.create_default_context`: from Python 3.13 on it refuses authorities that many clusters have."""
+    """Not `ssl.create_default_context`: from Python 3.13 on it refuses the certificate authorities of many clusters."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])

@@ -1,8 +1,7 @@
-"""Sending a request: connections, TLS, identity, rate limit, retries, and errors that mean something.
+"""Sending requests: connections, TLS, identity, rate limit, retries, and clear errors.
 
-A request is sent again only where that is safe: when the server says so with Retry-After, when a connection breaks
-under a GET, and once with renewed credentials when the server does not know who we are. Everything else is the caller's
-to decide, who knows what it means.
+A request is retried only where that is safe: when the server asks for it with Retry-After, when a connection breaks
+during a GET, and once with renewed credentials after a 401. All other retries are up to the caller.
 """
 
 from __future__ import annotations
@@ -36,37 +35,37 @@ from kubesched.client.wire import error_of
 APPLICATION_JSON = "application/json"
 
 CONNECTIONS = 100
-"""Requests under way at once, watches aside; more would only queue in the server."""
+"""Concurrent requests, not counting watches. More would only queue in the server."""
 
 KEEP_ALIVE = 60.0
-"""Less than the 90 s after which an API server closes an idle connection: a bind must not meet one being closed."""
+"""Less than the 90 s after which an API server closes an idle connection, so that no bind is sent on a closing one."""
 
 RETRIES = 10
 BROKEN_RETRIES = 2
 
 
-class BrokenConnection(ConnectionResetError):  # noqa: N818 - it says what has happened, as its base does
-    """A connection ended before its answer did: whether the request was carried out is not known."""
+class BrokenConnection(ConnectionResetError):  # noqa: N818 - named after its base, which has no suffix either
+    """A connection broke before the end of the response. Whether the request took effect is unknown."""
 
 
 class RequestDone(NamedTuple):
-    """What an observer is told, for metrics, once the answer begins. A code of 0 means that there was none."""
+    """What an observer gets for its metrics when the response begins. The code is 0 if there was none."""
 
     verb: str
     host: str
     code: int
     seconds: float
     waited: float
-    """Seconds for which the rate limit held it back, which are not among the others."""
+    """Seconds spent waiting for the rate limit; `seconds` does not include them."""
 
 
 Observer = Callable[[RequestDone], None]
 MayWrite = Callable[[], bool]
-"""Whether requests that change something may be sent at this very moment."""
+"""Whether requests that change something may be sent now."""
 
 
 class Request(NamedTuple):
-    """A request as it is sent, credentials aside."""
+    """A request without credentials."""
 
     method: str
     url: URL
@@ -79,13 +78,13 @@ class Request(NamedTuple):
 
 
 def user_agent(part: str = "") -> str:
-    """As upstream's: the program, its version and platform, and the part of it that speaks."""
+    """As upstream's: the program, its version and platform, and the component that sends the request."""
     version, machine = metadata.version("kubesched"), {"x86_64": "amd64"}.get(platform.machine(), platform.machine())
     return f"kubesched/{version} ({sys.platform}/{machine}){f'/{part}' if part else ''}"
 
 
 class Transport:
-    """The way to one API server, with connections that are kept."""
+    """Sends requests to one API server over persistent connections."""
 
     def __init__(
         self,
@@ -115,7 +114,7 @@ class Transport:
             self._session = None
 
     async def fetch(self, request: Request) -> bytes:
-        """The body of the answer, after as many tries as are safe."""
+        """The body of the response, with retries where they are safe."""
         tries = 0
         while True:
             try:
@@ -130,7 +129,7 @@ class Transport:
 
     @asynccontextmanager
     async def answer(self, request: Request) -> AsyncGenerator[aiohttp.ClientResponse, None]:
-        """The server's answer, if it is no refusal; whatever goes wrong is one of the errors that `Client` promises."""
+        """A successful response. Anything else is raised as one of the errors of the `Client` protocol."""
         began = self._clock.monotonic()
         await self._limit.acquire()
         waited = self._clock.monotonic() - began
@@ -148,7 +147,7 @@ class Transport:
     async def _send_observed(self, request: Request, waited: float) -> aiohttp.ClientResponse:
         began, code = time.perf_counter(), 0
         try:
-            response = await self._send_as_somebody(request)
+            response = await self._send_authenticated(request)
             code = response.status
             return response
         finally:
@@ -156,7 +155,7 @@ class Transport:
                 seconds = time.perf_counter() - began
                 self._observe(RequestDone(request.method, request.url.authority, code, seconds, waited))
 
-    async def _send_as_somebody(self, request: Request) -> aiohttp.ClientResponse:
+    async def _send_authenticated(self, request: Request) -> aiohttp.ClientResponse:
         identity = await self._credentials.current()
         response = await self._send(request, identity)
         if response.status != 401:
@@ -187,7 +186,7 @@ class Transport:
 
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
-            # The number of connections is limited by the slots, which watches do not take.
+            # The slots limit the number of connections; watches do not take one.
             connector = self._connector()
             jar = aiohttp.DummyCookieJar()
             self._session = aiohttp.ClientSession(
@@ -204,28 +203,28 @@ class Transport:
 
 
 def request_class(may_write: MayWrite | None) -> type[aiohttp.ClientRequest]:
-    """For a session: requests that are sent only if they may be."""
+    """The request class of a session that sends only what it may."""
     return aiohttp.ClientRequest if may_write is None else _fenced(may_write)
 
 
 def _fenced(may_write: MayWrite) -> type[aiohttp.ClientRequest]:
-    """Requests that are held back at the last moment, when a connection is there, if nothing may be written any more.
+    """Requests that check at the last moment, with an open connection, whether they may still be sent.
 
-    A process may be frozen anywhere. Whatever waited for a token or a connection goes on when it wakes up, before
-    anybody has found out that another one leads now.
+    A process may be frozen at any point. When it wakes up, a request that waited for a token or a connection continues
+    before the process notices that another one leads now.
     """
 
     class Fenced(aiohttp.ClientRequest):
         async def send(self, conn: Any) -> aiohttp.ClientResponse:
             if self.method != "GET" and not may_write():
-                raise ConnectionAbortedError("not sent: this process leads no more")
+                raise ConnectionAbortedError("not sent: this process is no longer the leader")
             return await super().send(conn)
 
     return Fenced
 
 
 def _headers(connection: Connection, agent: str) -> CIMultiDict[str]:
-    """What every request carries. Compression is not asked for: near a server it costs more time than it saves."""
+    """The headers of every request. They ask for no compression: near the server it costs more time than it saves."""
     headers = CIMultiDict({"Accept": APPLICATION_JSON, "Accept-Encoding": "identity", "User-Agent": agent})
     impersonate = connection.impersonate
     if impersonate.user:
@@ -241,7 +240,7 @@ def _headers(connection: Connection, agent: str) -> CIMultiDict[str]:
 
 
 def _delay_before_retry(method: str, error: ApiError | BrokenConnection, tries: int) -> float | None:
-    """How long to wait before the request may be sent again, or None if it may not."""
+    """Seconds to wait before a retry, or None if the request must not be retried."""
     if isinstance(error, BrokenConnection):
         return 1.0 if method == "GET" and tries <= BROKEN_RETRIES else None
     not_carried_out = error.code in (429, 503) or (method == "GET" and error.code >= 500)
@@ -249,7 +248,7 @@ def _delay_before_retry(method: str, error: ApiError | BrokenConnection, tries: 
 
 
 def _as_os_error(request: Request, error: Exception) -> OSError:
-    """One of the errors that `Client` promises, in words for a log rather than for a debugger."""
+    """An error of the `Client` protocol, with a message for a log rather than for a debugger."""
     if isinstance(error, TimeoutError):
         return TimeoutError(f"{request}: no answer within {request.timeout.total or 0:g} s")
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
@@ -258,7 +257,7 @@ def _as_os_error(request: Request, error: Exception) -> OSError:
         reason = os.strerror(error.os_error.errno) if error.os_error.errno else error.os_error
         return ConnectionError(f"{request}: cannot connect: {reason}")
     if isinstance(error, aiohttp.ClientPayloadError):
-        return BrokenConnection(f"{request}: the answer ended early")
+        return BrokenConnection(f"{request}: the response ended early")
     broken = isinstance(error, aiohttp.ServerDisconnectedError | ConnectionResetError)
     if broken or (isinstance(error, OSError) and error.errno in (errno.ECONNRESET, errno.EPIPE)):
         return BrokenConnection(f"{request}: the connection broke")
@@ -273,7 +272,7 @@ def _socket(address: Any) -> socket.socket:
 
 
 def _keep_alive(made: socket.socket) -> None:
-    """Let a socket find out within a minute that nobody is at the other end, as upstream's do."""
+    """Detect within a minute that the other end is gone, as upstream does."""
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 60_000)):
         if hasattr(socket, name):

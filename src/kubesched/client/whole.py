@@ -1,6 +1,6 @@
-"""Some objects as the API server sent them, for whoever must pass them on: our structs hold only what scheduling reads.
+"""Some objects with all their fields, to pass on to extenders: our Structs have only the fields that scheduling reads.
 
-A whole object takes many times the memory of its struct, so only what somebody asked for is kept.
+A whole object takes many times the memory of its Struct, so only the wanted ones are kept.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class WholeObjects:
-    """The newest JSON of the objects of some kinds; `wanted` says per kind which of them to keep.
+    """The newest JSON of some objects; `wanted` selects them for each kind.
 
-    It is in the form in which a Go program passes a typed object on: without kind and apiVersion, pods without
+    The JSON has the form in which a Go program sends a typed object: without kind and apiVersion, pods without
     managedFields.
     """
 
@@ -28,16 +28,16 @@ class WholeObjects:
         self._kept: dict[type[api.Object], dict[str, tuple[str, bytes]]] = {kind: {} for kind in wanted}
 
     def __contains__(self, kind: type[api.Object]) -> bool:
-        """Whether any objects of a kind are kept."""
+        """Whether objects of a kind may be kept."""
         return kind in self._kept
 
     def __call__(self, obj: api.Object) -> bytes | None:
-        """The whole of an object, if it is kept; perhaps a little newer than `obj`."""
+        """The whole object, if it is kept. It may be newer than `obj`."""
         uid, data = self._kept.get(type(obj), {}).get(obj.key, ("", b""))
         return data if data and uid == obj.uid else None
 
     def put(self, obj: api.Object, data: bytes | msgspec.Raw) -> None:
-        """An object is as `data` says."""
+        """Keep the JSON of an object that was added or updated, if it is wanted."""
         kept = self._kept[type(obj)]
         if self._wanted[type(obj)](obj):
             kept[obj.key] = (obj.uid, _trimmed(obj, data))
@@ -45,11 +45,11 @@ class WholeObjects:
             kept.pop(obj.key, None)
 
     def drop(self, kind: type[api.Object], key: str) -> None:
-        """An object is gone."""
+        """Forget an object that was deleted."""
         self._kept[kind].pop(key, None)
 
     def keep_only(self, kind: type[api.Object], keys: set[str]) -> None:
-        """All objects of a kind are known; those that are kept and not among them are gone."""
+        """Forget all objects of a kind except these."""
         self._kept[kind] = {key: kept for key, kept in self._kept[kind].items() if key in keys}
 
 

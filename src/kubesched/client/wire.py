@@ -65,7 +65,7 @@ class ListMeta(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Page(msgspec.Struct, frozen=True):
-    """One page of a list, its items still undecoded: decoding all at once would hold up everything else."""
+    """One page of a list. Its items are not decoded yet: decoding all at once would block the event loop."""
 
     metadata: ListMeta = ListMeta()
     items: list[msgspec.Raw] | None = None
@@ -78,7 +78,7 @@ def decode_page(body: bytes) -> Page:
     try:
         return decode_json(_page_decoder, body)
     except msgspec.MsgspecError as error:
-        raise ApiError(200, "InvalidAnswer", f"the API server's answer is no list: {error}") from None
+        raise ApiError(200, "InvalidAnswer", f"the API server's response is not a list: {error}") from None
 
 
 def decode_object(kind: type[O], data: bytes | msgspec.Raw) -> O | Malformed:
@@ -126,7 +126,7 @@ def _line_decoder(kind: type[O]) -> msgspec.json.Decoder[_Line[O]]:
 
 
 def decode_line(kind: type[api.Object], line: bytes) -> WatchEvent:
-    """One line of a watch. An ERROR in it is raised; garbage is an event without an object or a version."""
+    """One line of a watch. An ERROR event is raised; garbage is an event without object and version."""
     try:
         event = decode_json(_line_decoder(kind), line)
     except msgspec.MsgspecError:
@@ -137,16 +137,16 @@ def decode_line(kind: type[api.Object], line: bytes) -> WatchEvent:
 
 
 def raw_object(line: bytes) -> msgspec.Raw:
-    """The object in a line of a watch that could be decoded, as it came."""
+    """The undecoded object in a line of a watch."""
     return decode_json(_raw_line_decoder, line).object
 
 
 def _decode_line_slowly(kind: type[api.Object], line: bytes) -> WatchEvent:
-    """What the ordinary way does not take: errors, bookmarks with nulls in them, malformed objects."""
+    """Decode what the fast decoder refuses: errors, bookmarks with null fields, malformed objects."""
     try:
         raw = decode_json(_raw_line_decoder, line)
     except msgspec.MsgspecError as error:
-        problem = f"a line of the watch is not readable: {error}"
+        problem = f"a line of the watch cannot be read: {error}"
         return WatchEvent(Change.BOOKMARK, None, "", Malformed("", problem))
     data = bytes(raw.object)
     if raw.type == "ERROR":
@@ -166,7 +166,7 @@ def _decode_line_slowly(kind: type[api.Object], line: bytes) -> WatchEvent:
 
 
 class _MetadataOnly(api.Object, frozen=True):
-    """Enough of an object to know its name and version."""
+    """Just enough of an object to get its name and version."""
 
 
 # --- refusals ---------------------------------------------------------------------------------------------------------
@@ -202,11 +202,11 @@ REASONS = {
     503: "ServiceUnavailable",
     504: "Timeout",
 }
-"""Kubernetes' reason for a code, where a proxy or a plain handler answered without one."""
+"""Kubernetes' reason for a code, for responses of proxies and plain handlers, which have none."""
 
 
 def error_of(code: int, body: bytes, retry_after: str | None = None) -> ApiError:
-    """The refusal in an answer: a Status if it is one, else its text."""
+    """The error in a response: its Status if it has one, otherwise its text."""
     try:
         status = decode_json(_status_decoder, body)
     except msgspec.MsgspecError:
@@ -233,7 +233,7 @@ def _phrase(code: int) -> str:
 
 
 def _seconds(header: str | None) -> float | None:
-    """A Retry-After in seconds; the API server never sends the other form, a date."""
+    """A Retry-After header in seconds. The API server never sends a date there."""
     try:
         return max(0.0, float(header)) if header else None
     except ValueError:
