@@ -15,8 +15,9 @@ from random import Random
 from kubesched.apiserver.apiserver import ApiServer
 from kubesched.controllers.manager import ControllerManager
 from kubesched.controllers.node_lifecycle import LifecycleSettings
-from kubesched.kubelet.kubelet import Kubelets, KubeletSettings
+from kubesched.kubelet.kubelet import Kubelets
 from kubesched.kubelet.nodes import NodeSettings
+from kubesched.kubelet.settings import KubeletSettings
 from kubesched.reconcile.access import Access
 from kubesched.reconcile.context import ControllerContext, make_context
 

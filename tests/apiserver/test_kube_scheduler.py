@@ -20,7 +20,7 @@ from kubesched.apiserver.inprocess.local import LocalClient
 from kubesched.apiserver.launch import ServerOptions, build_server
 from kubesched.base.types import JSON
 from kubesched.embedded import ClusterSettings, EmbeddedCluster
-from kubesched.kubelet.kubelet import KubeletSettings
+from kubesched.kubelet.settings import KubeletSettings
 
 PROGRAM = find("kube-scheduler")
 NODES = 4

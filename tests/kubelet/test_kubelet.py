@@ -11,8 +11,8 @@ from tests.controllers.world import World, template, workload, world
 from kubesched.base.clocks import VirtualClock, run_virtual, virtual_time
 from kubesched.base.types import JSON
 from kubesched.embedded import ClusterSettings
-from kubesched.kubelet.kubelet import KubeletSettings
 from kubesched.kubelet.nodes import NodeSettings
+from kubesched.kubelet.settings import KubeletSettings
 from kubesched.reconcile.access import DEPLOYMENTS, NODES, PODS
 
 

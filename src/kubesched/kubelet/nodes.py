@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from kubesched.apiserver.wire.status import StatusError
 from kubesched.base.types import JSON
 from kubesched.kubelet.addresses import Addresses
-from kubesched.kubelet.status import full_image, image_digest, image_size
+from kubesched.kubelet.images import full_image, image_digest, image_size
 from kubesched.reconcile.access import LEASES, NODES
 from kubesched.reconcile.conditions import set_condition
 from kubesched.reconcile.context import ControllerContext

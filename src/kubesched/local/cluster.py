@@ -22,8 +22,8 @@ from kubesched.daemon.process import Process
 from kubesched.daemon.setup import Setup, SetupError, prepare
 from kubesched.embedded import ClusterSettings, EmbeddedCluster
 from kubesched.framework.registry import PluginSource
-from kubesched.kubelet.kubelet import KubeletSettings
 from kubesched.kubelet.nodes import NodeSettings
+from kubesched.kubelet.settings import KubeletSettings
 from kubesched.local.flags import UpOptions
 from kubesched.logs import Logger
 from kubesched.logs.levels import WARNING

@@ -92,6 +92,32 @@ class Port(Part, frozen=True):
     protocol: str = "TCP"
 
 
+class Probe(Part, frozen=True):
+    """The timing of a probe."""
+
+    initial_delay_seconds: int = 0
+    period_seconds: int = 10
+    success_threshold: int = 1
+    failure_threshold: int = 3
+
+
+class _Sleep(Part, frozen=True):
+    seconds: int = 0
+
+
+class _Exec(Part, frozen=True):
+    command: tuple[str, ...] = ()
+
+
+class _Hook(Part, frozen=True):
+    sleep: _Sleep | None = None
+    exec: _Exec | None = None
+
+
+class _Lifecycle(Part, frozen=True):
+    pre_stop: _Hook | None = None
+
+
 class Container(Part, frozen=True):
     name: str = ""
     image: str = ""
@@ -99,6 +125,15 @@ class Container(Part, frozen=True):
     command: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
     ports: tuple[Port, ...] = ()
+    restart_policy: str = ""
+    startup_probe: Probe | None = None
+    readiness_probe: Probe | None = None
+    liveness_probe: Probe | None = None
+    lifecycle: _Lifecycle | None = None
+
+    @property
+    def command_line(self) -> tuple[str, ...]:
+        return (*self.command, *self.args)
 
 
 class _Expression(Part, frozen=True):
@@ -174,6 +209,10 @@ class Pod(View, frozen=True):
     @property
     def is_ready(self) -> bool:
         return any(each.type == "Ready" and each.status == "True" for each in self.status.conditions)
+
+    @property
+    def containers_ready(self) -> bool:
+        return any(each.type == "ContainersReady" and each.status == "True" for each in self.status.conditions)
 
     @property
     def passes_gates(self) -> bool:

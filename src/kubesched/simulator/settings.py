@@ -10,8 +10,8 @@ from kubesched.api.quantity import QuantityError, nanos
 from kubesched.config.duration import Duration
 from kubesched.config.errors import Problem, join
 from kubesched.embedded import ClusterSettings
-from kubesched.kubelet.kubelet import KubeletSettings
 from kubesched.kubelet.nodes import NodeSettings
+from kubesched.kubelet.settings import KubeletSettings
 
 HALF_A_SECOND = Duration.parse("500ms")
 
