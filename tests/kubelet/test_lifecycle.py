@@ -29,7 +29,7 @@ def _main(w: World) -> JSON:
 
 
 def _state(w: World) -> str:
-    return next(iter(_main(w)["state"]))
+    return str(next(iter(_main(w)["state"])))
 
 
 def _is_ready(w: World) -> bool:
