@@ -74,7 +74,7 @@ async def test_filter_with_whole_nodes() -> None:
 async def test_an_extender_is_asked_by_a_leader_only() -> None:
     """A scheduler that slept through its lease has no extender bind a pod."""
     async with serving() as server, asking(server, may_write=lambda: False) as extender:
-        with pytest.raises(ExtenderError, match="not sent: this process leads no more"):
+        with pytest.raises(ExtenderError, match="not sent: this process is no longer the leader"):
             await extender.bind(POD, "n1")
     assert not server.asked
 
