@@ -226,6 +226,14 @@ def test_mistakes_are_named(word: str, problem: str) -> None:
     assert problem in found
 
 
+def test_uid_headers_need_their_gate() -> None:
+    """With RemoteRequestHeaderUID off, the flag for UID headers is refused."""
+    words = ["--requestheader-uid-headers=X-Remote-Uid"]
+    assert not parse(words).problems
+    (problem,) = parse([*words, "--feature-gates=RemoteRequestHeaderUID=false"]).problems
+    assert problem == '--requestheader-uid-headers requires the "RemoteRequestHeaderUID" feature to be enabled'
+
+
 def test_all_mistakes_are_reported_together() -> None:
     """A command line with several mistakes is not refused one mistake at a time."""
     problems = parse(["--bogus", "value", "--secure-port=x", "--v=-1", "word"]).problems
