@@ -145,12 +145,15 @@ def test_a_malformed_version_is_named() -> None:
 
 
 def test_lists_are_behind_a_gate() -> None:
-    """List attributes and includes() exist only with DRAListTypeAttributes."""
+    """List attributes and, in new selectors, includes() exist only with DRAListTypeAttributes."""
     shape = DeviceShape("d", {"names": ("a", "b"), "one": "a"}, {})
     with pytest.raises(EvaluationError, match="attribute names: unsupported attribute value"):
         compile_device_selector("true").matches(shape)
     with pytest.raises(SelectorError, match="undeclared reference to 'includes'"):
-        compile_device_selector('device.attributes["d"].names.includes("a")')
+        compile_device_selector('device.attributes["d"].names.includes("a")', stored=False)
+    assert compile_device_selector('device.attributes["d"].one.includes("a")').matches(
+        DeviceShape("d", {"one": "a"}, {})
+    )
     for expression, expected in (
         ('device.attributes["d"].names.includes("b")', True),
         ('device.attributes["d"].names.includes("c")', False),
@@ -161,6 +164,7 @@ def test_lists_are_behind_a_gate() -> None:
 
 
 def test_multiple_allocations_are_behind_a_gate() -> None:
-    """Without DRAConsumableCapacity the field does not exist."""
+    """Without DRAConsumableCapacity a new selector cannot use the field; a stored one still can."""
+    assert compile_device_selector("device.allowMultipleAllocations", consumable_capacity=False).matches(GPU)
     with pytest.raises(SelectorError, match="undefined field 'allowMultipleAllocations'"):
-        compile_device_selector("device.allowMultipleAllocations", consumable_capacity=False)
+        compile_device_selector("device.allowMultipleAllocations", consumable_capacity=False, stored=False)

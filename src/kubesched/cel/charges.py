@@ -138,7 +138,9 @@ _OVERLOADS: dict[str, Charge] = {
         for order in ("less", "less_equals", "greater", "greater_equals")
         for kind in ("string", "bytes")
     },
-    **dict.fromkeys(("list_slice", "lists_range", "list_reverse"), Charge(0, None, _list_of)),
+    **dict.fromkeys(("list_slice", "list_reverse"), Charge(0, None, _list_of)),
+    # Charged before the list is made: a hostile number must not use up the memory.
+    "lists_range": _by(lambda count: max(count, 0) + 11),
     **dict.fromkeys(("list_flatten", "list_flatten_int"), _by(_flattened)),
     **{
         f"list_{kind}_{function}": _by(_self_compared)

@@ -285,7 +285,7 @@ class _Checker:
             first, second = (INT, over.params[0]) if node.variable2 else (over.params[0], ERROR)
         elif over.name == "map":
             first, second = over.params
-        elif over.is_dynamic or over.is_param:
+        elif over.name in ("dyn", "*error*") or over.is_param:
             self._unify.assignable(DYN, over)
             first = second = DYN
         else:

@@ -151,27 +151,30 @@ def _split(name: str, driver: str) -> tuple[str, str]:
 
 @lru_cache(maxsize=4096)
 def compile_device_selector(
-    expression: str, *, consumable_capacity: bool = True, list_attributes: bool = False
+    expression: str, *, consumable_capacity: bool = True, list_attributes: bool = False, stored: bool = True
 ) -> DeviceSelector:
-    """Compile a selector. The two flags are the gates DRAConsumableCapacity and DRAListTypeAttributes.
+    """Compile a selector. Raises SelectorError with the message that the API server gives.
 
-    Raises SelectorError with the message that the API server gives.
+    The flags ``consumable_capacity`` and ``list_attributes`` are the gates DRAConsumableCapacity and
+    DRAListTypeAttributes. Selectors that are stored already, which is what the scheduler reads, may use
+    ``allowMultipleAllocations`` and ``includes`` with the gates off; new ones, which the API server validates, may not.
     """
+    environment = _environment(consumable_capacity or stored, list_attributes, list_attributes or stored)
     try:
-        program = _environment(consumable_capacity, list_attributes).compile(expression)
+        program = environment.compile(expression)
     except CompileError as error:
         raise SelectorError(f"compilation failed: {error}") from None
     except ProgramError as error:
         raise SelectorError(f"program instantiation failed: {error}") from None
     allowed = (BOOL, ANY, DYN) if list_attributes else (BOOL, ANY)
     if program.result_type not in allowed:
-        raise SelectorError(f"must evaluate to bool or the unknown type, not {program.result_type}")
+        raise SelectorError(f"must evaluate to bool or the unknown type, not {program.result_type.declared}")
     return DeviceSelector(expression, program, list_attributes)
 
 
 @cache
-def _environment(consumable_capacity: bool, list_attributes: bool) -> Environment:
-    libraries = (*KUBERNETES, _lists) if list_attributes else KUBERNETES
+def _environment(consumable_capacity: bool, list_attributes: bool, includes: bool) -> Environment:
+    libraries = (*KUBERNETES, _lists) if includes else KUBERNETES
     return Environment({"device": _device_type(consumable_capacity, list_attributes)}, libraries, MAX_COST)
 
 
@@ -189,7 +192,7 @@ def _device_type(consumable_capacity: bool, list_attributes: bool) -> Type:
     }
     if consumable_capacity:
         fields["allowMultipleAllocations"] = _sized(BOOL, 1)
-    return object_type("kubernetes.DRADevice", fields)
+    return _sized(object_type("kubernetes.DRADevice", fields), 0)
 
 
 _lists = Library()

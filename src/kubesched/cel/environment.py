@@ -1,6 +1,7 @@
 """An environment: variables, libraries, and the way from source text to a program."""
 
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 
 from kubesched.cel import (
     conversions,
@@ -18,10 +19,12 @@ from kubesched.cel import (
     urls,
 )
 from kubesched.cel.checker import check
+from kubesched.cel.costs import estimate
 from kubesched.cel.errors import CompileError, Issue, ParseError
 from kubesched.cel.functions import Library, Registry
 from kubesched.cel.parser import MAX_DEPTH, parse
 from kubesched.cel.program import Code
+from kubesched.cel.ranges import Range
 from kubesched.cel.syntax import Node
 from kubesched.cel.types import DYN, Type
 from kubesched.cel.validators import validate
@@ -68,7 +71,7 @@ class Environment:
             if not issues:
                 return Program(self, source, root)
         except ParseError as error:
-            issues = [error.issue]
+            issues = error.issues
         except RecursionError:
             issues = [Issue(-1, f"expression recursion limit exceeded: {MAX_DEPTH}")]
         raise CompileError(source, issues)
@@ -83,6 +86,11 @@ class Program:
         self._environment = environment
         self._root = root
         self._code = Code(root, environment.registry)
+
+    @cached_property
+    def cost(self) -> Range:
+        """The estimated cost: the least and the greatest that an evaluation may take."""
+        return estimate(self._root, self._environment.variables)
 
     def __call__(self, variables: Mapping[str, object]) -> object:
         return self._code.run(variables, self._environment.cost_limit)[0]

@@ -1,5 +1,6 @@
 """The errors of CEL, with the words that Kubernetes puts into its messages."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -46,8 +47,8 @@ class CostLimitError(CELError):
 
 
 class ParseError(CELError):
-    """One syntax error. The environment turns it into a CompileError, which knows the source."""
+    """Syntax errors. The environment turns them into a CompileError, which knows the source."""
 
-    def __init__(self, offset: int, message: str) -> None:
+    def __init__(self, offset: int, message: str, others: Sequence[Issue] = ()) -> None:
         super().__init__(message)
-        self.issue = Issue(offset, message)
+        self.issues = sorted([Issue(offset, message), *others], key=lambda issue: issue.offset)

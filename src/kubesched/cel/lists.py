@@ -4,7 +4,7 @@ from functools import cmp_to_key
 from itertools import pairwise
 
 from kubesched.cel.equality import compare, contains, equal
-from kubesched.cel.errors import CostLimitError, EvaluationError
+from kubesched.cel.errors import EvaluationError
 from kubesched.cel.functions import Library
 from kubesched.cel.standard import add_duration, add_int, add_uint
 from kubesched.cel.values import Duration, Timestamp, Uint, name_of
@@ -14,8 +14,6 @@ define = library.define
 
 _COMPARABLE = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
 _SUMMABLE: dict[str, object] = {"int": 0, "uint": Uint(0), "double": 0.0, "duration": Duration(0)}
-#: A longer list would cost more than any limit allows.
-_MAX_RANGE = 10_000_000
 
 Items = list[object]
 
@@ -151,8 +149,6 @@ def sort_by_keys(items: Items, keys: Items) -> Items:
 
 @define(lists_range="lists::range(int) -> list(int)")
 def range_(count: int) -> list[int]:
-    if count > _MAX_RANGE:
-        raise CostLimitError
     return list(range(count))
 
 

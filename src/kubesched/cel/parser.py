@@ -10,9 +10,9 @@ from functools import cache
 from typing import Any, cast
 
 from lark import Lark, Token, Transformer, v_args
-from lark.exceptions import LarkError, UnexpectedCharacters, UnexpectedInput, UnexpectedToken, VisitError
+from lark.exceptions import UnexpectedCharacters, UnexpectedToken, VisitError
 
-from kubesched.cel.errors import ParseError
+from kubesched.cel.errors import Issue, ParseError
 from kubesched.cel.macros import expand
 from kubesched.cel.syntax import Call, Entry, FieldInit, Ident, ListNode, Literal, MapNode, Node, Select, StructNode
 from kubesched.cel.syntax import measured as _sized
@@ -24,29 +24,31 @@ MAX_DEPTH = 250
 _GRAMMAR = r"""
 start: expr
 ?expr: or | or QUESTION or COLON expr -> ternary
-?or: and | and (OR and)+ -> logic
-?and: relation | relation (AND relation)+ -> logic
+?or: and | or_chain -> logic
+or_chain: and OR and | or_chain OR and
+?and: relation | and_chain -> logic
+and_chain: relation AND relation | and_chain AND relation
 ?relation: sum | relation (LT | LE | GE | GT | EQ | NE | IN) sum -> binary
 ?sum: product | sum (PLUS | MINUS) product -> binary
 ?product: unary | product (STAR | SLASH | PERCENT) unary -> binary
 ?unary: member | NOT+ member -> negate | MINUS+ member -> negate
 ?member: primary
        | member DOT QUESTION? (IDENT | ESCAPED) -> select
-       | member DOT IDENT LPAR [args] RPAR -> member_call
+       | member DOT IDENT LPAR args? RPAR -> member_call
        | member LSQB QUESTION? expr RSQB -> index
        | member LBRACE RBRACE -> struct
        | member LBRACE inits COMMA? RBRACE -> struct
 ?primary: IDENT -> ident
         | DOT IDENT -> ident
-        | IDENT LPAR [args] RPAR -> call
-        | DOT IDENT LPAR [args] RPAR -> call
+        | IDENT LPAR args? RPAR -> call
+        | DOT IDENT LPAR args? RPAR -> call
         | LPAR expr RPAR -> nested
         | LSQB COMMA? RSQB -> list_literal
         | LSQB elements COMMA? RSQB -> list_literal
         | LBRACE COMMA? RBRACE -> map_literal
         | LBRACE entries COMMA? RBRACE -> map_literal
         | (NUM_INT | NUM_UINT | NUM_FLOAT | STRING | BYTES | TRUE | FALSE | NULL) -> literal
-args: expr (COMMA expr)*
+args: expr | args COMMA expr
 elements: element | elements COMMA element
 element: QUESTION? expr
 entries: entry | entries COMMA entry
@@ -109,9 +111,35 @@ _RESERVED = frozenset(
     """as break const continue else false for function if import in let loop package namespace null return true var
     void while""".split()  # noqa: SIM905
 )
-_OPERANDS = (
-    "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
+# The terminals in the order in which cel-go lists them, as it spells them.
+_SPELLED = {
+    "LSQB": "'['",
+    "RSQB": "']'",
+    "LBRACE": "'{'",
+    "RBRACE": "'}'",
+    "LPAR": "'('",
+    "RPAR": "')'",
+    "DOT": "'.'",
+    "COMMA": "','",
+    "MINUS": "'-'",
+    "NOT": "'!'",
+    "COLON": "':'",
+    "TRUE": "'true'",
+    "FALSE": "'false'",
+    "NULL": "'null'",
+    "NUM_FLOAT": "NUM_FLOAT",
+    "NUM_INT": "NUM_INT",
+    "NUM_UINT": "NUM_UINT",
+    "STRING": "STRING",
+    "BYTES": "BYTES",
+    "IDENT": "IDENTIFIER",
+}
+_CLOSING = frozenset({"RSQB", "RBRACE", "RPAR", "COMMA", "COLON"})
+# A string without its end, half an operator, or one character of something else.
+_UNKNOWN = re.compile(
+    rf"[bB]?[rR]?(?:\"(?:{_ESCAPE}|[^\\\"\n\r])*|'(?:{_ESCAPE}|[^\\'\n\r])*)(?:\\.?)?|[&|=].?|.", re.DOTALL
 )
+_MAX_ERRORS = 30
 
 
 def parse(source: str) -> Node:
@@ -119,47 +147,66 @@ def parse(source: str) -> Node:
     if len(source) > MAX_LENGTH:
         message = f"expression code point size exceeds limit: size: {len(source)}, limit {MAX_LENGTH}"
         raise ParseError(-1, message)
-    try:
-        return cast(Node, _lark().parse(source))
-    except UnexpectedInput as error:
-        raise _syntax_error(error, source) from None
-    except VisitError as error:
-        raise (error.orig_exc if isinstance(error.orig_exc, ParseError) else error) from None
-    except LarkError as error:
-        raise ParseError(0, f"Syntax error: {error}") from None
+    unknown: list[Issue] = []
+    text = source
+    while True:
+        try:
+            node = cast(Node, _lark().parse(text))
+        except UnexpectedCharacters as error:
+            text = _skipped(text, error.pos_in_stream or 0, unknown)
+        except UnexpectedToken as error:
+            raise ParseError(*_syntax_error(error, text), unknown) from None
+        except VisitError as error:
+            raise (error.orig_exc if isinstance(error.orig_exc, ParseError) else error) from None
+        else:
+            break
+    if unknown:
+        raise ParseError(unknown[0].offset, unknown[0].message, unknown[1:])
+    return node
+
+
+def _skipped(text: str, at: int, unknown: list[Issue]) -> str:
+    """Note characters that start no token, and blank them so that the rest can be parsed."""
+    match = _UNKNOWN.match(text, at)
+    assert match is not None
+    unknown.append(Issue(at, f"Syntax error: token recognition error at: '{match[0]}'"))
+    if len(unknown) > _MAX_ERRORS:
+        raise ParseError(unknown[0].offset, unknown[0].message, unknown[1:])
+    return text[:at] + " " * len(match[0]) + text[match.end() :]
 
 
 @cache
 def _lark() -> Lark:
     grammar = _GRAMMAR.replace("@STRING@", _STRING)
-    return Lark(grammar, parser="lalr", transformer=_Actions(), maybe_placeholders=False, keep_all_tokens=True)
+    return Lark(
+        grammar, parser="lalr", lexer="basic", transformer=_Actions(), maybe_placeholders=False, keep_all_tokens=True
+    )
 
 
-def _syntax_error(error: UnexpectedInput, source: str) -> ParseError:
-    if isinstance(error, UnexpectedCharacters):
-        at = error.pos_in_stream or 0
-        return ParseError(at, f"Syntax error: token recognition error at: '{source[at : at + 1]}'")
-    assert isinstance(error, UnexpectedToken)
-    token = error.token
-    if token.type == "$END":
-        at, text = len(source), "<EOF>"
-    else:
-        at, text = token.start_pos or 0, str(token)
-    accepted = error.accepts or error.expected
-    if "NUM_INT" in accepted:
-        return ParseError(at, f"Syntax error: mismatched input '{text}' expecting {_OPERANDS}")
-    if "$END" in accepted:
-        return ParseError(at, f"Syntax error: extraneous input '{text}' expecting <EOF>")
-    return ParseError(at, f"Syntax error: mismatched input '{text}' expecting {_expected(accepted)}")
+def _syntax_error(error: UnexpectedToken, source: str) -> tuple[int, str]:
+    """Where the error is and cel-go's words for it."""
+    token, accepted = error.token, error.accepts or error.expected
+    ended = token.type == "$END"
+    at, text = (len(source), "<EOF>") if ended else (_at(token), str(token))
+    wanted = accepted if "NUM_INT" in accepted else accepted & {"$END"} or accepted & _CLOSING
+    if not wanted:
+        if token.type in ("TRUE", "FALSE", "NULL"):
+            return at, f"Syntax error: mismatched input '{text}' expecting IDENTIFIER"
+        return at, f"Syntax error: no viable alternative at input '.{'' if ended else text}'"
+    words = [spelled for name, spelled in _SPELLED.items() if name in wanted] or ["<EOF>"]
+    expected = words[0] if len(words) == 1 else "{" + ", ".join(words) + "}"
+    if ended and len(words) == 1 and words[0] not in ("<EOF>", "':'"):
+        return at, f"Syntax error: missing {expected} at '{text}'"
+    # Without the token, the expression would go on: then the token is too much, otherwise it is the wrong one.
+    extra = not ended and _next_type(source, at + len(text)) in wanted
+    return at, f"Syntax error: {'extraneous' if extra else 'mismatched'} input '{text}' expecting {expected}"
 
 
-def _expected(names: set[str]) -> str:
-    literals = {
-        terminal.name: terminal.pattern.value for terminal in _lark().terminals if terminal.pattern.type == "str"
-    }
-    shown = {"IDENT": "IDENTIFIER", "ESCAPED": "ESC_IDENTIFIER"}
-    words = [f"'{literals[name]}'" if name in literals else shown.get(name, name) for name in sorted(names)]
-    return words[0] if len(words) == 1 else "{" + ", ".join(words) + "}"
+def _next_type(source: str, at: int) -> str:
+    try:
+        return next((token.type for token in _lark().lex(source[at:])), "$END")
+    except UnexpectedCharacters:
+        return ""
 
 
 def _measured(node: Node) -> Node:
@@ -285,10 +332,17 @@ class _Actions(Transformer[Any, Node]):
     def ternary(self, condition: Node, mark: Token, yes: Node, _colon: Token, no: Node) -> Node:
         return _measured(Call("_?_:_", [condition, yes, no], offset=_at(mark)))
 
-    def logic(self, *parts: Any) -> Node:
+    def or_chain(self, first: Any, operator: Token, last: Node) -> Any:
+        """Left recursion: the chain so far as one list, then an operator and a term."""
+        chain = first if isinstance(first, list) else [first]
+        chain += [operator, last]
+        return chain
+
+    and_chain = or_chain
+
+    def logic(self, chain: list[Any]) -> Node:
         """A chain of one operator, as a balanced tree: a long chain is not a deep one."""
-        terms, operators = list(parts[::2]), list(parts[1::2])
-        return self._balanced(f"_{operators[0]}_", terms, operators)
+        return self._balanced(f"_{chain[1]}_", chain[::2], chain[1::2])
 
     def _balanced(self, function: str, terms: list[Node], operators: list[Token]) -> Node:
         if len(terms) == 1:
@@ -314,7 +368,7 @@ class _Actions(Transformer[Any, Node]):
     def select(self, operand: Node, dot: Token, *rest: Token) -> Node:
         name = str(rest[-1])
         if name.startswith("`"):
-            raise ParseError(_at(dot), "unsupported syntax: '`'")
+            raise ParseError(_at(rest[-1]), "unsupported syntax: '`'")
         if len(rest) == 2:
             return _measured(Call("_?._", [operand, Literal(name, offset=_at(rest[-1]))], offset=_at(dot)))
         return _measured(Select(operand, name, offset=_at(dot)))
@@ -367,17 +421,14 @@ class _Actions(Transformer[Any, Node]):
     def literal(self, token: Token) -> Node:
         return Literal(_LITERALS[token.type](token), offset=_at(token))
 
-    def args(self, *parts: Any) -> Any:
-        return [part for part in parts if not isinstance(part, Token)]
-
-    def elements(self, first: Any, *rest: Any) -> Any:
+    def args(self, first: Any, *rest: Any) -> Any:
         """Left recursion: the list so far, then one more. A trailing comma needs no lookahead this way."""
         if not rest:
             return [first]
         first.append(rest[-1])
         return first
 
-    entries = inits = elements
+    elements = entries = inits = args
 
     def element(self, *parts: Any) -> Any:
         return len(parts) == 2, parts[-1]

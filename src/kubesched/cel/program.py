@@ -181,6 +181,8 @@ class _Compiler:
 
     def _presence(self, node: Select) -> Step:
         operand, field = self.compile(node.operand), node.field
+        if not isinstance(node.operand, Ident | Select) and not _is_index(node.operand):
+            operand = _charged(operand, 1)
 
         def run(frame: Frame) -> object:
             return field_present(operand(frame), field)
@@ -202,8 +204,10 @@ class _Compiler:
         return run
 
     def _call(self, node: Call) -> Step:
-        if node.function == "or" or node.function == "orValue":
+        if node.function in ("or", "orValue"):
             return self._or_value(node)
+        if node.function == "@not_strictly_false":
+            return _tolerant(self.compile(node.args[0]))
         steps = [self.compile(operand) for operand in node.operands]
         if _appends(node):
             return self._append(steps[0], cast(ListNode, node.args[1]))
@@ -323,6 +327,10 @@ class _Compiler:
             return result(frame)
 
         return run
+
+
+def _is_index(node: Node) -> bool:
+    return isinstance(node, Call) and node.function in ("_[_]", "_[?_]", "_?._")
 
 
 def _check_pattern(pattern: object) -> None:
@@ -501,6 +509,19 @@ def _absorbed(step: Step, frame: Frame, failure: EvaluationError) -> object:
         raise failure from None
 
 
+def _tolerant(condition: Step) -> Step:
+    """The condition of ``all`` and ``exists``: an error so far does not end the loop, a later element may decide."""
+
+    def run(frame: Frame) -> object:
+        frame.cost += 1
+        try:
+            return condition(frame)
+        except EvaluationError:
+            return True
+
+    return run
+
+
 def _member_of(item: Step, values: list[object]) -> Step:
     """``x in [constants]``: cel-go makes a set of them, and charges for the left side alone."""
 
@@ -523,16 +544,25 @@ def _calling(steps: list[Step], choose: Callable[[tuple[type, ...]], Callable[..
         left, right = steps
 
         def run_binary(frame: Frame) -> object:
-            first, second = left(frame), right(frame)
+            try:
+                first, second = left(frame), right(frame)
+            except EvaluationError:
+                frame.charge(cost)
+                raise
             frame.charge(cost)
             return choose((type(first), type(second)))(first, second)
 
         return run_binary
 
     def run(frame: Frame) -> object:
-        args = [step(frame) for step in steps]
+        try:
+            args = [step(frame) for step in steps]
+        except EvaluationError:
+            frame.charge(1)
+            raise
+        chosen = choose(tuple(map(type, args)))
         frame.charge(cost if before is None else before(*args))
-        value = choose(tuple(map(type, args)))(*args)
+        value = chosen(*args)
         if after is not None:
             frame.charge(after(value))
         return value

@@ -23,6 +23,12 @@ class Type:
         return f"{self.name}({', '.join(map(str, self.params))})" if self.params else self.name
 
     @property
+    def declared(self) -> str:
+        """The type as Kubernetes names it outside of compiler messages."""
+        name = _DECLARED.get(self.name, self.name)
+        return f"{name}({', '.join(param.declared for param in self.params)})" if self.params else name
+
+    @property
     def is_param(self) -> bool:
         """Whether this stands for a type that is not known yet."""
         return self.name.startswith("_var") or (len(self.name) == 1 and self.name.isupper())
@@ -37,6 +43,7 @@ STRING, BYTES, NULL = Type("string"), Type("bytes"), Type("null")
 TIMESTAMP, DURATION = Type("google.protobuf.Timestamp"), Type("google.protobuf.Duration")
 DYN, ANY, ERROR, TYPE = Type("dyn"), Type("any"), Type("*error*"), Type("type")
 
+_DECLARED = {"null": "null_type", "any": "google.protobuf.Any"}
 _SHORT = {
     "timestamp": TIMESTAMP,
     "duration": DURATION,
