@@ -1,4 +1,4 @@
-"""What a real kube-apiserver says to manifests, most of them with something wrong: the recording and how to ask.
+"""The recorded responses of a real kube-apiserver to manifests, most of them with mistakes.
 
 `answers.jsonl` has a manifest and the answer of kube-apiserver 1.36 on each line; no words mean that it was accepted.
 `tests/apiserver/test_answers.py` holds our server to it, `tests/e2e/test_answers.py` the real one.
@@ -25,7 +25,7 @@ class Answer(msgspec.Struct):
 
     @property
     def path(self) -> str:
-        """Where to send it so that nothing comes of it."""
+        """The path of a dry run."""
         resource = _RESOURCES[self.object["apiVersion"], self.object["kind"]]
         root = f"/apis/{resource.group_version}" if resource.group else "/api/v1"
         scope = "/namespaces/default" if resource.namespaced else ""
@@ -39,5 +39,5 @@ def recorded() -> list[Answer]:
 
 
 def said(body: JSON) -> str:
-    """The words of an answer: those of a Status, none if it is the object."""
+    """The message of a response: that of a Status, empty if it is the object."""
     return str(body["message"]) if body.get("kind") == "Status" else ""

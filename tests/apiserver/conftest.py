@@ -27,7 +27,7 @@ def api(clock: FixedClock) -> ApiServer:
 
 @pytest.fixture
 def client(api: ApiServer) -> LocalClient:
-    """Somebody who may do everything."""
+    """A client that may do everything."""
     return LocalClient(api)
 
 

@@ -63,7 +63,7 @@ class Kubectl:
         return Result(process.returncode or 0, out.decode(), err.decode())
 
     async def __call__(self, line: str, stdin: str = "") -> str:
-        """Run a command that must succeed; answers with what it printed."""
+        """Run a command that must succeed. Returns its output."""
         result = await self.run(*line.split(), stdin=stdin)
         assert result.code == 0, f"kubectl {line}: {result.err or result.out}"
         return result.out

@@ -107,7 +107,7 @@ class Result:
     cpu: float
     """Seconds that the server computed."""
     peak: int
-    """Most memory that the server had, in MB; 0 where that cannot be told."""
+    """The server's peak memory in MB, or 0 if unknown."""
 
     def __str__(self) -> str:
         speed = f"{self.rate:.0f} creates/s, watchers {self.behind * 1000:.0f} ms behind"

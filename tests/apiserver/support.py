@@ -82,7 +82,7 @@ def failing_observer(_event: StoreEvent) -> None:
 
 
 def as_user(api: ApiServer, name: str, *groups: str) -> LocalClient:
-    """A client that is somebody in particular."""
+    """A client with this user and these groups."""
     return LocalClient(api, UserInfo(name, groups))
 
 
@@ -96,7 +96,7 @@ async def refusal(call: Any) -> StatusError:
 
 
 async def upcoming(events: AsyncIterator[T]) -> T:
-    """What a stream says next; that it says nothing is an error and no reason to wait for ever."""
+    """The next item of a stream. Fails after a timeout instead of waiting for ever."""
     return await asyncio.wait_for(anext(events), PATIENCE)
 
 

@@ -34,13 +34,13 @@ async def test_nobody_is_anonymous(api: ApiServer) -> None:
 
 
 async def test_static_tokens(api: ApiServer) -> None:
-    """A token that was given out says who one is."""
+    """A static token identifies its user."""
     api.authenticator.add_token("secret", UserInfo("root", ("system:masters",)))
     assert await _with_token(api, "secret") == 200
 
 
 async def test_service_account_tokens(api: ApiServer, client: LocalClient, clock: FixedClock) -> None:
-    """A token speaks for its account, until its time is over or the account is gone."""
+    """A token identifies its account until it expires or the account is deleted."""
     path = "/api/v1/namespaces/default/serviceaccounts"
     await client.create(path, {"metadata": {"name": "robot"}})
     token = (await client.create(f"{path}/robot/token", {}))["status"]["token"]
@@ -60,7 +60,7 @@ async def test_service_account_tokens(api: ApiServer, client: LocalClient, clock
 
 
 async def test_a_token_bound_to_a_pod_ends_with_it(api: ApiServer, client: LocalClient) -> None:
-    """What was made for a pod is worth nothing without it."""
+    """A token bound to a pod is invalid once the pod is gone."""
     await client.create(PODS, pod("p"))
     path = "/api/v1/namespaces/default/serviceaccounts/default/token"
     bound = {"spec": {"boundObjectRef": {"kind": "Pod", "apiVersion": "v1", "name": "p"}}}
@@ -71,7 +71,7 @@ async def test_a_token_bound_to_a_pod_ends_with_it(api: ApiServer, client: Local
 
 
 async def test_token_reviews(client: LocalClient) -> None:
-    """Another server can ask whose token it was shown."""
+    """Another server can ask for the user of a token."""
     path = "/api/v1/namespaces/default/serviceaccounts/default/token"
     token = (await client.create(path, {}))["status"]["token"]
     review = await client.create("/apis/authentication.k8s.io/v1/tokenreviews", {"spec": {"token": token}})
@@ -86,7 +86,7 @@ async def test_token_reviews(client: LocalClient) -> None:
 
 
 async def test_who_am_i(api: ApiServer) -> None:
-    """Everybody may ask who they are."""
+    """Every user may ask who they are."""
     answer = await as_user(api, "bob", "staff").create("/apis/authentication.k8s.io/v1/selfsubjectreviews", {})
     assert answer["status"]["userInfo"] == {"username": "bob", "groups": ["staff", "system:authenticated"]}
 
@@ -172,7 +172,7 @@ TEAM_APIS = "/apis/{}/namespaces/team"
     ],
 )
 async def test_rights_in_a_namespace_end_with_it(api: ApiServer, client: LocalClient, method: str, path: str) -> None:
-    """Through the path of a namespace no kind of the whole cluster is reached, whatever the user may do there."""
+    """Paths with a namespace never reach cluster-scoped kinds, whatever rights the user has in the namespace."""
     for namespace in ("team", "other"):
         await client.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
     await client.create(NODES, node("n"))
@@ -211,7 +211,7 @@ async def test_kinds_of_namespaces_are_only_listed_outside(
 
 
 async def test_aggregated_roles_follow_their_parts(client: LocalClient) -> None:
-    """A role that is labelled for `view` widens `view`, and with it `edit` and `admin`, until it goes."""
+    """A role labelled for `view` widens `view`, `edit` and `admin` until it is deleted."""
     role = {
         "metadata": {"name": "extra", "labels": {"rbac.authorization.k8s.io/aggregate-to-view": "true"}},
         "rules": [{"verbs": ["get"], "apiGroups": ["example.com"], "resources": ["widgets"]}],
@@ -237,8 +237,7 @@ async def test_the_scheduler_s_privileges(api: ApiServer, client: LocalClient) -
 
 
 async def test_a_list_of_one_object_by_its_name(api: ApiServer, client: LocalClient) -> None:
-    """Who may see one object may list and watch it by its name, and nothing else: so the scheduler follows who may
-    sign the certificates of clients."""
+    """A user who may read one object may list and watch it by name. The scheduler watches the client CA this way."""
     maps, one = "/api/v1/namespaces/kube-system/configmaps", "metadata.name=extension-apiserver-authentication"
     await client.create(maps, {"metadata": {"name": "extension-apiserver-authentication"}})
     scheduler = as_user(api, "system:kube-scheduler")
@@ -272,7 +271,7 @@ async def _role_writer(api: ApiServer, client: LocalClient) -> LocalClient:
 
 
 async def test_a_role_gives_no_more_than_its_author_has(api: ApiServer, client: LocalClient) -> None:
-    """What one may do can be given away; what one may not is refused in upstream's words, new or changed."""
+    """A role may grant what its author may do. Anything more is refused with upstream's message."""
     bob = await _role_writer(api, client)
     roles = f"{RBAC}/namespaces/default/roles"
     subset = {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"], "resourceNames": ["one"]}
@@ -306,7 +305,7 @@ async def test_a_role_gives_no_more_than_its_author_has(api: ApiServer, client: 
 
 
 async def test_a_binding_gives_no_more_than_its_author_has(api: ApiServer, client: LocalClient) -> None:
-    """Nobody binds themselves, or others, to a role that allows more than they may, unless they may `bind` it."""
+    """A binding to a role with more rights than its author has is refused, unless the author may `bind` it."""
     bob = await _role_writer(api, client)
     bindings = f"{RBAC}/namespaces/default/rolebindings"
 
@@ -335,7 +334,7 @@ async def test_a_binding_gives_no_more_than_its_author_has(api: ApiServer, clien
 
 
 async def test_access_reviews(api: ApiServer, client: LocalClient) -> None:
-    """What others, and oneself, may do can be asked."""
+    """Access reviews report the rights of others and one's own."""
     attributes = {"resourceAttributes": {"verb": "list", "resource": "nodes"}}
     other = await client.create(
         f"{REVIEWS}/subjectaccessreviews", {"spec": {"user": "system:kube-scheduler", **attributes}}
@@ -352,14 +351,14 @@ async def test_access_reviews(api: ApiServer, client: LocalClient) -> None:
 
 
 async def test_rules_review(api: ApiServer) -> None:
-    """Everybody may ask for the list of what they may do."""
+    """Every user may list their own rights."""
     answer = await as_user(api, "bob").create(f"{REVIEWS}/selfsubjectrulesreviews", {"spec": {"namespace": "default"}})
     resources = {name for rule in answer["status"]["resourceRules"] for name in rule["resources"]}
     assert "selfsubjectaccessreviews" in resources
 
 
 async def test_impersonation(api: ApiServer, client: LocalClient) -> None:
-    """Who may, can ask in another's name and is then treated as that other."""
+    """A user with the right to impersonate is treated as the other user."""
     headers = {"impersonate-user": "bob", "impersonate-group": "staff"}
     refused = await client.send("GET", PODS, headers=headers)
     assert (refused.status, "bob" in decode(refused.body)["message"]) == (403, True)

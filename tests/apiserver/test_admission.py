@@ -1,4 +1,4 @@
-"""What is done to objects on their way in: defaults, admission, addresses."""
+"""Defaults, admission and service addresses."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def test_pod_defaults(client: LocalClient) -> None:
     ],
 )
 async def test_pull_policy(client: LocalClient, image: str, policy: str) -> None:
-    """A floating tag is pulled every time."""
+    """An image without a fixed tag is pulled every time."""
     made = await client.create(PODS, pod("a", containers=[{"name": "c", "image": image}]))
     assert made["spec"]["containers"][0]["imagePullPolicy"] == policy
 
@@ -83,7 +83,7 @@ async def test_a_template_s_limits_are_no_requests(client: LocalClient) -> None:
 
 
 async def test_defaults_of_other_kinds(client: LocalClient) -> None:
-    """What describe shows of nodes, limit ranges and volumes that said little about themselves."""
+    """Nodes, limit ranges and volumes get the defaults that describe shows."""
     made = await client.create(NODES, {**node("n"), "spec": {"podCIDR": "10.1.0.0/24"}})
     assert made["spec"]["podCIDRs"] == ["10.1.0.0/24"]
     limits = {"limits": [{"type": "Container", "max": {"cpu": "2"}, "default": {"cpu": "1"}}]}
@@ -133,7 +133,7 @@ async def test_priority_classes(client: LocalClient) -> None:
 
 
 async def test_own_tolerations_win(client: LocalClient) -> None:
-    """A pod that says how long it stays on a lost node is not told otherwise."""
+    """A pod's own tolerations for lost nodes are kept."""
     own = {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}
     tolerations = (await client.create(PODS, pod("a", tolerations=[own])))["spec"]["tolerations"]
     assert [(t["key"].rpartition("/")[2], t["tolerationSeconds"]) for t in tolerations] == [
@@ -145,7 +145,7 @@ async def test_own_tolerations_win(client: LocalClient) -> None:
 
 
 async def test_a_toleration_is_added_to_the_default_ones(client: LocalClient) -> None:
-    """The list in a patch replaces the old one, and what every pod tolerates comes back by itself."""
+    """A patched list of tolerations replaces the old one, and the defaults are added again."""
     await client.create(PODS, pod("a"))
     patched = await client.patch(f"{PODS}/a", {"spec": {"tolerations": [{"key": "x", "operator": "Exists"}]}})
     assert [each["key"].rpartition("/")[2] for each in patched["spec"]["tolerations"]] == [
@@ -156,7 +156,7 @@ async def test_a_toleration_is_added_to_the_default_ones(client: LocalClient) ->
 
 
 async def test_system_classes_stay(client: LocalClient) -> None:
-    """Nobody deletes the two priority classes that come with every cluster."""
+    """The two system priority classes cannot be deleted."""
     error = await refusal(client.delete(f"{CLASSES}/system-node-critical"))
     assert "this is a system priority class and cannot be deleted" in error.message
 
@@ -179,7 +179,7 @@ async def test_services_get_addresses(client: LocalClient) -> None:
 
 
 async def test_addresses_follow_from_the_seed() -> None:
-    """Two servers with the same source of chance give services the same addresses: simulations can be repeated."""
+    """Two servers with the same seed give services the same addresses, so simulations can be repeated."""
     spec = {"type": "NodePort", "ports": [{"port": 80}], "selector": {"app": "web"}}
 
     async def made(seed: int) -> tuple[str, int]:

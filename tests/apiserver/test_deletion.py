@@ -90,7 +90,7 @@ async def test_finalizers_hold_an_object(client: LocalClient) -> None:
     ],
 )
 async def test_propagation_is_recorded(client: LocalClient, options: JSON, finalizers: list[str]) -> None:
-    """What shall become of dependents is left on the object for the garbage collector."""
+    """The propagation policy becomes a finalizer for the garbage collector."""
     await client.create(DEPLOYMENTS, deployment("d"))
     marked = await client.delete(f"{DEPLOYMENTS}/d", options)
     assert marked["metadata"]["finalizers"] == finalizers
@@ -105,7 +105,7 @@ async def test_background_is_the_default(client: LocalClient) -> None:
 
 
 async def test_preconditions(client: LocalClient) -> None:
-    """A deletion that is meant for another object of the name does not hit this one."""
+    """A deletion with the UID of another object of the same name is refused."""
     made = await client.create(CONFIG_MAPS, config_map("a"))
     error = await refusal(client.delete(f"{CONFIG_MAPS}/a", {"preconditions": {"uid": "other"}}))
     assert (error.code, "UID in precondition: other" in error.message) == (409, True)

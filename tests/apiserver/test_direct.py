@@ -88,7 +88,7 @@ async def test_claims_are_merged_and_statuses_by_their_keys(client: LocalClient,
 
 
 async def test_leases_are_updated_by_version(direct: DirectClient) -> None:
-    """Whoever writes a lease over somebody else's newer one is refused."""
+    """An update of a lease with an old version is refused."""
     with pytest.raises(ApiError) as missing:
         await direct.get_lease("kube-system", "scheduler")
     assert missing.value.code == 404

@@ -14,7 +14,7 @@ from tests.apiserver.support import CONFIG_MAPS, PODS, config_map, failing_obser
 
 from kubesched.apiserver.apiserver import ApiServer
 from kubesched.apiserver.inprocess.local import LocalClient
-from kubesched.apiserver.launch import ServerOptions, _kept_keys, build_server
+from kubesched.apiserver.launch import ServerOptions, _load_keys, build_server
 from kubesched.apiserver.storage.durable import DataDirectoryError, DurableStore, Row
 from kubesched.apiserver.wire.status import StatusError
 
@@ -41,7 +41,7 @@ async def test_everything_comes_back(tmp_path: Path) -> None:
 
 
 async def test_watchers_hear_only_of_what_is_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While the disk is busy nobody is told of a write, and who wrote is not answered; then both are."""
+    """While the disk is busy a write is neither acknowledged nor shown to watchers; afterwards it is both."""
     store = DurableStore(tmp_path)
     client = LocalClient(ApiServer(store))
     await store.durable()
@@ -67,7 +67,7 @@ async def test_watchers_hear_only_of_what_is_on_disk(tmp_path: Path, monkeypatch
 
 
 async def test_many_writes_at_once_are_all_told(tmp_path: Path) -> None:
-    """A hundred writers are answered when their writes are on disk, and a watcher hears of each."""
+    """A hundred writers are answered when their writes are on disk, and a watcher sees each one."""
     store = DurableStore(tmp_path)
     client = LocalClient(ApiServer(store))
     events = client.watch(CONFIG_MAPS, resourceVersion=str(store.version))
@@ -79,7 +79,7 @@ async def test_many_writes_at_once_are_all_told(tmp_path: Path) -> None:
 
 
 async def test_the_last_of_a_batch_counts(tmp_path: Path) -> None:
-    """Writes to one object that go to disk together leave there what the last of them said."""
+    """Of several writes to one object in a batch the last one is on disk."""
     store = DurableStore(tmp_path)
     client = LocalClient(ApiServer(store))
     await asyncio.gather(
@@ -195,15 +195,15 @@ async def test_keys_stay_the_same(tmp_path: Path) -> None:
 
 
 def test_keys_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
-    """Whatever lies in the place of the keys: the message names the file."""
+    """Any broken key file is an error that names the file."""
     keys = tmp_path / "identity.json"
     keys.write_text("{}")
     with pytest.raises(DataDirectoryError, match=r"identity\.json: cannot be used: .*certificate"):
-        _kept_keys(tmp_path)
+        _load_keys(tmp_path)
     keys.unlink()
     keys.mkdir()
     with pytest.raises(DataDirectoryError, match=r"identity\.json: cannot be used: .*[Dd]irectory"):
-        _kept_keys(tmp_path)
+        _load_keys(tmp_path)
 
 
 async def test_a_disk_that_fails_is_said(tmp_path: Path) -> None:

@@ -22,11 +22,11 @@ from kubesched.apiserver.storage.store import Store
 from kubesched.base.types import JSON
 
 WINDOW = 6
-"""So many events are certainly remembered, and twice as many at most."""
+"""At least this many events are kept, and at most twice as many."""
 NAMES = ("a", "b", "c", "d", "e")
 COLOURS = ("red", "blue")
 Seen = tuple[str, str, int]
-"""What a watch says: the change, the object's name, the version."""
+"""A line of a watch: the change, the object's name, the version."""
 
 
 class Model:

@@ -216,7 +216,7 @@ async def test_deleting(kubectl: Kubectl) -> None:
 
 
 async def test_a_bad_manifest_names_the_field(kubectl: Kubectl) -> None:
-    """Unknown fields, wrong types and broken rules are told apart and located."""
+    """Unknown fields, wrong types and broken rules have different messages, each with the field."""
     bad = "apiVersion: v1\nkind: Pod\nmetadata: {{name: x}}\n"
     bad += "spec: {{{extra} containers: [{{name: c, image: {image}}}]}}\n"
     cases = {
@@ -234,7 +234,7 @@ async def test_a_bad_manifest_names_the_field(kubectl: Kubectl) -> None:
 
 
 async def test_asking(kubectl: Kubectl, server: HttpServer, tmp_path: Path) -> None:
-    """What there is, what it means, and what one may do."""
+    """api-resources, explain and auth can-i."""
     assert "v1.36" in await kubectl("version")
     resources = await kubectl("api-resources --no-headers")
     assert "deployments" in resources

@@ -1,4 +1,4 @@
-"""Many clients at once: nothing is lost, nobody is told twice, and no watcher stays behind."""
+"""Many clients at once: no event is lost or repeated, and no watcher falls behind."""
 
 from __future__ import annotations
 

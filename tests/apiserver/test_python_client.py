@@ -71,7 +71,7 @@ async def test_scheduling(official: Any) -> None:
 
 
 async def test_watching(official: Any) -> None:
-    """Its watch sees what happens, and stops when told."""
+    """Its watch reports changes and can be stopped."""
     core = kubernetes.client.CoreV1Api(official)
     watch = kubernetes.watch.Watch()
     seen: list[tuple[str, str]] = []

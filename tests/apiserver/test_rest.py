@@ -71,7 +71,7 @@ async def test_namespaces_must_exist_and_match(client: LocalClient) -> None:
 
 
 async def test_dry_run_stores_nothing(client: LocalClient, api: ApiServer) -> None:
-    """A dry run answers as if and leaves everything as it was."""
+    """A dry run returns the result and stores nothing."""
     version = api.store.version
     made = await client.create(f"{PODS}?dryRun=All", pod("a"))
     assert made["spec"]["schedulerName"] == "default-scheduler"
@@ -166,7 +166,7 @@ async def test_optimistic_concurrency(client: LocalClient) -> None:
 
 
 async def test_a_status_of_an_old_version_is_a_conflict(client: LocalClient) -> None:
-    """Who reports on what has changed meanwhile is told so, and nothing is written."""
+    """A status update of an old version is a conflict, and nothing is written."""
     path = f"{DEPLOYMENTS}/d"
     old = await client.create(DEPLOYMENTS, deployment("d", 1))
     await client.patch(path, {"spec": {"replicas": 2}})
@@ -211,7 +211,7 @@ async def test_nodes_bring_their_status(client: LocalClient) -> None:
 
 
 async def test_server_owned_metadata_stays(client: LocalClient) -> None:
-    """Nobody changes a UID, a date or a deletion by writing them."""
+    """Clients cannot change UID, creation date or deletion."""
     made = await client.create(CONFIG_MAPS, config_map("a"))
     sent = config_map("a", x="1")
     sent["metadata"] |= {"creationTimestamp": "2000-01-01T00:00:00Z", "deletionTimestamp": "2000-01-01T00:00:00Z"}
@@ -300,7 +300,7 @@ async def test_field_selectors(client: LocalClient) -> None:
 
 
 async def test_a_field_selector_does_not_leave_the_namespace(client: LocalClient) -> None:
-    """Who may read one namespace cannot select what is in another."""
+    """A field selector cannot reach into another namespace."""
     await client.create(CONFIG_MAPS, config_map("mine"))
     elsewhere = "/api/v1/namespaces/kube-system/configmaps"
     assert (await client.get(elsewhere, query={"fieldSelector": "metadata.namespace=default"}))["items"] == []
@@ -338,7 +338,7 @@ async def test_an_expired_page_is_410(client: LocalClient, api: ApiServer) -> No
 
 
 async def test_resource_version_match(client: LocalClient) -> None:
-    """Exactly a version, at least a version, and a version that is not there yet."""
+    """Lists can require an exact or a minimum version; a future version is refused."""
     made = await client.create(NODES, node("a"))
     version = made["metadata"]["resourceVersion"]
     await client.create(NODES, node("b"))
@@ -353,7 +353,7 @@ async def test_resource_version_match(client: LocalClient) -> None:
 
 
 async def test_delete_collection(client: LocalClient) -> None:
-    """What is selected goes, the rest stays."""
+    """deletecollection removes the selected objects and no others."""
     await client.create(CONFIG_MAPS, config_map("a", {"x": "1"}))
     await client.create(CONFIG_MAPS, config_map("b"))
     await client.delete(f"{CONFIG_MAPS}?labelSelector=x=1")

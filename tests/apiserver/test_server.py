@@ -47,7 +47,7 @@ async def test_round_trip(session: aiohttp.ClientSession) -> None:
 
 
 async def test_people_get_json_that_they_can_read(session: aiohttp.ClientSession) -> None:
-    """Indented for curl and for who asks for it; a line for all others."""
+    """JSON is indented for curl and on request, and one line for all others."""
     await session.post(NODES, json=node("a"))
     for query, agent, pretty in (("", "curl/8.5", True), ("?pretty=true", "x", True), ("?pretty=0", "curl/8.5", False)):
         async with session.get(f"{NODES}/a{query}", headers={"User-Agent": agent}) as answer:
@@ -104,7 +104,7 @@ async def test_stopping_ends_watches() -> None:
 
 
 async def test_a_watch_ends_with_its_client(session: aiohttp.ClientSession, server: HttpServer) -> None:
-    """A client that goes away leaves nothing behind that waits for events."""
+    """A disconnected client leaves no waiting watcher behind."""
     shelf = server.api.store.shelf("/nodes")
     async with session.get(NODES, params={"watch": "1"}):
         while not shelf.watchers:

@@ -1,4 +1,4 @@
-"""The store: versions and history; `test_history` plays with it at random."""
+"""The store: versions and history. `test_history` tests it with random operations."""
 
 from __future__ import annotations
 

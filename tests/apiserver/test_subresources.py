@@ -68,7 +68,7 @@ async def test_bindings_that_cannot_be(client: LocalClient, spec: JSON, binding:
 
 
 async def test_a_pod_being_deleted_is_not_bound(client: LocalClient) -> None:
-    """Who is going gets no node."""
+    """A terminating pod cannot be bound."""
     obj = pod("p")
     obj["metadata"]["finalizers"] = ["example.com/x"]
     await client.create(PODS, obj)
@@ -99,14 +99,14 @@ EVICTION = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": 
 
 
 async def test_eviction_without_a_budget_deletes(client: LocalClient) -> None:
-    """Nothing speaks against it."""
+    """A pod without a budget is evicted."""
     await _running_pod(client)
     await client.create(f"{PODS}/p/eviction", EVICTION)
     assert "deletionTimestamp" in (await client.get(f"{PODS}/p"))["metadata"]
 
 
 async def test_a_used_up_budget_is_429(client: LocalClient) -> None:
-    """The budget says no, in the words that kubectl drain waits for."""
+    """An exhausted budget refuses an eviction with the message that kubectl drain waits for."""
     await _running_pod(client)
     await _budget(client, allowed=0)
     error = await refusal(client.create(f"{PODS}/p/eviction", EVICTION))
@@ -116,7 +116,7 @@ async def test_a_used_up_budget_is_429(client: LocalClient) -> None:
 
 
 async def test_an_eviction_uses_the_budget(client: LocalClient) -> None:
-    """One disruption less is allowed, and the budget remembers for whom."""
+    """An eviction uses up a disruption, and the budget records the pod."""
     await _running_pod(client)
     await _budget(client, allowed=1)
     await client.create(f"{PODS}/p/eviction", EVICTION)
@@ -134,7 +134,7 @@ async def test_a_budget_not_yet_counted_asks_for_patience(client: LocalClient) -
 
 
 async def test_an_unready_pod_may_go(client: LocalClient) -> None:
-    """A pod that serves nobody does not count against a budget that is met, or that always allows it."""
+    """An unready pod may be evicted if its budget is met or always allows it."""
     await _running_pod(client, ready="False")
     await _budget(client, allowed=0, healthy=0, unhealthyPodEvictionPolicy="AlwaysAllow")
     await client.create(f"{PODS}/p/eviction", EVICTION)
@@ -164,7 +164,7 @@ async def test_scale(client: LocalClient) -> None:
 
 
 async def test_ephemeral_containers(client: LocalClient) -> None:
-    """They are added by their own sub-resource, which changes nothing else."""
+    """They are added by their own subresource, which changes nothing else."""
     await client.create(PODS, pod("p"))
     patch = {"spec": {"nodeName": "n", "ephemeralContainers": [{"name": "debug", "image": "busybox"}]}}
     changed = await client.patch(f"{PODS}/p/ephemeralcontainers", patch, STRATEGIC)
@@ -173,7 +173,7 @@ async def test_ephemeral_containers(client: LocalClient) -> None:
 
 
 async def test_resize(client: LocalClient) -> None:
-    """A pod's resources change by their own sub-resource, and only those."""
+    """A pod's resources change by their own subresource, and only those."""
     asks = {"name": "c", "image": "nginx:1.25", "resources": {"requests": {"cpu": "1"}}}
     await client.create(PODS, pod("p", containers=[asks]))
     resources = {"requests": {"cpu": "2"}}

@@ -212,7 +212,7 @@ async def test_metadata_alone(client: LocalClient) -> None:
 
 
 async def test_what_cannot_be_answered_is_406(client: LocalClient) -> None:
-    """A client that takes protobuf only is told so; one that also takes JSON gets JSON."""
+    """A client that accepts only protobuf gets 406; one that also accepts JSON gets JSON."""
     only = {"accept": "application/vnd.kubernetes.protobuf"}
     assert (await refusal(client.get(PODS, headers=only))).code == 406
     both = {"accept": "application/vnd.kubernetes.protobuf,application/json"}

@@ -1,4 +1,4 @@
-"""Rules that objects must keep: tables of what is wrong and what is said about it."""
+"""Validation: tables of mistakes and the messages about them."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ async def test_gates_come_off_one_by_one(client: LocalClient) -> None:
     ],
 )
 async def test_what_is_fixed(client: LocalClient, path: str, body: JSON, patch: JSON, text: str) -> None:
-    """Some fields are for good."""
+    """Immutable fields cannot be changed."""
     await client.create(path, body)
     error = await refusal(client.patch(f"{path}/x", patch))
     assert error.code == 422

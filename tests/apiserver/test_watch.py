@@ -1,4 +1,4 @@
-"""Watching: from a version, from the beginning, through a selection, as a table, until its time is over."""
+"""Watching: from a version, from the beginning, with a selection, as a table, until the timeout."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kubesched.apiserver.wire.status import StatusError
 
 
 async def test_watch_from_a_version(client: LocalClient) -> None:
-    """A watch tells everything after its version, in order."""
+    """A watch reports everything after its version, in order."""
     made = await client.create(CONFIG_MAPS, config_map("a"))
     await client.patch(f"{CONFIG_MAPS}/a", {"data": {"x": "1"}})
     await client.delete(f"{CONFIG_MAPS}/a")
@@ -22,7 +22,7 @@ async def test_watch_from_a_version(client: LocalClient) -> None:
 
 
 async def test_watch_from_the_beginning(client: LocalClient) -> None:
-    """Without a version a watch begins with what there is and goes on with what happens."""
+    """Without a version a watch starts with the existing objects and continues with changes."""
     await client.create(NODES, node("a"))
     events = client.watch(NODES)
     assert await take(events, 1) == [("ADDED", "a")]
@@ -96,14 +96,14 @@ async def test_a_slow_watcher_that_lost_history_is_told() -> None:
 
 
 async def test_time_over(api: ApiServer) -> None:
-    """A watch ends when its time is over, with a bookmark for who asked for them."""
+    """A watch ends at its timeout, with a bookmark if the client asked for bookmarks."""
     client = LocalClient(ApiServer())
     events = [e async for e in client.watch(NODES, timeoutSeconds="1", allowWatchBookmarks="true")]
     assert [event["type"] for event in events] == ["BOOKMARK"]
 
 
 async def test_future_versions_are_refused(client: LocalClient) -> None:
-    """Nobody watches from a version that is not there yet."""
+    """A watch from a future version is refused."""
     error = await refusal(client.call("GET", f"{NODES}?watch=1&resourceVersion=99999"))
     assert error.code == 504
 

@@ -14,7 +14,7 @@ import msgspec
 from aiohttp import web
 
 from kubesched.api import objects as api
-from kubesched.apiserver.inprocess.reader import answer
+from kubesched.apiserver.inprocess.reader import call
 from kubesched.apiserver.kinds.schema import type_of
 from kubesched.apiserver.rest.patch import merge_patch, strategic_merge
 from kubesched.base.types import JSON
@@ -161,7 +161,7 @@ class ApiServer:
         response = web.StreamResponse()
         response.content_type = "application/json"
         storage = f"{ENDPOINTS[kind].group}/{ENDPOINTS[kind].plural}"
-        answer(lambda: self.backend.memory.store.shelf(storage).position_after(int(request.query["resourceVersion"])))
+        call(lambda: self.backend.memory.store.shelf(storage).position_after(int(request.query["resourceVersion"])))
         await response.prepare(request)
         try:
             async for line in self._watch_lines(kind, request.query["resourceVersion"]):

@@ -1,6 +1,6 @@
-"""The API server without its socket: who asks, may they, what do they want, and the answer.
+"""The API server without its socket: authentication, authorization, routing.
 
-`server` puts it behind TLS; tests and in-process clients call `handle` directly.
+`http_server` puts it behind TLS. Tests and in-process clients call `handle` directly.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class ApiServer:
         Aggregation(self.store).refresh()
 
     def _prepare_shelves(self) -> None:
-        """Tell the store by which fields each kind can be selected; kinds stored together share theirs."""
+        """Set the selectable fields of each kind in the store. Kinds stored together share theirs."""
         paths: dict[str, dict[str, tuple[str, ...]]] = {}
         for resource in self.registry:
             if resource.is_stored:
@@ -91,9 +91,9 @@ class ApiServer:
         return self.registry.find(group, version, plural)
 
     async def handle(self, request: ApiRequest) -> ApiResponse:
-        """Answer a request; a refusal is an answer too."""
+        """Return the response to a request. A refusal is a response too."""
         try:
-            response = await self._answer(request)
+            response = await self._respond(request)
         except StatusError as error:
             response = refusal(error)
         except Exception:
@@ -103,18 +103,18 @@ class ApiServer:
         response.warnings = list(dict.fromkeys(request.warnings))
         return response
 
-    async def _answer(self, request: ApiRequest) -> ApiResponse:
+    async def _respond(self, request: ApiRequest) -> ApiResponse:
         target = parse_path(request.path)
         if not target.is_resource and request.path in _ALWAYS_OPEN:
-            return self._plain(request)
+            return self._non_resource(request)
         request.user = self._user(request)
         self.authorizer.check(request.user, _action(request, target))
         if target.is_resource:
-            return await self.rest.answer(request, target)
-        return self._plain(request)
+            return await self.rest.handle(request, target)
+        return self._non_resource(request)
 
     def _user(self, request: ApiRequest) -> UserInfo:
-        """Who asks, or whom they ask in the name of."""
+        """The authenticated user, or the user they impersonate."""
         user = self.authenticator.authenticate(request)
         wanted = impersonated(request)
         if wanted is None:
@@ -123,23 +123,23 @@ class ApiServer:
             self.authorizer.check(user, action)
         return wanted
 
-    def _plain(self, request: ApiRequest) -> ApiResponse:
-        """What is at a path that is no resource."""
+    def _non_resource(self, request: ApiRequest) -> ApiResponse:
+        """The response at a path that is not a resource."""
         if request.method not in ("GET", "HEAD"):
             raise no_such_path()
         parts = [part for part in request.path.split("/") if part]
         if not parts:
             return self.health.root()
-        answer = self._plain_answers().get(parts[0])
-        if answer is None:
+        handler = self._non_resource_handlers().get(parts[0])
+        if handler is None:
             raise no_such_path()
-        return answer(request, parts)
+        return handler(request, parts)
 
-    def _plain_answers(self) -> dict[str, Callable[[ApiRequest, list[str]], ApiResponse]]:
+    def _non_resource_handlers(self) -> dict[str, Callable[[ApiRequest, list[str]], ApiResponse]]:
         return {
-            "api": self._discovery.answer,
-            "apis": self._discovery.answer,
-            "openapi": self._openapi.answer,
+            "api": self._discovery.handle,
+            "apis": self._discovery.handle,
+            "openapi": self._openapi.handle,
             "version": self.health.version,
             "healthz": self.health.check,
             "livez": self.health.check,
@@ -148,7 +148,7 @@ class ApiServer:
         }
 
 
-# What a load balancer asks has no credentials.
+# Load balancers probe these without credentials.
 _ALWAYS_OPEN = frozenset(("/healthz", "/livez", "/readyz", "/version"))
 
 
@@ -167,11 +167,11 @@ def _action(request: ApiRequest, target: RequestTarget) -> AccessRequest:
 
 
 def _selected_name(request: ApiRequest) -> str:
-    """The one object that a list or watch asks for: who may see just that one may do it so."""
+    """The name that a list or watch is narrowed to. A user who may read only that object may list it this way."""
     try:
         fields = split_fields(request.query.get("fieldSelector", ""))
     except StatusError:
-        return ""  # the answer will say so, to those who may list
+        return ""  # reported later, to users who may list
     name = next((value for field, equal, value in fields if equal and field == NAME), "")
     return "" if name in (".", "..") or "/" in name or "%" in name else name
 

@@ -1,7 +1,7 @@
-"""What a new cluster contains before anybody has done anything: namespaces, roles, priority classes, CA certificates.
+"""The objects that every new cluster contains: namespaces, roles, priority classes, CA certificates.
 
-Everything here is created if it is missing and left alone if it is there, so that a restarted durable server keeps what
-its users changed; but for where the server listens, which only it knows.
+Missing objects are created and existing ones are left alone, so that a restarted durable server keeps its users'
+changes. Only the server's own address is always written.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Bootstrap:
             self._ensure(GROUP, "rolebindings", namespace, name, body, _LABELS)
 
     def _client_ca_map(self) -> None:
-        """Where other servers, a scheduler's among them, look up which client certificates to trust."""
+        """The ConfigMap in which other servers, such as a scheduler's, find the client CA to trust."""
         if self._client_ca:
             data = {"client-ca-file": self._client_ca}
             name = "extension-apiserver-authentication"
@@ -78,7 +78,7 @@ class Bootstrap:
         self._ensure("", "services", "default", _SERVICE, {"spec": spec}, labels)
 
     def announce(self, address: str, port: int) -> None:
-        """Say behind the service `kubernetes` where the server listens, whatever a former one said there."""
+        """Write the server's address to the endpoints of the service `kubernetes`, replacing an earlier server's."""
         ports = [{"name": "https", "port": port, "protocol": "TCP"}]
         services = self._writer.registry.find("", "v1", "services")
         spec = {"ports": _service_ports(port)}

@@ -1,6 +1,6 @@
-"""What is served, in the words of clients: the old per-group documents and the aggregated one.
+"""API discovery: the per-group documents and the aggregated one.
 
-kubectl finds kinds, short names and verbs here; since 1.26 it asks for everything at once (aggregated discovery).
+kubectl finds kinds, short names and verbs here. Since 1.26 it requests everything at once (aggregated discovery).
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ _AGGREGATED = "apidiscovery.k8s.io"
 
 
 class Discovery:
-    """Answers /api, /apis and what is below."""
+    """Serves /api, /apis and the paths below."""
 
     def __init__(self, registry: ResourceRegistry) -> None:
         self._registry = registry
 
-    def answer(self, request: ApiRequest, parts: list[str]) -> ApiResponse:
+    def handle(self, request: ApiRequest, parts: list[str]) -> ApiResponse:
         """The document at a path, split at its slashes."""
         if len(parts) == 1:
             version = _aggregated_version(request.headers.get("accept", ""))

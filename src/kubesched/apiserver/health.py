@@ -1,4 +1,4 @@
-"""Health, version and a few metrics: what probes, `kubectl version` and curious people ask."""
+"""Health, version and a few metrics, for probes and `kubectl version`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PATHS = (
 
 
 class Health:
-    """The server about itself."""
+    """Serves health checks, the version and metrics."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -58,7 +58,7 @@ class Health:
         return ApiResponse(body=encode(body))
 
     def check(self, request: ApiRequest, parts: list[str]) -> ApiResponse:
-        """One endpoint's health: all checks, or the one that is named."""
+        """The health at an endpoint: all checks, or the named one."""
         endpoint, *named = parts
         if len(named) > 1 or not set(named) <= set(_CHECKS):
             raise no_such_path()

@@ -1,6 +1,6 @@
-"""The API server behind TLS on a socket: aiohttp in, requests and responses of our own inside.
+"""The API server behind TLS on a socket. Translates between aiohttp and our own requests and responses.
 
-aiohttp's low-level server is used, without its router: paths are resolved as Kubernetes does, not by patterns.
+It uses aiohttp's low-level server without the router, because Kubernetes does not resolve paths by patterns.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ _NAMES = (
     "::1",
     "10.96.0.1",
 )
-"""By what the server may be reached, besides the address that it listens on."""
+"""Names in the server's certificate, besides the address that it listens on."""
 _BY_HAND = ("curl/", "Wget/", "Mozilla/")
 
 
 class AddressInUseError(OSError):
-    """The port that was asked for is taken."""
+    """The requested port is in use."""
 
 
 @dataclass(slots=True)
@@ -85,7 +85,7 @@ class HttpServer:
         return f"{'https' if self._tls else 'http'}://{host}:{self.port}"
 
     async def start(self) -> None:
-        """Listen; raises `AddressInUseError` if somebody else does already."""
+        """Listen. Raises `AddressInUseError` if the port is in use."""
         runner = web.ServerRunner(
             # A watch whose client is gone must end at once, not at its next event.
             web.Server(self._handle, request_factory=_make_request, handler_cancellation=True, access_log=None),
@@ -106,7 +106,7 @@ class HttpServer:
         self.api.bootstrap.announce(self.address, self.port)
 
     async def stop(self) -> None:
-        """End the watches, finish what is being answered, and close the socket."""
+        """End the watches, finish the running requests and close the socket."""
         self.api.rest.closing = True
         for shelf in self.api.store.shelves.values():
             shelf.publish(self.api.store.visible)
@@ -119,7 +119,7 @@ class HttpServer:
     async def _end_connections(self, runner: web.ServerRunner) -> None:
         transports = [each.transport for each in runner.server.connections] if runner.server is not None else []
         await runner.cleanup()
-        # All is answered. A client that does not confirm the end of TLS would keep its socket open for half a minute.
+        # A client that does not confirm the end of TLS would keep its socket open for half a minute.
         for transport in transports:
             if transport is not None:
                 transport.abort()
@@ -130,7 +130,7 @@ class HttpServer:
             return None
         authority = self.identity.authority
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        # Clients may show a certificate of the cluster's authority, and need not.
+        # A client certificate of the cluster's authority is optional.
         context.load_verify_locations(cadata=authority.certificate_pem.decode())
         context.verify_mode = ssl.CERT_OPTIONAL
         load_pair(context, authority.server_pair("kube-apiserver", (*_NAMES, self.address)))
@@ -172,7 +172,7 @@ class HttpServer:
     # --- kubeconfigs --------------------------------------------------------------------------------------------------
 
     def kubeconfig(self, user: str = "kubernetes-admin", pair: Pair | None = None, token: str = "") -> dict[str, Any]:
-        """A kubeconfig for this server; without credentials it is the admin's."""
+        """A kubeconfig for this server. The default credentials are the admin's."""
         if pair is None and not token:
             token = self.identity.admin_token
         credentials: dict[str, str] = {"token": token} if token else {}
@@ -201,7 +201,7 @@ class HttpServer:
 
 
 def _readable(request: ApiRequest, response: ApiResponse) -> bytes:
-    """JSON as upstream lays it out: in a line of its own, and indented for those who read it with curl or a browser."""
+    """JSON in upstream's layout: one line, or indented for curl and browsers."""
     if not response.body or response.content_type != JSON_TYPE:
         return response.body
     pretty = request.query.get("pretty")
@@ -224,7 +224,7 @@ def _make_request(
 
 
 class _Headers(Mapping[str, str]):
-    """Headers by lower-case name, as they came; several Accept headers are one list."""
+    """Headers by lower-case name. Several headers of one name are joined with commas."""
 
     def __init__(self, headers: Any) -> None:
         self._headers = headers
@@ -264,7 +264,7 @@ async def _send_stream(raw: web.BaseRequest, response: ApiResponse, headers: CIM
                 await stream.write(chunk)
         await stream.write_eof()
     except ConnectionError:
-        # The client went away, which is how most watches end.
+        # The client disconnected. Most watches end this way.
         pass
     finally:
         close = getattr(chunks, "aclose", None)

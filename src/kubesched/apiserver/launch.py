@@ -1,4 +1,4 @@
-"""Putting a server together: in memory or on a data directory, with the keys that belong to it."""
+"""Building a server, in memory or on a data directory, with its keys."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _IDENTITY_FILE = "identity.json"
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """What can be chosen about a server."""
+    """The options of a server."""
 
     address: str = "127.0.0.1"
     port: int = 0
@@ -32,7 +32,7 @@ class ServerOptions:
 
 
 class _Keys(msgspec.Struct):
-    """The keys of a durable cluster, as they are kept beside its data."""
+    """The keys of a durable cluster, in a file beside its data."""
 
     certificate: bytes
     key: bytes
@@ -41,9 +41,9 @@ class _Keys(msgspec.Struct):
 
 
 def build_server(options: ServerOptions, clock: Clock | None = None) -> HttpServer:
-    """A server that only has to be started; raises `DataDirectoryError` for a directory that cannot be used."""
+    """Build a server, not yet started. Raises `DataDirectoryError` for a directory that cannot be used."""
     store: Store = Store() if options.data_dir is None else DurableStore(options.data_dir)
-    identity, tokens = _new_keys() if options.data_dir is None else _kept_keys(options.data_dir)
+    identity, tokens = _new_keys() if options.data_dir is None else _load_keys(options.data_dir)
     api = ApiServer(
         store,
         clock=clock,
@@ -58,7 +58,7 @@ def _new_keys() -> tuple[ClusterIdentity, Tokens]:
     return ClusterIdentity(), Tokens()
 
 
-def _kept_keys(directory: Path) -> tuple[ClusterIdentity, Tokens]:
+def _load_keys(directory: Path) -> tuple[ClusterIdentity, Tokens]:
     path = directory / _IDENTITY_FILE
     try:
         if not path.exists():

@@ -1,7 +1,7 @@
-"""What the server does with metadata: names, identity, dates, versions, generations.
+"""Object metadata: names, identity, dates, versions, generations.
 
-Clients may write labels, annotations, finalizers and owners; everything else in metadata is the server's, and whatever
-a client sends there is put back to what it was.
+Clients may write labels, annotations, finalizers and owners. The server owns all other fields and ignores what clients
+send in them.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from kubesched.base.types import JSON
 
 
 def timestamp(seconds: float) -> str:
-    """A date as metadata has it, in whole seconds."""
+    """A date in the format of metadata, in whole seconds."""
     return _timestamp(int(seconds))
 
 
 @lru_cache(maxsize=64)
 def _timestamp(seconds: int) -> str:
-    """Remembered, because hundreds of objects are written within one second and formatting costs more than encoding."""
+    """Cached, because hundreds of objects are written within one second and formatting costs more than encoding."""
     return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
 
 
@@ -32,7 +32,7 @@ def parse_timestamp(text: str) -> float:
 
 
 def check_namespace(resource: ApiResource, namespace: str, obj: JSON) -> None:
-    """See that the object is of the namespace in the path, and write it in."""
+    """Check that the object's namespace is the one in the path, or set it."""
     meta: JSON = obj["metadata"]
     if not resource.namespaced:
         meta.pop("namespace", None)
@@ -67,7 +67,7 @@ _SERVER_OWNED = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGrace
 
 
 def prepare_update(resource: ApiResource, old: JSON, new: JSON) -> None:
-    """Check that the update is to this very object in this very version, and keep what is the server's."""
+    """Check the name, UID and version that an update is for, and restore the fields that the server owns."""
     before, after = old["metadata"], new["metadata"]
     name = before["name"]
     if (sent := after.get("name")) and sent != name:

@@ -1,7 +1,7 @@
-"""What upstream's default admission plugins do to objects on their way in, as far as a scheduler's world needs it.
+"""The default admission plugins of upstream that matter for scheduling.
 
-Namespaces must exist and live; pods get their service account, priority and default tolerations; claims their storage
-class; services their address.
+Namespaces must exist and not be terminating. Pods get their service account, priority and default tolerations, claims
+their storage class, and services their address.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kubesched.apiserver.wire.request import UserInfo
 from kubesched.apiserver.wire.status import Cause, forbidden, not_found
 from kubesched.base.types import JSON
 
-_IMMORTAL = ("default", "kube-system", "kube-public")
+_PROTECTED_NAMESPACES = ("default", "kube-system", "kube-public")
 _NOT_READY = "node.kubernetes.io/not-ready"
 _UNREACHABLE = "node.kubernetes.io/unreachable"
 _TOLERATION_SECONDS = 300
@@ -35,14 +35,14 @@ _MIRROR = "kubernetes.io/config.mirror"
 
 @dataclass(frozen=True, slots=True)
 class AdmissionSettings:
-    """What depends on controllers being there to do the other half."""
+    """Settings that need a controller for the other half of the work."""
 
     require_service_accounts: bool = False
-    """Refuse pods whose service account does not exist; needs the controller that makes each namespace's default."""
+    """Refuse pods whose service account does not exist. Needs the controller that creates default accounts."""
     taint_new_nodes: bool = False
-    """Taint nodes as not ready when they register; needs the controller that removes the taint."""
+    """Taint nodes as not ready when they register. Needs the controller that removes the taint."""
     protect_storage: bool = False
-    """Give volumes and claims the finalizer that keeps them while in use; needs the controller that removes it."""
+    """Give volumes and claims the finalizer that protects them while in use. Needs the controller that removes it."""
 
 
 class Admission:
@@ -65,7 +65,7 @@ class Admission:
     # --- namespaces ---------------------------------------------------------------------------------------------------
 
     def check_namespace(self, resource: ApiResource, namespace: str, obj: JSON) -> None:
-        """Nothing is created in a namespace that is not there or is going."""
+        """Refuse creation in a namespace that does not exist or is terminating."""
         if not resource.namespaced:
             return
         record = self._store.get("/namespaces", namespace)
@@ -95,7 +95,7 @@ class Admission:
 
     def delete(self, resource: ApiResource, obj: JSON) -> None:
         name = obj["metadata"]["name"]
-        if resource.storage == "/namespaces" and name in _IMMORTAL:
+        if resource.storage == "/namespaces" and name in _PROTECTED_NAMESPACES:
             raise forbidden("namespaces", "", name, "this namespace may not be deleted")
         if resource.storage == _PRIORITY_CLASSES and name in _SYSTEM_CLASSES:
             why = "this is a system priority class and cannot be deleted"
@@ -111,7 +111,7 @@ class Admission:
             pod["metadata"]["labels"] = {**(pod["metadata"].get("labels") or {}), **labels}
 
     def topology_labels(self, node: str) -> JSON:
-        """A node's zone and region, which its pods carry too."""
+        """A node's zone and region labels, which its pods get too."""
         record = self._store.get("/nodes", node) if node else None
         if record is None or b'"topology.kubernetes.io/' not in record.data:
             return {}
@@ -166,7 +166,7 @@ class Admission:
         return record.load()
 
     def _default_priority_class(self) -> JSON | None:
-        """The default for all pods: if there are several, the lowest."""
+        """The default priority class. If there are several, the lowest."""
         defaults = [
             record.load() for record in self._store.records(_PRIORITY_CLASSES) if b'"globalDefault":true' in record.data
         ]
@@ -193,7 +193,7 @@ class Admission:
             spec["storageClassName"] = default
 
     def _resized(self, old: JSON, new: JSON) -> None:
-        """Only a class that says so lets its claims grow."""
+        """Refuse growth of a claim unless its storage class allows it."""
         before, after = _requested(old), _requested(new)
         if not old["spec"].get("volumeName") or before is None or after is None or after <= before:
             return
@@ -210,7 +210,7 @@ class Admission:
             _add_finalizer(volume, "kubernetes.io/pv-protection")
 
     def _default_storage_class(self) -> str | None:
-        """The default class: if there are several, the newest."""
+        """The default storage class. If there are several, the newest."""
         defaults = []
         for record in self._store.records(_STORAGE_CLASSES):
             meta = record.load()["metadata"]
@@ -233,7 +233,7 @@ def _add_finalizer(obj: JSON, finalizer: str) -> None:
 
 
 def _default_tolerations(spec: JSON) -> None:
-    """A pod stays five minutes on a node that is lost, unless it says otherwise."""
+    """By default a pod stays on a lost node for five minutes."""
     tolerations = spec.get("tolerations") or []
     missing = [key for key in (_NOT_READY, _UNREACHABLE) if not any(_covers(t, key) for t in tolerations)]
     if missing:
@@ -259,7 +259,7 @@ def _mounts_token(spec: JSON, account: Record | None) -> bool:
 
 
 def _mount_token(spec: JSON, suffix: str) -> None:
-    """Mount a token at the place where in-cluster clients look for one."""
+    """Mount a token where in-cluster clients look for one."""
     containers = [c for kind in ("initContainers", "containers") for c in spec.get(kind) or [] if isinstance(c, dict)]
     lacking = [c for c in containers if not _has_mount(c)]
     if not lacking:

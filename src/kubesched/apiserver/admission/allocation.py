@@ -1,4 +1,4 @@
-"""Addresses and ports of services, given out so that no two services share one."""
+"""Allocation of cluster addresses and node ports of services."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _TRIES = 1000
 
 
 class ServiceAddresses:
-    """Assigns cluster addresses and node ports. What is in use is read from the services there are."""
+    """Allocates cluster addresses and node ports that no stored service uses."""
 
     def __init__(self, store: Store, random: Random) -> None:
         self._store = store
         self._random = random
 
     def assign(self, service: JSON) -> None:
-        """Give a new service the address and ports that its type has."""
+        """Allocate the address and ports of a new service, as its type needs."""
         spec = service["spec"]
         if spec["type"] == "ExternalName":
             return
@@ -38,7 +38,7 @@ class ServiceAddresses:
             self._assign_ports(service, {p.get("nodePort") for s in services for p in s.get("ports") or []})
 
     def keep(self, old: JSON, new: JSON) -> None:
-        """An update that does not name the address leaves it; one that changes the type gets what it lacks."""
+        """Keep the address and ports on an update, and allocate what a new type needs."""
         before, after = old["spec"], new["spec"]
         if after["type"] == "ExternalName":
             return
@@ -86,7 +86,7 @@ class ServiceAddresses:
 
     def _free_address(self, used: set[str | None]) -> str:
         for _ in range(_TRIES):
-            # The first addresses are for well-known services such as DNS.
+            # The first addresses are reserved for well-known services such as DNS.
             address = str(_NETWORK[self._random.randrange(256, _NETWORK.num_addresses - 1)])
             if address not in used:
                 return address

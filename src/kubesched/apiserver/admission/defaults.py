@@ -1,6 +1,6 @@
-"""Filling in what a manifest leaves open, with upstream's values, for the fields that matter.
+"""Upstream's default values, for the fields that matter.
 
-Controllers and schedulers read completed objects and do not default again; `kubectl describe` and `diff` show them.
+Controllers and schedulers rely on defaulted objects, and `kubectl describe` and `diff` show them.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ _RBAC_GROUP = "rbac.authorization.k8s.io"
 
 
 def apply(resource: ApiResource, obj: JSON) -> None:
-    """Complete an object in place."""
+    """Set the defaults of an object in place."""
     complete = _DEFAULTS.get(resource.storage)
     if complete is not None:
         complete(obj)
 
 
 def _section(obj: JSON, name: str) -> JSON:
-    """A part of an object that exists from now on; one that is null counts as absent."""
+    """A section of an object, created if it is missing or null."""
     part = obj.get(name)
     if not isinstance(part, dict):
         part = obj[name] = {}
@@ -123,7 +123,7 @@ def _event(obj: JSON) -> None:
 
 
 def _limit_range(obj: JSON) -> None:
-    """What is left out of a container's limits follows from what is there."""
+    """Missing defaults of a container limit follow from its other fields."""
     for limit in _each(_section(obj, "spec"), "limits"):
         if limit.get("type") != "Container":
             continue
@@ -142,7 +142,7 @@ def _replica_set(obj: JSON) -> None:
 
 
 def _replication_controller(obj: JSON) -> None:
-    """Selector and labels follow the template where they are left out; newer kinds have no such magic."""
+    """Missing selector and labels come from the template. Newer kinds have no such default."""
     _replica_set(obj)
     spec = obj["spec"]
     if not spec.get("selector"):

@@ -12,7 +12,7 @@ _TOKEN_SECONDS = 3600
 
 
 def pod_spec(spec: JSON) -> None:
-    """Complete the spec of a pod or a template, in place."""
+    """Set the defaults of the spec of a pod or template, in place."""
     for name, value in _SPEC.items():
         if spec.get(name) is None:
             spec[name] = value
@@ -38,7 +38,7 @@ _SPEC = {
 
 
 def _service_account(spec: JSON) -> None:
-    """The account's old and new name go together."""
+    """Keep the old and the new field for the service account equal."""
     name = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if name:
         spec["serviceAccountName"] = spec["serviceAccount"] = name
@@ -72,7 +72,7 @@ def _field_reference(source: JSON) -> None:
 
 
 def _pull_policy(image: str) -> str:
-    """A floating tag is pulled every time."""
+    """An image without a fixed tag is pulled every time."""
     name = image.partition("@")[0].rpartition("/")[2]
     tag = name.partition(":")[2]
     floating = "@" not in image and tag in ("", "latest")
@@ -80,7 +80,7 @@ def _pull_policy(image: str) -> str:
 
 
 def requests(spec: JSON) -> None:
-    """Who sets only a limit asks for as much. So it is in pods; a template stays as it was written."""
+    """A limit without a request is also the request. Only in pods: templates stay as written."""
     for kind in _CONTAINER_LISTS:
         for container in spec.get(kind) or ():
             resources = container.get("resources") or {}
@@ -128,7 +128,7 @@ def _volume(volume: JSON) -> None:
 
 
 def pod_status(pod: JSON) -> None:
-    """Complete a pod's status in place: its phase and its quality of service."""
+    """Set a pod's phase and quality-of-service class, in place."""
     status = pod.get("status")
     if not isinstance(status, dict):
         status = pod["status"] = {}

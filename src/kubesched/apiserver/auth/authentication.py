@@ -1,7 +1,7 @@
-"""Who is asking: bearer tokens, service account tokens, client certificates. Nobody is anonymous.
+"""Authentication by bearer token, service account token or client certificate. There are no anonymous users.
 
-Static tokens are for the admin's kubeconfig and for tests. A service account's token is believed only while its
-account, and the pod or secret it is bound to, still exist.
+Static tokens are for the admin's kubeconfig and for tests. A service account's token is valid only while its account,
+and the pod it is bound to, exist.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def unauthorized() -> StatusError:
 
 
 class Authenticator:
-    """Finds out who sent a request."""
+    """Identifies the user of a request."""
 
     def __init__(self, store: Store, tokens: Tokens, static: Mapping[str, UserInfo], clock: Clock) -> None:
         self._store = store
@@ -53,7 +53,7 @@ class Authenticator:
         return user
 
     def user_of_token(self, token: str, audiences: tuple[str, ...] = ()) -> UserInfo | None:
-        """Whose token this is; None if nobody's."""
+        """The user of a token, or None."""
         for known, user in self._static.items():
             if hmac.compare_digest(known.encode(), token.encode()):
                 return _authenticated(user)
@@ -61,7 +61,7 @@ class Authenticator:
             claims = self._tokens.verify(token, self._clock.now(), audiences)
         except TokenError:
             return None
-        return self._account_user(claims) if self._still_stands(claims) else None
+        return self._account_user(claims) if self._is_valid(claims) else None
 
     def _account_user(self, claims: Claims) -> UserInfo:
         extra = {_CREDENTIAL: (f"JTI={claims.id}",)}
@@ -70,12 +70,12 @@ class Authenticator:
         groups = (ACCOUNTS, f"{ACCOUNTS}:{claims.namespace}", AUTHENTICATED)
         return UserInfo(f"system:serviceaccount:{claims.namespace}:{claims.account}", groups, claims.account_uid, extra)
 
-    def _still_stands(self, claims: Claims) -> bool:
-        return self._has("/serviceaccounts", f"{claims.namespace}/{claims.account}", claims.account_uid) and (
-            not claims.pod_name or self._has("/pods", f"{claims.namespace}/{claims.pod_name}", claims.pod_uid)
+    def _is_valid(self, claims: Claims) -> bool:
+        return self._exists("/serviceaccounts", f"{claims.namespace}/{claims.account}", claims.account_uid) and (
+            not claims.pod_name or self._exists("/pods", f"{claims.namespace}/{claims.pod_name}", claims.pod_uid)
         )
 
-    def _has(self, resource: str, key: str, uid: str) -> bool:
+    def _exists(self, resource: str, key: str, uid: str) -> bool:
         record = self._store.get(resource, key)
         return record is not None and record.load()["metadata"]["uid"] == uid
 

@@ -1,7 +1,7 @@
-"""The roles that every cluster has from its first moment, as short lines: verbs, group, resources.
+"""The default roles of every cluster, as short lines: verbs, group, resources.
 
-A scheduler started with the identity `system:kube-scheduler` may do exactly what upstream lets it do, so least
-privilege can be tried here; `admin`, `edit` and `view` are unions of what their labels select, as upstream.
+`system:kube-scheduler` has exactly upstream's rights, so least privilege can be tried here. `admin`, `edit` and `view`
+are aggregated by labels, as upstream.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _WRITE = "create delete deletecollection patch update"
 
 @dataclass(frozen=True, slots=True)
 class RoleRule:
-    """One rule; words are parted by spaces, and ``core`` is the group without a name."""
+    """One rule. Words are separated by spaces, and ``core`` is the group without a name."""
 
     verbs: str
     groups: str = ""
@@ -38,7 +38,7 @@ class RoleRule:
 
 @dataclass(frozen=True, slots=True)
 class ClusterRole:
-    """A cluster role: its rules, or what it is the union of; and the unions that it is part of."""
+    """A cluster role: its rules or the label that it aggregates, and the roles that aggregate it."""
 
     rules: tuple[RoleRule, ...] = ()
     aggregates: str = ""

@@ -1,7 +1,7 @@
-"""Nobody gives what they do not have: roles and bindings may only grant what their author may do.
+"""Protection against privilege escalation: roles and bindings may only grant rights that their author has.
 
-Otherwise whoever may write role bindings, the administrator of one namespace say, could bind themselves to any role.
-Those who may `escalate` a role or `bind` to it are exempt, as are masters and the server itself.
+Otherwise a user who may write role bindings, such as the administrator of one namespace, could bind any role. Users
+with the verb `escalate` or `bind` on the role are exempt, as are masters and the server itself.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ _EVERYTHING: list[JSON] = [
     {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
     {"verbs": ["*"], "nonResourceURLs": ["*"]},
 ]
-# What the garbage collector changes, and what the server keeps.
+# Fields whose changes grant nothing: the garbage collector and the server write them.
 _HARMLESS = ("ownerReferences", "finalizers", "managedFields", "resourceVersion")
 
 
 class Escalation:
-    """Refuses roles and bindings that would give more than their author has."""
+    """Refuses roles and bindings that grant more than their author has."""
 
     def __init__(self, authorizer: Authorizer) -> None:
         self._authorizer = authorizer
 
     def check(self, resource: ApiResource, old: JSON | None, new: JSON, user: UserInfo | None) -> None:
-        """403 if a write of a role or a binding gives somebody more than the writer has."""
+        """Raise 403 if a write of a role or binding grants more than the user has."""
         if user is None or MASTERS in user.groups:
             return
-        if old is not None and _telling(old) == _telling(new):
+        if old is not None and _without_harmless(old) == _without_harmless(new):
             return
         if resource.storage in (ROLES, CLUSTER_ROLES):
             self._check_role(resource, old or {}, new, user)
@@ -52,7 +52,7 @@ class Escalation:
 
     def _check_role(self, resource: ApiResource, old: JSON, new: JSON, user: UserInfo) -> None:
         namespace, name = new["metadata"].get("namespace", ""), new["metadata"].get("name", "")
-        # The name of what is created is not part of the question, as in upstream's paths.
+        # As upstream, authorization of a creation does not include the name.
         escalate = AccessRequest("escalate", GROUP, resource.plural, namespace=namespace, name=name if old else "")
         if self._authorizer.allows(user, escalate):
             return
@@ -82,7 +82,7 @@ class Escalation:
             raise forbidden(resource.plural, resource.group, obj["metadata"].get("name", ""), why)
 
     def _lacking(self, rules: list[JSON], user: UserInfo, namespace: str) -> list[str]:
-        """What rules allow and the user may not do, as upstream prints it: the verbs of a resource together."""
+        """The rights in the rules that the user lacks, as upstream prints them: grouped by resource."""
         own = tuple(self._authorizer.rules_of(user, namespace))
         found: dict[tuple[str, str], list[str]] = {}
         for rule in rules:
@@ -92,12 +92,12 @@ class Escalation:
         return sorted(f"{{{where}, Verbs:{_quoted(dict.fromkeys(verbs))}}}" for (where, _), verbs in found.items())
 
 
-def _telling(obj: JSON) -> JSON:
+def _without_harmless(obj: JSON) -> JSON:
     return {**obj, "metadata": {key: value for key, value in obj["metadata"].items() if key not in _HARMLESS}}
 
 
 def _permissions(rule: JSON) -> Iterator[tuple[str, AccessRequest]]:
-    """What a rule allows, one by one: on what, in words, and as the question whether somebody may."""
+    """Each right in a rule: its resource in words, and the access request to check."""
     for verb in rule.get("verbs") or ():
         for path in rule.get("nonResourceURLs") or ():
             yield f"NonResourceURLs:{_quoted([path])}", AccessRequest(verb, path=path)

@@ -1,4 +1,4 @@
-"""Asking in somebody else's name (`kubectl --as`), for those who may: how `auth can-i` is tried out for others."""
+"""Impersonation (`kubectl --as`), for users who may."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _AUTHENTICATION = "authentication.k8s.io"
 
 
 def impersonated(request: ApiRequest) -> UserInfo | None:
-    """The user in whose name a request asks, if it names one."""
+    """The user that a request impersonates, or None."""
     headers = request.headers
     name = headers.get(_USER, "")
     if not name:
@@ -39,7 +39,7 @@ def impersonated(request: ApiRequest) -> UserInfo | None:
 
 
 def impersonation_actions(request: ApiRequest, user: UserInfo) -> Iterator[AccessRequest]:
-    """What one has to be allowed in order to ask in this user's name; groups that nobody asked for are free."""
+    """The rights needed to impersonate this user. Groups that the request does not name need none."""
     if user.name.startswith(_ACCOUNT):
         namespace, _, account = user.name.removeprefix(_ACCOUNT).partition(":")
         yield AccessRequest("impersonate", resource="serviceaccounts", namespace=namespace, name=account)

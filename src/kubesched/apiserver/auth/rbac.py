@@ -1,7 +1,7 @@
-"""Who may do what: roles and bindings evaluated as upstream's RBAC authorizer does.
+"""RBAC: roles and bindings evaluated as upstream's authorizer does.
 
-Rules are gathered per user and namespace and kept until a role or binding changes, so that a busy client costs one
-dictionary look-up per request. `system:masters` may do everything, whatever the roles say.
+Decisions are cached until a role or binding changes, so a busy client costs one dictionary lookup per request.
+`system:masters` may do everything.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _CACHE_LIMIT = 50_000
 
 @dataclass(frozen=True, slots=True)
 class AccessRequest:
-    """What somebody wants to do: a verb on a resource, or on a path."""
+    """What a user wants to do: a verb on a resource, or on a path."""
 
     verb: str
     group: str = ""
@@ -86,7 +86,7 @@ def _path_matches(pattern: str, path: str) -> bool:
 
 
 class Authorizer:
-    """Answers whether a user may."""
+    """Decides what users may do."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -112,44 +112,44 @@ class Authorizer:
         return known
 
     def check(self, user: UserInfo, action: AccessRequest) -> None:
-        """403 unless the user may."""
+        """Raise 403 unless the user may."""
         if not self.allows(user, action):
             raise denied(user, action)
 
     def rules_of(self, user: UserInfo, namespace: str) -> Iterator[Rule]:
-        """Every rule that speaks for a user in a namespace, or in the whole cluster."""
+        """Every rule that applies to a user in a namespace, or in the whole cluster."""
         for record in self._store.records(CLUSTER_BINDINGS):
             binding = record.load()
-            if _speaks_for(binding, user, ""):
+            if _binds(binding, user, ""):
                 yield from self._role_rules(binding["roleRef"], "")
         if not namespace:
             return
         for record in self._store.records(BINDINGS, namespace):
             binding = record.load()
-            if _speaks_for(binding, user, namespace):
+            if _binds(binding, user, namespace):
                 yield from self._role_rules(binding["roleRef"], namespace)
 
     def role(self, reference: JSON, namespace: str) -> JSON | None:
         """The role that a binding of a namespace, or of the whole cluster, refers to."""
-        record = self._store.get(*_place(reference, namespace))
+        record = self._store.get(*_role_key(reference, namespace))
         return None if record is None else record.load()
 
     def _role_rules(self, reference: JSON, namespace: str) -> tuple[Rule, ...]:
-        place = _place(reference, namespace)
-        known = self._rules.get(place)
+        key = _role_key(reference, namespace)
+        known = self._rules.get(key)
         if known is None:
             rules = (self.role(reference, namespace) or {}).get("rules") or []
-            known = self._rules[place] = tuple(Rule.from_json(rule) for rule in rules)
+            known = self._rules[key] = tuple(Rule.from_json(rule) for rule in rules)
         return known
 
 
-def _place(reference: JSON, namespace: str) -> tuple[str, str]:
-    """Where the store has the role that is referred to."""
+def _role_key(reference: JSON, namespace: str) -> tuple[str, str]:
+    """The storage name and key of the referenced role."""
     name = reference.get("name") or ""
     return (CLUSTER_ROLES, name) if reference.get("kind") == "ClusterRole" else (ROLES, f"{namespace}/{name}")
 
 
-def _speaks_for(binding: JSON, user: UserInfo, namespace: str) -> bool:
+def _binds(binding: JSON, user: UserInfo, namespace: str) -> bool:
     return any(_is_subject(subject, user, namespace) for subject in binding.get("subjects") or ())
 
 
@@ -163,7 +163,7 @@ def _is_subject(subject: JSON, user: UserInfo, namespace: str) -> bool:
 
 
 def denied(user: UserInfo, action: AccessRequest) -> StatusError:
-    """403 in the words that people know."""
+    """403 with upstream's message."""
     if action.path:
         message = f'forbidden: User "{user.name}" cannot {action.verb} path "{action.path}"'
         return StatusError(403, message, details={})

@@ -1,6 +1,6 @@
-"""Questions with no memory: whose token is this, may they do that, give this account a token.
+"""Token reviews, access reviews and token requests. Nothing is stored.
 
-Schedulers, kubelets and `kubectl auth can-i` ask them; nothing is stored.
+Schedulers, kubelets and `kubectl auth can-i` send them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MAX_SECONDS = 1 << 32
 
 
 class Reviews:
-    """Answers TokenReview, SubjectAccessReview and their relatives, and TokenRequest."""
+    """Serves TokenReview, the access reviews and TokenRequest."""
 
     def __init__(
         self, store: Store, authenticator: Authenticator, authorizer: Authorizer, tokens: Tokens, clock: Clock
@@ -45,7 +45,7 @@ class Reviews:
             "SelfSubjectRulesReview": self._rules_review,
         }
 
-    def answer(self, resource: ApiResource, namespace: str, obj: JSON, user: UserInfo) -> JSON:
+    def review(self, resource: ApiResource, namespace: str, obj: JSON, user: UserInfo) -> JSON:
         """The review with its status filled in."""
         meta = obj.get("metadata") or {}
         obj["metadata"] = {**meta, "creationTimestamp": None}
@@ -67,7 +67,7 @@ class Reviews:
         return {"userInfo": _user_info(user)}
 
     def request_token(self, account: JSON, request: JSON) -> JSON:
-        """A token for a service account, as asked for."""
+        """The requested token for a service account."""
         spec = request.get("spec") or {}
         seconds = spec.get("expirationSeconds") or _DEFAULT_SECONDS
         self._check_seconds(seconds)

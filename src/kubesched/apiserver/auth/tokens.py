@@ -1,6 +1,6 @@
-"""Service account tokens: signed JWTs as the TokenRequest API hands them out.
+"""Service account tokens: signed JWTs, as the TokenRequest API issues them.
 
-The key is made when the first token is asked for, because making it takes a while and most test clusters never need it.
+The key is made with the first token, because making it takes a while and most test clusters never need it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LEEWAY = 10
 
 
 class TokenError(ValueError):
-    """A token that is not ours, or no longer."""
+    """A token that is not valid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Tokens:
     def _load(self) -> rsa.RSAPrivateKey:
         key = serialization.load_pem_private_key(self._pem or b"", password=None)
         if not isinstance(key, rsa.RSAPrivateKey):
-            raise TokenError("the signing key is no RSA key")
+            raise TokenError("the signing key is not an RSA key")
         return key
 
     @property
@@ -72,7 +72,7 @@ class Tokens:
         return _base64(hashlib.sha256(public).digest())
 
     def sign(self, claims: Claims, now: float, seconds: int) -> str:
-        """A token that is good from now on for so long."""
+        """A token that is valid from now on for this many seconds."""
         header = {"alg": "RS256", "kid": self.key_id}
         body = msgspec.json.encode(_to_json(claims, int(now), seconds))
         signed = f"{_base64(msgspec.json.encode(header))}.{_base64(body)}"
@@ -80,7 +80,7 @@ class Tokens:
         return f"{signed}.{_base64(signature)}"
 
     def verify(self, token: str, now: float, audiences: tuple[str, ...] = ()) -> Claims:
-        """What a token says, if we signed it, it is for one of these audiences and its time is not over."""
+        """The claims of a valid token for one of these audiences. Raises `TokenError` for any other."""
         parts = token.split(".")
         if len(parts) != 3:
             raise TokenError("not a JWT")
@@ -97,7 +97,7 @@ class Tokens:
         if not body.get("nbf", 0) - _LEEWAY <= now < body.get("exp", 0) + _LEEWAY:
             raise TokenError("expired, or not yet valid")
         if not set(body.get("aud") or ()) & set(audiences or (ISSUER,)):
-            raise TokenError("meant for somebody else")
+            raise TokenError("issued for another audience")
         return _from_json(body)
 
 

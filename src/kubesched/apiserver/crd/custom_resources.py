@@ -1,8 +1,7 @@
-"""Custom resources: a definition is applied, and its kind is served from then on, until the definition goes.
+"""Custom resources: a kind is served as long as its definition exists.
 
-Objects are checked against the definition's schema as far as types, required fields and enumerations go; fields that
-the schema does not know are dropped, as upstream does, unless the schema says to preserve them. Expressions (CEL) and
-conversion webhooks are not evaluated.
+Objects are checked against types, required fields, enumerations and ranges of the definition's schema. As upstream,
+unknown fields are dropped unless the schema preserves them. Expressions (CEL) and conversion webhooks are ignored.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ DEFINITIONS = "apiextensions.k8s.io/customresourcedefinitions"
 
 
 class CustomResources:
-    """Follows the definitions and keeps the table of kinds in step with them."""
+    """Watches the definitions and keeps the table of kinds up to date."""
 
     def __init__(self, store: Store, registry: ResourceRegistry, clock: Clock) -> None:
         self._store = store
@@ -36,7 +35,7 @@ class CustomResources:
         store.shelf(DEFINITIONS).observers.append(self._changed)
 
     def restore(self) -> None:
-        """Serve the definitions that were there when the server started."""
+        """Serve the definitions in the store when the server starts."""
         for record in self._store.records(DEFINITIONS):
             self._serve(record.key, record.load())
 
@@ -63,11 +62,11 @@ class CustomResources:
         return [problem for problem in found if problem not in known]
 
     def columns(self, resource: ApiResource) -> Columns | None:
-        """The columns that the definition asks for."""
+        """The printed columns in the definition."""
         return columns_of(self._versions[resource].get("additionalPrinterColumns") or [])
 
     def scale_paths(self, resource: ApiResource) -> JSON:
-        """Where the kind keeps its replicas."""
+        """The paths of the kind's replicas."""
         paths: JSON = (self._versions[resource].get("subresources") or {}).get("scale") or {}
         return {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas", **paths}
 
@@ -116,7 +115,7 @@ class CustomResources:
             self._store.delete(resource.storage, record.key)
 
     def _establish(self, key: str, definition: JSON) -> None:
-        """Say that the kind is served; whoever applies a definition waits for these conditions."""
+        """Set the conditions that say that the kind is served. Clients wait for them."""
         now = timestamp(self._clock.now())
         spec = definition["spec"]
         conditions = [
@@ -141,7 +140,7 @@ def _is_established(definition: JSON) -> bool:
 
 
 def resources_of(definition: JSON) -> list[ApiResource]:
-    """What a definition has served, once it is there."""
+    """The resources that a definition defines."""
     return [_resource(definition, version) for version in _served_versions(definition)]
 
 

@@ -32,7 +32,7 @@ class Validator:
         self._schema = schema
 
     def prune(self, obj: JSON) -> list[str]:
-        """Drop the fields that the schema does not know; answers with their paths."""
+        """Drop the fields that the schema does not know. Returns their paths."""
         dropped: list[str] = []
         if self._schema.get("type") == "object" or "properties" in self._schema:
             _prune(obj, self._schema, "", dropped, is_root=True)
@@ -43,7 +43,7 @@ class Validator:
         _default(obj, self._schema)
 
     def problems(self, obj: JSON) -> list[Cause]:
-        """What of the schema's rules the object breaks."""
+        """The rules of the schema that the object breaks."""
         problems = Problems()
         properties = self._schema.get("properties") or {}
         for name in self._schema.get("required") or []:
@@ -165,7 +165,7 @@ def _type_name(value: Any) -> str:
 
 
 def columns_of(definitions: list[JSON]) -> Columns | None:
-    """The columns of a definition; None if it has none of its own."""
+    """The columns of a definition, or None if it has none."""
     if not definitions:
         return None
     shown = tuple(
@@ -176,7 +176,7 @@ def columns_of(definitions: list[JSON]) -> Columns | None:
     default = columns(AGE, lambda obj, now: [age(obj, now)])
 
     def row(obj: JSON, now: float) -> list[Cell]:
-        return [_cell(_dig(obj, path), column.type, now) for path, column in zip(paths, shown, strict=True)]
+        return [_cell(_value_at(obj, path), column.type, now) for path, column in zip(paths, shown, strict=True)]
 
     return Columns(shown, row, default.name_of)
 
@@ -186,7 +186,7 @@ def _parse_path(text: str) -> list[str]:
     return [match[1] or match[2] or match[3] for match in re.finditer(r"\.([^.\[\]]+)|\['([^']+)'\]|\[(\d+)\]", text)]
 
 
-def _dig(value: Any, path: list[str]) -> Any:
+def _value_at(value: Any, path: list[str]) -> Any:
     for step in path:
         step = step.replace("\\.", ".")
         if isinstance(value, dict):

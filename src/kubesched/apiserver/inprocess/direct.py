@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from kubesched.api import objects as api
 from kubesched.apiserver.apiserver import ApiServer
-from kubesched.apiserver.inprocess.reader import StoreReader, answer
+from kubesched.apiserver.inprocess.reader import StoreReader, call
 from kubesched.apiserver.kinds.registry import ApiResource
 from kubesched.apiserver.kinds.schema import type_of
 from kubesched.apiserver.rest.deletion import DeleteOptions
@@ -38,7 +38,7 @@ class DirectClient(StoreReader):
 
     async def read(self, kind: type[O], name: str, namespace: str = "") -> O:
         resource = self._resource(endpoint_of(kind))
-        return api.decode_as(kind, answer(lambda: self._server.writer.find(resource, namespace, name)).load())
+        return api.decode_as(kind, call(lambda: self._server.writer.find(resource, namespace, name)).load())
 
     def _shelf(self, kind: type[api.Object]) -> Shelf:
         return self._store.shelf(self._resource(endpoint_of(kind)).storage)
@@ -50,7 +50,7 @@ class DirectClient(StoreReader):
         found = self._resources.get(endpoint)
         if found is None:
             group, _, version = endpoint.group_version.rpartition("/")
-            found = answer(lambda: self._server.registry.find(group, version, endpoint.plural))
+            found = call(lambda: self._server.registry.find(group, version, endpoint.plural))
             self._resources[endpoint] = found
         return found
 
@@ -58,7 +58,7 @@ class DirectClient(StoreReader):
 
     async def bind(self, pod: api.Pod, node_name: str) -> None:
         binding: JSON = {"metadata": {"uid": pod.uid}, "target": {"kind": "Node", "name": node_name}}
-        answer(lambda: self._server.pods.bind(pod.namespace, pod.name, binding))
+        call(lambda: self._server.pods.bind(pod.namespace, pod.name, binding))
         await self._store.durable()
 
     async def patch_pod_status(self, pod: api.Pod, patch: JSON) -> api.Pod:
@@ -68,7 +68,7 @@ class DirectClient(StoreReader):
     async def delete_pod(self, pod: api.Pod) -> None:
         options = DeleteOptions(preconditions=Preconditions(pod.uid))
         resource = self._resource(endpoint_of(api.Pod))
-        answer(lambda: self._server.deleter.delete(resource, pod.namespace, pod.name, options))
+        call(lambda: self._server.deleter.delete(resource, pod.namespace, pod.name, options))
         await self._store.durable()
 
     # --- events and all else ------------------------------------------------------------------------------------------
@@ -86,7 +86,7 @@ class DirectClient(StoreReader):
 
     async def get_lease(self, namespace: str, name: str) -> JSON:
         resource = self._resource(LEASES)
-        return answer(lambda: self._server.writer.find(resource, namespace, name)).load()
+        return call(lambda: self._server.writer.find(resource, namespace, name)).load()
 
     async def create_lease(self, namespace: str, lease: JSON) -> JSON:
         return await self._create(LEASES, namespace, lease)
@@ -99,12 +99,12 @@ class DirectClient(StoreReader):
 
     async def _create(self, endpoint: Endpoint, namespace: str, body: JSON) -> JSON:
         resource, whole = self._resource(endpoint), self._whole(endpoint, body)
-        record = answer(lambda: self._server.writer.create(resource, namespace, whole))
+        record = call(lambda: self._server.writer.create(resource, namespace, whole))
         await self._store.durable()
         return record.load()
 
     def _whole(self, endpoint: Endpoint, body: JSON) -> JSON:
-        """An object that the server may complete: the caller's stays as it is."""
+        """A copy of an object that the server may complete."""
         resource = self._resource(endpoint)
         return {"apiVersion": resource.group_version, "kind": resource.kind, **body, "metadata": {**body["metadata"]}}
 
@@ -123,6 +123,6 @@ class DirectClient(StoreReader):
         self, endpoint: Endpoint, namespace: str, name: str, change: Callable[[JSON], JSON], *, subresource: str = ""
     ) -> JSON:
         resource = self._resource(endpoint)
-        record = answer(lambda: self._server.writer.update(resource, namespace, name, change, subresource=subresource))
+        record = call(lambda: self._server.writer.update(resource, namespace, name, change, subresource=subresource))
         await self._store.durable()
         return record.load()

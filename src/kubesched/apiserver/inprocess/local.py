@@ -1,7 +1,7 @@
-"""Talking to the API server inside the process: the whole path of a request but for the socket.
+"""Requests to an API server in the same process: the whole path of a request without the socket.
 
-Controllers and simulated kubelets live here, as do most tests: authentication, RBAC, admission and validation are those
-of the real thing, and refusals come as `StatusError`.
+Scenarios and most tests use it. Authentication, RBAC, admission and validation are the real ones, and refusals are
+raised as `StatusError`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LOCAL_USER = UserInfo("system:kubesched", (MASTERS,))
 
 
 class LocalClient:
-    """Requests as one user, by default one who may do everything."""
+    """Sends requests as one user, by default one who may do everything."""
 
     def __init__(self, api: ApiServer, user: UserInfo = LOCAL_USER) -> None:
         self._api = api
@@ -40,7 +40,7 @@ class LocalClient:
         headers: Mapping[str, str] | None = None,
         content_type: str = JSON_TYPE,
     ) -> ApiResponse:
-        """One request and its response, whatever its code; a path may carry a query."""
+        """Send a request and return its response, whatever its code. The path may have a query."""
         path, _, text = path.partition("?")
         parsed = dict(part.partition("=")[::2] for part in text.split("&") if part)
         data = b"" if body is None else body if isinstance(body, bytes) else encode(body)
@@ -49,7 +49,7 @@ class LocalClient:
         return await self._api.handle(request)
 
     async def call(self, method: str, path: str, body: Any = None, **options: Any) -> JSON:
-        """One request and the object in its answer; raises `StatusError` when refused."""
+        """Send a request and return the object in the response. Raises `StatusError` if refused."""
         response = await self.send(method, path, body, **options)
         answer = decode(response.body)
         if response.status >= 400:
@@ -72,7 +72,7 @@ class LocalClient:
         return await self.call("DELETE", path, options, **more)
 
     async def watch(self, path: str, **query: str) -> AsyncIterator[JSON]:
-        """The events of a watch, one by one; it ends when its time is over or its history is gone."""
+        """The events of a watch, one by one, until its timeout."""
         response = await self.send("GET", path, query={"watch": "true", **query})
         if response.stream is None:
             raise _refused(response.status, decode(response.body))

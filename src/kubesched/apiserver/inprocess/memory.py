@@ -78,7 +78,7 @@ def _fields(obj: api.Object) -> dict[str, str]:
 
 
 class MemoryClient(StoreReader):
-    """The `Client` protocol in memory, and direct writes for whoever prepares a cluster. `clock` dates objects."""
+    """The `Client` protocol in memory, and direct writes to prepare a cluster. `clock` dates objects."""
 
     def __init__(self, clock: Clock | None = None) -> None:
         self.store = StructStore()
@@ -135,7 +135,7 @@ class MemoryClient(StoreReader):
             raise as_api_error(not_found(endpoint.plural, endpoint.group, key.rpartition("/")[2]))
         return record, self._decode(kind, record)
 
-    # --- writing, as whoever prepares a cluster does ------------------------------------------------------------------
+    # --- direct writes ------------------------------------------------------------------------------------------------
 
     def create(self, obj: O) -> O:
         """Store a new object; returns it with UID, version, date and, if it is a pod, a phase."""

@@ -49,12 +49,12 @@ class StoreReader(ABC):
     async def watch(self, kind: type[api.Object], resource_version: str) -> AsyncGenerator[WatchEvent, None]:
         shelf = self._shelf(kind)
         version = int(resource_version) if resource_version else self._store.version
-        position = answer(lambda: shelf.position_after(version))
+        position = call(lambda: shelf.position_after(version))
         while True:
-            events = answer(partial(shelf.events_from, position, BATCH))
+            events = call(partial(shelf.events_from, position, BATCH))
             if not events:
                 await shelf.wait()
-                events = answer(partial(shelf.events_from, position, BATCH))
+                events = call(partial(shelf.events_from, position, BATCH))
                 if not events:
                     # Woken without an event: the version has moved on, and that is what a bookmark says.
                     yield WatchEvent(Change.BOOKMARK, None, str(shelf.visible))
@@ -84,8 +84,8 @@ def _is_selected(kind: type[api.Object], record: Record) -> bool:
     return kind is not api.Pod or record.fields.get("status.phase") not in _ENDED
 
 
-def answer(act: Callable[[], T]) -> T:
-    """What the server returns, its refusals as the errors of the client protocol."""
+def call(act: Callable[[], T]) -> T:
+    """The result of a call, with refusals raised as the errors of the client protocol."""
     try:
         return act()
     except StatusError as refusal:

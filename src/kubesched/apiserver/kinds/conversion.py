@@ -1,7 +1,6 @@
-"""One stored object in two forms: Events of the core group and of events.k8s.io, custom resources in several versions.
+"""Conversion between stored and served objects: Events of two groups, custom resources in several versions.
 
-Events are kept in the core form, whose field names are the older ones. Nothing is lost on the way: what has no
-counterpart keeps its name.
+Events are stored in the core form, with the older field names. Fields without a counterpart keep their names.
 """
 
 from __future__ import annotations
@@ -24,19 +23,19 @@ _NEW_EVENTS = "events.k8s.io"
 
 
 def is_converted(resource: ApiResource) -> bool:
-    """Whether what is stored differs from what this resource shows."""
+    """Whether the served form differs from the stored one."""
     return resource.group == _NEW_EVENTS or resource.custom
 
 
 def to_stored(resource: ApiResource, obj: JSON) -> JSON:
-    """An object as the store keeps it."""
+    """The stored form of an object."""
     if resource.group == _NEW_EVENTS:
         return {**_renamed(obj, _TO_CORE), "apiVersion": "v1"}
     return obj
 
 
 def to_served(resource: ApiResource, obj: JSON) -> JSON:
-    """A stored object as this resource shows it."""
+    """The served form of a stored object."""
     if resource.group == _NEW_EVENTS:
         return {**_renamed(obj, _FROM_CORE), "apiVersion": f"{_NEW_EVENTS}/v1"}
     if resource.custom:
@@ -45,12 +44,12 @@ def to_served(resource: ApiResource, obj: JSON) -> JSON:
 
 
 def served_object(resource: ApiResource, record: Record) -> JSON:
-    """A record's object as this resource shows it, the caller's to change."""
+    """The served form of a record, as a new dict."""
     return to_served(resource, record.load())
 
 
 def served_bytes(resource: ApiResource, data: bytes) -> bytes:
-    """Stored bytes as this resource shows them; mostly they are the same."""
+    """The served form of stored bytes. Mostly they are the same."""
     if not is_converted(resource):
         return data
     if resource.custom and f'"apiVersion":"{resource.group_version}"'.encode() in data[:200]:

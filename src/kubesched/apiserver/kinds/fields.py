@@ -1,6 +1,6 @@
-"""By which fields objects can be selected, kind by kind, as upstream allows.
+"""The selectable fields of each kind, as upstream.
 
-The values are read once when an object is stored, so that selecting and watching never look into it.
+Their values are read once when an object is stored, so that lists and watches never decode it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from kubesched.base.types import JSON
 
 Path = tuple[str, ...]
 FieldPaths = Mapping[str, Path]
-"""A selectable field, as a client writes it, and where it stands in the stored object."""
+"""Selectable fields by the client's name, with their paths in the stored object."""
 
 
 def _paths(*names: str) -> dict[str, Path]:
@@ -54,17 +54,17 @@ FIELDS: dict[tuple[str, str], FieldPaths] = {
     ("resource.k8s.io", "resourceslices"): _paths("spec.nodeName", "spec.driver"),
 }
 
-# Fields whose absence means something other than the empty string when selected by.
+# Fields whose default is not the empty string.
 _ABSENT = {"spec.unschedulable": "false", "spec.hostNetwork": "false", "status.replicas": "0", "status.successful": "0"}
 
 
 def fields_reader(paths: FieldPaths) -> Callable[[JSON], dict[str, str]]:
-    """A function that reads the selectable fields of an object, whatever clients call them."""
+    """A function that reads the selectable fields of an object, by their paths."""
     plain = [(".".join(path), path) for path in sorted(set(paths.values()))]
     wanted = [(name, path, _ABSENT.get(name, "")) for name, path in plain]
 
     def read(obj: JSON) -> dict[str, str]:
-        # Called for every object that is stored: no call within it that is not needed.
+        # Called for every stored object, so it avoids function calls.
         values = {}
         for name, path, absent in wanted:
             value: Any = obj

@@ -1,7 +1,6 @@
-"""The table of kinds: where each is served, what it is called, and what can be done with it.
+"""The table of kinds: groups, versions, names, scopes, verbs and subresources.
 
-Discovery, routing, authorization, OpenAPI and Table output all read this one table; custom resources join it at run
-time.
+Discovery, routing, OpenAPI and Table output all read this table. Custom resources are added at run time.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _ONE_AT_A_TIME = tuple(verb for verb in ALL_VERBS if verb != "deletecollection")
 
 @dataclass(frozen=True, slots=True)
 class Subresource:
-    """What hangs on an object, such as its status: the verbs, and the kind that goes in and comes out."""
+    """A subresource, such as status: its verbs, and the kind of its body if it is not the object's."""
 
     name: str
     verbs: tuple[str, ...]
@@ -44,7 +43,7 @@ PORT_FORWARD = Subresource("portforward", ("create", "get"), "PodPortForwardOpti
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ApiResource:
-    """A kind as it is served. Each is itself and equal to no other, so that tables can be keyed by it."""
+    """A kind as it is served. Compared by identity, so that it can be a cheap dictionary key."""
 
     group: str
     version: str
@@ -59,7 +58,7 @@ class ApiResource:
     schema: str = ""
     """The name of its type among the schemas; empty for a custom resource."""
     stored_as: str = ""
-    """The resource whose objects these are, when one kind of object is served in two groups."""
+    """The storage name of the other resource, if one kind of object is served in two groups."""
     custom: bool = False
     field_paths: FieldPaths = field(default_factory=dict)
 
@@ -69,7 +68,7 @@ class ApiResource:
 
     @property
     def storage(self) -> str:
-        """Under which name the store keeps it: without the version, which is only a way to look at an object."""
+        """The name of its shelf in the store. It has no version, because all versions share their objects."""
         return self.stored_as or f"{self.group}/{self.plural}"
 
     @property
@@ -79,7 +78,7 @@ class ApiResource:
 
     @property
     def is_stored(self) -> bool:
-        """Reviews and the like are answered and forgotten."""
+        """Whether its objects are stored. Reviews and the like are not."""
         return self.verbs != CREATE_ONLY
 
     def subresource(self, name: str) -> Subresource:
@@ -89,7 +88,7 @@ class ApiResource:
         raise no_such_path()
 
     def has(self, name: str) -> bool:
-        """Whether it has this sub-resource."""
+        """Whether it has this subresource."""
         return any(subresource.name == name for subresource in self.subresources)
 
     def key(self, namespace: str, name: str) -> str:
@@ -201,12 +200,12 @@ BUILT_IN: tuple[ApiResource, ...] = (
 
 
 class ResourceRegistry:
-    """What is served right now: the built-in kinds and the custom ones."""
+    """The served kinds, built-in and custom."""
 
     def __init__(self) -> None:
         self._resources: dict[tuple[str, str, str], ApiResource] = {}
         self.generation = 0
-        """Grows with every change, for whoever caches something made from the table."""
+        """Grows with every change, to invalidate caches."""
         for resource in BUILT_IN:
             self.add(resource)
 
@@ -242,5 +241,5 @@ class ResourceRegistry:
         return [r for r in self._resources.values() if (r.group, r.version) == (group, version)]
 
     def by_kind(self, group: str, kind: str) -> ApiResource | None:
-        """A resource by what its objects call themselves, in its preferred version."""
+        """A resource by the kind of its objects, in its preferred version."""
         return next((r for r in self._resources.values() if (r.group, r.kind) == (group, kind)), None)

@@ -1,7 +1,7 @@
 """The types of the objects served, from compact sources of one line per field.
 
 One description serves five purposes: refusing values of the wrong type, finding unknown fields, merging lists in
-strategic merge patches, reading protobuf, and telling clients (OpenAPI). A line reads
+strategic merge patches, reading protobuf, and OpenAPI. A line reads
 ``name! type @3* merge=key # text``: ``!`` marks a required field, ``[T]`` is a list, ``{T}`` a map, ``core.Pod``
 another type; ``@3`` is the field's number in protobuf (``@2.3`` inside the unnamed message 2), with ``*`` if its zero
 value counts; ``merge`` and ``retainKeys`` are the patch strategy.
@@ -51,7 +51,7 @@ class ObjectType:
     fields: dict[str, Field] = field(default_factory=dict)
     text: str = ""
     tags: dict[int, Any] | None = None
-    """What `protobuf` keeps to find fields by number."""
+    """Fields by protobuf number, filled in by `wire.protobuf`."""
     preserve_unknown: bool = False
 
     @property

@@ -1,6 +1,6 @@
 """OpenAPI, v2 and v3, made from the compact schemas: enough for kubectl to validate, diff, apply and explain.
 
-Documents are made when first asked for and kept until the table of kinds changes.
+Documents are made on first use and cached until the table of kinds changes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _NAMED_SCALARS: dict[str, tuple[str, JSON]] = {
         {"description": "A number, or text such as 25% or the name of a port.", "format": "int-or-string"},
     ),
 }
-"""Scalars that have a definition of their own: explain shows its name."""
+"""Scalars with their own definition, whose name `kubectl explain` shows."""
 _QUERY = ("pretty", "dryRun", "fieldManager", "fieldValidation")
 
 
@@ -52,7 +52,7 @@ def definition_name(type_name: str) -> str:
 
 
 class OpenAPI:
-    """Answers /openapi/v2 and /openapi/v3."""
+    """Serves /openapi/v2 and /openapi/v3."""
 
     def __init__(self, registry: ResourceRegistry, custom: CustomResources) -> None:
         self._registry = registry
@@ -60,7 +60,7 @@ class OpenAPI:
         self._made_at = -1
         self._documents: dict[str, bytes] = {}
 
-    def answer(self, request: ApiRequest, parts: list[str]) -> ApiResponse:
+    def handle(self, request: ApiRequest, parts: list[str]) -> ApiResponse:
         """The document at a path, split at its slashes."""
         if self._made_at != self._registry.generation:
             self._documents.clear()
@@ -246,7 +246,7 @@ class Definitions:
         if field.merge_key:
             extras["x-kubernetes-patch-merge-key"] = field.merge_key
         if "$ref" in body and extras and self._v3:
-            # Beside a $ref nothing counts in OpenAPI v3; the reference has to be one of "all of".
+            # OpenAPI v3 ignores everything beside a $ref, so the reference goes into allOf.
             body = {"allOf": [body], "default": {}}
         return {**body, **extras}
 

@@ -1,7 +1,7 @@
-"""OpenAPI v2 as protobuf: the only form in which kubectl takes it.
+"""OpenAPI v2 as protobuf, the only form that kubectl accepts.
 
-kubectl asks for it when /openapi/v3 does not know a kind: for a `kind: List`, whose items it checks itself, and for
-a kind that is not served. The tables name, for each message of OpenAPI's own proto file, the fields that we fill.
+kubectl requests it when /openapi/v3 does not have a kind: for a `kind: List`, whose items it checks itself, and for a
+kind that is not served. The tables list the fields that we fill, for each message of OpenAPI's proto file.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kubesched.base.types import JSON
 
 ACCEPTED = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 CONTENT_TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
-"""Not what was asked for: Go refuses to read a type with an @ in it."""
+"""Differs from the accepted type, because Go does not parse a type with an @ in it."""
 
 
 def document(body: JSON) -> bytes:
@@ -64,7 +64,7 @@ def _each(one: Encoder) -> Encoder:
 
 
 def _inside(*numbers: int, of: Encoder) -> Encoder:
-    """A value that stands alone in a message, which stands alone in another one, and so on."""
+    """A value in a message of one field, nested as often as there are numbers."""
     *outer, last = numbers
 
     def encode_inside(number: int, value: Any) -> bytes:
@@ -87,7 +87,7 @@ def _by_name(inner: int, of: Encoder) -> Encoder:
 
 
 class Fields(dict[str, tuple[int, Encoder]]):
-    """The fields of a message by their names in JSON, and the number of what is called x-something."""
+    """The fields of a message by JSON name, and the number for names that begin with x-."""
 
     extensions = 0
 

@@ -1,4 +1,4 @@
-"""What `kubectl get` prints of nodes, services, volumes, events and everything else that is no pod and makes none."""
+"""The columns of `kubectl get` for nodes, services, volumes, events and other kinds without pods."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def _storage_class(obj: JSON, now: float) -> list[Cell]:
 
 
 def _storage_class_name(obj: JSON) -> str:
-    """A storage class's name with the mark that kubectl puts behind the default one."""
+    """A storage class's name, marked if it is the default."""
     name: str = obj["metadata"].get("name", "")
     annotations = obj["metadata"].get("annotations") or {}
     return f"{name} (default)" if any(annotations.get(key) == "true" for key in _DEFAULT_CLASS) else name
@@ -246,7 +246,7 @@ def _event(obj: JSON, now: float) -> list[Cell]:
 
 
 def event_times(obj: JSON) -> tuple[str | None, str | None, int]:
-    """When an event was first and last seen, and how often; old and new events say so in different fields."""
+    """When an event was first and last seen, and how often. Old and new events have different fields for it."""
     made = obj.get("eventTime") or obj["metadata"].get("creationTimestamp")
     first = obj.get("firstTimestamp") or obj.get("deprecatedFirstTimestamp") or made
     last = obj.get("lastTimestamp") or obj.get("deprecatedLastTimestamp") or first

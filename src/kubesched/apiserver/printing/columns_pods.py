@@ -1,4 +1,4 @@
-"""What `kubectl get` prints of pods and of the kinds that make pods."""
+"""The columns of `kubectl get` for pods and workloads."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _condition(status: JSON, type_: str) -> JSON:
 
 
 class _PodSummary:
-    """One pod in a few words: how many containers are ready, what state it is in, how often it was restarted."""
+    """A pod's ready containers, state and restarts."""
 
     def __init__(self, pod: JSON, now: float) -> None:
         self._pod, self._now = pod, now
@@ -73,7 +73,7 @@ class _PodSummary:
         return state if self._status.get("phase") in _FINISHED else "Terminating"
 
     def _init_state(self) -> str:
-        """What an init container that is not done yet makes of the pod; empty when all are done."""
+        """The state of a pod whose init containers are not done, or an empty string."""
         sidecars = {c.get("name") for c in _list(self._spec, "initContainers") if c.get("restartPolicy") == "Always"}
         total = len(_list(self._spec, "initContainers"))
         for index, status in enumerate(_list(self._status, "initContainerStatuses")):

@@ -1,7 +1,6 @@
-"""Objects as rows: what `kubectl get` prints comes from the server, column by column.
+"""Tables: the rows and columns that `kubectl get` prints come from the server.
 
-`columns_*` modules say which columns a kind has and how a row is made; this one makes Tables of them. A kind without
-columns of its own has its name and age.
+The `columns_*` modules define the columns and rows of each kind. A kind without its own has name and age.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from kubesched.base.types import JSON
 
 Cell = str | int | bool | None
 Row = Callable[[JSON, float], list[Cell]]
-"""The cells of an object at a time; the object's name is put in front."""
+"""Makes the cells of an object at a time, without its name."""
 
 UNKNOWN = "<unknown>"
 NONE = "<none>"
@@ -25,7 +24,7 @@ UNSET = "<unset>"
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column; one with a priority above 0 is only shown in wide output."""
+    """A column. A priority above 0 means wide output only."""
 
     name: str
     type: str = "string"
@@ -45,7 +44,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The columns of a kind and how to fill them. The name comes first but for events, which show it last and wide."""
+    """The columns of a kind and how to fill them. The name comes first, except for events."""
 
     columns: tuple[Column, ...]
     row: Row
@@ -73,7 +72,7 @@ AGE = "Age"
 
 
 def columns(spec: str, row: Row, name_of: Callable[[JSON], str] = _name_of, *, name_last: bool = False) -> Columns:
-    """Columns from a short spec: names parted by commas, ``+`` before a wide one, ``:integer`` behind for a type."""
+    """Columns from a short spec: names separated by commas, ``+`` before a wide one, ``:integer`` after for a type."""
     return Columns(tuple(_column(part.strip()) for part in spec.split(",")), row, name_of, name_last)
 
 
@@ -83,12 +82,12 @@ def _column(text: str) -> Column:
 
 
 def age(obj: JSON, now: float) -> str:
-    """How long ago the object was made."""
+    """The age of an object."""
     return since((obj.get("metadata") or {}).get("creationTimestamp"), now)
 
 
 def since(time: str | None, now: float) -> str:
-    """How long ago something was; unknown if it is not known when."""
+    """The time since a date, or unknown."""
     if not time:
         return UNKNOWN
     try:
@@ -98,7 +97,7 @@ def since(time: str | None, now: float) -> str:
 
 
 def human_duration(seconds: float) -> str:
-    """A span in the one or two units that matter, as kubectl prints ages."""
+    """A duration in one or two units, as kubectl prints ages."""
     if seconds < -1:
         return "<invalid>"
     whole = max(0, int(seconds))
@@ -185,6 +184,6 @@ class Tabulator:
 
 
 def partial(obj: JSON) -> JSON:
-    """An object's metadata alone."""
+    """An object's metadata as PartialObjectMetadata."""
     meta: Any = obj.get("metadata") or {}
     return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": meta}

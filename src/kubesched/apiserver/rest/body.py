@@ -1,4 +1,4 @@
-"""Reading request bodies: JSON, YAML or protobuf in, an object out, unknown fields handled as the client asked."""
+"""Reading request bodies: JSON, YAML or protobuf, with unknown fields handled by fieldValidation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def media_type(header: str) -> str:
 
 
 def parse(request: ApiRequest, type_: ObjectType | None = None) -> JSON:
-    """The body as an object. Of a type that is described, protobuf is read too: Go clients send nothing else."""
+    """The body as an object. Protobuf needs a described type; Go clients send nothing else."""
     sent = media_type(request.headers.get("content-type", ""))
     if sent == PROTOBUF and type_ is not None:
         return _parse_protobuf(request.body, type_)
@@ -43,7 +43,7 @@ def _parse_protobuf(data: bytes, type_: ObjectType) -> JSON:
     try:
         return protobuf.decode(data, type_)
     except (protobuf.ProtobufError, DocumentError) as error:
-        raise bad_request(f"the body of the request is no protobuf object: {error}") from None
+        raise bad_request(f"the body of the request is not a protobuf object: {error}") from None
 
 
 def parse_json(data: bytes) -> Any:
@@ -79,7 +79,7 @@ def read_object(request: ApiRequest, resource: ApiResource) -> JSON:
 
 
 def check_kind(obj: JSON, group_version: str, kind: str) -> None:
-    """See that the object is what the path says, and complete it where it does not say."""
+    """Check that the object's kind is the one of the path, and fill in missing apiVersion, kind and metadata."""
     sent_version, sent_kind = obj.get("apiVersion") or group_version, obj.get("kind") or kind
     if sent_version != group_version:
         raise bad_request(
@@ -101,7 +101,7 @@ def _internal_group(group_version: str) -> str:
 
 
 def unknown_in(obj: JSON, type_: ObjectType | None) -> frozenset[str]:
-    """Unknown fields that an object has been stored with, and that it keeps."""
+    """The unknown fields of a stored object, which a patch may keep."""
     try:
         return frozenset(unknown_fields(obj, type_)) if type_ is not None else frozenset()
     except WrongTypeError:
@@ -116,7 +116,7 @@ def check_fields(
     type_: ObjectType | None,
     known: frozenset[str] = frozenset(),
 ) -> None:
-    """Refuse wrong types; refuse, warn about or pass over unknown fields, except those `known` to be there."""
+    """Refuse wrong types. Refuse, warn about or ignore unknown fields, except those in `known`."""
     if type_ is None:
         return
     handled = _cannot_be_handled(group_version.rpartition("/")[2], kind)
@@ -137,7 +137,7 @@ def report_dropped(request: ApiRequest, resource: ApiResource, dropped: list[str
 
 
 def report_unknown(request: ApiRequest, unknown: list[str], handled: str) -> None:
-    """Do with unknown fields what fieldValidation says."""
+    """Refuse, warn about or ignore unknown fields, as fieldValidation says."""
     mode = request.query.get("fieldValidation") or "Warn"
     if mode not in ("Ignore", "Warn", "Strict"):
         raise StatusError(

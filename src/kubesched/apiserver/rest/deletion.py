@@ -1,7 +1,7 @@
-"""Deletion in steps: grace for pods, finalizers for whoever has to clean up first, dependents as the client wishes.
+"""Deletion in steps: grace periods of pods, finalizers, and the propagation policy for dependents.
 
-The server only marks and removes. Who ends a pod is its kubelet, who deletes or orphans dependents is the garbage
-collector, who empties a namespace is its controller; each then removes its mark, and the last one makes the object go.
+The server only marks and removes objects. The kubelet stops a pod, the garbage collector deletes or orphans dependents,
+and the namespace controller empties a namespace. Each then removes its finalizer; with the last one the object goes.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from kubesched.base.types import JSON
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
 _POLICIES = ("Foreground", "Background", "Orphan")
-# Kinds whose dependents are kept unless a client says otherwise: they are older than the choice.
+# Kinds whose dependents are orphaned by default, for compatibility.
 _ORPHANING = ("/replicationcontrollers", "batch/jobs")
 _FINISHED = ("Succeeded", "Failed")
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteOptions:
-    """How to delete."""
+    """The options of a deletion."""
 
     grace: int | None = None
     propagation: str = ""
@@ -39,10 +39,10 @@ class DeleteOptions:
 
 
 def read_options(request: ApiRequest) -> DeleteOptions:
-    """The options in the body of a deletion, or, where that is silent, in its query."""
+    """The options in the body of a deletion. The query sets what the body does not."""
     body: JSON = parse(request, type_of("meta.DeleteOptions")) if request.body.strip() else {}
     if body.get("kind") not in (None, "", "DeleteOptions"):
-        raise bad_request(f"the body of a deletion has to be DeleteOptions, not {body['kind']}")
+        raise bad_request(f"the body of a deletion must be DeleteOptions, not {body['kind']}")
     grace = body.get("gracePeriodSeconds", request.number("gracePeriodSeconds"))
     propagation = body.get("propagationPolicy") or request.query.get("propagationPolicy", "")
     orphan = body.get("orphanDependents", request.flag("orphanDependents") or None)
@@ -81,7 +81,7 @@ class Deleter:
         self._writer = writer
 
     def delete(self, resource: ApiResource, namespace: str, name: str, options: DeleteOptions) -> tuple[Record, bool]:
-        """Delete an object; answers with its last state and whether it is gone."""
+        """Delete an object. Returns its last state and whether it is gone."""
         record = self._writer.find(resource, namespace, name)
         obj = served_object(resource, record)
         options.preconditions.check(resource, obj)
@@ -97,7 +97,7 @@ class Deleter:
             return record
         last = to_stored(resource, obj)
         if resource.storage == "/pods":
-            # Whoever watches a forced deletion is to see that no grace was given.
+            # Watchers of a forced deletion must see that there was no grace period.
             last["metadata"].setdefault("deletionTimestamp", meta.timestamp(self._writer.clock.now()))
             last["metadata"]["deletionGracePeriodSeconds"] = 0
         return self._writer.store.delete(resource.storage, record.key, last)
@@ -113,7 +113,7 @@ class Deleter:
         return max(0, int(wanted))
 
     def _finalizers(self, resource: ApiResource, obj: JSON, options: DeleteOptions) -> list[str]:
-        """The object's finalizers with those that the propagation policy asks for."""
+        """The object's finalizers, with the one of the propagation policy."""
         finalizers = list(obj["metadata"].get("finalizers") or [])
         propagation = options.propagation
         if not propagation and resource.storage in _ORPHANING and not {FOREGROUND, ORPHAN} & set(finalizers):

@@ -1,7 +1,7 @@
 """The REST API of resources: one handler per verb, the same for every kind in the table.
 
-A handler reads the request, lets the writer or the store act at one moment, and renders the answer. Writes are answered
-only when they are durable.
+A handler reads the request, calls the writer or the store without waiting in between, and renders the response. A write
+is acknowledged only when it is durable.
 """
 
 from __future__ import annotations
@@ -49,20 +49,20 @@ from kubesched.apiserver.wire.status import (
 )
 from kubesched.base.types import JSON
 
-_PART_OF_OBJECT = ("status", "ephemeralcontainers", "resize", "finalize")
+_OBJECT_PARTS = ("status", "ephemeralcontainers", "resize", "finalize")
 _APPLY_REFUSAL = (
     "server-side apply is not supported by this API server; use kubectl apply without --server-side,"
     " or a merge, strategic merge or JSON patch"
 )
 _DEPRECATED = {"/endpoints": "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"}
 _SIMULATED = "the nodes of this cluster are simulated and run no containers, so there is"
-_OF_CONTAINERS = {
+_NEEDS_CONTAINERS = {
     "log": f"{_SIMULATED} no log; see kubectl describe and kubectl events for what happened to the pod",
     "exec": f"{_SIMULATED} nothing to run a command in",
     "attach": f"{_SIMULATED} nothing to attach to",
     "portforward": f"{_SIMULATED} no port to forward to",
 }
-# Kinds whose deletion answers with the object; the others answer with a Status.
+# Kinds whose deletion returns the object. The others return a Status.
 _RETURNS_DELETED = frozenset(
     (
         "/namespaces",
@@ -79,7 +79,7 @@ _RETURNS_DELETED_GROUPS = ("resource.k8s.io", "storage.k8s.io")
 
 
 class ResourceHandler:
-    """Answers requests for resources."""
+    """Handles requests for resources."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class ResourceHandler:
         self.closing = False
         """Set to end every watch, so that the server can stop."""
 
-    async def answer(self, request: ApiRequest, target: RequestTarget) -> ApiResponse:
+    async def handle(self, request: ApiRequest, target: RequestTarget) -> ApiResponse:
         resource = self._registry.find(target.group, target.version, target.plural)
         _check_scope(request, target, resource)
         if resource.storage in _DEPRECATED:
@@ -157,7 +157,7 @@ class ResourceHandler:
             initial=initial,
             mark_initial_end=request.flag("sendInitialEvents") and request.flag("allowWatchBookmarks"),
             bookmarks=request.flag("allowWatchBookmarks"),
-            # Without a wish, between half an hour and an hour, so that clients do not all come back at once.
+            # The default is random, between half an hour and an hour, so that clients do not all reconnect at once.
             timeout=float(request.number("timeoutSeconds") or self._random.randint(1800, 3600)),
             closing=lambda: self.closing,
         )
@@ -165,7 +165,7 @@ class ResourceHandler:
 
     def _create(self, request: ApiRequest, target: RequestTarget, resource: ApiResource) -> ApiResponse:
         if not resource.is_stored:
-            return self._reviewed(request, target, resource)
+            return self._review(request, target, resource)
         record = self._writer.create(
             resource,
             target.namespace,
@@ -176,12 +176,12 @@ class ResourceHandler:
         )
         return self._renderer(request, resource).one(record, 201)
 
-    def _reviewed(self, request: ApiRequest, target: RequestTarget, resource: ApiResource) -> ApiResponse:
+    def _review(self, request: ApiRequest, target: RequestTarget, resource: ApiResource) -> ApiResponse:
         obj = read_object(request, resource)
         if resource.kind == "Binding":
             self._pods.bind(target.namespace, obj["metadata"].get("name", ""), obj, dry_run=request.dry_run)
             return ApiResponse(201, encode(created()))
-        return ApiResponse(201, encode(self._reviews.answer(resource, target.namespace, obj, request.user)))
+        return ApiResponse(201, encode(self._reviews.review(resource, target.namespace, obj, request.user)))
 
     def _delete_collection(self, request: ApiRequest, target: RequestTarget, resource: ApiResource) -> ApiResponse:
         options = read_options(request)
@@ -243,38 +243,38 @@ class ResourceHandler:
         uid = record.load()["metadata"]["uid"]
         return ApiResponse(body=encode(success(target.name, resource.group, resource.plural, uid)))
 
-    # --- sub-resources ------------------------------------------------------------------------------------------------
+    # --- subresources ------------------------------------------------------------------------------------------------
 
     def _subresource(self, request: ApiRequest, target: RequestTarget, resource: ApiResource) -> ApiResponse:
         subresource = resource.subresource(target.subresource)
-        if subresource.name in _PART_OF_OBJECT:
+        if subresource.name in _OBJECT_PARTS:
             if request.method not in ("GET", "HEAD", "PUT", "PATCH"):
                 raise method_not_allowed()
             return self._one(request, target, resource)
         if subresource.name == "scale":
             return self._scale(request, target, resource)
-        if subresource.name in _OF_CONTAINERS:
+        if subresource.name in _NEEDS_CONTAINERS:
             self._writer.find(resource, target.namespace, target.name)
-            raise StatusError(501, _OF_CONTAINERS[subresource.name], reason="NotImplemented")
+            raise StatusError(501, _NEEDS_CONTAINERS[subresource.name], reason="NotImplemented")
         if request.method != "POST":
             raise method_not_allowed()
         return {"binding": self._bind, "eviction": self._evict, "token": self._token}[subresource.name](request, target)
 
-    def _sent(self, request: ApiRequest, group_version: str, kind: str, schema: str) -> JSON:
+    def _read_body(self, request: ApiRequest, group_version: str, kind: str, schema: str) -> JSON:
         obj = parse(request, type_of(schema))
         check_kind(obj, group_version, kind)
         check_fields(request, obj, group_version, kind, type_of(schema))
         return obj
 
     def _bind(self, request: ApiRequest, target: RequestTarget) -> ApiResponse:
-        binding = self._sent(request, "v1", "Binding", "core.Binding")
+        binding = self._read_body(request, "v1", "Binding", "core.Binding")
         if binding["metadata"].get("name") != target.name:
             raise bad_request("name in URL does not match name in Binding object")
         self._pods.bind(target.namespace, target.name, binding, dry_run=request.dry_run)
         return ApiResponse(201, encode(created()))
 
     def _evict(self, request: ApiRequest, target: RequestTarget) -> ApiResponse:
-        eviction = self._sent(request, "policy/v1", "Eviction", "policy.Eviction")
+        eviction = self._read_body(request, "policy/v1", "Eviction", "policy.Eviction")
         named = (eviction.get("metadata") or {}).get("name")
         if named not in (None, "", target.name):
             raise bad_request(f"name in URL ({target.name}) does not match name in Eviction object ({named})")
@@ -285,7 +285,7 @@ class ResourceHandler:
 
     def _token(self, request: ApiRequest, target: RequestTarget) -> ApiResponse:
         group_version, kind = "authentication.k8s.io/v1", "TokenRequest"
-        body = self._sent(request, group_version, kind, "authentication.TokenRequest")
+        body = self._read_body(request, group_version, kind, "authentication.TokenRequest")
         account = self._store.get("/serviceaccounts", target.key)
         if account is None:
             raise not_found("serviceaccounts", "", target.name)
@@ -301,7 +301,7 @@ class ResourceHandler:
 
         def change(old: JSON) -> JSON:
             if request.method == "PUT":
-                scale = self._sent(request, "autoscaling/v1", "Scale", "autoscaling.Scale")
+                scale = self._read_body(request, "autoscaling/v1", "Scale", "autoscaling.Scale")
             else:
                 scale = patcher(request, resource, "autoscaling.Scale")(scale_of(old, paths))
             return set_scale(old, scale, paths)
@@ -313,9 +313,9 @@ class ResourceHandler:
 
 
 def _check_scope(request: ApiRequest, target: RequestTarget, resource: ApiResource) -> None:
-    """Refuse a path whose scope is not the kind's, as upstream has no route for it.
+    """Refuse a path whose scope is not the kind's. Upstream has no route for it.
 
-    Authorization goes by the path: rights in a namespace must not reach a kind of the whole cluster.
+    Authorization uses the namespace in the path, so rights in a namespace must not reach cluster-scoped kinds.
     """
     if target.namespace and not resource.namespaced:
         raise no_such_path()
@@ -327,7 +327,7 @@ def _check_scope(request: ApiRequest, target: RequestTarget, resource: ApiResour
 
 
 def patcher(request: ApiRequest, resource: ApiResource, schema: str = "") -> Callable[[JSON], JSON]:
-    """What a patch does to an object."""
+    """The function that applies the patch of a request to an object."""
     kind = media_type(request.headers.get("content-type", ""))
     if kind == patches.APPLY or kind == "application/apply-patch+cbor":
         raise StatusError(415, _APPLY_REFUSAL)
@@ -343,7 +343,7 @@ def patcher(request: ApiRequest, resource: ApiResource, schema: str = "") -> Cal
     if kind == patches.JSON_PATCH:
         return lambda old: patches.json_patch(old, patch)
     if not isinstance(patch, dict):
-        raise bad_request("the body of a merge patch has to be an object")
+        raise bad_request("the body of a merge patch must be an object")
     if kind == patches.MERGE_PATCH:
         return lambda old: dict(patches.merge_patch(old, patch))
     type_ = type_of(schema or resource.schema)

@@ -23,41 +23,46 @@ from kubesched.base.documents import REQUEST, read_json
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which objects of a kind are wanted."""
+    """Selects objects of a kind."""
 
     namespace: str = ""
     labels: Selector = EVERYTHING
     fields: FieldSelector = ()
     name: str = ""
-    places: FieldSelector = ()
-    """What else is said about names and namespaces."""
+    name_requirements: FieldSelector = ()
+    """Further field requirements on name and namespace."""
 
     @property
     def is_everything(self) -> bool:
-        return not self.namespace and self.is_by_place
+        return not self.namespace and self.is_unfiltered
 
     @property
     def is_by_key(self) -> bool:
-        """Whether an object's key alone decides: then it neither comes nor goes by being changed."""
+        """Whether the key alone decides. Then an update never moves an object into or out of the selection."""
         return not (self.fields or self.labels.requirements)
 
     @property
-    def is_by_place(self) -> bool:
-        """Whether all of a namespace, or simply all, is wanted."""
-        return not (self.name or self.places or self.fields or self.labels.requirements)
+    def is_unfiltered(self) -> bool:
+        """Whether all objects are selected, or all of a namespace."""
+        return not (self.name or self.name_requirements or self.fields or self.labels.requirements)
 
     def matches(self, record: Record) -> bool:
         if self.namespace and not record.key.startswith(f"{self.namespace}/"):
             return False
         if self.name and record.name != self.name:
             return False
-        if self.places and not fields_match(self.places, {NAME: record.name, NAMESPACE: record.namespace}):
+        if self.name_requirements and not fields_match(
+            self.name_requirements, {NAME: record.name, NAMESPACE: record.namespace}
+        ):
             return False
         return self.labels.matches(record.labels) and (not self.fields or fields_match(self.fields, record.fields))
 
+    def _matches_names(self, record: Record) -> bool:
+        return fields_match(self.name_requirements, {NAME: record.name, NAMESPACE: record.namespace})
+
 
 def selection_of(request: ApiRequest, resource: ApiResource, namespace: str) -> Selection:
-    """The selection that a request's path and query ask for."""
+    """The selection in a request's path and query."""
     wanted = parse_fields(request.query.get("fieldSelector", ""), resource.field_paths)
     name, fields, places = "", [], []
     for field, equal, value in wanted:
@@ -87,14 +92,14 @@ class ListPage:
 
 
 class _Continue(msgspec.Struct):
-    """What a continue token says: the version of the list and the last key already given."""
+    """The content of a continue token: the version of the list and the last key of the previous page."""
 
     rv: int
     start: str
 
 
 def list_page(store: Store, shelf: Shelf, request: ApiRequest, selection: Selection) -> ListPage:
-    """The page of a list that a request asks for."""
+    """The requested page of a list."""
     limit = request.number("limit") or 0
     token = request.query.get("continue", "")
     version, start = store.version, ""
@@ -122,20 +127,20 @@ def _page(
         if not everything and not selection.matches(record):
             continue
         if limit and len(found) == limit:
-            rest = _count_from(keys, index, selection.namespace) if selection.is_by_place else 0
+            rest = _count_from(keys, index, selection.namespace) if selection.is_unfiltered else 0
             return ListPage(found, version, _token(version, found[-1].key), rest)
         found.append(record)
     return ListPage(found, version)
 
 
 def _count_from(keys: list[str], index: int, namespace: str) -> int:
-    # The keys of a namespace are together: the next character after the slash ends them.
+    # The keys of a namespace are contiguous. "0" is the character after "/" and ends them.
     end = bisect_left(keys, f"{namespace}0") if namespace else len(keys)
     return end - index
 
 
 def _wanted_version(request: ApiRequest, current: int) -> int | None:
-    """The very version that is asked for, if one is; a version merely to be reached is checked and passed over."""
+    """The version that must be matched exactly, or None. A minimum version is only checked."""
     text, match = request.query.get("resourceVersion", ""), request.query.get("resourceVersionMatch", "")
     if match and not text:
         problems = Problems()

@@ -48,7 +48,7 @@ def merge_patch(target: Any, patch: Any) -> Any:
 def json_patch(target: JSON, operations: Any) -> JSON:
     """`target` with a list of operations applied. `target` is not changed."""
     if not isinstance(operations, list):
-        raise bad_request("the body of a JSON patch has to be a list of operations")
+        raise bad_request("the body of a JSON patch must be a list of operations")
     document: Any = copy.deepcopy(target)
     for operation in operations:
         document = _operate(document, operation)

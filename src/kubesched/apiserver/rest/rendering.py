@@ -1,4 +1,4 @@
-"""Turning records into answers: one object, a list, a watch, each in the form that the client accepts."""
+"""Rendering records as responses: one object, a list or a watch, in the form that the client accepts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _COLUMNS = {**CORE_COLUMNS, **POD_COLUMNS}
 
 
 class Renderer:
-    """Answers about one resource in one form."""
+    """Renders objects of one resource in one form."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Renderer:
         return b"".join((encode(head)[:-1], b',"items":[', items, b"]}"))
 
     def watch_render(self) -> Callable[[Record], bytes] | None:
-        """How a watch shows an object; None if as it is stored."""
+        """How a watch renders an object, or None if as stored."""
         if self._form.kind == "Table":
             return self._table_row
         if self._form.kind:
@@ -86,7 +86,7 @@ class Renderer:
         return partial(obj) if self._form.kind else obj
 
     def _table_row(self, record: Record) -> bytes:
-        """One event of a watch as a Table; only the first says what the columns are."""
+        """One event of a watch as a Table. Only the first has the column definitions."""
         first, self._columns_sent = not self._columns_sent, True
         meta = {"resourceVersion": str(record.version)}
         return encode(self._table.table([self._object(record)], meta, with_columns=first))

@@ -1,6 +1,6 @@
-"""Label and field selectors as they stand in a query: ``app=web,tier in (a,b)`` and ``spec.nodeName!=n1``.
+"""Parsing label and field selectors in queries: ``app=web,tier in (a,b)`` and ``spec.nodeName!=n1``.
 
-`kubesched.api.selectors` compiles the selectors inside objects; these come as text and mean the same requirements.
+`kubesched.api.selectors` has the selectors inside objects. These are text with the same meaning.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _END = ""
 
 
 class _Tokens:
-    """The selector's words and signs, one ahead."""
+    """The tokens of a selector, with one token of lookahead."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -53,7 +53,7 @@ _SIGNS = frozenset(("=", "==", "!=", "!", "<", ">", "(", ")", ",", _END))
 
 @lru_cache(maxsize=1024)
 def parse_labels(text: str) -> Selector:
-    """A label selector from its text; the empty one selects everything."""
+    """Parse a label selector. The empty one selects everything."""
     tokens = _Tokens(text)
     requirements: list[Requirement] = []
     while tokens.peek() != _END:
@@ -115,14 +115,14 @@ def _values(tokens: _Tokens) -> frozenset[str]:
 
 
 FieldSelector = tuple[tuple[str, bool, str], ...]
-"""Each: the field, whether it must be equal (or else unequal), and the value."""
+"""Each requirement: the field, whether it must be equal or unequal, and the value."""
 
 _ESCAPED = re.compile(r"\\([\\,=])")
 
 
 @lru_cache(maxsize=1024)
 def split_fields(text: str) -> FieldSelector:
-    """A field selector from its text, its field names not yet checked."""
+    """Parse a field selector without checking its field names."""
     terms = [term for term in re.split(r"(?<!\\),", text) if term]
     return tuple(_field_term(term) for term in terms)
 
@@ -135,11 +135,11 @@ def _field_term(term: str) -> tuple[str, bool, str]:
 
 
 NAME, NAMESPACE = "metadata.name", "metadata.namespace"
-"""By these, objects of every kind can be selected."""
+"""Selectable fields of every kind."""
 
 
 def parse_fields(text: str, supported: Collection[str]) -> FieldSelector:
-    """A field selector from its text; a field that the kind cannot be selected by is refused."""
+    """Parse a field selector. Raises 400 for a field that is not selectable."""
     selector = split_fields(text)
     for field, _, _ in selector:
         if field in (NAME, NAMESPACE) or field in supported:
@@ -151,5 +151,5 @@ def parse_fields(text: str, supported: Collection[str]) -> FieldSelector:
 
 
 def fields_match(selector: FieldSelector, values: Mapping[str, str]) -> bool:
-    """Whether an object with these field values is selected; an absent field is empty."""
+    """Whether an object with these field values is selected. A missing field is empty."""
     return all((values.get(field, "") == value) is equal for field, equal, value in selector)

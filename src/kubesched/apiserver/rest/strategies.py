@@ -1,7 +1,7 @@
-"""What may be written where, kind by kind: status apart from spec, generations, and what a new object starts with.
+"""Which fields a write may change, kind by kind, what a new object starts with, and generations.
 
-A write to an object leaves its status alone, a write to its status leaves the rest alone; a changed spec is a new
-generation. Kinds differ in the details, and clients rely on them.
+A write to an object keeps its status, and a write to its status keeps the rest. A changed spec is a new generation.
+Kinds differ in the details, and clients rely on them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from kubesched.apiserver.kinds.registry import ApiResource
 from kubesched.apiserver.meta import bump_generation
 from kubesched.base.types import JSON
 
-# Nodes bring their status with them, as a kubelet that registers does; every other kind starts with an empty one.
+# A kubelet registers its node with a status. Every other kind starts with an empty one.
 _STATUS_AT_CREATION = frozenset(("/nodes", "apps/controllerrevisions"))
 
 _INITIAL_STATUS: dict[str, JSON] = {
@@ -68,12 +68,12 @@ _WITH_GENERATION = frozenset(
     )
 )
 
-# On these a client that only knows the status must not lose or gain labels.
+# In these groups a status update cannot change labels.
 _STATUS_KEEPS_LABELS = ("apps", "batch", "policy")
 
 
 def prepare_create(resource: ApiResource, obj: JSON) -> None:
-    """Set a new object's status and generation to what every new object of its kind has."""
+    """Set the initial status and generation of a new object."""
     storage = resource.storage
     if resource.has("status") and storage not in _STATUS_AT_CREATION:
         obj.pop("status", None)
@@ -103,7 +103,7 @@ def _prepare_pod(pod: JSON) -> None:
 
 
 def _select_by_own_labels(part: JSON, labels: JSON) -> None:
-    """Keys of the pod's own labels become requirements: schedulers read selectors, not keys."""
+    """Turn matchLabelKeys into requirements, because schedulers read the selector only."""
     selector = part.get("labelSelector")
     if selector is None:
         return
@@ -118,7 +118,7 @@ def _select_by_own_labels(part: JSON, labels: JSON) -> None:
 
 
 def prepare_update(resource: ApiResource, old: JSON, new: JSON) -> None:
-    """A write to the object itself: the status stays, and a change of the rest is a new generation."""
+    """A write to the object itself keeps the status. A changed body is a new generation."""
     if resource.has("status"):
         _keep(old, new, "status")
     if (resource.storage in _WITH_GENERATION or resource.custom) and _body(old) != _body(new):
@@ -126,7 +126,7 @@ def prepare_update(resource: ApiResource, old: JSON, new: JSON) -> None:
 
 
 def prepare_status_update(resource: ApiResource, old: JSON, new: JSON) -> None:
-    """A write to the status: everything else stays."""
+    """A write to the status keeps everything else."""
     for part in (set(old) | set(new)) - {"status", "metadata", "apiVersion", "kind"}:
         _keep(old, new, part)
     before, after = old["metadata"], new["metadata"]
@@ -140,7 +140,7 @@ def prepare_status_update(resource: ApiResource, old: JSON, new: JSON) -> None:
 
 
 def prepare_ephemeral_update(_resource: ApiResource, old: JSON, new: JSON) -> None:
-    """A write to a pod's ephemeral containers: nothing else changes."""
+    """A write to a pod's ephemeral containers keeps everything else."""
     ephemeral = new.get("spec", {}).get("ephemeralContainers")
     _keep_all_but_spec(old, new)
     new["spec"] = {**old["spec"], "ephemeralContainers": ephemeral or []}
@@ -148,7 +148,7 @@ def prepare_ephemeral_update(_resource: ApiResource, old: JSON, new: JSON) -> No
 
 
 def prepare_resize(_resource: ApiResource, old: JSON, new: JSON) -> None:
-    """A write to a pod's resources: of its containers' fields only those and the resize policy change."""
+    """A resize changes only the resources and the resize policy of a pod's containers."""
     wanted = {c.get("name"): c for c in new.get("spec", {}).get("containers") or []}
     _keep_all_but_spec(old, new)
     resized = ("resources", "resizePolicy")

@@ -1,4 +1,4 @@
-"""What hangs on objects and is more than a part of them: bindings, evictions, scales."""
+"""Subresources with their own logic: bindings, evictions, scales."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _RETRY_SECONDS = 10
 
 
 class PodSubresources:
-    """Binding and evicting pods."""
+    """Binds and evicts pods."""
 
     def __init__(self, writer: Writer, deleter: Deleter, pods: ApiResource) -> None:
         self._writer = writer
@@ -31,7 +31,7 @@ class PodSubresources:
     # --- binding ------------------------------------------------------------------------------------------------------
 
     def bind(self, namespace: str, name: str, binding: JSON, *, dry_run: bool = False) -> None:
-        """Give a pod its node: once, and only while it waits for one."""
+        """Assign a pending pod to a node."""
         target = binding.get("target") or {}
         self._check_target(name, target)
         record = self._writer.find(self._pods, namespace, name)
@@ -87,7 +87,7 @@ class PodSubresources:
                 "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
             )
         for record, budget in budgets:
-            if not _unhealthy_may_go(pod, budget):
+            if not _unhealthy_may_be_evicted(pod, budget):
                 self._take_disruption(record, budget, pod["metadata"]["name"], dry_run)
 
     def _take_disruption(self, record: Record, budget: JSON, pod_name: str, dry_run: bool) -> None:
@@ -116,7 +116,7 @@ class PodSubresources:
 
 
 def _set_scheduled(status: JSON, now: str) -> None:
-    """Replace the condition in its place; what a scheduler wrote there about failures is over."""
+    """Set PodScheduled to true, in the place of an earlier condition."""
     condition = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
     conditions = status.get("conditions") or []
     for index, known in enumerate(conditions):
@@ -141,12 +141,12 @@ def why_not_bindable(pod: JSON) -> str:
 
 
 def _may_ignore_budgets(pod: JSON) -> bool:
-    """A pod that has ended, never started or is going already disrupts nothing."""
+    """Budgets do not apply to a pod that has ended, has not started or is terminating."""
     phase = (pod.get("status") or {}).get("phase")
     return phase in ("Succeeded", "Failed", "Pending") or "deletionTimestamp" in pod["metadata"]
 
 
-def _unhealthy_may_go(pod: JSON, budget: JSON) -> bool:
+def _unhealthy_may_be_evicted(pod: JSON, budget: JSON) -> bool:
     conditions = (pod.get("status") or {}).get("conditions") or []
     if any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions):
         return False
@@ -170,11 +170,11 @@ def _too_many(why: str, retry_after: int = 0) -> StatusError:
 
 
 def scale_of(obj: JSON, paths: JSON | None = None) -> JSON:
-    """The Scale of an object; `paths` says where a custom resource keeps its replicas."""
+    """The Scale of an object. `paths` has the paths of a custom resource's replicas."""
     meta, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
     kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-    replicas = _dig(obj, paths["specReplicasPath"]) if paths else spec.get("replicas", 0)
-    current = _dig(obj, paths["statusReplicasPath"]) if paths else status.get("replicas", 0)
+    replicas = _value_at(obj, paths["specReplicasPath"]) if paths else spec.get("replicas", 0)
+    current = _value_at(obj, paths["statusReplicasPath"]) if paths else status.get("replicas", 0)
     scale: JSON = {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
@@ -191,13 +191,13 @@ def scale_of(obj: JSON, paths: JSON | None = None) -> JSON:
 def _scale_selector(obj: JSON, spec: JSON, paths: JSON | None) -> str:
     if paths:
         where = paths.get("labelSelectorPath")
-        return str(_dig(obj, where) or "") if where else ""
+        return str(_value_at(obj, where) or "") if where else ""
     selector = spec.get("selector")
     text = labels_text(selector) if obj.get("kind") == "ReplicationController" else selector_text(selector)
     return "" if text == NONE else text
 
 
-def _dig(obj: JSON, path: str) -> Any:
+def _value_at(obj: JSON, path: str) -> Any:
     value: Any = obj
     for part in path.split("."):
         if part:
@@ -206,7 +206,7 @@ def _dig(obj: JSON, path: str) -> Any:
 
 
 def set_scale(obj: JSON, scale: JSON, paths: JSON | None = None) -> JSON:
-    """An object with the replicas that a Scale asks for."""
+    """Set the replicas of an object from a Scale."""
     replicas = (scale.get("spec") or {}).get("replicas") or 0
     if not isinstance(replicas, int) or replicas < 0:
         problems = Problems()
@@ -220,6 +220,6 @@ def set_scale(obj: JSON, scale: JSON, paths: JSON | None = None) -> JSON:
     for name in parents:
         part = part.setdefault(name, {})
         if not isinstance(part, dict):
-            raise bad_request(f"{name} is no object")
+            raise bad_request(f"{name} is not an object")
     part[last] = replicas
     return obj

@@ -22,7 +22,7 @@ INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 _BATCH = 512
 
 Render = Callable[[Record], bytes]
-"""How a watcher wants to see an object: as it is stored, or as a row of a table."""
+"""Renders an object for a watch, for instance as a row of a Table."""
 
 
 @dataclass(slots=True)
@@ -45,17 +45,17 @@ class Watch:
     closing: Callable[[], bool] = lambda: False
 
     async def stream(self) -> AsyncIterator[bytes]:
-        """The lines of the watch, several at a time, until its time is over."""
+        """The lines of the watch, several at a time, until its timeout."""
         try:
             if self.initial:
-                # What there is and where to go on from have to be of one moment: this one.
+                # The initial objects and the position to continue from must be of the same version.
                 self.version = self.store.version
             position = self.shelf.position_after(self.version)
             if self.initial:
                 for chunk in self._initial_chunks():
                     yield chunk
             elif not self.shelf.events_from(position, 1):
-                # Nothing to say yet, but the client waits for the answer to begin.
+                # No event yet, but the client waits for the response headers.
                 yield b""
             async for chunk in self._follow(position):
                 yield chunk
@@ -107,7 +107,7 @@ class Watch:
         return b"".join(parts)
 
     def _selected(self, event: StoreEvent) -> bytes:
-        """An event as the selection sees it: an object that no longer matches is gone, one that now matches is new."""
+        """An event as the selection sees it: deleted if the object stops matching, added if it starts."""
         before = event.previous is not None and self.selection.matches(event.previous)
         after = event.change is not ChangeType.DELETED and self.selection.matches(event.record)
         if before and after:
@@ -139,7 +139,7 @@ def _at_version(record: Record, version: int) -> Record:
 
 
 def watch_start(request: ApiRequest, store: Store) -> tuple[int, bool]:
-    """From which version to watch, and whether to begin with what there is."""
+    """The version to watch from, and whether to send the existing objects first."""
     text = request.query.get("resourceVersion", "")
     send_initial = request.query.get("sendInitialEvents", "")
     if send_initial and request.query.get("resourceVersionMatch") != "NotOlderThan":

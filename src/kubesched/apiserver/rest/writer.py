@@ -1,6 +1,6 @@
-"""The path of a write: complete it, let admission change or refuse it, check it, store it.
+"""The path of every write: defaults, admission, validation, storage.
 
-Nothing here waits, so between reading an object and storing its next version nothing else can happen to it.
+Nothing here awaits, so no other write can come between reading an object and storing its next version.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _ignore_unknown(_resource: ApiResource, _paths: list[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Preconditions:
-    """What must hold of an object for a deletion to be meant for it."""
+    """The UID and version that an object must have for a deletion to apply."""
 
     uid: str = ""
     version: str = ""
@@ -114,7 +114,7 @@ class Writer:
         key = resource.key(namespace, obj["metadata"]["name"])
         if (known := self.store.get(resource.storage, key)) is not None:
             raise already_exists(
-                resource.plural, resource.group, obj["metadata"]["name"], going=meta.is_terminating(known.load())
+                resource.plural, resource.group, obj["metadata"]["name"], terminating=meta.is_terminating(known.load())
             )
         return self._put(resource, key, obj, dry_run)
 
@@ -147,7 +147,7 @@ class Writer:
         user: UserInfo | None = None,
         report_unknown: ReportUnknown = _ignore_unknown,
     ) -> Record:
-        """Store what `change` makes of an object; an object that waited only for its finalizers to go is removed."""
+        """Store the result of `change`. A terminating object whose last finalizer was removed is deleted."""
         record = self.find(resource, namespace, name)
         old = served_object(resource, record)
         new = change(served_object(resource, record))
@@ -167,7 +167,7 @@ class Writer:
         return self._put(resource, record.key, new, dry_run)
 
     def _is_finished(self, resource: ApiResource, obj: JSON) -> bool:
-        """Whether an object was being deleted and nothing holds it back any more."""
+        """Whether an object is terminating and nothing keeps it any more."""
         found = obj["metadata"]
         if "deletionTimestamp" not in found or found.get("finalizers"):
             return False
@@ -182,11 +182,11 @@ class Writer:
         return self.store.delete(resource.storage, record.key, stored)
 
     def remove(self, resource: ApiResource, record: Record, *, dry_run: bool = False) -> Record:
-        """Remove an object for good, at once."""
+        """Remove an object at once."""
         return record if dry_run else self.store.delete(resource.storage, record.key)
 
     def put(self, resource: ApiResource, record: Record, obj: JSON, *, dry_run: bool = False) -> Record:
-        """Store an object's next version unchecked: for what the server itself does to it."""
+        """Store an object's next version unchecked, for the server's own changes."""
         return self._put(resource, record.key, obj, dry_run)
 
     def _check(self, resource: ApiResource, obj: JSON, problems: list[Cause]) -> None:

@@ -1,9 +1,9 @@
-"""The store on disk: SQLite under the store in memory, so that nothing acknowledged is lost with the process.
+"""The store on disk: SQLite below the store in memory, so that no acknowledged write is lost with the process.
 
-Reads never touch the disk. Writes are collected while the previous batch is being written and go to disk together
-(group commit) in a thread of their own; a write is answered, and watchers are told of it, only when its batch is there.
-After a restart versions go on well above the last one, and every watch from before gets 410 and lists again: what a
-client may have seen of a write that was not yet on disk is thereby corrected.
+Reads never touch the disk. Writes are collected while the previous batch is being written, and a separate thread
+commits them together. A write is acknowledged, and watchers see it, only when its batch is on disk.
+After a restart versions continue well above the last one, and every earlier watch gets 410 and lists again. This
+corrects clients that read a write before it was on disk.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class DurableStore(Store):
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store")
 
     def load(self) -> None:
-        """Read everything back; the kinds that can be selected by fields have to be known by now."""
+        """Read everything back. The selectable fields of all kinds must be set before."""
         rows = self._database.execute("SELECT resource, key, version, data FROM objects ORDER BY resource, key")
         for resource, key, version, data in rows:
             shelf = self.shelf(resource)
@@ -69,7 +69,7 @@ class DurableStore(Store):
         await waiter
 
     async def close(self) -> None:
-        """Write what is left and let go of the files."""
+        """Write the remaining changes and close the files."""
         if self._flushing is not None:
             await self._flushing
         self._writer.shutdown()
@@ -89,7 +89,7 @@ class DurableStore(Store):
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
-            # While the server is being put together there is no loop yet, and nobody to keep waiting.
+            # While the server is being built there is no event loop yet, and blocking is harmless.
             self._finish(self._write(self._take()))
             return
         if self._flushing is None:
@@ -97,7 +97,7 @@ class DurableStore(Store):
 
     async def _flush(self) -> None:
         loop = asyncio.get_running_loop()
-        # One turn of the loop lets every request that has arrived put its write into this batch.
+        # One turn of the loop lets all requests that have arrived add their writes to this batch.
         await asyncio.sleep(0)
         try:
             while self._pending:
@@ -113,7 +113,7 @@ class DurableStore(Store):
         return rows
 
     def _write(self, rows: list[Row]) -> int:
-        """Write a batch in one transaction; answers with the version reached."""
+        """Write a batch in one transaction. Returns the version reached."""
         reached = rows[-1][2] if rows else self.visible
         last = {row[:2]: row for row in rows}
         with self._database:
@@ -161,7 +161,7 @@ def _open(directory: Path) -> sqlite3.Connection:
             raise DataDirectoryError(
                 f"{directory}: has files in it that are not of a cluster; name a new or an empty folder"
             )
-        # There are secrets in it, and the directory may be one that others can look into.
+        # It contains secrets, and the directory may be readable for others.
         os.close(os.open(directory / _FILE, os.O_CREAT | os.O_RDWR, 0o600))
         database = sqlite3.connect(directory / _FILE, check_same_thread=False, timeout=0.5)
         _check(database, directory)

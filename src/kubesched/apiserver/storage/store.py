@@ -1,10 +1,10 @@
-"""Objects with versions and a history: what etcd and the watch cache are to Kubernetes, in memory.
+"""Objects with versions and a history, in memory: the counterpart of etcd and the watch cache.
 
-Every change to any object gets the next number of one global version. Objects are kept as the bytes that go to clients,
-encoded once: a get, a list and every watcher share them, and nobody can change an object by holding on to it.
-The history of a kind serves watches from an earlier version, and, played backwards, consistent pages of a long list.
+Every change to any object gets the next number of one global version. Objects are stored as the bytes that clients get,
+encoded once and shared by gets, lists and all watchers. No caller can change a stored object.
+The history of a kind serves watches from an earlier version. Played backwards, it gives consistent pages of a list.
 
-Every call is synchronous: what it does is done at one moment, so read-check-write sequences need no locks.
+Every call is synchronous and atomic, so read-check-write sequences need no locks.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _NONE: dict[str, str] = {}
 
 
 def decode(data: bytes) -> JSON:
-    """A stored object as a fresh dict, the caller's to change."""
+    """A stored object as a new dict, which the caller may change."""
     obj: JSON = _decode(data)
     return obj
 
 
 class ChangeType(Enum):
-    """What a watch reports; the value is how its line begins."""
+    """The kind of a change. The value is the beginning of its line in a watch."""
 
     ADDED = b'{"type":"ADDED","object":'
     MODIFIED = b'{"type":"MODIFIED","object":'
@@ -47,11 +47,11 @@ class ChangeType(Enum):
 
     def __init__(self, line: bytes) -> None:
         self.line = line
-        """The value once more: this is read for every event and watcher, and `value` takes a detour."""
+        """The value, as a plain attribute: it is read for every event and watcher, and `value` is slower."""
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
-    """One version of one object. Labels and selectable fields stand beside the bytes: selecting never decodes."""
+    """One version of one object. Labels and selectable fields are separate, so that selecting never decodes."""
 
     key: str
     version: int
@@ -73,7 +73,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
 
 class StoreEvent(msgspec.Struct, frozen=True, gc=False):
-    """One step in the history of a kind: what there is now (or was last) and what there was before."""
+    """One change in the history of a kind: the new record (the last one, for a deletion) and the previous one."""
 
     change: ChangeType
     record: Record
@@ -89,7 +89,7 @@ COALESCE_SECONDS = 0.004
 
 
 class Shelf:
-    """All objects of one kind, and what happened to them."""
+    """All objects of one kind, and their history."""
 
     def __init__(self, fields_of: FieldsOf, max_events: int, max_bytes: int, started_at: int, coalesce: float) -> None:
         self.records: dict[str, Record] = {}
@@ -97,7 +97,7 @@ class Shelf:
         self.oldest = started_at
         """The earliest version a watch can start from."""
         self.visible = started_at
-        """Watches see events up to this version; in a durable store the rest is not safe on disk yet."""
+        """Watches see events up to this version. In a durable store later ones are not on disk yet."""
         self.observers: list[Callable[[StoreEvent], None]] = []
         """Called at once on every change, for indexes inside this process."""
         self._keys: list[str] = []
@@ -138,13 +138,13 @@ class Shelf:
     # --- history ------------------------------------------------------------------------------------------------------
 
     def position_after(self, version: int) -> int:
-        """Where in the history a watch from this version starts; raises 410 when that is forgotten."""
+        """The position in the history where a watch from this version starts. Raises 410 if it was dropped."""
         if version < self.oldest:
             raise expired(version, self.oldest)
         return self._dropped + bisect_right(self._versions, version)
 
     def events_from(self, position: int, limit: int) -> list[StoreEvent]:
-        """The next events that watches may see; raises 410 when some were dropped unseen."""
+        """The next events that watches may see. Raises 410 if unseen ones were dropped."""
         if position < self._dropped:
             raise expired(self.oldest, self.oldest)
         start = position - self._dropped
@@ -171,12 +171,12 @@ class Shelf:
             _notify(observer, event)
 
     def restore(self, record: Record) -> None:
-        """Put an object back that was on disk; restoring is no event."""
+        """Load an object from disk. This is not a change, so there is no event."""
         insort(self._keys, record.key)
         self.records[record.key] = record
 
     def select_by(self, fields_of: FieldsOf) -> None:
-        """Read other fields from now on, and from the objects that are there already."""
+        """Replace the selectable fields, also those of stored objects."""
         self.fields_of = fields_of
         for key, record in self.records.items():
             fields = fields_of(record.load())
@@ -186,7 +186,7 @@ class Shelf:
         self.forget(keep=len(self._events) // 2)
 
     def forget(self, keep: int = 0) -> None:
-        """Drop history but for the last `keep` events."""
+        """Drop all history except the last `keep` events."""
         surplus = len(self._events) - keep
         if surplus <= 0:
             return
@@ -199,11 +199,11 @@ class Shelf:
 
     @property
     def watchers(self) -> int:
-        """How many wait for events right now."""
+        """The number of watchers waiting for events."""
         return len(self._waiters)
 
     async def wait(self, timeout: float | None = None) -> None:
-        """Wait for events, at most so long. Bursts are reported together."""
+        """Wait for events, at most `timeout` seconds. Bursts wake a waiter once."""
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[None] = loop.create_future()
         self._waiters.append(waiter)
@@ -269,9 +269,9 @@ class Store:
     ) -> None:
         self.version = version
         self.visible = version
-        """The version that watches have been told everything up to."""
+        """Watches have seen everything up to this version."""
         self.failure: Exception | None = None
-        """Why nothing can be written any more, if that is so."""
+        """Why writing has failed, if it has. Then all writes are refused."""
         self.started_at = version
         self.shelves: dict[str, Shelf] = {}
         self._max_events = max_events
@@ -279,7 +279,7 @@ class Store:
         self._coalesce = coalesce
 
     def shelf(self, resource: str, fields_of: FieldsOf | None = None) -> Shelf:
-        """The objects of a kind; `fields_of` says by which fields they can be selected."""
+        """The objects of a kind. `fields_of` reads their selectable fields."""
         shelf = self.shelves.get(resource)
         if shelf is None:
             shelf = Shelf(fields_of or _no_fields, self._max_events, self._max_bytes, self.started_at, self._coalesce)
@@ -307,7 +307,7 @@ class Store:
         return record
 
     def delete(self, resource: str, key: str, last: JSON | None = None) -> Record:
-        """Remove an object; its last state bears the version of its removal."""
+        """Remove an object. Its last state gets the version of the removal."""
         shelf = self.shelf(resource)
         previous = shelf.records[key]
         record = self._record(shelf, key, previous.load() if last is None else last, previous)
@@ -315,13 +315,13 @@ class Store:
         return record
 
     def load(self) -> None:
-        """Read back what was there before; a store in memory starts empty."""
+        """Load the stored objects. A store in memory starts empty."""
 
     async def durable(self) -> None:
-        """Return once everything done so far would survive the end of the process; in memory nothing does."""
+        """Return once everything written so far is durable. In memory nothing is."""
 
     async def close(self) -> None:
-        """Let go of what the store holds outside of memory."""
+        """Close the files of the store, if it has any."""
 
     def _record(self, shelf: Shelf, key: str, obj: JSON, previous: Record | None) -> Record:
         version = self.version + 1
@@ -329,7 +329,7 @@ class Store:
         meta["resourceVersion"] = str(version)
         labels, fields = meta.get("labels") or _NONE, shelf.fields_of(obj) or _NONE
         if previous is not None:
-            # History holds several versions of most objects; what stays the same in them is there once.
+            # History holds several versions of most objects. They share what stays the same.
             key = previous.key
             labels = previous.labels if labels == previous.labels else labels
             fields = previous.fields if fields == previous.fields else fields

@@ -1,4 +1,4 @@
-"""What a container must look like: its ports, variables, mounts, amounts, probes and hooks."""
+"""Validation of containers: ports, variables, mounts, resources, probes and hooks."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ Seen = set[tuple[Any, ...]]
 
 
 def one_of(part: JSON, field: str, supported: tuple[str, ...], path: str, problems: Problems) -> None:
-    """A field that, if it is set, has one of a few values."""
+    """Check that a field, if set, has one of a few values."""
     value = part.get(field)
     if value is not None and value not in supported:
         problems.unsupported(f"{path}.{field}" if path else field, value, supported)
 
 
 def non_negative(part: JSON, field: str, path: str, problems: Problems) -> None:
-    """A number that, if it is set, is not below zero."""
+    """Check that a number, if set, is not negative."""
     value = part.get(field)
     if isinstance(value, int) and value < 0:
         problems.invalid(f"{path}.{field}", value, "must be greater than or equal to 0")
 
 
 def check_containers(spec: JSON, path: str, volumes: set[str], problems: Problems) -> None:
-    """All containers of a pod."""
+    """Check all containers of a pod."""
     if not spec.get("containers"):
         problems.required(f"{path}.containers")
     names: set[str] = set()
@@ -66,7 +66,7 @@ def check_containers(spec: JSON, path: str, volumes: set[str], problems: Problem
 
 
 def check_name(part: JSON, path: str, names: set[str], problems: Problems) -> None:
-    """The name of a container or a volume, which no other may have."""
+    """Check the name of a container or volume, which must be unique."""
     name = part.get("name") or ""
     if not name:
         problems.required(f"{path}.name")
@@ -110,7 +110,7 @@ def _check_mounts(container: JSON, path: str, volumes: set[str], problems: Probl
 
 
 def check_ids(context: JSON, path: str, problems: Problems) -> None:
-    """Numbers of users and groups."""
+    """Check numbers of users and groups."""
     for field in ("runAsUser", "runAsGroup", "fsGroup"):
         value = context.get(field)
         if isinstance(value, int) and not 0 <= value <= _MAX_ID:
@@ -156,7 +156,7 @@ def _check_host_ports(container: JSON, path: str, seen: Seen, host_network: bool
 
 
 def check_port(port: Any, path: str, problems: Problems) -> None:
-    """A port by its number or its name."""
+    """Check a port, given by number or name."""
     if isinstance(port, str):
         for error in port_name_errors(port):
             problems.invalid(path, port, error)
@@ -227,7 +227,7 @@ def _check_key(reference: JSON, path: str, problems: Problems) -> None:
 
 
 def check_resources(resources: JSON, path: str, problems: Problems) -> None:
-    """Requests and limits: known names, no negative amounts, no request above its limit."""
+    """Check requests and limits: known names, no negative amounts, no request above its limit."""
     if not resources:
         return
     limits = _amounts(resources.get("limits"), f"{path}.limits", problems)
@@ -296,7 +296,7 @@ def _check_resource_name(name: str, path: str, problems: Problems) -> None:
 
 
 def _check_handlers(container: JSON, path: str, lasts: bool, problems: Problems) -> None:
-    """A container that runs to its end before the others start has nothing to probe or to hook."""
+    """An init container that is not restarted has no probes or lifecycle hooks."""
     for field in ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe"):
         part = container.get(field)
         if part is None:

@@ -1,4 +1,4 @@
-"""What nodes, services, volumes, roles and the like must look like, and what of them is fixed."""
+"""Validation of nodes, services, volumes, roles and other kinds, and of their immutable fields."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _claim(obj: JSON, problems: Problems) -> None:
 
 
 def check_claim_spec(spec: JSON, path: str, problems: Problems) -> None:
-    """What a claim, or a template of one, asks for."""
+    """Check the spec of a claim or of a template of one."""
     check_label_selector(spec.get("selector"), f"{path}.selector", problems)
     _modes(spec, path, problems, "at least 1 access mode is required")
     _storage(

@@ -1,4 +1,4 @@
-"""What names have to look like, with upstream's words for those that do not."""
+"""Validation of names, with upstream's messages."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NO_DOTS = "must not contain dots"
 
 
 def label_errors(name: str) -> Iterator[str]:
-    """What is wrong with the name of a container, a namespace and the like."""
+    """The problems of a DNS label, such as the name of a container or namespace."""
     if len(name) > _MAX_LABEL:
         yield f"must be no more than {_MAX_LABEL} characters"
     if not _LABEL.fullmatch(name):
@@ -44,7 +44,7 @@ def label_errors(name: str) -> Iterator[str]:
 
 
 def subdomain_errors(name: str) -> Iterator[str]:
-    """What is wrong with the name of a node, a storage class and most other objects."""
+    """The problems of a DNS subdomain, such as the names of most objects."""
     if len(name) > _MAX_SUBDOMAIN:
         yield f"must be no more than {_MAX_SUBDOMAIN} characters"
     if not _SUBDOMAIN.fullmatch(name):
@@ -52,7 +52,7 @@ def subdomain_errors(name: str) -> Iterator[str]:
 
 
 def port_name_errors(name: str) -> Iterator[str]:
-    """What is wrong with the name of a port."""
+    """The problems of the name of a port."""
     if len(name) > _MAX_PORT_NAME:
         yield f"must be no more than {_MAX_PORT_NAME} characters"
     if not re.fullmatch(r"[-a-z0-9]+", name):
@@ -66,7 +66,7 @@ def port_name_errors(name: str) -> Iterator[str]:
 
 
 def config_key_errors(key: str) -> Iterator[str]:
-    """What is wrong with a key of a ConfigMap or a Secret."""
+    """The problems of a key in a ConfigMap or Secret."""
     if len(key) > _MAX_SUBDOMAIN:
         yield f"must be no more than {_MAX_SUBDOMAIN} characters"
     if not _CONFIG_KEY.fullmatch(key):

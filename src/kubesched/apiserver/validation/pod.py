@@ -1,4 +1,4 @@
-"""What a pod, or the pod in a template, must look like; and what of a pod may change once it exists."""
+"""Validation of pods and pod templates, and of updates to pods."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def check_pod(pod: JSON, problems: Problems) -> None:
 
 
 def check_new_pod(pod: JSON, problems: Problems) -> None:
-    """Debugging comes later."""
+    """A new pod has no ephemeral containers."""
     check_pod(pod, problems)
     if (pod.get("spec") or {}).get("ephemeralContainers"):
         problems.forbidden("spec.ephemeralContainers", "cannot be set on create")
 
 
 def check_pod_spec(spec: JSON, path: str, problems: Problems) -> None:
-    """The spec of a pod or of a template at a path."""
+    """Check the spec of a pod or template at a path."""
     volumes = _check_volumes(spec, path, problems)
     check_containers(spec, path, volumes, problems)
     one_of(spec, "restartPolicy", _RESTART_POLICIES, path, problems)
@@ -76,7 +76,7 @@ def _check_names(spec: JSON, path: str, problems: Problems) -> None:
 
 
 def check_labels(labels: JSON | None, path: str, problems: Problems) -> None:
-    """Keys and values of labels or a simple selector."""
+    """Check keys and values of labels or of a simple selector."""
     for key, value in (labels or {}).items():
         for error in label_key_errors(key):
             problems.invalid(path, key, error)
@@ -87,7 +87,7 @@ def check_labels(labels: JSON | None, path: str, problems: Problems) -> None:
 # --- volumes ----------------------------------------------------------------------------------------------------------
 
 _NAMED_SOURCES = {"persistentVolumeClaim": "claimName", "configMap": "name", "secret": "secretName", "hostPath": "path"}
-"""What the commonest volumes cannot do without."""
+"""Check the required fields of the most common volumes."""
 
 
 def _check_volumes(spec: JSON, path: str, problems: Problems) -> set[str]:
@@ -152,7 +152,7 @@ def _check_affinity(affinity: JSON, path: str, problems: Problems) -> None:
 
 
 def check_node_selector(selector: JSON, path: str, problems: Problems) -> None:
-    """Which nodes a pod or a volume may be on."""
+    """Check the node selector of a pod or volume."""
     if not selector.get("nodeSelectorTerms"):
         problems.required(f"{path}.nodeSelectorTerms", "must have at least one node selector term")
     for index, term in enumerate(selector.get("nodeSelectorTerms") or []):
@@ -169,7 +169,7 @@ def _check_node_term(term: JSON, path: str, problems: Problems) -> None:
 
 
 def check_expression(expression: JSON, path: str, operators: tuple[str, ...], problems: Problems) -> None:
-    """One requirement of a selector."""
+    """Check one requirement of a selector."""
     operator, values = expression.get("operator"), expression.get("values") or []
     if operator not in operators:
         problems.invalid(f"{path}.operator", operator or "", "not a valid selector operator")
@@ -210,7 +210,7 @@ def _check_pod_term(term: JSON, path: str, problems: Problems) -> None:
 
 
 def check_label_selector(selector: JSON | None, path: str, problems: Problems) -> None:
-    """A label selector inside an object."""
+    """Check a label selector inside an object."""
     if selector is None:
         return
     check_labels(selector.get("matchLabels"), f"{path}.matchLabels", problems)
@@ -274,7 +274,7 @@ _CHANGEABLE = (
 
 
 def compare_pods(old: JSON, new: JSON, problems: Problems) -> None:
-    """A pod's spec is fixed but for images, deadlines, more tolerations, and while it is gated its node selection."""
+    """A pod's spec is immutable except images, deadlines, added tolerations and, while gated, node selection."""
     before, after = old["spec"], new["spec"]
     if before == after:
         return
@@ -292,7 +292,7 @@ def compare_pods(old: JSON, new: JSON, problems: Problems) -> None:
 
 
 def _compare_deadlines(before: int | None, after: int | None, problems: Problems) -> None:
-    """A deadline may come closer only."""
+    """A deadline may only be shortened."""
     if before is not None and after is None:
         problems.invalid("spec.activeDeadlineSeconds", None, "must not update from a positive integer to nil value")
     elif before is not None and after is not None and after > before:
@@ -300,7 +300,7 @@ def _compare_deadlines(before: int | None, after: int | None, problems: Problems
 
 
 def compare_resized(old: JSON, new: JSON, problems: Problems) -> None:
-    """More or less of everything, but of the same quality."""
+    """A resize may change amounts, but not the quality-of-service class."""
     before = qos_class(old["spec"])
     if before != qos_class(new["spec"]):
         problems.invalid("spec", before, "Pod QOS Class may not change as a result of resizing")

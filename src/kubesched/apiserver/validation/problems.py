@@ -1,4 +1,4 @@
-"""Collecting what is wrong with an object, in upstream's words for each kind of problem."""
+"""Collecting the problems of an object, with upstream's messages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ IMMUTABLE = "field is immutable"
 
 
 class Problems:
-    """A list of problems that knows how upstream phrases them."""
+    """A list of problems in upstream's words."""
 
     def __init__(self) -> None:
         self.found: list[Cause] = []
@@ -43,7 +43,7 @@ class Problems:
 
 
 def check_address(text: str, field: str, problems: Problems) -> None:
-    """An IP address, of either version."""
+    """Check an IP address of either version."""
     try:
         ip_address(text)
     except ValueError:
@@ -51,5 +51,5 @@ def check_address(text: str, field: str, problems: Problems) -> None:
 
 
 def shown(value: Any) -> str:
-    """A value as a message shows it."""
+    """A value as shown in messages."""
     return msgspec.json.encode(value).decode()

@@ -1,7 +1,7 @@
-"""Holding an object against its type: values of the wrong type are refused, unknown fields are found.
+"""Checking an object against its type: refuses values of the wrong type and finds unknown fields.
 
-The words are those of Go's decoder, because that is what people who search for an error have seen before. Unknown
-fields are never dropped; whether they are refused, warned about or ignored is the client's choice (fieldValidation).
+The messages are those of Go's decoder, which people find when they search for an error. Unknown fields are never
+dropped. The client chooses (fieldValidation) whether they are refused, warned about or ignored.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class WrongTypeError(ValueError):
 
 
 def unknown_fields(obj: JSON, type_: ObjectType) -> list[str]:
-    """The paths of fields that the type does not have; raises `WrongTypeError` for a value of the wrong type."""
+    """The paths of fields that the type does not have. Raises `WrongTypeError` for a value of the wrong type."""
     unknown: list[str] = []
     _check_object(obj, type_, "", "", unknown)
     return unknown

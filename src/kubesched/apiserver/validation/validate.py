@@ -1,7 +1,7 @@
-"""Rules that objects must keep, with upstream's words: names, labels, and what each kind demands.
+"""Validation of objects with upstream's messages: names, labels, and the rules of each kind.
 
-Every problem of an object is reported at once and names its field. The rules are those that a user of a scheduler's
-world meets; what is not checked here is stored as it is.
+All problems of an object are reported at once, each with its field. Only the rules that matter around a scheduler are
+implemented. Everything else is stored unchecked.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kubesched.apiserver.wire.status import Cause
 from kubesched.base.types import JSON
 
 _LABEL_NAMES = ("/namespaces", "/services")
-"""Kinds whose names become a part of host names."""
+"""Kinds whose names become part of host names."""
 _WITHOUT_DOTS = ("/namespaces", "apps/statefulsets")
 _MAX_CRON_JOB = 52
 _STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
@@ -28,7 +28,7 @@ _MAX_ANNOTATIONS = 256 << 10
 
 
 def creation_problems(resource: ApiResource, obj: JSON) -> list[Cause]:
-    """What is wrong with a new object."""
+    """The problems of a new object."""
     problems = Problems()
     _check_name(resource, obj["metadata"], problems)
     _check_metadata(obj["metadata"], problems)
@@ -40,7 +40,7 @@ def creation_problems(resource: ApiResource, obj: JSON) -> list[Cause]:
 
 
 def update_problems(resource: ApiResource, old: JSON, new: JSON, subresource: str) -> list[Cause]:
-    """What is wrong with an object's next version."""
+    """The problems of an update."""
     problems = Problems()
     _check_metadata(new["metadata"], problems)
     _check_finalizers(old["metadata"], new["metadata"], problems)
@@ -103,7 +103,7 @@ def _check_metadata(meta: JSON, problems: Problems) -> None:
 
 
 def _check_finalizer_names(resource: ApiResource, meta: JSON, problems: Problems) -> None:
-    """Those of the core's own kinds are known or say whose they are."""
+    """Finalizers of core kinds must be standard ones or fully qualified."""
     for index, finalizer in enumerate(meta.get("finalizers") or []):
         if not resource.group and "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
             detail = "name is neither a standard finalizer name nor is it fully qualified"
@@ -142,7 +142,7 @@ def _check_finalizers(old: JSON, new: JSON, problems: Problems) -> None:
 
 
 _NEW: dict[str, Callable[[JSON, Problems], None]] = {"/pods": validation_pod.check_new_pod}
-"""Where a new object must keep to more than an old one."""
+"""Checks with further rules for new objects."""
 
 _CREATE: dict[str, Callable[[JSON, Problems], None]] = {
     "/pods": validation_pod.check_pod,

@@ -1,4 +1,4 @@
-"""What Deployments, ReplicaSets and the other kinds that make pods must look like, and what of them is fixed."""
+"""Validation of Deployments, ReplicaSets and other workloads, and of their immutable fields."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TEMPLATE = "spec.template"
 
 
 def check_amount_or_percent(part: JSON, field: str, path: str, problems: Problems) -> None:
-    """A count that, if it is set, is a number or a share of the whole."""
+    """Check that a count, if set, is a number or a percentage."""
     value = part.get(field)
     if isinstance(value, str) and not is_percent(value):
         problems.invalid(f"{path}.{field}", value, PERCENT_RULE)
@@ -69,7 +69,7 @@ def _check_selector(spec: JSON, problems: Problems, kind: str) -> None:
 
 
 def selects(selector: JSON, labels: JSON) -> bool:
-    """Whether a label selector selects these labels; one that does not parse selects nothing."""
+    """Whether a label selector matches these labels. A malformed one matches nothing."""
     try:
         compiled = label_selector(msgspec.convert(selector, api.LabelSelector))
     except (SelectorError, msgspec.ValidationError):

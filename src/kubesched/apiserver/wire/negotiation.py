@@ -1,7 +1,7 @@
-"""What form of answer a client accepts: the object, a Table, or metadata alone; JSON or nothing.
+"""Content negotiation: the object, a Table, or metadata alone, always as JSON.
 
-Clients ask for protobuf or a Table first and name plain JSON as what they can live with, so the first acceptable clause
-wins. A client that accepts only protobuf gets 406, as from an upstream server for a kind that has no protobuf form.
+Clients list protobuf or a Table first and plain JSON last, so the first acceptable clause wins. A client that accepts
+only protobuf gets 406, as upstream answers for a kind that has no protobuf form.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _JSON_TYPES = ("application/json", "*/*", "application/*")
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The form of the answer: ``""`` for the object itself, ``Table``, or ``PartialObjectMetadata``."""
+    """The form of the response: ``""`` for the object itself, ``Table``, or ``PartialObjectMetadata``."""
 
     kind: str = ""
     version: str = "v1"
@@ -29,7 +29,7 @@ PLAIN = Form()
 
 @lru_cache(maxsize=256)
 def negotiate(accept: str) -> Form:
-    """The first form in an Accept header that this server can answer with."""
+    """The first form in an Accept header that this server supports."""
     if not accept.strip():
         return PLAIN
     for clause in accept.split(","):

@@ -1,7 +1,7 @@
-"""Reading Kubernetes' protobuf: Go clients, kubectl's `create` commands among them, send nothing else.
+"""Decoding Kubernetes' protobuf. Go clients, such as kubectl's `create` commands, send nothing else.
 
-Only reading: every client that sends protobuf takes JSON for an answer. Fields are found by their numbers in the
-schemas; what JSON would leave out (a zero value of a field that is not optional by pointer) is left out here too.
+There is no encoder: every client that sends protobuf accepts JSON. Fields are found by their numbers in the schemas.
+Zero values that Go's JSON would omit are omitted here too.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 class ProtobufError(ValueError):
-    """Bytes that are no message of the type that was expected."""
+    """Bytes that are not a message of the expected type."""
 
 
 def decode(data: bytes, type_: ObjectType) -> JSON:
-    """An object in Kubernetes' envelope, as JSON would have it."""
+    """Decode an object in Kubernetes' envelope to its JSON form."""
     if not data.startswith(_MAGIC):
         raise ProtobufError("it does not start with the mark of Kubernetes' protobuf")
     envelope = {number: value for number, _, value in _fields(data[len(_MAGIC) :])}
@@ -100,7 +100,7 @@ def _text(value: int | bytes) -> str:
 # --- messages ---------------------------------------------------------------------------------------------------------
 
 Tags = dict[int, Any]
-"""Fields by number; an unnamed message inside is a table of its own."""
+"""Fields by number. An unnamed message inside is a nested table."""
 
 
 def _tags(type_: ObjectType) -> Tags:

@@ -1,6 +1,6 @@
-"""What a client asks, apart from how it came: a request, a response, and what the path and query mean.
+"""Requests and responses independent of HTTP, and the meaning of paths and queries.
 
-The HTTP server and the in-process transport both make these, so every test can choose whether it wants a socket.
+The HTTP server and the in-process client both use them, so a test can run with or without a socket.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Query = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class UserInfo:
-    """Who asks."""
+    """An authenticated user."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -63,7 +63,7 @@ class ApiRequest:
 
 @dataclass(slots=True)
 class ApiResponse:
-    """The answer: a body, or a stream of chunks for a watch."""
+    """A response: a body, or a stream of chunks for a watch."""
 
     status: int = 200
     body: bytes = b""
@@ -75,7 +75,7 @@ class ApiResponse:
 
 @dataclass(frozen=True, slots=True)
 class RequestTarget:
-    """What a path names: a resource (or one object, or a sub-resource of it), or just a path."""
+    """What a path names: a resource, one object or its subresource, or a path that is not a resource."""
 
     path: str
     is_resource: bool = False
@@ -86,7 +86,7 @@ class RequestTarget:
     name: str = ""
     subresource: str = ""
     is_watch: bool = False
-    """Whether it is of the old form that asks for a watch: ``/api/v1/watch/pods``."""
+    """Whether the path has the old form of a watch: ``/api/v1/watch/pods``."""
 
     @property
     def group_version(self) -> str:
@@ -98,7 +98,7 @@ class RequestTarget:
 
 
 def parse_path(path: str) -> RequestTarget:
-    """Read a path as upstream's request resolver does. ``/api/v1`` itself and the like are not resources."""
+    """Parse a path as upstream's request resolver does. ``/api/v1`` itself and the like are not resources."""
     parts = [unquote(part) for part in path.split("/") if part]
     if len(parts) >= 3 and parts[0] == "api":
         return _resource_target(path, "", parts[1], parts[2:])
@@ -126,7 +126,7 @@ _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "HEAD": "get", "G
 
 
 def verb_of(request: ApiRequest, target: RequestTarget) -> str:
-    """The verb that authorization asks about."""
+    """The verb for authorization."""
     if not target.is_resource:
         return request.method.lower()
     verb = _VERBS.get(request.method, request.method.lower())
@@ -138,5 +138,5 @@ def verb_of(request: ApiRequest, target: RequestTarget) -> str:
 
 
 def is_watch(request: ApiRequest, target: RequestTarget) -> bool:
-    """Whether a get is a watch: by its query, or by the old form of path."""
+    """Whether a GET is a watch, by its query or by the old form of path."""
     return target.is_watch or (request.flag("watch") and not target.subresource)

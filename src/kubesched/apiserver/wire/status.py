@@ -1,6 +1,7 @@
-"""Refusals in Kubernetes' own form: a Status object with the code, reason, details and causes that clients look at.
+"""Errors as Kubernetes' Status objects, with the code, reason, details and causes that clients read.
 
-kubectl prints the message, client-go decides by the reason (retry, relist, give up), so both have to be upstream's.
+kubectl prints the message, and client-go decides by the reason whether to retry, relist or give up. Both must be
+upstream's.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ MODIFIED_MEANWHILE = "the object has been modified; please apply your changes to
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One of the things that are wrong: the kind of problem, in words, and the field."""
+    """One problem: its kind, a message and the field."""
 
     reason: str
     message: str
@@ -45,7 +46,7 @@ class Cause:
 
 
 class StatusError(Exception):
-    """A request that is refused; `status()` is what the client gets."""
+    """A refused request. `status()` is the response body."""
 
     def __init__(
         self,
@@ -80,7 +81,7 @@ class StatusError(Exception):
 
 
 def success(name: str, group: str, plural: str, uid: str) -> JSON:
-    """What a deletion answers when there is no object left to show."""
+    """The response to a deletion that does not return the object."""
     details = {"name": name, "kind": plural, "uid": uid}
     if group:
         details["group"] = group
@@ -88,7 +89,7 @@ def success(name: str, group: str, plural: str, uid: str) -> JSON:
 
 
 def created() -> JSON:
-    """What a sub-resource answers that makes nothing of its own, such as a binding."""
+    """The response of a subresource that returns no object, such as a binding."""
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 
@@ -115,9 +116,9 @@ def no_such_path() -> StatusError:
     return StatusError(404, "the server could not find the requested resource", details={})
 
 
-def already_exists(plural: str, group: str, name: str, *, going: bool = False) -> StatusError:
+def already_exists(plural: str, group: str, name: str, *, terminating: bool = False) -> StatusError:
     message = f'{qualified(plural, group)} "{name}" already exists'
-    if going:
+    if terminating:
         message = f"object is being deleted: {message}"
     return StatusError(409, message, reason="AlreadyExists", details=_details(plural, group, name))
 
@@ -157,7 +158,7 @@ def version_too_large(wanted: int, current: int) -> StatusError:
 
 
 def invalid(kind: str, group: str, name: str, problems: Sequence[Cause]) -> StatusError:
-    """422: the object was understood but breaks rules. Upstream joins several in brackets."""
+    """422: the object is well-formed but breaks rules. Upstream joins several problems in brackets."""
     texts = [f"{problem.field}: {problem.message}" for problem in problems]
     joined = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     qualified_kind = f"{kind}.{group}" if group else kind
