@@ -16,11 +16,14 @@ from kubesched.config.types import API_VERSION, KIND
 from kubesched.engine.decision import Decision
 from kubesched.engine.engine import Engine
 from kubesched.engine.profiles import build_engines
+from kubesched.framework.adapters import lift_filter, lift_score
 from kubesched.framework.events import Action, ClusterEvent, Hint, Resource
-from kubesched.framework.plugin import POINTS, Handle, Plugin, lift_filter, lift_score, points_of
+from kubesched.framework.handle import Services
+from kubesched.framework.plugin import POINTS, Handle, Plugin, points_of
 from kubesched.framework.runtime import Framework
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import Status
+from kubesched.framework.what_if import WhatIf
 from kubesched.plugins import in_tree_registry
 
 P = TypeVar("P", bound=Plugin)
@@ -33,11 +36,18 @@ Spoken = tuple[str, ...]
 # --- one plugin -------------------------------------------------------------------------------------------------------
 
 
-def make(plugin: type[P], cluster: Cluster, args: object = None, *, random: Random | None = None) -> P:
+def make(
+    plugin: type[P],
+    cluster: Cluster,
+    args: object = None,
+    *,
+    random: Random | None = None,
+    services: Services | None = None,
+) -> P:
     """A plugin by itself, with its default arguments unless others are given."""
     if args is None and plugin.args_type is not None:
         args = plugin.args_type()
-    return plugin(args, Handle(cluster, random or Random(0)))
+    return plugin(args, Handle(cluster, random or Random(0), services=services))
 
 
 def named(plugin: type[P], name: str) -> type[P]:
@@ -111,14 +121,16 @@ def profile(
     random: Random | None = None,
 ) -> Framework:
     """A framework with just these plugins, each at every point it has, in this order."""
-    handle = Handle(cluster, random or Random(0))
+    framework: Framework | None = None
+
+    def what_if() -> WhatIf | None:
+        return None if framework is None else framework.what_if
+
+    handle = Handle(cluster, random or Random(0), what_if=what_if)
     made = [p if isinstance(p, Plugin) else p(p.args_type() if p.args_type else None, handle) for p in plugins]
     points = {point: [p for p in made if point in points_of(type(p))] for point in POINTS}
     chosen = {p.name: 1 for p in made} | dict(weights or {})
     framework = Framework("test", cluster, points, chosen)
-    handle.framework = framework
-    for each in made:
-        each.handle.framework = framework
     return framework
 
 

@@ -28,7 +28,7 @@ from tests.harness import default_engine, feasible, schedule
 
 from kubesched.api import objects as api
 from kubesched.cluster.cluster import Cluster
-from kubesched.engine.decision import Outcome
+from kubesched.engine.outcome import Outcome
 
 WEB = {"app": "web"}
 BAD = selector(None, expression("app", "In"))

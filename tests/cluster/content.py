@@ -113,8 +113,8 @@ def _by_name(table: NodeTable, rows: Mapping[int, int]) -> dict[str, int]:
 
 
 def _terms(cluster: Cluster) -> Content:
-    listed = {(t.kind, t.weight, t.term): t for t in cluster.term_list}
-    assert len(listed) == len(cluster.term_list)
+    listed = {(t.kind, t.weight, t.term): t for t in cluster.counts.term_list}
+    assert len(listed) == len(cluster.counts.term_list)
     return {key: counted(cluster.nodes, t) for key, t in listed.items() if t.total}
 
 

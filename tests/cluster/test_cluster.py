@@ -9,6 +9,7 @@ from tests.cluster.content import content
 
 from kubesched.api import objects as api
 from kubesched.cluster.cluster import Cluster
+from kubesched.cluster.objects import ObjectsByKind
 
 
 def places(state: Cluster) -> dict[str, str]:
@@ -100,7 +101,7 @@ def test_changes_are_remembered_by_key() -> None:
     assert state.changed_since(api.StorageClass, 0) == []
 
 
-class ShortMemory(Cluster):
+class ShortMemory(ObjectsByKind):
     """Remembers few changes."""
 
     LOG = 4

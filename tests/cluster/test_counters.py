@@ -10,6 +10,7 @@ from kubesched.api import objects as api
 from kubesched.api.selectors import label_selector
 from kubesched.cluster.cluster import Cluster
 from kubesched.cluster.counters import RowCounter
+from kubesched.cluster.counts import PodCounts
 from kubesched.cluster.table import NodeTable
 from kubesched.cluster.terms import AffinityTerm, affinity_terms
 from kubesched.cluster.view import Nodes
@@ -29,13 +30,13 @@ def term(selects: api.LabelSelector, key: str = ZONE, **fields: object) -> Affin
 def test_a_counter_starts_with_the_pods_there_are() -> None:
     """A counter made late counts pods placed before, and only those that match."""
     state = cluster(node("a"), node("b"), web("p1", "a"), web("p2", "a"), pod("other", node="b", labels={"app": "db"}))
-    assert counted(state.nodes, state.spread_counter("default", WEB)) == {"a": 2}
+    assert counted(state.nodes, state.counts.spread("default", WEB)) == {"a": 2}
 
 
 def test_a_counter_follows_pods() -> None:
     """Coming, moving, changing labels and going are all counted."""
     state = cluster(node("a"), node("b"))
-    counter = state.spread_counter("default", WEB)
+    counter = state.counts.spread("default", WEB)
     state.set(web("p1", "a"))
     state.set(web("p2", "a"))
     assert counted(state.nodes, counter) == {"a": 2}
@@ -50,15 +51,15 @@ def test_a_counter_follows_pods() -> None:
 def test_other_namespaces_do_not_count_for_spreading() -> None:
     """A spread counter is about one namespace."""
     state = cluster(node("a"), web("p1", "a"), web("p2", "a", namespace="other"))
-    assert state.spread_counter("default", WEB).total == 1
+    assert state.counts.spread("default", WEB).total == 1
 
 
 def test_pods_on_their_way_out_do_not_count_for_spreading() -> None:
     """A pod stops counting when its deletion is asked for, whether the counter was there before or not."""
     state = cluster(node("a"), web("p1", "a"), web("p2", "a"))
-    early = state.spread_counter("default", WEB)
+    early = state.counts.spread("default", WEB)
     state.set(web("p2", "a", terminating=True))
-    late = state.spread_counter("default", label_selector(selector({"app": "web"}, expression("app", "Exists"))))
+    late = state.counts.spread("default", label_selector(selector({"app": "web"}, expression("app", "Exists"))))
     assert early.total == late.total == 1
     state.remove(web("p2", "a"))
     assert early.total == late.total == 1
@@ -67,14 +68,14 @@ def test_pods_on_their_way_out_do_not_count_for_spreading() -> None:
 def test_pods_on_their_way_out_still_count_for_affinity() -> None:
     """Affinity speaks of every pod on a node until it is gone."""
     state = cluster(node("a"), web("p1", "a", terminating=True))
-    assert state.affinity_counter((term(selector({"app": "web"})),)).total == 1
+    assert state.counts.affinity((term(selector({"app": "web"})),)).total == 1
 
 
 def test_one_key_is_one_counter() -> None:
     """Asking again for the same count gives the same counter."""
     state = cluster(node("a"))
-    assert state.spread_counter("default", WEB) is state.spread_counter("default", WEB)
-    assert state.spread_counter("default", WEB) is not state.spread_counter("other", WEB)
+    assert state.counts.spread("default", WEB) is state.counts.spread("default", WEB)
+    assert state.counts.spread("default", WEB) is not state.counts.spread("other", WEB)
 
 
 def test_domains_sum_rows() -> None:
@@ -82,13 +83,13 @@ def test_domains_sum_rows() -> None:
     state = cluster(node("a", zone="x"), node("b", zone="x"), node("c", zone="y"), node("d"))
     for number, place in enumerate(["a", "b", "b", "d"]):
         state.set(web(f"p{number}", place))
-    assert domains(state.spread_counter("default", WEB).by_domain(ZONE)) == {"x": 3, "y": 0}
+    assert domains(state.counts.spread("default", WEB).by_domain(ZONE)) == {"x": 3, "y": 0}
 
 
 def test_domains_follow_pods_without_a_rebuild() -> None:
     """A pod that comes changes the count in place: the array that a reader holds stays true."""
     state = cluster(node("a", zone="x"), node("b", zone="y"))
-    counts = state.spread_counter("default", WEB).by_domain(ZONE)
+    counts = state.counts.spread("default", WEB).by_domain(ZONE)
     held = counts.counts
     state.set(web("p1", "b"))
     assert counts.counts is held
@@ -98,7 +99,7 @@ def test_domains_follow_pods_without_a_rebuild() -> None:
 def test_domains_follow_nodes() -> None:
     """A node that changes zone takes its pods' counts along; one that leaves takes its domain away."""
     state = cluster(node("a", zone="x"), node("b", zone="y"), web("p1", "a"), web("p2", "b"))
-    counter = state.spread_counter("default", WEB)
+    counter = state.counts.spread("default", WEB)
     assert domains(counter.by_domain(ZONE)) == {"x": 1, "y": 1}
     state.set(node("a", zone="y"))
     assert domains(counter.by_domain(ZONE)) == {"y": 2}
@@ -109,7 +110,7 @@ def test_domains_follow_nodes() -> None:
 def test_a_pod_before_its_node_joins_the_domain_with_it() -> None:
     """A pod whose node is not known yet counts for its row and for no domain, until the node comes."""
     state = cluster(node("a", zone="x"))
-    counter = state.spread_counter("default", WEB)
+    counter = state.counts.spread("default", WEB)
     counter.by_domain(ZONE)
     state.set(web("p1", "late"))
     assert counted(state.nodes, counter) == {"late": 1}
@@ -127,7 +128,7 @@ def test_only_eligible_nodes_count() -> None:
         web("p1", "a"),
         web("p2", "b"),
     )
-    counter = state.spread_counter("default", WEB)
+    counter = state.counts.spread("default", WEB)
     found = counter.by_domain(ZONE, lambda: Nodes(state.nodes).has_label("disk"), "with disks")
     assert domains(found) == {"x": 1}
     state.set(web("p3", "a"))
@@ -139,7 +140,7 @@ def test_only_eligible_nodes_count() -> None:
 def test_eligibility_is_judged_again_after_a_node_changed() -> None:
     """A node that becomes eligible brings its pods in."""
     state = cluster(node("a", zone="x"), web("p1", "a"))
-    counter = state.spread_counter("default", WEB)
+    counter = state.counts.spread("default", WEB)
     eligible = (lambda: Nodes(state.nodes).has_label("disk")), "with disks"
     assert domains(counter.by_domain(ZONE, *eligible)) == {}
     state.set(node("a", zone="x", labels={"disk": "ssd"}))
@@ -148,10 +149,9 @@ def test_eligibility_is_judged_again_after_a_node_changed() -> None:
 
 def test_counters_grow_with_the_table() -> None:
     """Counters made when the table was small keep up when it grows, before and after being read."""
-    state = Cluster()
-    state.nodes = NodeTable(capacity=1)
+    state = Cluster(nodes=NodeTable(capacity=1))
     state.set(node("n0", zone="z"))
-    counter = state.spread_counter("default", WEB)
+    counter = state.counts.spread("default", WEB)
     assert counter.on(1).tolist() == [0]
     for number in range(1, 6):
         state.set(node(f"n{number}", zone="z"))
@@ -176,27 +176,27 @@ def test_namespace_labels_decide_for_affinity() -> None:
     """A term with a namespace selector counts pods of namespaces that match now, not those that once did."""
     teams = term(selector({"app": "web"}), namespace_selector=selector({"team": "one"}))
     state = cluster(node("a"), web("p1", "a", namespace="blue"), web("p2", "a", namespace="red"))
-    assert state.affinity_counter((teams,)).total == 0
+    assert state.counts.affinity((teams,)).total == 0
     state.set(namespace("blue", labels={"team": "one"}))
-    assert state.affinity_counter((teams,)).total == 1
+    assert state.counts.affinity((teams,)).total == 1
     state.set(namespace("red", labels={"team": "one"}))
-    assert state.affinity_counter((teams,)).total == 2
+    assert state.counts.affinity((teams,)).total == 2
     state.set(namespace("blue", labels={"team": "two"}))
-    assert state.affinity_counter((teams,)).total == 1
+    assert state.counts.affinity((teams,)).total == 1
     state.remove(namespace("red"))
-    assert state.affinity_counter((teams,)).total == 0
+    assert state.counts.affinity((teams,)).total == 0
 
 
 def test_a_namespace_with_the_same_labels_keeps_counters() -> None:
     """An update of a namespace that leaves its labels alone costs no recount."""
     state = cluster(node("a"), namespace("blue", labels={"team": "one"}))
-    counter = state.affinity_counter((term(selector({"app": "web"})),))
+    counter = state.counts.affinity((term(selector({"app": "web"})),))
     state.set(namespace("blue", labels={"team": "one"}))
-    assert state.affinity_counter((term(selector({"app": "web"})),)) is counter
-    spread = state.spread_counter("default", WEB)
+    assert state.counts.affinity((term(selector({"app": "web"})),)) is counter
+    spread = state.counts.spread("default", WEB)
     state.set(namespace("blue", labels={"team": "two"}))
-    assert state.affinity_counter((term(selector({"app": "web"})),)) is not counter
-    assert state.spread_counter("default", WEB) is spread
+    assert state.counts.affinity((term(selector({"app": "web"})),)) is not counter
+    assert state.counts.spread("default", WEB) is spread
 
 
 def test_an_empty_namespace_selector_takes_in_unknown_namespaces() -> None:
@@ -205,21 +205,29 @@ def test_an_empty_namespace_selector_takes_in_unknown_namespaces() -> None:
     absent = term(selector({"app": "web"}), namespace_selector=selector(None, expression("team", "DoesNotExist")))
     state = cluster(node("a"), namespace("blue", labels={"team": "one"}), web("p1", "a", namespace="blue"))
     state.set(web("p2", "a", namespace="unseen"))
-    assert state.affinity_counter((everywhere,)).total == 2
-    assert state.affinity_counter((absent,)).total == 2
+    assert state.counts.affinity((everywhere,)).total == 2
+    assert state.counts.affinity((absent,)).total == 2
 
 
 def test_all_terms_must_speak_of_a_pod() -> None:
     """A counter of several terms counts pods that satisfy every one of them."""
     both = (term(selector({"app": "web"})), term(selector({"tier": "front"}), HOSTNAME))
     state = cluster(node("a"), web("p1", "a"), pod("p2", node="a", labels={"app": "web", "tier": "front"}))
-    assert state.affinity_counter(both).total == 1
+    assert state.counts.affinity(both).total == 1
+
+
+class FewCounts(PodCounts):
+    """Keeps few counters."""
+
+    MOST_COUNTERS = 4
 
 
 class Few(Cluster):
     """A cluster that keeps few counters."""
 
-    MOST_COUNTERS = 4
+    def __init__(self) -> None:
+        super().__init__()
+        self.counts = FewCounts(self.nodes, self.objects)
 
 
 def test_old_counters_are_dropped_and_rebuilt() -> None:
@@ -227,16 +235,16 @@ def test_old_counters_are_dropped_and_rebuilt() -> None:
     state = Few()
     state.set(node("a"))
     picks = [label_selector(selector({"app": f"web{number}"})) for number in range(6)]
-    first = state.spread_counter("default", picks[0])
+    first = state.counts.spread("default", picks[0])
     for pick in picks:
-        state.spread_counter("default", pick)
+        state.counts.spread("default", pick)
     for number in range(6):
         state.set(pod(f"p{number}", node="a", labels={"app": f"web{number}"}))
-    again = state.spread_counter("default", picks[0])
+    again = state.counts.spread("default", picks[0])
     assert again is not first
-    assert [state.spread_counter("default", pick).total for pick in picks] == [1] * 6
+    assert [state.counts.spread("default", pick).total for pick in picks] == [1] * 6
     state.remove(pod("p5"))
-    assert [state.spread_counter("default", pick).total for pick in picks] == [1, 1, 1, 1, 1, 0]
+    assert [state.counts.spread("default", pick).total for pick in picks] == [1, 1, 1, 1, 1, 0]
 
 
 def test_idle_terms_are_dropped() -> None:
@@ -249,16 +257,16 @@ def test_idle_terms_are_dropped() -> None:
         return pod(f"p{number}", node="a", affinity=affinity(away=away))
 
     state.set(carrier(0))
-    version = state.terms_version
+    version = state.counts.terms_version
     for number in range(1, 10):
         state.set(carrier(number))
         state.remove(carrier(number))
-    assert state.terms_version > version
-    assert len(state.term_list) < 10
-    carried = {t.term.selector for t in state.term_list if t.total}
+    assert state.counts.terms_version > version
+    assert len(state.counts.term_list) < 10
+    carried = {t.term.selector for t in state.counts.term_list if t.total}
     assert carried == {label_selector(selector({"app": "web0"})), label_selector(selector({"tier": "t0"}))}
     state.remove(carrier(0))
-    assert not any(t.total for t in state.term_list)
+    assert not any(t.total for t in state.counts.term_list)
 
 
 def test_terms_are_counted_by_kind_and_weight() -> None:
@@ -266,7 +274,7 @@ def test_terms_are_counted_by_kind_and_weight() -> None:
     near, away = pod_term({"app": "web"}), pod_term({"app": "db"})
     carrier = affinity(near=[near], away=[away], prefer_near=[(5, near)], prefer_away=[(7, away)])
     state = cluster(node("a"), pod("p", node="a", affinity=carrier), pod("q", node="a", affinity=carrier))
-    assert {(t.kind, t.weight): t.total for t in state.term_list} == {
+    assert {(t.kind, t.weight): t.total for t in state.counts.term_list} == {
         ("affinity", 0): 2,
         ("anti-affinity", 0): 2,
         ("preferred", 5): 2,
@@ -277,4 +285,4 @@ def test_terms_are_counted_by_kind_and_weight() -> None:
 def test_counts_are_whole_numbers() -> None:
     """Domain counts are integers although NumPy adds weights up as floats."""
     state = cluster(node("a", zone="x"), web("p", "a"))
-    assert state.spread_counter("default", WEB).by_domain(ZONE).counts.dtype == np.int64
+    assert state.counts.spread("default", WEB).by_domain(ZONE).counts.dtype == np.int64

@@ -27,6 +27,7 @@ from kubesched.api import objects as api
 from kubesched.api.selectors import label_selector
 from kubesched.cluster.cluster import Cluster
 from kubesched.cluster.counters import Eligible, RowCounter
+from kubesched.cluster.counts import PodCounts
 from kubesched.cluster.pods import PodClasses
 from kubesched.cluster.table import Mask, NodeTable
 from kubesched.cluster.terms import AffinityTerm, affinity_terms
@@ -118,14 +119,19 @@ class SmallTable(NodeTable):
     SPARE = -8
 
 
-class SmallCluster(Cluster):
-    """Forgets counters and idle terms early, and begins with room for two nodes."""
+class FewCounts(PodCounts):
+    """Forgets counters and idle terms early."""
 
     MOST_COUNTERS = 4
+
+
+class SmallCluster(Cluster):
+    """Forgets counters and idle terms early, and begins with room for two nodes."""
 
     def __init__(self) -> None:
         super().__init__()
         self.nodes = SmallTable(capacity=2)
+        self.counts = FewCounts(self.nodes, self.objects)
         self.classes = SmallClasses()
 
 
@@ -140,8 +146,8 @@ class Ask:
 
     def of(self, cluster: Cluster) -> RowCounter:
         if isinstance(self.picks, api.LabelSelector):
-            return cluster.spread_counter(self.where, label_selector(self.picks))
-        return cluster.affinity_counter(self.terms())
+            return cluster.counts.spread(self.where, label_selector(self.picks))
+        return cluster.counts.affinity(self.terms())
 
     def terms(self) -> tuple[AffinityTerm, ...]:
         assert isinstance(self.picks, api.PodAffinityTerm)

@@ -17,7 +17,7 @@ from kubesched.config.load import default
 from kubesched.embedded import ClusterSettings, EmbeddedCluster
 from kubesched.plugins import in_tree_registry
 from kubesched.reconcile.access import EVENTS, NODES, PODS, Access
-from kubesched.scheduler.scheduler import Scheduler
+from kubesched.scheduler.build import build_scheduler
 
 ADMISSION = AdmissionSettings(require_service_accounts=True, taint_new_nodes=True, protect_storage=True)
 
@@ -30,7 +30,7 @@ class World:
         self.api = api or ApiServer(clock=clock, admission=ADMISSION, random=Random(7))
         self.cluster = EmbeddedCluster(self.api, settings, root_certificate="a certificate")
         self.access = Access(self.api)
-        self.scheduler = Scheduler(default(), in_tree_registry(), DirectClient(self.api), clock, Random(3))
+        self.scheduler = build_scheduler(default(), in_tree_registry(), DirectClient(self.api), clock, Random(3))
 
     def create(self, storage: str, name: str, spec: JSON | None = None, **more: Any) -> JSON:
         """Create an object of a kind; `more` are fields beside its spec, its labels, annotations or namespace."""

@@ -14,8 +14,8 @@ from tests.harness import default_engine, engine_of, feasible, make, named, plac
 from kubesched.api import objects as api
 from kubesched.cluster.table import Ints
 from kubesched.cluster.view import NodeInfo, Nodes
-from kubesched.engine.decision import Outcome
 from kubesched.engine.engine import Engine
+from kubesched.engine.outcome import Outcome
 from kubesched.framework.plugin import Plugin, Reads, Verdicts
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import Code, Status, error, unresolvable, unschedulable
@@ -205,7 +205,7 @@ def test_a_cluster_without_nodes_is_an_error() -> None:
     """There is nothing to say about nodes; upstream says just that."""
     made = cluster(pod("early", node="ghost"))
     decision = schedule(default_engine(made), pod())
-    assert decision.outcome is Outcome.ERROR
+    assert decision.outcome is Outcome.NO_NODES
     assert decision.message == "no nodes available to schedule pods"
 
 
@@ -344,7 +344,7 @@ def test_rows_without_a_node_are_never_chosen() -> None:
     decision = schedule(engine_of(made, NodeResourcesFit), pod(cpu="1"))
     assert decision.message == "0/1 nodes are available: 1 Insufficient cpu."
     made.remove(node("a"))
-    assert schedule(engine_of(made, NodeResourcesFit), pod()).outcome is Outcome.ERROR
+    assert schedule(engine_of(made, NodeResourcesFit), pod()).outcome is Outcome.NO_NODES
 
 
 # --- percentageOfNodesToScore -----------------------------------------------------------------------------------------
@@ -661,14 +661,14 @@ def test_several_profiles_share_a_cluster() -> None:
 
 def test_many_classes_are_kept_in_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Answers of classes not asked about lately are dropped, and asked for again they are right."""
-    monkeypatch.setattr("kubesched.engine.engine._KEPT_ROWS", 4)
+    monkeypatch.setattr("kubesched.engine.filtering._CACHED_ROWS", 4)
     made = cluster(node("a", cpu="4"), node("b", cpu="8"))
     engine = engine_of(made, NodeResourcesFit)
     for _ in range(2):
         for cpu in range(1, 9):
             decision = schedule(engine, pod(cpu=str(cpu)))
             assert feasible(decision) == ({"a", "b"} if cpu <= 4 else {"b"})
-    assert len(engine._kept) <= 3
+    assert len(engine.filtering._cache) <= 3
 
 
 def test_constraints_hold_over_a_sequence_of_pods() -> None:

@@ -29,8 +29,8 @@ from kubesched.api import objects as api
 from kubesched.cluster.cluster import Cluster
 from kubesched.cluster.table import Ints
 from kubesched.cluster.view import NodeInfo, Nodes
-from kubesched.engine.decision import Decision, Outcome
-from kubesched.engine.engine import NO_NODES
+from kubesched.engine.decision import NO_NODES, Decision
+from kubesched.engine.outcome import Outcome
 from kubesched.framework.plugin import Plugin, Reads, Verdicts, default_normalize, reject
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import Status, unschedulable

@@ -16,7 +16,8 @@ from kubesched.api import objects as api
 from kubesched.cluster.cluster import Cluster
 from kubesched.cluster.view import NodeInfo, Nodes
 from kubesched.config.args import DefaultPreemptionArgs
-from kubesched.engine.decision import Decision, Outcome
+from kubesched.engine.decision import Decision
+from kubesched.engine.outcome import Outcome
 from kubesched.framework.plugin import Plugin
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import Code, Status, error, unschedulable
@@ -262,10 +263,12 @@ def test_while_victims_are_deleted_the_pod_stays_out_of_the_queue() -> None:
     plugin = make(DefaultPreemption, made)
     each = vip()
     assert plugin.pre_enqueue(each) is None
-    plugin.preempting.add(each.uid)
+    plugin.begin_preemption(each.uid)
     held = plugin.pre_enqueue(each)
     assert held is not None
     assert held.message == "waiting for the preemption for this pod to be finished"
+    plugin.end_preemption(each.uid)
+    assert plugin.pre_enqueue(each) is None
 
 
 # --- disruption budgets -----------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from tests.harness import default_engine, schedule
 from kubesched.api import objects as api
 from kubesched.cluster.table import Ints
 from kubesched.cluster.view import Nodes
-from kubesched.engine import engine as engine_module
+from kubesched.engine import filtering as engine_module
 from kubesched.engine.decision import Decision
 from kubesched.framework.plugin import Plugin, Reads
 from kubesched.framework.state import CycleState
@@ -41,16 +41,16 @@ def test_a_recorded_decision_stays_as_it_was(room: int) -> None:
 
 def test_kept_answers_are_bounded_by_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """The least recently used classes are forgotten, as many as it takes, also after the cluster has grown."""
-    monkeypatch.setattr(engine_module, "_KEPT_ROWS", 12)
+    monkeypatch.setattr(engine_module, "_CACHED_ROWS", 12)
     world = cluster(node("n0"), node("n1"))
     engine = default_engine(world)
     for number in range(9):
         schedule(engine, pod(f"p{number}", labels={"only": str(number)}))
-    assert len(engine._kept) == 6
+    assert len(engine.filtering._cache) == 6
     for number in range(2, 4):
         world.set(node(f"n{number}"))
     schedule(engine, pod("last", labels={"only": "last"}))
-    assert len(engine._kept) == 3
+    assert len(engine.filtering._cache) == 3
 
 
 class Boundless(Plugin):
@@ -71,5 +71,5 @@ def test_a_score_out_of_range_is_noted_once() -> None:
     for number in range(5):
         world.set(pod(f"p{number}", node="full"))
         assert schedule(engine, pod(f"next-{number}")).node == "a"
-    (kept,) = engine._kept.values()
+    (kept,) = engine.filtering._cache.values()
     assert len(kept.suspects) == 1

@@ -8,7 +8,8 @@ from tests.builders import cluster, node, pod
 
 from kubesched.api import objects as api
 from kubesched.cluster.view import NodeInfo, Nodes
-from kubesched.framework.plugin import Plugin, Reads, default_normalize, lift_filter, lift_score, reject
+from kubesched.framework.adapters import lift_filter, lift_score
+from kubesched.framework.plugin import Plugin, Reads, default_normalize, reject
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import Code, Status, unschedulable
 from kubesched.plugins.node_name import NodeName
@@ -104,7 +105,7 @@ def test_normalising_by_the_highest(scores: list[int], reverse: bool, expected: 
 
 def test_what_can_be_kept() -> None:
     """Answers that read the pod's class, its node and the pods there are good for the next pod of the class."""
-    assert {reads for reads in Reads if reads.is_kept} == {Reads.NODE, Reads.PODS}
+    assert {reads for reads in Reads if reads.is_cacheable} == {Reads.NODE, Reads.PODS}
     assert Plugin.reads is Reads.CLUSTER
 
 

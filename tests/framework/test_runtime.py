@@ -16,10 +16,12 @@ from kubesched.cluster.pods import PodInfo
 from kubesched.cluster.table import CPU, Ints
 from kubesched.cluster.view import NodeInfo, Nodes
 from kubesched.framework.diagnosis import Diagnosis
+from kubesched.framework.errors import PluginError
 from kubesched.framework.plugin import Plugin, PostFilterResult, Verdicts
-from kubesched.framework.runtime import Framework, PluginError, PreFilterOutcome, checked
+from kubesched.framework.runtime import Framework, PreFilterOutcome
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import SKIP, Code, Status, error, unresolvable, unschedulable
+from kubesched.framework.what_if import checked
 from kubesched.plugins.node_resources import NodeResourcesFit
 
 
@@ -171,9 +173,9 @@ def test_one_row_at_a_time() -> None:
     made = cluster(node("a"), node("b"))
     framework = profile(made, picky(made, "One", b=unschedulable("full")))
     state, info = state_of(made, pod())
-    assert framework.filter_row(state, info.pod, 0) is None
-    assert framework.filter_row(state, info.pod, 1) == unschedulable("full").by("One")
-    rejections = framework.filter_rows(state, info.pod, np.array([1, 0]))
+    assert framework.what_if.status_on(state, info.pod, 0) is None
+    assert framework.what_if.status_on(state, info.pod, 1) == unschedulable("full").by("One")
+    rejections = framework.what_if.rejections_on(state, info.pod, np.array([1, 0]))
     assert [spoken is not None for spoken in map(rejections.status, range(2))] == [True, False]
 
 
@@ -182,10 +184,10 @@ def test_a_filter_error_says_where_it_is_from() -> None:
     made = cluster(node("a"))
     framework = profile(made, picky(made, "One", a=error("disk on fire")))
     state, info = state_of(made, pod())
-    status = framework.filter_row(state, info.pod, 0)
+    status = framework.what_if.status_on(state, info.pod, 0)
     assert status == error('running "One" filter plugin: disk on fire').by("One")
     with pytest.raises(PluginError, match='running "One" filter plugin: disk on fire') as caught:
-        checked(framework.filter_rows(state, info.pod, np.array([0])).status(0))
+        checked(framework.what_if.rejections_on(state, info.pod, np.array([0])).status(0))
     assert (caught.value.plugin, caught.value.point) == ("One", "Filter")
     assert checked(None) is None
     assert checked(unschedulable("full")) == unschedulable("full")
@@ -196,19 +198,19 @@ def test_lifted_and_vectorised_forms() -> None:
     made = cluster()
     framework = profile(made, picky(made, "One"), NodeResourcesFit)
     assert [(f.name, f.lifted) for f in framework.filters] == [("One", True), ("NodeResourcesFit", False)]
-    assert not framework.filters[0].reads.is_kept
-    assert framework.filters[1].reads.is_kept
+    assert not framework.filters[0].reads.is_cacheable
+    assert framework.filters[1].reads.is_cacheable
 
 
 def test_what_is_row_local() -> None:
     """Whether every active Filter judges a row by that row alone."""
     made = cluster()
     state = new_state()
-    assert profile(made, NodeResourcesFit).is_row_local(state)
+    assert profile(made, NodeResourcesFit).what_if.is_row_local(state)
     mixed = profile(made, NodeResourcesFit, picky(made, "One"))
-    assert not mixed.is_row_local(state)
+    assert not mixed.what_if.is_row_local(state)
     state.skip_filter.add("One")
-    assert mixed.is_row_local(state)
+    assert mixed.what_if.is_row_local(state)
 
 
 # --- nominated pods and other what-ifs --------------------------------------------------------------------------------
@@ -252,8 +254,8 @@ def test_nominated_pods_count_as_if_they_were_there() -> None:
     framework = profile(made, NodeResourcesFit)
     for priority, fits in ((6, True), (5, False), (4, False)):
         state, info = state_of(made, pod(cpu="1", priority=priority))
-        assert (framework.filter_row(state, info.pod, 0) is None) is fits
-        assert bool(framework.nominated_rows(info.pod)) is not fits
+        assert (framework.what_if.status_on(state, info.pod, 0) is None) is fits
+        assert bool(framework.what_if.nominated_rows(info.pod)) is not fits
     assert not made.nodes.used.any()
     assert made.nodes.pods[0] == {}
 
@@ -263,8 +265,8 @@ def test_a_pod_does_not_stand_in_its_own_way() -> None:
     made = cluster(node("a", cpu="2"), pod("p", nominated="a", cpu="2"))
     state, info = state_of(made, pod("p", nominated="a", cpu="2"))
     framework = profile(made, NodeResourcesFit)
-    assert framework.filter_row(state, info.pod, 0) is None
-    assert framework.nominated_rows(info.pod) == []
+    assert framework.what_if.status_on(state, info.pod, 0) is None
+    assert framework.what_if.nominated_rows(info.pod) == []
 
 
 def test_a_pod_must_fit_without_the_nominated_ones_too() -> None:
@@ -273,7 +275,7 @@ def test_a_pod_must_fit_without_the_nominated_ones_too() -> None:
     framework = profile(made, Counter)
     state, info = state_of(made, pod(labels={"company": ""}))
     framework.ask_pre_filter(framework.pre_filter[0], state, info.pod, Nodes(made.nodes))
-    assert framework.filter_row(state, info.pod, 0) == unschedulable("nobody there").by("Counter")
+    assert framework.what_if.status_on(state, info.pod, 0) == unschedulable("nobody there").by("Counter")
     assert state.read(framework.pre_filter[0], Told).pods == []
 
 
@@ -284,13 +286,13 @@ def test_plugins_are_told_of_pods_in_a_what_if() -> None:
     plugin = framework.pre_filter[0]
     state, info = state_of(made, pod())
     framework.ask_pre_filter(plugin, state, info.pod, Nodes(made.nodes))
-    with framework.nominated_added(state, info.pod, 0) as (what_if, added):
+    with framework.what_if.with_nominated(state, info.pod, 0) as (what_if, added):
         assert added
         assert what_if.read(plugin, Told).pods == ["+promised@0"]
     assert state.read(plugin, Told).pods == []
     state, info = state_of(made, pod(labels={"alone": ""}))
     state.skip_filter.add("Counter")
-    with framework.nominated_added(state, info.pod, 0) as (_, added):
+    with framework.what_if.with_nominated(state, info.pod, 0) as (_, added):
         assert added
 
 
@@ -310,9 +312,10 @@ def test_a_what_if_leaves_nothing_behind() -> None:
     guests = [made.classes.info(pod(f"guest{i}", cpu="1", host_ports=[81])) for i in range(2)]
 
     def suppose() -> None:
-        with framework.what_if([0, 1]):
-            framework.remove_pods(info.pod, [(state, made.pods["default.p"], 0), (state, made.pods["default.r"], 1)])
-            framework.add_pods(info.pod, [(state, guests[0], 0), (state, guests[1], 1)])
+        with framework.what_if.on_rows([0, 1]):
+            leaving = [(state, made.pods["default.p"], 0), (state, made.pods["default.r"], 1)]
+            framework.what_if.remove_pods(info.pod, leaving)
+            framework.what_if.add_pods(info.pod, [(state, guests[0], 0), (state, guests[1], 1)])
             assert table.used[CPU, :2].tolist() == [2000, 1000]
             raise RuntimeError("in between")
 
@@ -327,7 +330,7 @@ def test_a_what_if_is_an_event_of_its_rows() -> None:
     framework = profile(made, NodeResourcesFit)
     state, info = state_of(made, pod(cpu="1"))
     position = made.nodes.log_end
-    framework.filter_row(state, info.pod, 1)
+    framework.what_if.status_on(state, info.pod, 1)
     assert set(made.nodes.changed_since(position) or ()) == {1}
 
 
@@ -514,9 +517,10 @@ def test_reserving_in_order_and_giving_back_in_reverse() -> None:
 
 
 def test_a_failed_reservation_gives_everything_back() -> None:
-    """On a failure all plugins are told to give back, as upstream does, and later ones do not reserve."""
-    outcome, log, _ = reserved(None, unschedulable("taken"), None)
+    """After a rejection later plugins do not reserve; all of them are asked to unreserve, as upstream does."""
+    outcome, log, unreserve = reserved(None, unschedulable("taken"), None)
     assert outcome == unschedulable("taken").by("R1")
+    unreserve()
     assert log == ["reserve R0 a", "reserve R1 a", "unreserve R2", "unreserve R1", "unreserve R0"]
 
 
@@ -552,7 +556,6 @@ class Broken(Plugin):
         ("PreScore", lambda f, s, p, n: f.ask_pre_score(f.pre_score[0], s, p, n)),
         ("Score", lambda f, s, p, n: f.ask_score(f.scores[0], s, p, n)),
         ("NormalizeScore", lambda f, s, p, n: f.ask_normalize(f.scores[0], s, p, 1)),
-        ("Reserve", lambda f, s, p, n: f.run_reserve(s, p, "a")),
     ],
 )
 def test_a_plugin_that_raises_is_named_with_its_point(
@@ -596,11 +599,11 @@ def test_a_point_that_is_switched_off_is_missed() -> None:
     plugin = make(Pair, made)
     framework = Framework("test", made, {"filter": [plugin], "score": [plugin]}, {"Pair": 1})
     state, info = state_of(made, pod())
-    status = framework.filter_row(state, info.pod, 0)
+    status = framework.what_if.status_on(state, info.pod, 0)
     assert status == error('running "Pair" filter plugin: reading "PreFilterPair" from cycleState: not found').by(
         "Pair"
     )
     with pytest.raises(PluginError, match='plugin "Pair" failed with: reading "PreScorePair" from cycleState'):
         framework.ask_score(framework.scores[0], state, info.pod, Nodes(made.nodes))
     whole = profile(made, Pair)
-    assert whole.filter_row(state, info.pod, 0) is None
+    assert whole.what_if.status_on(state, info.pod, 0) is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.builders import cluster, node, pod
 from tests.harness import default_engine, schedule
 
-from kubesched.engine.decision import Outcome
+from kubesched.engine.outcome import Outcome
 
 
 def test_a_pod_with_claims_waits_and_is_told_why() -> None:

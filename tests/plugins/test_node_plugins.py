@@ -13,6 +13,7 @@ from kubesched.api import objects as api
 from kubesched.cluster.view import Nodes
 from kubesched.config.args import NodeAffinityArgs
 from kubesched.framework.events import Action, Hint, Resource
+from kubesched.framework.handle import Services
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import SKIP, Code
 from kubesched.plugins.default_binder import DefaultBinder
@@ -79,11 +80,11 @@ def test_binding() -> None:
     """The binder hands pod and node to the client, and a refusal is a status and no exception."""
     made = cluster(node("a"))
     info = made.classes.info(pod("p"))
-    plugin = make(DefaultBinder, made)
-    client = plugin.handle.client = Client()  # type: ignore[assignment]  # all that this plugin asks for
+    client = Client()
+    plugin = make(DefaultBinder, made, services=Services(client=client))  # type: ignore[arg-type]  # all that it asks for
     assert asyncio.run(plugin.bind(CycleState(info.pod_class), info.pod, "a")) is None
     assert client.bound == [("default/p", "a")]
-    plugin.handle.client = Client("conflict")  # type: ignore[assignment]  # as above
+    client.refusal = "conflict"
     status = asyncio.run(plugin.bind(CycleState(info.pod_class), info.pod, "a"))
     assert status is not None
     assert (status.code, status.message) == (Code.ERROR, "conflict")

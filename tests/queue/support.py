@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from kubesched.api import objects as api
 from kubesched.base.features import DEFAULT_FEATURES, Features
@@ -119,6 +119,7 @@ class Rig:
         initial_backoff: float = 1.0,
         max_backoff: float = 10.0,
         features: Features = DEFAULT_FEATURES,
+        on_ready: Callable[[], None] | None = None,
     ) -> None:
         self.clock = Clock()
         self.cluster = Cluster(features)
@@ -135,10 +136,10 @@ class Rig:
             max_backoff=max_backoff,
             metrics=self.metrics,
             log=self.log,
+            on_ready=on_ready or self.wake,
         )
-        self.queue.on_ready = self._wake
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
         self.wakeups += 1
 
     def pop(self) -> QueuedPodInfo:

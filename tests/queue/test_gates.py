@@ -3,8 +3,8 @@
 from tests.queue.support import ON_NODE_ADD, PROFILE, Rig, closed_gate, make_node, make_pod
 
 from kubesched.api import objects as api
+from kubesched.framework.errors import PluginError
 from kubesched.framework.events import NODE_ADD, Action, ClusterEvent, Hint, Resource, on
-from kubesched.framework.runtime import PluginError
 from kubesched.framework.status import Status, unresolvable
 from kubesched.queue.hooks import Place
 

@@ -117,8 +117,7 @@ class QueueMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.shut: set[str] = set()
-        self.rig = Rig(REGISTRATIONS, self.pre_enqueue)
-        self.rig.queue.on_ready = self.wake
+        self.rig = Rig(REGISTRATIONS, self.pre_enqueue, on_ready=self.wake)
         self.model: dict[str, ModelPod] = {}
         self.flying: dict[str, QueuedPodInfo] = {}
         self.awake = True

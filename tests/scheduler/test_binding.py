@@ -172,7 +172,7 @@ async def test_the_first_that_fails_ends_what_runs_beside_it(clock: VirtualClock
         assert Recording.calls.count("First cancelled") == 1
         assert here.message("web") == 'running PreBind plugin "Failing": RuntimeError: no disk'
         assert not here.scheduler.cluster.assumed
-        assert not len(here.scheduler.context.pre_binding)
+        assert not len(here.scheduler.shared.pre_binding)
 
 
 @virtual_time
@@ -192,7 +192,7 @@ async def test_a_stop_ends_what_runs_in_parallel(clock: VirtualClock) -> None:
         stopping = asyncio.create_task(here.scheduler.stop())
         await here.settle(15)
         assert stopping.done()
-        assert not len(here.scheduler.context.tasks)
+        assert not len(here.scheduler.shared.tasks)
 
 
 @virtual_time
@@ -219,7 +219,7 @@ async def test_a_pod_that_never_came_to_wait_is_not_waited_for(clock: VirtualClo
     async with world(clock, node("n1"), plugins=[Undecided]) as here:
         here.create(pod("web"))
         await here.settle()
-        assert not len(here.scheduler.context.waiting)
+        assert not len(here.scheduler.shared.waiting)
         assert here.message("web") == 'running PreBindPreFlight "Recording": RuntimeError: no idea'
 
 
@@ -261,7 +261,7 @@ async def test_a_waiting_pod_is_bound_once_allowed(clock: VirtualClock) -> None:
     async with world(clock, node("n1", cpu="1"), plugins=[Waiting]) as here:
         here.create(pod("web", cpu="1"), pod("next", cpu="1"))
         await here.settle(5)
-        (waiting,) = here.scheduler.context.waiting
+        (waiting,) = here.scheduler.shared.waiting
         assert (waiting.pod.name, waiting.pod.node_name) == ("web", "n1")
         assert list(waiting.pending_plugins) == ["Recording"]
         assert "Insufficient cpu" in here.message("next")
@@ -276,7 +276,7 @@ async def test_a_waiting_pod_can_be_rejected(clock: VirtualClock) -> None:
     async with world(clock, node("n1", cpu="1"), plugins=[Waiting]) as here:
         here.create(pod("web", cpu="1"))
         await here.settle(1)
-        (waiting,) = here.scheduler.context.waiting
+        (waiting,) = here.scheduler.shared.waiting
         assert waiting.reject("Recording", "not today")
         assert not waiting.reject("Recording", "twice")
         await clock.settle()
@@ -320,7 +320,7 @@ async def test_a_pod_deleted_while_it_waits_frees_its_place(clock: VirtualClock)
         await here.settle(1)
         here.api.delete(here.pod("web"))
         await here.settle(2)
-        assert [each.pod.name for each in here.scheduler.context.waiting] == ["next"]
+        assert [each.pod.name for each in here.scheduler.shared.waiting] == ["next"]
         assert here.scheduler.queue.pending_pods()[0] == []
 
 

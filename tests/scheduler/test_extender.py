@@ -21,9 +21,9 @@ from kubesched.cluster.pods import PodClasses, PodInfo
 from kubesched.config import types as config
 from kubesched.config.args import NodeResourcesFitArgs
 from kubesched.config.duration import Duration
+from kubesched.framework.extender import Extender, ExtenderError, ExtenderVictims
 from kubesched.scheduler import extender_wire as wire
 from kubesched.scheduler.extender import HTTPExtender, make_extenders, with_ignored_resources
-from kubesched.scheduler.ports import Extender, ExtenderError, ExtenderVictims
 
 NODES = [node("n1"), node("n2"), node("n3")]
 POD = pod("web", uid="u-web", cpu="500m")

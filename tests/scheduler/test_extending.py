@@ -11,7 +11,8 @@ from tests.scheduler.world import world
 from kubesched.api import objects as api
 from kubesched.base.clocks import VirtualClock, virtual_time
 from kubesched.engine.decision import Decision
-from kubesched.scheduler.ports import ExtenderError, ExtenderFilterResult, ExtenderVictims
+from kubesched.framework.extender import ExtenderError, ExtenderFilterResult, ExtenderVictims
+from kubesched.scheduler.subscribers.publisher import OnDecision
 from kubesched.testing.faulty_api import FaultyApi
 
 
@@ -137,7 +138,7 @@ async def test_nothing_changes_while_an_extender_is_asked(clock: VirtualClock) -
         here.create(node("n2", cpu="1"), pod("rival", node="n1", cpu="1m"))
         await here.settle(1)
         assert here.scheduler.cluster.nodes.valid_count == 1
-        assert len(here.scheduler.context.inbox) >= 2
+        assert len(here.scheduler.shared.inbox) >= 2
         here.api.delete(here.pod("rival"))
         await here.settle(30)
         assert here.scheduler.cluster.nodes.valid_count == 2
@@ -187,10 +188,9 @@ async def test_a_decision_says_which_extender_said_what(clock: VirtualClock) -> 
     second = Fake(passes=["n0", "n1"], scores={"n0": 3}, weight=2, name="http://second")
     third = Fake(scores={"n0": 1, "n1": 10}, name="http://third")
     decisions: list[Decision] = []
-    async with world(clock, *NODES, extenders=[first, second, third]) as here:
-        here.scheduler.on_decision = decisions.append
-        for profile in here.scheduler.profiles.values():
-            profile.engine.record = True
+    watch = OnDecision(decisions.append)
+    extenders = [first, second, third]
+    async with world(clock, *NODES, extenders=extenders, subscribers=[watch], detailed=True) as here:
         here.create(pod("p"))
         await here.settle()
         second.passes = []

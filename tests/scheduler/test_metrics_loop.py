@@ -17,6 +17,7 @@ from kubesched.api import objects as api
 from kubesched.base.clocks import VirtualClock, virtual_time
 from kubesched.cluster.view import NodeInfo
 from kubesched.config.load import load
+from kubesched.framework.extender import Extender
 from kubesched.framework.plugin import Plugin
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import Status
@@ -24,10 +25,9 @@ from kubesched.logs import Logger
 from kubesched.logs.formats import TextFormat
 from kubesched.logs.output import Output
 from kubesched.plugins import in_tree_registry
+from kubesched.scheduler.build import build_scheduler
 from kubesched.scheduler.metrics import Metrics
-from kubesched.scheduler.ports import Extender
 from kubesched.scheduler.recorder import EventRecorder
-from kubesched.scheduler.scheduler import Scheduler
 from kubesched.testing.faulty_api import FaultyApi
 
 LIFE = """
@@ -85,7 +85,7 @@ async def seen(clock: VirtualClock, *plugins: type[Plugin], extenders: Sequence[
         "profiles": [{"plugins": {"multiPoint": {"enabled": [{"name": plugin.name} for plugin in plugins]}}}],
     }
     configuration = load(tree, points=registry.points).config
-    scheduler = Scheduler(
+    scheduler = build_scheduler(
         configuration,
         registry,
         here.api,

@@ -10,6 +10,7 @@ from tests.scheduler.world import world
 
 from kubesched.api import objects as api
 from kubesched.base.clocks import VirtualClock, virtual_time
+from kubesched.scheduler.handlers import EventHandlers
 
 
 @virtual_time
@@ -78,9 +79,10 @@ async def test_a_pod_that_has_ended_when_its_deletion_is_told_makes_room(clock: 
     """What is gone holds nothing, though the last that is told of it is that it had ended."""
     async with world(clock, node("n1", cpu="1"), pod("old", node="n1", cpu="1")) as here:
         old = here.pod("old")
-        here.scheduler.deliver(replace(old, status=replace(old.status, phase="Succeeded")), None)
+        news = EventHandlers(here.scheduler.shared, here.scheduler.profiles)
+        news.handle(replace(old, status=replace(old.status, phase="Succeeded")), None)
         assert old.uid not in here.scheduler.cluster.pods
-        here.scheduler.deliver(None, old)  # the truth again, for the check at the end
+        news.handle(None, old)  # the truth again, for the check at the end
 
 
 @virtual_time

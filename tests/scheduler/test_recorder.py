@@ -17,7 +17,8 @@ from kubesched.api import objects as api
 from kubesched.base.clocks import VirtualClock, virtual_time
 from kubesched.client.protocol import ApiError
 from kubesched.scheduler import recorder as recording
-from kubesched.scheduler.ports import NORMAL, WARNING, Recorder
+from kubesched.scheduler.bind_calls import BindCalls
+from kubesched.scheduler.ports import NORMAL, WARNING, EventSink
 from kubesched.scheduler.recorder import EventRecorder, event_name, micro_time, truncated
 from kubesched.testing.faulty_api import FaultyApi
 
@@ -44,7 +45,7 @@ async def recording_to(cluster: FaultyApi, clock: VirtualClock, **settings: Any)
         await asyncio.gather(task, return_exceptions=True)
 
 
-def failed(recorder: Recorder, regarding: api.Pod, note: str = "0/1 nodes are available") -> None:
+def failed(recorder: EventSink, regarding: api.Pod, note: str = "0/1 nodes are available") -> None:
     recorder.event(PROFILE, regarding, WARNING, "FailedScheduling", "Scheduling", note)
 
 
@@ -374,12 +375,13 @@ async def test_half_of_all_calls_fail(clock: VirtualClock) -> None:
 async def test_binds_first(clock: VirtualClock) -> None:
     """No event is written while a bind is under way."""
     cluster = FaultyApi(clock)
-    waiting = [1]
-    async with recording_to(cluster, clock, binds_waiting=lambda: waiting[0]) as recorder:
+    calls = BindCalls()
+    calls.pending = 1
+    async with recording_to(cluster, clock, bind_calls=calls) as recorder:
         failed(recorder, versioned("web", 1))
         await clock.advance(4)
         assert not cluster.events
-        waiting[0] = 0
+        calls.pending = 0
         await clock.advance(0.1)
         assert len(cluster.events) == 1
 
@@ -388,7 +390,9 @@ async def test_binds_first(clock: VirtualClock) -> None:
 async def test_binds_without_end(clock: VirtualClock) -> None:
     """A scheduler that is never idle is some seconds late with its events, but not silent."""
     cluster = FaultyApi(clock)
-    async with recording_to(cluster, clock, binds_waiting=lambda: 1) as recorder:
+    calls = BindCalls()
+    calls.pending = 1
+    async with recording_to(cluster, clock, bind_calls=calls) as recorder:
         for second in range(10):
             failed(recorder, versioned(f"web-{second}", 1))
             await clock.advance(1)

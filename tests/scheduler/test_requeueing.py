@@ -34,7 +34,7 @@ async def test_a_condition_goes_behind_the_others(clock: VirtualClock) -> None:
         bare = pod("web")
         seen = replace(bare, metadata=replace(bare.metadata, generation=3), status=api.PodStatus(conditions=(ready,)))
         new = api.PodCondition(type="PodScheduled", status="False", reason="Unschedulable")
-        patch = StatusWriter(here.scheduler.context).patch(seen, new)
+        patch = StatusWriter(here.scheduler.shared).patch(seen, new)
         assert patch is not None
         assert patch["status"]["conditions"][0]["observedGeneration"] == 3
         assert patch["status"]["$setElementOrder/conditions"] == [{"type": "Ready"}, {"type": "PodScheduled"}]

@@ -16,7 +16,9 @@ from kubesched.client.protocol import ApiError, Listing
 from kubesched.config.load import default
 from kubesched.engine.decision import Decision
 from kubesched.plugins import in_tree_registry
+from kubesched.scheduler.build import build_scheduler
 from kubesched.scheduler.scheduler import Scheduler
+from kubesched.scheduler.subscribers.publisher import OnDecision
 from kubesched.testing.faulty_api import FaultyApi
 
 
@@ -35,7 +37,7 @@ class Forbidding(FaultyApi):
 
 def scheduler(clock: VirtualClock, api: FaultyApi) -> Scheduler:
     """One that nobody runs yet."""
-    return Scheduler(default(), in_tree_registry(), api, clock, Random(0), recorder=Events(), log=Lines())
+    return build_scheduler(default(), in_tree_registry(), api, clock, Random(0), recorder=Events(), log=Lines())
 
 
 @virtual_time
@@ -125,8 +127,7 @@ async def test_whoever_looks_on_cannot_harm(clock: VirtualClock) -> None:
     def stumble(decision: Decision) -> None:
         raise RuntimeError("stumbled")
 
-    async with world(clock, node("n1")) as here:
-        here.scheduler.on_decision = stumble
+    async with world(clock, node("n1"), subscribers=[OnDecision(stumble)]) as here:
         here.create(pod("web"), pod("next"))
         await here.settle()
         assert (here.node_of("web"), here.node_of("next")) == ("n1", "n1")

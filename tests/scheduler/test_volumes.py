@@ -83,7 +83,7 @@ async def test_what_was_written_is_known_from_the_answer(clock: VirtualClock) ->
     """A volume and a claim are known as they were stored before any watch tells of them."""
     async with world(clock, node("n1")) as here:
         storage(here)
-        client = PluginClient(here.api, here.scheduler.context.unsure)
+        client = PluginClient(here.api, lambda pod: None)
         volume = here.api.get(api.PersistentVolume, "disk")
         claim = here.api.get(api.PersistentVolumeClaim, "default/data")
         assert volume is not None

@@ -15,10 +15,12 @@ from kubesched.api.quantity import milli, value
 from kubesched.api.resources import node_requests
 from kubesched.base.clocks import VirtualClock
 from kubesched.config.load import load
+from kubesched.framework.extender import Extender
 from kubesched.framework.plugin import Plugin
 from kubesched.plugins import in_tree_registry
-from kubesched.scheduler.ports import Extender
+from kubesched.scheduler.build import build_scheduler
 from kubesched.scheduler.scheduler import Scheduler
+from kubesched.scheduler.subscribers.publisher import Subscriber
 from kubesched.testing.faulty_api import FaultyApi
 
 
@@ -140,7 +142,7 @@ class World:
         living = [pod for pod in self.api.objects(api.Pod) if not pod.is_terminal]
         assert {pod.uid for pod in living if pod.node_name} == cluster.pods.keys()
         assert not cluster.assumed
-        assert not len(self.scheduler.context.waiting)
+        assert not len(self.scheduler.shared.waiting)
         lists = queue.pod_lists()
         assert not lists.in_flight
         waiting = [pod.uid for pod in (*lists.active, *lists.backoff, *lists.unschedulable, *lists.gated)]
@@ -155,6 +157,8 @@ async def world(
     plugins: Sequence[type[Plugin]] = (),
     profiles: Iterable[Mapping[str, Any]] | None = None,
     extenders: Sequence[Extender] = (),
+    subscribers: Sequence[Subscriber] = (),
+    detailed: bool = False,
     seed: int = 0,
     verbosity: int = 5,
     check: bool = True,
@@ -175,7 +179,7 @@ async def world(
     api_server = FaultyApi(clock, seed=seed)
     for obj in objects:
         api_server.create(obj)
-    scheduler = Scheduler(
+    scheduler = build_scheduler(
         load(tree, points=registry.points).config,
         registry,
         api_server,
@@ -184,6 +188,8 @@ async def world(
         recorder=Events(),
         log=Lines(verbosity),
         extenders=extenders,
+        subscribers=subscribers,
+        detailed=detailed,
     )
     running = asyncio.create_task(scheduler.run())
     try:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kubesched import Action, Code, Plugin, Resource, Status, Verdicts, on, unschedulable
-from kubesched.framework.runtime import PluginStartError
+from kubesched.framework.errors import PluginStartError
 from kubesched.testing import NotTriedError, VirtualCluster, node, pod
 
 STATUS = 'else a Status such as unschedulable("why")'

@@ -251,12 +251,12 @@ def test_what_a_handle_has(cluster: VirtualCluster) -> None:
             assert len(handle.waiting_pods) == 0
             handle.log(0, "made", now=handle.clock.now())
             with pytest.raises(AttributeError, match="use it in a method, not in __init__"):
-                handle.framework  # noqa: B018  # asked for to see it refused
-            with pytest.raises(AttributeError, match="a handle has no clinet"):
+                handle.what_if  # noqa: B018  # asked for to see it refused
+            with pytest.raises(AttributeError, match="no attribute 'clinet'"):
                 handle.clinet  # type: ignore[attr-defined]  # noqa: B018  # as above
 
         async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
-            assert "Curious" in {plugin.name for plugin in self.handle.framework.points["preBind"]}
+            assert self.handle.what_if.nominated_rows(pod) == []
             found = await self.handle.client.read(Node, node_name)
             self.handle.recorder(pod, "Normal", "Looked", "Looking", f"{found.name} is there")
             await self.handle.clock.sleep(2)

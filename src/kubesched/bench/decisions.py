@@ -21,8 +21,8 @@ from kubesched.bench.workloads import WORKLOADS, Workload, make_node, make_pod
 from kubesched.cluster.cluster import Cluster
 from kubesched.cluster.pods import PodInfo
 from kubesched.config.load import default
-from kubesched.engine.decision import Outcome
 from kubesched.engine.engine import Engine
+from kubesched.engine.outcome import Outcome
 from kubesched.engine.profiles import build_engines
 from kubesched.framework.one_at_a_time import one_at_a_time
 from kubesched.framework.registry import Registry

@@ -22,8 +22,9 @@ from kubesched.base.clocks import VirtualClock, run_virtual
 from kubesched.base.types import JSON
 from kubesched.config.duration import Duration
 from kubesched.config.load import default
-from kubesched.engine.decision import Decision, Outcome
+from kubesched.engine.decision import Decision
 from kubesched.engine.engine import Engine
+from kubesched.engine.outcome import Outcome
 from kubesched.framework.diagnosis import Diagnosis
 from kubesched.framework.status import Code
 from kubesched.plugins import in_tree_registry

@@ -15,7 +15,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from kubesched.framework.runtime import PluginStartError
+from kubesched.framework.errors import PluginStartError
 from kubesched.simulator.cluster import SimulatedCluster
 from kubesched.simulator.loading import load, scenario_files
 from kubesched.simulator.machine import as_json, as_junit

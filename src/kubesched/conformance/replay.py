@@ -16,8 +16,9 @@ from kubesched.cluster.cluster import Cluster
 from kubesched.config.errors import ConfigError
 from kubesched.config.load import default, load
 from kubesched.config.types import KubeSchedulerConfiguration
-from kubesched.engine.decision import Decision, Outcome
+from kubesched.engine.decision import Decision
 from kubesched.engine.engine import Engine
+from kubesched.engine.outcome import Outcome
 from kubesched.engine.profiles import build_engines
 from kubesched.framework.diagnosis import Diagnosis
 from kubesched.framework.status import Status
@@ -123,7 +124,7 @@ class Replay:
             result |= {"preFilter": _status(waiting), "message": "PreEnqueue"}
             return
         decision = engine.schedule(self._cluster.classes.info(pod), record=True)
-        if decision.outcome is Outcome.ERROR:
+        if decision.outcome in (Outcome.ERROR, Outcome.NO_NODES):
             result["error"] = decision.message
         elif decision.outcome is Outcome.UNSCHEDULABLE:
             self._unschedulable(result, decision, attempt)
@@ -140,12 +141,10 @@ class Replay:
         if decision.feasible > 1:
             result |= _scores(decision, result["feasible"])
         result["best"] = sorted(names[row] for row in decision.best_rows.tolist())
-        failed = engine.framework.run_reserve(decision.state, decision.pod, decision.node)
-        if failed is not None:
-            result["reserve"] = _status(failed)
-            return
-        result["node"] = decision.node
-        self._cluster.assume(decision.info, decision.node)
+        if engine.place(decision):
+            result["node"] = decision.node
+        else:
+            result["reserve"] = _status(decision.objections[0].status)
 
     def _unschedulable(self, result: Result, decision: Decision, attempt: int) -> None:
         diagnosis = decision.diagnosis

@@ -17,10 +17,10 @@ from kubesched.daemon.config_file import configuration
 from kubesched.daemon.flags import Options
 from kubesched.daemon.plugins import PluginFolders, known_plugins
 from kubesched.engine.profiles import build_engines
-from kubesched.framework.handle import Handle
+from kubesched.framework.errors import PluginStartError
+from kubesched.framework.handle import Services
 from kubesched.framework.places import short_path
 from kubesched.framework.registry import PluginSource
-from kubesched.framework.runtime import PluginStartError
 from kubesched.queue.registrations import event_map
 
 LOOK_SECONDS = 0.5
@@ -43,6 +43,9 @@ async def plugins_changed(options: Options, given: Iterable[PluginSource], clock
             log(ERROR, "Plugins have changed but cannot be loaded, keeping the old ones", err=problem)
 
 
+_ON_TRIAL = Services(clock=SystemClock())
+
+
 def reload_problems(options: Options, given: Iterable[PluginSource] = ()) -> list[str]:
     """Return the problems that would stop a scheduler with the current plugins from starting."""
     problems: list[str] = []
@@ -50,12 +53,8 @@ def reload_problems(options: Options, given: Iterable[PluginSource] = ()) -> lis
     try:
         config = configuration(options, registry).config
         # This also runs each plugin's __init__, where an error must not end the running scheduler.
-        engines = build_engines(config, registry, Cluster(options.gates.features), Random(0), equip=_with_clock)
+        engines = build_engines(config, registry, Cluster(options.gates.features), Random(0), services=_ON_TRIAL)
         event_map(engine.framework for engine in engines.values())
     except (ConfigError, OSError, PluginStartError) as error:
         problems += str(error).splitlines()
     return problems
-
-
-def _with_clock(handle: Handle) -> None:
-    handle.clock = SystemClock()

@@ -15,8 +15,6 @@ from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack, suppress
 from typing import Any
 
-import msgspec
-
 from kubesched.base.clocks import SystemClock
 from kubesched.base.log import ERROR
 from kubesched.client.connection import Connection
@@ -24,7 +22,6 @@ from kubesched.client.http import HttpClient
 from kubesched.client.leader import Ended, LeaderElector
 from kubesched.client.transport import MayWrite
 from kubesched.client.whole import WholeObjects
-from kubesched.cluster.pods import PodInfo
 from kubesched.config import dump
 from kubesched.daemon import garbage_collection
 from kubesched.daemon.flags.gates import known_gates
@@ -39,10 +36,11 @@ from kubesched.daemon.serving.tls.context import ServingError
 from kubesched.daemon.setup import Setup, SetupError
 from kubesched.daemon.version import short_version
 from kubesched.framework.registry import PluginSource
-from kubesched.scheduler.extender import make_extenders, passed_on_whole, with_ignored_resources
+from kubesched.scheduler.bind_calls import BindCalls
+from kubesched.scheduler.build import build_scheduler
+from kubesched.scheduler.extender import passed_on_whole
 from kubesched.scheduler.recorder import EventRecorder
 from kubesched.scheduler.resource_metrics import resource_metrics
-from kubesched.scheduler.scheduler import Scheduler
 
 DONE, FAILED = 0, 1
 RESTART = -1
@@ -109,21 +107,14 @@ class Process:
         whole = WholeObjects(passed_on_whole(config.extenders, {each.scheduler_name for each in config.profiles}))
         client = self._client(setup.connection, "scheduler", whole, self._may_write)
         events = self._client(setup.connection)
-        self._recorder = EventRecorder(
-            events, self._clock, log=self._log, binds_waiting=lambda: self._scheduler.binds_waiting
-        )
+        calls = BindCalls()
+        self._recorder = EventRecorder(events, self._clock, log=self._log, bind_calls=calls)
         lost = "Number of events that were not written: the queue was full, or the API server did not take them."
         setup.metrics.count_from(
             "kubesched_events_lost_total", lost, lambda: self._recorder.dropped + self._recorder.abandoned
         )
-        extenders = make_extenders(
-            config.extenders, pods_on=self._pods_on, raw=whole, clock=self._clock, may_write=self._may_write
-        )
-        for extender in extenders:
-            self._stack.push_async_callback(extender.close)
-        profiles = with_ignored_resources(config.profiles, config.extenders)
-        self._scheduler = Scheduler(
-            msgspec.structs.replace(config, profiles=profiles),
+        self._scheduler = build_scheduler(
+            config,
             setup.registry,
             client,
             self._clock,
@@ -131,7 +122,9 @@ class Process:
             recorder=self._recorder,
             metrics=setup.metrics,
             log=self._log,
-            extenders=extenders,
+            raw_objects=whole,
+            may_write=self._may_write,
+            bind_calls=calls,
             features=setup.options.gates.features,
             max_in_unschedulable=setup.options.deprecated.pod_max_in_unschedulable_pods_duration.seconds,
         )
@@ -169,11 +162,6 @@ class Process:
         )
         self._stack.push_async_callback(client.close)
         return client
-
-    def _pods_on(self, node: str) -> list[PodInfo] | None:
-        table = self._scheduler.cluster.nodes
-        row = table.row_of.get(node)
-        return None if row is None else list(table.pods[row].values())
 
     def _may_write(self) -> bool:
         """Whether the lease is still held. Called just before each write: this process may have been suspended."""
@@ -294,7 +282,7 @@ class Process:
         except asyncio.CancelledError:
             # The lease is lost. From now on nothing may be bound, not even by bindings in progress.
             self._running.cancel()
-            await self._scheduler.context.tasks.drain(0)
+            await self._scheduler.shared.tasks.drain(0)
             raise
 
     async def _settle(self) -> None:

@@ -1,30 +1,32 @@
-"""The record of one scheduling attempt, which everything that reports or explains reads."""
+"""The record of one attempt to schedule one pod: what ran, what each plugin said, what was decided, how it ended.
+
+The engine fills it in during the scheduling cycle, the scheduler during the binding cycle. Logs, metrics, events,
+status writes and explanations are made from it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from enum import Enum
 
 from kubesched.api import objects as api
 from kubesched.cluster.pods import PodInfo
 from kubesched.cluster.table import Ints, NodeTable
 from kubesched.engine.explain import explain
+from kubesched.engine.failure import Failure
+from kubesched.engine.outcome import Binding, Outcome
 from kubesched.framework.diagnosis import Diagnosis
+from kubesched.framework.errors import PluginError
+from kubesched.framework.extender import ExtenderCall
 from kubesched.framework.plugin import PostFilterResult
+from kubesched.framework.record import Record, no_time
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import Status, unschedulable
 
 NO_REASON = unschedulable()
-"""An extender may leave a node out of its answer without a word."""
-
-
-class Outcome(Enum):
-    """How an attempt ended."""
-
-    SCHEDULED = "scheduled"
-    UNSCHEDULABLE = "unschedulable"
-    ERROR = "error"
+"""An extender may leave a node out of its answer without a reason."""
+NO_NODES = "no nodes available to schedule pods"
+NO_POD = api.Pod()
 
 
 @dataclass(slots=True)
@@ -48,50 +50,134 @@ class Scores:
             )
 
 
-@dataclass(slots=True)
-class Decision:
+class Decision(Record):
     """One attempt to schedule one pod."""
 
-    info: PodInfo
-    outcome: Outcome
-    state: CycleState
-    node: str = ""
-    feasible: int = 0
-    evaluated: int = 0
-    message: str = ""
-    plugin: str = ""
-    """The plugin that failed, when the outcome is an error."""
-    where: str = ""
-    """File and line in that plugin, for its author."""
-    diagnosis: Diagnosis | None = None
-    post_filter: PostFilterResult | None = None
-    post_filter_status: Status | None = None
-    feasible_rows: Ints | None = None
-    """Kept, like the scores and the rejections of other nodes, when the attempt is recorded."""
-    best_rows: Ints | None = None
-    scores: Scores | None = None
-    refused_by: Mapping[str, str] | None = None
-    """Nodes that plugins let pass and an extender did not, each with that extender."""
+    __slots__ = (
+        "assumed",
+        "best_rows",
+        "binding",
+        "chosen",
+        "detailed",
+        "diagnosis",
+        "evaluated",
+        "extender_calls",
+        "failure",
+        "feasible",
+        "feasible_rows",
+        "info",
+        "message",
+        "outcome",
+        "permit_timeouts",
+        "plugin",
+        "post_filter",
+        "post_filter_status",
+        "refused_by",
+        "scores",
+        "skip_score",
+        "state",
+        "where",
+    )
+
+    def __init__(
+        self,
+        info: PodInfo,
+        *,
+        detailed: bool = False,
+        timer: Callable[[], float] = no_time,
+        times_plugins: bool = False,
+    ) -> None:
+        super().__init__(timer, times_plugins=times_plugins)
+        self.info = info
+        self.detailed = detailed
+        """Whether every score and every rejection is kept, for explanations."""
+        self.state = CycleState(info.pod_class, self)
+        self.outcome = Outcome.UNDECIDED
+        self.message = ""
+        self.chosen = ""
+        """The node that the engine selected, also if something after that failed."""
+        self.evaluated = 0
+        """How many nodes were filtered."""
+        self.feasible = 0
+        """How many nodes passed Filter."""
+        self.plugin = ""
+        """The plugin that failed, if the outcome is an error."""
+        self.where = ""
+        """File and line in that plugin, for its author."""
+        self.diagnosis: Diagnosis | None = None
+        self.post_filter: PostFilterResult | None = None
+        self.post_filter_status: Status | None = None
+        self.skip_score: frozenset[str] | None = None
+        """Plugins whose PreScore skipped Score; None if no node was scored."""
+        self.feasible_rows: Ints | None = None
+        """Recorded in detail only, like the scores and the rejections of other nodes."""
+        self.best_rows: Ints | None = None
+        self.scores: Scores | None = None
+        self.refused_by: Mapping[str, str] = {}
+        """Nodes that passed all plugins and not an extender, each with that extender."""
+        self.extender_calls: list[ExtenderCall] = []
+        self.assumed = NO_POD
+        """The pod as it will be once bound."""
+        self.permit_timeouts: Mapping[str, float] = {}
+        """How many seconds the pod has to wait for each Permit plugin."""
+        self.binding = Binding.NOT_STARTED
+        self.failure: Failure | None = None
+        """How the attempt failed, if it did."""
 
     @property
     def pod(self) -> api.Pod:
         return self.info.pod
 
     @property
+    def node(self) -> str:
+        """The node that the pod goes to; empty if it goes nowhere."""
+        return self.chosen if self.outcome is Outcome.SCHEDULED else ""
+
+    # Ending the scheduling cycle
+
+    def has_no_nodes(self) -> None:
+        """There is no node at all."""
+        self.outcome = Outcome.NO_NODES
+        self.message = NO_NODES
+
+    def found_none(self, diagnosis: Diagnosis) -> None:
+        """No node fits."""
+        self.outcome = Outcome.UNSCHEDULABLE
+        self.diagnosis = diagnosis
+        self.evaluated = diagnosis.evaluated
+
+    def has_failed(self, problem: Exception) -> None:
+        """A plugin or an extender has failed."""
+        self.outcome = Outcome.ERROR
+        self.message = str(problem)
+        if isinstance(problem, PluginError):
+            self.plugin = problem.plugin
+            self.where = problem.place
+            self.end_point(problem.point, "Error")
+
+    def refused(self, failure: Failure) -> None:
+        """Something after the decision has ended the attempt: Reserve, Permit, PreBind or Bind."""
+        self.failure = failure
+        self.message = failure.message
+        self.outcome = Outcome.UNSCHEDULABLE if failure.rejected else Outcome.ERROR
+
+    # Reading it
+
+    @property
     def rejections(self) -> dict[str, Status]:
-        """The nodes that were turned down, each with the status of the plugin, or extender, that did so."""
+        """The nodes that were rejected, each with the status of the plugin or extender that rejected it."""
         if self.diagnosis is None:
             return {}
         names = self.diagnosis.table.names
         found = {names[row]: status for status, rows in self.diagnosis.statuses() for row in rows.tolist()}
-        for name, extender in (self.refused_by or {}).items():
+        for name, extender in self.refused_by.items():
             found[name] = found.get(name, NO_REASON).by(extender)
         return found
 
     @property
     def node_scores(self) -> dict[str, dict[str, int]]:
-        """What each plugin, and extender, gave each node that fits, after weighting. Empty if there was no choice, or
-        the attempt was not recorded."""
+        """What each plugin and extender gave each feasible node, after weighting. Empty if there was no choice, or if
+        the attempt was not recorded in detail."""
         return {} if self.scores is None else {node: plugins for node, plugins, _ in self.scores.by_node()}
 
     def explain(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
 
 import msgspec
@@ -10,10 +10,13 @@ import msgspec
 from kubesched.cluster.cluster import Cluster
 from kubesched.config.plugins import expand
 from kubesched.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
-from kubesched.engine.engine import Engine
+from kubesched.engine.engine import Choose, Engine
+from kubesched.framework.errors import start_of
+from kubesched.framework.handle import Services
 from kubesched.framework.plugin import Handle, Plugin
 from kubesched.framework.registry import Registry
-from kubesched.framework.runtime import Framework, start_of
+from kubesched.framework.runtime import Framework
+from kubesched.framework.what_if import WhatIf
 
 
 def build_engines(
@@ -22,20 +25,22 @@ def build_engines(
     cluster: Cluster,
     random: Random,
     *,
-    choose: Callable[[Sequence[int]], int] | None = None,
-    equip: Callable[[Handle], None] | None = None,
+    choose: Choose | None = None,
+    services: Services | None = None,
+    extended: bool = False,
 ) -> dict[str, Engine]:
-    """An engine for every profile, by scheduler name. `equip` gives their handles what decisions do without."""
+    """An engine for every profile, by scheduler name. `services` are for plugins; decisions alone need none."""
     engines = {}
     for profile in config.profiles:
         percentage = profile.percentage_of_nodes_to_score
         if percentage is None:
             percentage = config.percentage_of_nodes_to_score
         engines[profile.scheduler_name] = Engine(
-            build_framework(profile, registry, cluster, random, equip),
+            build_framework(profile, registry, cluster, random, services),
             random,
             percentage_of_nodes_to_score=percentage or 0,
             choose=choose,
+            extended=extended,
         )
     return engines
 
@@ -45,18 +50,21 @@ def build_framework(
     registry: Registry,
     cluster: Cluster,
     random: Random,
-    equip: Callable[[Handle], None] | None = None,
+    services: Services | None = None,
 ) -> Framework:
     """A profile's plugins, made with their arguments and put at their points."""
+    framework: Framework | None = None
+
+    def what_if() -> WhatIf | None:
+        return None if framework is None else framework.what_if
+
     resolved = expand(profile, registry.points, registry.weights)
-    handle = Handle(cluster, random, profile.scheduler_name)
-    if equip is not None:
-        equip(handle)
+    handle = Handle(cluster, random, profile.scheduler_name, services=services, what_if=what_if)
     plugins = {name: _make(registry[name], profile, handle) for name in resolved.names()}
     points: Mapping[str, Sequence[Plugin]] = {
         str(point): [plugins[name] for name in names] for point, names in resolved.points.items()
     }
-    framework = handle.framework = Framework(profile.scheduler_name, cluster, points, resolved.weights)
+    framework = Framework(profile.scheduler_name, cluster, points, resolved.weights)
     return framework
 
 

@@ -13,8 +13,9 @@ import numpy as np
 from kubesched.api import objects as api
 from kubesched.cluster.table import Ints, Mask
 from kubesched.cluster.view import Nodes
+from kubesched.framework.adapters import FilterPlugin
 from kubesched.framework.plugin import Verdicts
-from kubesched.framework.runtime import FilterPlugin, Framework
+from kubesched.framework.runtime import Framework
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import Status
 
@@ -22,7 +23,7 @@ AT_ONCE = 16
 """How many nodes are looked at between two counts, as many as upstream's default parallelism."""
 
 
-class Asked:
+class PartialFilter:
     """One plugin, the rows that no plugin before it has rejected, and what it has said of some of them."""
 
     def __init__(self, plugin: FilterPlugin, alive: Mask) -> None:
@@ -51,7 +52,7 @@ class Asked:
 
 def search(
     framework: Framework,
-    plugins: Sequence[Asked],
+    plugins: Sequence[PartialFilter],
     state: CycleState,
     pod: api.Pod,
     rows: Ints,

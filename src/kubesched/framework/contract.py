@@ -38,6 +38,7 @@ PARAMETERS: Final = {
     "bind": "state, pod, node_name",
     "post_bind": "state, pod, node_name",
     "events_to_register": "",
+    "close": "",
 }
 """The methods of the contract and what they are called with, after `self`."""
 

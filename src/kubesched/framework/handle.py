@@ -1,22 +1,25 @@
-"""What a plugin may use of the scheduler it runs in."""
+"""What a plugin may use of the scheduler that it runs in."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kubesched.api import objects as api
 from kubesched.base.clock import Clock
 from kubesched.base.features import Features
-from kubesched.base.log import Log, SilentLog
+from kubesched.base.log import SILENT, Log
 from kubesched.cluster.cluster import Cluster
 from kubesched.cluster.nominations import Nominations
 
 if TYPE_CHECKING:
-    from kubesched.framework.runtime import Framework
+    from kubesched.framework.what_if import WhatIf
 
 
+T = TypeVar("T")
 O = TypeVar("O", bound=api.Object)  # noqa: E741  # the one-letter name for "some kind of object"
 
 
@@ -99,8 +102,8 @@ class WaitingPods(Protocol):
         ...
 
 
-class Recorder(Protocol):
-    """Makes Events of what happens to pods, in the name of one profile."""
+class RecordEvent(Protocol):
+    """Creates Events about pods, in the name of one profile."""
 
     def __call__(
         self, regarding: api.Pod, kind: str, reason: str, action: str, note: str, related: api.Pod | None = None
@@ -112,54 +115,8 @@ class Recorder(Protocol):
 Activate = Callable[[Iterable[api.Pod]], None]
 Spawn = Callable[[Coroutine[Any, Any, None]], object]
 
-
-NOT_YET = {"framework": "it is there once all plugins of the profile are made: use it in a method, not in __init__"}
+NOT_YET = "it is there once all plugins of the profile are made: use it in a method, not in __init__"
 NOT_HERE = "decisions alone, as in a replay or in check_plugin, come without an API server and without time"
-
-
-class Handle:
-    """The scheduler as a plugin sees it.
-
-    Decisions alone, as in a replay or a what-if, come without an API server and without time. Then only `cluster`,
-    `random`, `profile_name` and `framework` are there, the log is silent and nobody waits.
-    """
-
-    framework: Framework
-    """The profile this plugin runs in, with its other plugins; set once all of them are made."""
-    client: ApiClient
-    """What a plugin may ask of the API server."""
-    clock: Clock
-    spawn: Spawn
-    """Start something that nobody waits for: what Permit, which answers at once, needs time for. What it raises is
-    logged, and it ends with the scheduler."""
-
-    def __init__(self, cluster: Cluster, random: Random, profile_name: str = "default-scheduler") -> None:
-        self.cluster = cluster
-        self.random = random
-        self.profile_name = profile_name
-        self.log: Log = SilentLog()
-        self.recorder: Recorder = no_event
-        self.waiting_pods: WaitingPods = NobodyWaits()
-        self.activate: Activate = no_activation
-        """Have pods tried as soon as possible, whatever they wait for."""
-
-    if not TYPE_CHECKING:  # a type checker that saw this would let every name pass
-
-        def __getattr__(self, name: str) -> NoReturn:
-            """Says why something is not there."""
-            if name not in Handle.__annotations__:
-                raise AttributeError(f"a handle has no {name}")
-            raise AttributeError(f"there is no handle.{name} here: {NOT_YET.get(name, NOT_HERE)}")
-
-    @property
-    def features(self) -> Features:
-        """The feature gates of this scheduler."""
-        return self.cluster.features
-
-    @property
-    def nominations(self) -> Nominations:
-        """Which pods have been promised which node."""
-        return self.cluster.nominations
 
 
 class NobodyWaits:
@@ -180,6 +137,86 @@ def no_activation(pods: Iterable[api.Pod]) -> None:
 
 
 def no_event(
-    regarding: api.Pod, kind: str, reason: str, action: str, note: str, related: api.Pod | None = None
+    profile: str, regarding: api.Pod, kind: str, reason: str, action: str, note: str, related: api.Pod | None = None
 ) -> None:
     """Records nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What a running scheduler offers to the plugins of all profiles."""
+
+    client: ApiClient | None = None
+    clock: Clock | None = None
+    spawn: Spawn | None = None
+    log: Log = SILENT
+    event: Callable[..., None] = no_event
+    """Records an event in the name of the profile that is its first argument."""
+    waiting_pods: WaitingPods = field(default_factory=NobodyWaits)
+    activate: Activate = no_activation
+
+
+class Handle:
+    """The scheduler as a plugin sees it.
+
+    A replay or a what-if decides without an API server and without time. Then `client`, `clock` and `spawn` are
+    missing, the log is silent and no pod waits.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        random: Random,
+        profile_name: str = "default-scheduler",
+        *,
+        services: Services | None = None,
+        what_if: Callable[[], WhatIf | None] = lambda: None,
+    ) -> None:
+        self.cluster = cluster
+        self.random = random
+        self.profile_name = profile_name
+        self._services = services = Services() if services is None else services
+        self._what_if = what_if
+        self.log = services.log
+        self.recorder: RecordEvent = partial(services.event, profile_name)
+        """Creates Events about pods."""
+        self.waiting_pods = services.waiting_pods
+        self.activate = services.activate
+        """Have pods tried as soon as possible, whatever they wait for."""
+
+    @property
+    def client(self) -> ApiClient:
+        """The calls that a plugin may make to the API server."""
+        return _present("client", self._services.client, NOT_HERE)
+
+    @property
+    def clock(self) -> Clock:
+        """Time, real or virtual."""
+        return _present("clock", self._services.clock, NOT_HERE)
+
+    @property
+    def spawn(self) -> Spawn:
+        """Start a background task, for example from Permit, which must return at once. What it raises is logged. It
+        ends with the scheduler."""
+        return _present("spawn", self._services.spawn, NOT_HERE)
+
+    @property
+    def what_if(self) -> WhatIf:
+        """Suppose pods were added or removed, and run the profile's Filter plugins on the result: for preemption."""
+        return _present("what_if", self._what_if(), NOT_YET)
+
+    @property
+    def features(self) -> Features:
+        """The feature gates of this scheduler."""
+        return self.cluster.features
+
+    @property
+    def nominations(self) -> Nominations:
+        """The pods that are nominated to nodes."""
+        return self.cluster.nominations
+
+
+def _present(name: str, value: T | None, reason: str) -> T:
+    if value is None:
+        raise AttributeError(f"there is no handle.{name} here: {reason}")
+    return value

@@ -28,7 +28,7 @@ already: such answers are ignored.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -36,17 +36,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kubesched.api import objects as api
 from kubesched.cluster.pods import PodInfo
 from kubesched.cluster.table import Ints, Mask
-from kubesched.cluster.view import NodeInfo, Nodes
-from kubesched.framework.answers import filter_answer, score_answer
 from kubesched.framework.events import EventHint
 from kubesched.framework.handle import Handle as Handle
 from kubesched.framework.status import Status
 
 if TYPE_CHECKING:
-    from kubesched.framework.state import CycleState
+    pass
 
 MAX_NODE_SCORE = 100
 MIN_NODE_SCORE = 0
@@ -69,12 +66,12 @@ class Reads(Enum):
     CLUSTER = "anything"
 
     @property
-    def is_kept(self) -> bool:
+    def is_cacheable(self) -> bool:
         """Whether answers for one pod are good for the next of its class."""
-        return self in _KEPT
+        return self in _CACHEABLE
 
 
-_KEPT = (Reads.NODE, Reads.PODS)
+_CACHEABLE = (Reads.NODE, Reads.PODS)
 
 
 class Verdicts(NamedTuple):
@@ -119,6 +116,9 @@ class Plugin:
         """Cluster events that may make a pod this plugin rejected schedulable."""
         return ()
 
+    def close(self) -> None:  # most plugins have nothing to close
+        """Called once, when the scheduler stops: release what the plugin holds."""
+
 
 POINTS: dict[str, tuple[str, ...]] = {
     "preEnqueue": ("pre_enqueue",),
@@ -145,47 +145,6 @@ def points_of(plugin: type[Plugin]) -> frozenset[str]:
 def is_built_in(plugin: type) -> bool:
     """Whether a class is one of ours: those are tested, and need not be watched."""
     return plugin.__module__.startswith("kubesched.plugins.")
-
-
-def lift_filter(plugin: Any) -> Callable[[CycleState, api.Pod, Nodes], Verdicts | None]:
-    """The whole-window form of a plugin's Filter, made from the one-node form if that is all it has."""
-    if hasattr(plugin, "filter_all"):
-        return plugin.filter_all  # type: ignore[no-any-return]  # a plugin's method, found by name
-
-    def filter_all(state: CycleState, pod: api.Pod, nodes: Nodes) -> Verdicts | None:
-        codes = np.zeros(len(nodes), dtype=np.int32)
-        statuses: list[Status] = []
-        for position, node in _numbered(nodes):
-            status = filter_answer(plugin, plugin.filter(state, pod, node))
-            if status is not None:
-                statuses.append(status)
-                codes[position] = len(statuses)
-        return Verdicts(codes, lambda code: statuses[code - 1]) if statuses else None
-
-    return filter_all
-
-
-def lift_score(plugin: Any) -> Callable[[CycleState, api.Pod, Nodes], Ints | int]:
-    """The whole-window form of a plugin's Score, made from the one-node form if that is all it has."""
-    if hasattr(plugin, "score_all"):
-        return plugin.score_all  # type: ignore[no-any-return]  # a plugin's method, found by name
-
-    normalizes = hasattr(plugin, "normalize")
-
-    def score_all(state: CycleState, pod: api.Pod, nodes: Nodes) -> Ints:
-        scores: list[int | float] = [0] * len(nodes)
-        for position, node in _numbered(nodes):
-            scores[position] = score_answer(plugin, plugin.score(state, pod, node))
-        # Fractions matter to `normalize`, and to nobody else.
-        return np.array(scores) if normalizes else whole(np.array(scores))
-
-    return score_all
-
-
-def _numbered(nodes: Nodes) -> Iterator[tuple[int, NodeInfo]]:
-    for position, row in enumerate(nodes.row_numbers()):
-        if nodes.table.nodes[row] is not None:
-            yield position, NodeInfo(nodes.table, row)
 
 
 def whole(scores: npt.NDArray[Any]) -> Ints:

@@ -1,150 +1,63 @@
-"""A profile's plugins, wired to their extension points and run as upstream's framework runs them."""
+"""The runner of a profile's plugins at every extension point, from PreEnqueue to PostBind, by upstream's rules.
+
+Points up to Permit are synchronous; PreBind, Bind and PostBind are coroutines. Every caller uses this runner: the loop,
+the simulator, the replay of recorded decisions, tests. What ran is written to the cycle's `Record`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from kubesched.api import objects as api
 from kubesched.cluster.cluster import Cluster
-from kubesched.cluster.pods import PodInfo
 from kubesched.cluster.table import Ints
 from kubesched.cluster.view import Nodes
+from kubesched.framework.adapters import FilterPlugin, ScorePlugin
 from kubesched.framework.answers import (
     AnswerError,
     check_scores,
-    check_verdicts,
+    permit_answer,
     pre_filter_answer,
     status_answer,
     wrong,
 )
 from kubesched.framework.diagnosis import Diagnosis
-from kubesched.framework.places import place_of, place_of_error
+from kubesched.framework.errors import PluginError, described, place_in, plugin_error, source_of
+from kubesched.framework.places import place_of
 from kubesched.framework.plugin import (
     MAX_NODE_SCORE,
     MIN_NODE_SCORE,
     Plugin,
     PostFilterResult,
-    Reads,
     Verdicts,
     is_built_in,
-    lift_filter,
-    lift_score,
     reject,
     whole,
 )
+from kubesched.framework.preemption import PreemptionPlugin
+from kubesched.framework.record import SUCCESS, Objection, Record
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import Code, Status, error, unresolvable
 from kubesched.framework.verdicts import Rejections
+from kubesched.framework.what_if import WhatIf
 
-FilterAll = Callable[[CycleState, api.Pod, Nodes], Verdicts | None]
-ScoreAll = Callable[[CycleState, api.Pod, Nodes], Ints | int]
-
-
-class PluginError(Exception):
-    """A plugin failed: it raised, answered with an error, or broke the contract."""
-
-    def __init__(self, plugin: str, point: str, message: str, place: str = "") -> None:
-        super().__init__(message)
-        self.plugin = plugin
-        self.point = point
-        self.place = place
-        """File and line that it happened in, for the plugin's author; the message is for whoever owns the pod."""
-
-
-class PluginStartError(ValueError):
-    """A plugin that cannot be made, or cannot say what its pods wait for: the scheduler does not start."""
-
-
-@contextmanager
-def start_of(plugin: type[Plugin], method: str) -> Iterator[None]:
-    """A plugin is asked something before the first pod comes. What it raises becomes an error for its author."""
-    try:
-        yield
-    except Exception as problem:
-        said = str(problem) if isinstance(problem, AnswerError) else f"{method} raised {described(problem)}"
-        where = place_of_error(problem, getattr(plugin, "written_as", plugin))
-        place = "" if isinstance(problem, AnswerError) else f" ({where})"
-        raise PluginStartError(f'plugin "{plugin.name}": {said}{place}') from problem
-
-
-class FilterPlugin:
-    """A plugin at the Filter point, lifted to whole windows."""
-
-    __slots__ = ("filter_all", "lifted", "name", "plugin", "reads")
-
-    def __init__(self, plugin: Plugin) -> None:
-        self.plugin = plugin
-        self.name = plugin.name
-        self.lifted = not hasattr(plugin, "filter_all")
-        self.reads = Reads.CLUSTER if self.lifted else plugin.reads
-        asked = lift_filter(plugin)
-        self.filter_all = asked if self.lifted or is_built_in(type(plugin)) else _checked_filter(plugin, asked)
-
-
-class ScorePlugin:
-    """A plugin at the Score point, lifted to whole windows, with its weight in this profile."""
-
-    __slots__ = ("name", "normalize", "plugin", "reads", "score_all", "weight")
-
-    def __init__(self, plugin: Plugin, weight: int) -> None:
-        self.plugin = plugin
-        self.name = plugin.name
-        self.reads = plugin.reads if hasattr(plugin, "score_all") else Reads.CLUSTER
-        self.weight = weight
-        asked = lift_score(plugin)
-        lifted = not hasattr(plugin, "score_all")
-        self.score_all = asked if lifted or is_built_in(type(plugin)) else _checked_score(plugin, asked)
-        self.normalize: Callable[[CycleState, api.Pod, Ints], Ints] | None = getattr(plugin, "normalize", None)
-
-
-def _checked_filter(plugin: Plugin, asked: FilterAll) -> FilterAll:
-    """A `filter_all` whose answers are looked at before they are used, and what its codes mean, too."""
-
-    def filter_all(state: CycleState, pod: api.Pod, nodes: Nodes) -> Verdicts | None:
-        verdicts = asked(state, pod, nodes)
-        if verdicts is None:
-            return None
-        check_verdicts(plugin, verdicts, len(nodes))
-        return Verdicts(verdicts.codes, lambda code: _meaning(plugin, verdicts.status_of, code))
-
-    return filter_all
-
-
-def _meaning(plugin: Plugin, status_of: Callable[[int], object], code: int) -> Status:
-    """What a code means, or the plugin's failure to say so. This is asked at any time, not only at the Filter point."""
-    try:
-        status = status_of(code)
-        if isinstance(status, Status):
-            return status
-        raise wrong(plugin, "filter_all", status, f"let status_of({code}) return a Status")
-    except Exception as problem:
-        raise plugin_error(plugin, "Filter", problem) from problem
-
-
-def _checked_score(plugin: Plugin, asked: ScoreAll) -> ScoreAll:
-    """A `score_all` whose answers are looked at before they are used."""
-
-    def score_all(state: CycleState, pod: api.Pod, nodes: Nodes) -> Ints | int:
-        answer = asked(state, pod, nodes)
-        check_scores(plugin, answer, len(nodes))
-        return answer
-
-    return score_all
+LONGEST_PERMIT = 15 * 60.0
+"""Seconds that a pod waits on Permit at most, whatever a plugin asks for."""
+NO_BINDER = Status(Code.SKIP, "no Bind plugin took the pod")
 
 
 class PreFilterOutcome:
-    """What PreFilter said: go on with these nodes, or not at all."""
+    """The result of PreFilter: a rejection, or the nodes to go on with."""
 
     __slots__ = ("node_names", "plugins", "status")
 
     def __init__(self, status: Status | None, node_names: frozenset[str] | None, plugins: frozenset[str]) -> None:
         self.status = status
         self.node_names = node_names
-        """Only these nodes are worth a look; None for all."""
+        """The only nodes to filter; None for all."""
         self.plugins = plugins
         """The plugins that narrowed the nodes."""
 
@@ -170,12 +83,34 @@ class Framework:
         self.pre_score: Sequence[Any] = points.get("preScore", ())
         self.scores = [self._at_score(plugin) for plugin in points.get("score", ())]
         self.reserve: Sequence[Any] = points.get("reserve", ())
-        self.watch: Callable[[str, str, Callable[..., Any], Sequence[Any]], Any] | None = None
-        """Calls a plugin's method in the framework's stead and answers with its answer: to time it, say."""
-        self._extended = [p for p in self.pre_filter if hasattr(p, "add_pod")]
-        others = (p for at_point in points.values() for p in at_point if not is_built_in(type(p)))
-        if any(plugin.reads.is_kept for plugin in others):
-            cluster.nodes.exact = True  # ours read columns alone; who knows what others read
+        self.permit: Sequence[Any] = points.get("permit", ())
+        self.pre_bind: Sequence[Any] = points.get("preBind", ())
+        self.bind: Sequence[Any] = points.get("bind", ())
+        self.post_bind: Sequence[Any] = points.get("postBind", ())
+        self.what_if = WhatIf(self)
+        others = (plugin for plugin in self.plugins if not is_built_in(type(plugin)))
+        if any(plugin.reads.is_cacheable for plugin in others):
+            cluster.nodes.exact = True  # ours read columns only; others may read any field
+
+    @property
+    def plugins(self) -> Sequence[Plugin]:
+        """Every plugin of the profile once."""
+        return list({id(plugin): plugin for at_point in self.points.values() for plugin in at_point}.values())
+
+    @property
+    def preemption(self) -> PreemptionPlugin | None:
+        """The PostFilter plugin that names victims."""
+        return next((plugin for plugin in self.post_filter if isinstance(plugin, PreemptionPlugin)), None)
+
+    def close(self) -> list[PluginError]:
+        """Close all plugins, in order; returns what they raised."""
+        problems = []
+        for plugin in self.plugins:
+            try:
+                plugin.close()
+            except Exception as problem:
+                problems.append(PluginError(plugin.name, "close", described(problem), place_in(plugin, problem)))
+        return problems
 
     def _at_filter(self, plugin: Plugin) -> FilterPlugin:
         placed = FilterPlugin(plugin)
@@ -195,10 +130,12 @@ class Framework:
             placed.score_all = refuse
         return placed
 
+    # PreEnqueue
+
     def run_pre_enqueue(self, pod: api.Pod) -> Status | None:
-        """Whether the pod may enter the active queue; the first plugin that objects speaks."""
+        """Whether the pod may enter the active queue; the first plugin that rejects it decides."""
         for plugin in self.pre_enqueue:
-            answer = self._call(plugin, "PreEnqueue", plugin.pre_enqueue, pod)
+            answer = self.call(NOT_RECORDED, plugin, "PreEnqueue", plugin.pre_enqueue, pod)
             status = self._status(plugin, "PreEnqueue", "pre_enqueue", answer)
             if status is not None:
                 return status.by(plugin.name)
@@ -207,8 +144,8 @@ class Framework:
     # PreFilter
 
     def ask_pre_filter(self, plugin: Any, state: CycleState, pod: api.Pod, nodes: Nodes) -> Any:
-        """One plugin's PreFilter answer: None, a Status, or node names."""
-        answer = self._call(plugin, "PreFilter", plugin.pre_filter, state, pod, nodes)
+        """One plugin's PreFilter result: None, a Status, or node names."""
+        answer = self.call(state.record, plugin, "PreFilter", plugin.pre_filter, state, pod, nodes)
         if answer is None or type(answer) is Status:
             return answer
         try:
@@ -217,7 +154,7 @@ class Framework:
             raise plugin_error(plugin, "PreFilter", problem) from problem
 
     def run_pre_filter(self, answers: Iterable[tuple[str, Any]], state: CycleState) -> PreFilterOutcome:
-        """Put the PreFilter answers of all plugins together, in their order."""
+        """Combine the PreFilter results of all plugins, in their order."""
         names: frozenset[str] | None = None
         narrowed: set[str] = set()
         rejected: Status | None = None
@@ -228,7 +165,7 @@ class Framework:
                 if answer.is_skip:
                     state.skip_filter.add(plugin)
                 elif answer.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-                    # Preemption cannot help, so the others need not be asked.
+                    # Preemption cannot help, so the other plugins need not run.
                     return PreFilterOutcome(answer.by(plugin), None, frozenset())
                 elif answer.code is Code.UNSCHEDULABLE:
                     # Preemption may help, and then it needs every plugin's state.
@@ -239,7 +176,7 @@ class Framework:
             narrowed.add(plugin)
             names = frozenset(answer) if names is None else names & frozenset(answer)
             if not names:
-                return PreFilterOutcome(_nowhere(narrowed), names, frozenset(narrowed))
+                return PreFilterOutcome(_no_common_node(narrowed), names, frozenset(narrowed))
         return PreFilterOutcome(rejected, names, frozenset(narrowed))
 
     # Filter
@@ -250,7 +187,7 @@ class Framework:
         return [f for f in self.filters if f.name not in skip]
 
     def run_filters(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Rejections:
-        """Ask every active Filter plugin about a window, as the cluster is."""
+        """Run every active Filter plugin on a window of the cluster as it is."""
         entries: list[tuple[str, Verdicts]] = []
         for plugin in self.active_filters(state):
             verdicts = self.ask_filter(plugin, state, pod, nodes)
@@ -259,87 +196,15 @@ class Framework:
         return Rejections(len(nodes), entries)
 
     def ask_filter(self, plugin: FilterPlugin, state: CycleState, pod: api.Pod, nodes: Nodes) -> Verdicts | None:
-        """One plugin's Filter answer."""
-        return self._call(plugin, "Filter", plugin.filter_all, state, pod, nodes)  # type: ignore[no-any-return]  # its answer
+        """One plugin's Filter result."""
+        return self.call(state.record, plugin, "Filter", plugin.filter_all, state, pod, nodes)  # type: ignore[no-any-return]  # found by name
 
-    def filter_row(self, state: CycleState, pod: api.Pod, row: int) -> Status | None:
-        """The status of one row, counting pods nominated to it, as `run_filters` and they together give it."""
-        window = Nodes(self.cluster.nodes, slice(row, row + 1))
-        with self.nominated_added(state, pod, row) as (what_if, added):
-            status = attributed(self.run_filters(what_if, pod, window).status(0))
-        if status is None and added:
-            status = attributed(self.run_filters(state, pod, window).status(0))
-        return status
-
-    def filter_rows(self, state: CycleState, pod: api.Pod, rows: Ints) -> Rejections:
-        """Statuses of several rows at once; right only where no pod of at least this priority is nominated to one."""
-        return self.run_filters(state, pod, Nodes(self.cluster.nodes, rows))
-
-    def nominated_rows(self, pod: api.Pod) -> list[int]:
-        """Rows that pods of at least this pod's priority are nominated to."""
-        nominations, row_of = self.cluster.nominations, self.cluster.nodes.row_of
-        return [
-            row_of[name]
-            for name in nominations.nodes
-            if name in row_of and any(_outranks(info, pod) for info in nominations.on(name))
-        ]
-
-    @contextmanager
-    def nominated_added(self, state: CycleState, pod: api.Pod, row: int) -> Iterator[tuple[CycleState, bool]]:
-        """For a moment, put the pods nominated to a row on it, those of at least this pod's priority."""
-        table = self.cluster.nodes
-        pods = [info for info in self.cluster.nominations.on(table.names[row]) if _outranks(info, pod)]
-        if not pods:
-            yield state, False
-            return
-        state = state.clone()
-        for info in pods:
-            table.usage(info.pod_class)  # columns that these pods bring along must outlast the what-if
-        with self.what_if([row]):
-            for info in pods:
-                self.add_pods(pod, [(state, info, row)])
-            yield state, True
-
-    # What if
-
-    @property
-    def what_if_extensions(self) -> Sequence[Any]:
-        """PreFilter plugins that must be told of pods added and removed in a what-if."""
-        return self._extended
-
-    @contextmanager
-    def what_if(self, rows: Sequence[int]) -> Iterator[None]:
-        """A time in which pods on these rows may come and go; afterwards the rows are as they were."""
-        table = self.cluster.nodes
-        pods = {row: dict(table.pods[row]) for row in rows}
-        used = table.used[:, list(rows)]
-        try:
-            yield
-        finally:
-            table.restore(pods, used)
-
-    def add_pods(self, pod: api.Pod, moves: Sequence[tuple[CycleState, PodInfo, int]]) -> None:
-        """Suppose each of these pods were on its row too; the rows are all different."""
-        self.cluster.nodes.place_each([(info, row) for _, info, row in moves])
-        self._tell(moves, "PreFilter AddPod", "add_pod", pod)
-
-    def remove_pods(self, pod: api.Pod, moves: Sequence[tuple[CycleState, PodInfo, int]]) -> None:
-        """Suppose each of these pods were not on its row; the rows are all different."""
-        self.cluster.nodes.take_off_each([(info, row) for _, info, row in moves])
-        self._tell(moves, "PreFilter RemovePod", "remove_pod", pod)
-
-    def _tell(self, moves: Sequence[tuple[CycleState, PodInfo, int]], point: str, method: str, pod: api.Pod) -> None:
-        for plugin in self._extended:
-            for state, info, row in moves:
-                if plugin.name not in state.skip_filter:
-                    self._call(plugin, point, getattr(plugin, method), state, pod, info, row)
-
-    # PostFilter, PreScore, Score
+    # PostFilter
 
     def run_post_filter(
         self, state: CycleState, pod: api.Pod, diagnosis: Diagnosis
     ) -> tuple[PostFilterResult | None, Status]:
-        """Ask PostFilter plugins in turn until one makes room, or none can."""
+        """Run PostFilter plugins in turn until one makes room."""
         result: PostFilterResult | None = None
         reasons: list[str] = []
         rejector = ""
@@ -359,7 +224,7 @@ class Framework:
     def _ask_post_filter(
         self, plugin: Any, state: CycleState, pod: api.Pod, diagnosis: Diagnosis
     ) -> tuple[PostFilterResult | None, Status]:
-        answer = self._call(plugin, "PostFilter", plugin.post_filter, state, pod, diagnosis)
+        answer = self.call(state.record, plugin, "PostFilter", plugin.post_filter, state, pod, diagnosis)
         result, status = answer if isinstance(answer, tuple) and len(answer) == 2 else (None, None)
         if isinstance(status, Status) and (result is None or isinstance(result, PostFilterResult)):
             return result, status
@@ -367,9 +232,11 @@ class Framework:
         problem = wrong(plugin, "post_filter", answer, wanted)
         raise plugin_error(plugin, "PostFilter", problem) from problem
 
+    # PreScore, Score
+
     def ask_pre_score(self, plugin: Any, state: CycleState, pod: api.Pod, nodes: Nodes) -> bool:
-        """Run one plugin's PreScore; False when it wants no Score."""
-        answer = self._call(plugin, "PreScore", plugin.pre_score, state, pod, nodes)
+        """Run one plugin's PreScore; False if its Score is to be skipped."""
+        answer = self.call(state.record, plugin, "PreScore", plugin.pre_score, state, pod, nodes)
         if answer is None:
             return True
         status = self._status(plugin, "PreScore", "pre_score", answer)
@@ -381,16 +248,16 @@ class Framework:
 
     def ask_score(self, plugin: ScorePlugin, state: CycleState, pod: api.Pod, nodes: Nodes) -> Ints | int:
         """One plugin's raw scores for a window."""
-        return self._call(plugin, "Score", plugin.score_all, state, pod, nodes)  # type: ignore[no-any-return]  # its answer
+        return self.call(state.record, plugin, "Score", plugin.score_all, state, pod, nodes)  # type: ignore[no-any-return]  # found by name
 
     def ask_normalize(self, plugin: ScorePlugin, state: CycleState, pod: api.Pod, scores: Ints | int) -> Ints | int:
-        """Scores brought to 0…100 and weighted. One number stands for a whole window of it."""
+        """Scores normalised to 0…100 and weighted. A single number stands for the same score on every row."""
         uniform = isinstance(scores, int)
         if plugin.normalize is not None:
             array = np.array([scores], dtype=np.int64) if isinstance(scores, int) else scores
-            scores = self._call(plugin, "NormalizeScore", self._normalized, plugin, state, pod, array)
+            scores = self.call(state.record, plugin, "NormalizeScore", self._normalized, plugin, state, pod, array)
             if uniform:
-                scores = int(scores[0])  # type: ignore[index]  # normalize answers with an array
+                scores = int(scores[0])  # type: ignore[index]  # normalize returns an array
         elif not uniform:
             scores = whole(scores)  # type: ignore[arg-type]  # an array, since it is no int
         self.check_range(plugin, scores)
@@ -405,7 +272,7 @@ class Framework:
         return answer
 
     def check_range(self, plugin: ScorePlugin, scores: Ints | int) -> None:
-        """Refuse scores out of 0…100."""
+        """Raise if a score is not in 0…100."""
         low, high = (scores, scores) if isinstance(scores, int) else (scores.min(initial=0), scores.max(initial=0))
         if low < MIN_NODE_SCORE or high > MAX_NODE_SCORE:
             bad = low if low < MIN_NODE_SCORE else high
@@ -414,104 +281,213 @@ class Framework:
                 "Score",
                 f'plugin "{plugin.name}" returns an invalid score {bad}, it should in the range of '
                 f"[{MIN_NODE_SCORE}, {MAX_NODE_SCORE}] after normalizing" + _advice(plugin),
-                place_of(_written(plugin.plugin)),
+                place_of(source_of(plugin.plugin)),
             )
 
-    # Reserve
+    # Reserve, Permit
 
     def run_reserve(self, state: CycleState, pod: api.Pod, node_name: str) -> Status | None:
-        """Let plugins set things aside for the pod; on a failure those that did are told to give them back."""
+        """Let plugins reserve resources for the pod. If one rejects it, the caller has to run Unreserve."""
+        record = state.record
+        record.begin_point()
+        status: Status | None = None
         for plugin in self.reserve:
-            answer = self._call(plugin, "Reserve", plugin.reserve, state, pod, node_name)
-            status = self._status(plugin, "Reserve", "reserve", answer)
+            answer = self._try(record, plugin, "Reserve", plugin.reserve, state, pod, node_name)
+            status = self._judged(record, plugin, "Reserve", "reserve", answer)
             if status is not None:
-                self.run_unreserve(state, pod, node_name)
-                if status.is_rejected:
-                    return status.by(plugin.name)
-                return error(f'running Reserve plugin "{plugin.name}": {status.message}')
-        return None
+                break
+        record.end_point("Reserve", _name_of(status))
+        return status
 
     def run_unreserve(self, state: CycleState, pod: api.Pod, node_name: str) -> None:
-        """Give everything back, in reverse order."""
+        """Undo Reserve, in reverse order. A plugin that fails does not keep the others from it."""
+        record = state.record
+        record.begin_point()
         for plugin in reversed(self.reserve):
             if hasattr(plugin, "unreserve"):
-                self._call(plugin, "Unreserve", plugin.unreserve, state, pod, node_name)
+                answer = self._try(record, plugin, "Unreserve", plugin.unreserve, state, pod, node_name)
+                self._judged(record, plugin, "Unreserve", "unreserve", answer)
+        record.end_point("Unreserve")
 
-    def _status(self, plugin: Any, point: str, method: str, answer: object) -> Status | None:
-        """A plugin's answer as a status; None for success."""
+    def run_permit(self, state: CycleState, pod: api.Pod, node_name: str) -> tuple[Status | None, dict[str, float]]:
+        """Ask whether the pod may be bound: a rejection, or how many seconds it has to wait for each plugin."""
+        record = state.record
+        record.begin_point()
+        rejection: Status | None = None
+        timeouts: dict[str, float] = {}
+        for plugin in self.permit:
+            answer = self._try(record, plugin, "Permit", plugin.permit, state, pod, node_name)
+            seconds, rejection = self._permitted(record, plugin, answer)
+            if rejection is not None:
+                break
+            if seconds is not None:
+                timeouts[plugin.name] = min(seconds, LONGEST_PERMIT)
+        record.end_point("Permit", _name_of(rejection or (Status(Code.WAIT) if timeouts else None)))
+        return rejection, timeouts
+
+    def _permitted(self, record: Record, plugin: Any, answer: Any) -> tuple[float | None, Status | None]:
+        if isinstance(answer, Exception):
+            return None, self._raised(record, plugin, "Permit", answer)
         try:
-            return status_answer(plugin, method, answer)
+            status, seconds = permit_answer(plugin, answer)
         except AnswerError as problem:
-            raise plugin_error(plugin, point, problem) from problem
+            return None, self._raised(record, plugin, "Permit", problem)
+        if status is not None and status.code is Code.WAIT:
+            return LONGEST_PERMIT if seconds is None else seconds, None
+        return None, self._judged(record, plugin, "Permit", "permit", status)
 
-    def _call(self, plugin: Any, point: str, method: Callable[..., Any], *args: Any) -> Any:
+    # PreBind, Bind, PostBind
+
+    def plugins_to_pre_bind(self, state: CycleState, pod: api.Pod, node_name: str) -> tuple[list[Any], Status | None]:
+        """The PreBind plugins that have something to do. One without `pre_bind_needed` always has."""
+        record = state.record
+        record.begin_point()
+        needed = []
+        for plugin in self.pre_bind:
+            ask = getattr(plugin, "pre_bind_needed", None)
+            answer = True if ask is None else self._try(record, plugin, "PreBindPreFlight", ask, state, pod, node_name)
+            if isinstance(answer, Exception):
+                failed = error(f'running PreBindPreFlight "{plugin.name}": {described(answer)}')
+                record.objections.append(Objection(plugin.name, "PreBindPreFlight", failed, described(answer)))
+                record.end_point("PreBindPreFlight", _name_of(failed))
+                return [], failed
+            if answer:
+                needed.append(plugin)
+        record.end_point("PreBindPreFlight", SUCCESS if needed else Code.SKIP.upstream)
+        return needed, None
+
+    async def ask_pre_bind(self, plugin: Any, state: CycleState, pod: api.Pod, node_name: str) -> Status | None:
+        """Run one plugin's PreBind."""
+        answer = await self._try_async(state.record, plugin, "PreBind", plugin.pre_bind, state, pod, node_name)
+        return self._judged(state.record, plugin, "PreBind", "pre_bind", answer)
+
+    async def run_bind(self, state: CycleState, pod: api.Pod, node_name: str) -> Status | None:
+        """Let the first Bind plugin that does not skip the pod bind it."""
+        record = state.record
+        record.begin_point()
+        status: Status | None = NO_BINDER
+        for plugin in self.bind:
+            answer = await self._try_async(record, plugin, "Bind", plugin.bind, state, pod, node_name)
+            status = self._judged(record, plugin, "Bind", "bind", answer)
+            if status is None or not status.is_skip:
+                break
+        record.end_point("Bind", _name_of(status))
+        return status
+
+    async def run_post_bind(self, state: CycleState, pod: api.Pod, node_name: str) -> None:
+        """Notify plugins that the pod is bound. Their results change nothing."""
+        record = state.record
+        record.begin_point()
+        for plugin in self.post_bind:
+            answer = await self._try_async(record, plugin, "PostBind", plugin.post_bind, state, pod, node_name)
+            self._judged(record, plugin, "PostBind", "post_bind", answer)
+        record.end_point("PostBind")
+
+    # Calling a plugin
+
+    def call(self, record: Record, plugin: Any, point: str, method: Callable[..., Any], *args: Any) -> Any:
+        """Call a plugin's method. What it raises becomes a `PluginError`."""
         try:
-            return method(*args) if self.watch is None else self.watch(plugin.name, point, method, args)
+            if not record.times_plugins:
+                return method(*args)
+            return _timed(record, plugin, point, method, args)
         except PluginError:
             raise
         except Exception as problem:
             raise plugin_error(plugin, point, problem) from problem
 
-    def is_row_local(self, state: CycleState) -> bool:
-        """Whether every active Filter plugin answers for a row from that row alone."""
-        return all(f.reads is not Reads.CLUSTER for f in self.active_filters(state))
+    def _try(self, record: Record, plugin: Any, point: str, method: Callable[..., Any], *args: Any) -> Any:
+        """Call a plugin's method; returns its result, or the exception that it raised."""
+        try:
+            if not record.times_plugins:
+                return method(*args)
+            return _timed(record, plugin, point, method, args)
+        except Exception as problem:
+            return problem
+
+    async def _try_async(
+        self, record: Record, plugin: Any, point: str, method: Callable[..., Awaitable[Any]], *args: Any
+    ) -> Any:
+        """Await a plugin's method; returns its result, or the exception that it raised."""
+        started = record.now() if record.times_plugins else 0.0
+        answer: Any
+        try:
+            answer = await method(*args)
+        except Exception as problem:
+            answer = problem
+        if record.times_plugins:
+            record.add_call(plugin.name, point, started, answer)
+        return answer
+
+    def _status(self, plugin: Any, point: str, method: str, answer: object) -> Status | None:
+        """A plugin's result as a status; None for success."""
+        try:
+            return status_answer(plugin, method, answer)
+        except AnswerError as problem:
+            raise plugin_error(plugin, point, problem) from problem
+
+    def _judged(self, record: Record, plugin: Any, point: str, method: str, answer: object) -> Status | None:
+        """The status of a point after the decision; None for success. A rejection or a failure is recorded."""
+        if answer is None:
+            return None
+        if isinstance(answer, Exception):
+            return self._raised(record, plugin, point, answer)
+        try:
+            status = status_answer(plugin, method, answer)
+        except AnswerError as problem:
+            return self._raised(record, plugin, point, problem)
+        if status is None or status.is_skip:
+            return status
+        if not status.is_rejected:
+            return fail(record, plugin, point, status.message)
+        record.objections.append(Objection(plugin.name, point, status.by(plugin.name), status.message))
+        return status.by(plugin.name)
+
+    def _raised(self, record: Record, plugin: Any, point: str, problem: Exception) -> Status:
+        """The author of a plugin is told the line. In our own plugins the exception is the API server's."""
+        place = "" if is_built_in(type(plugin)) else place_in(plugin, problem)
+        return fail(record, plugin, point, described(problem), place)
 
 
-def plugin_error(plugin: Any, point: str, problem: Exception) -> PluginError:
-    """What a plugin raised, or answered, as the failure of that plugin."""
-    return PluginError(
-        plugin.name, point, f'running {point} plugin "{plugin.name}": {described(problem)}', place_in(plugin, problem)
-    )
+NOT_RECORDED = Record()
+"""PreEnqueue runs before there is an attempt."""
 
 
-def described(problem: Exception) -> str:
-    """What went wrong, for a message. An answer that is none says itself what it is."""
-    return str(problem) if isinstance(problem, AnswerError) else f"{type(problem).__name__}: {problem}"
-
-
-def place_in(plugin: Any, problem: Exception) -> str:
-    """The line of a plugin's own file that went wrong; where the plugin begins, if it was none in particular."""
-    return problem.place if isinstance(problem, AnswerError) else place_of_error(problem, _written(plugin))
-
-
-def attributed(status: Status | None) -> Status | None:
-    """A Filter status; an error says where it comes from, as upstream words it."""
-    if status is None or status.is_rejected:
-        return status
-    return Status(Code.ERROR, f'running "{status.plugin}" filter plugin: {status.message}', plugin=status.plugin)
-
-
-def checked(status: Status | None) -> Status | None:
-    """A Filter status, unless it is an error: that ends the attempt."""
-    status = attributed(status)
-    if status is not None and status.code is Code.ERROR:
-        raise PluginError(status.plugin, "Filter", status.message)
+def fail(record: Record, plugin: Any, point: str, reason: str, place: str = "") -> Status:
+    """A plugin has failed at a point after the decision."""
+    status = Status(Code.ERROR, f'running {point} plugin "{plugin.name}": {reason}', plugin=plugin.name)
+    record.objections.append(Objection(plugin.name, point, status, reason, place))
     return status
 
 
-def _written(plugin: Any) -> object:
-    """What a plugin was written as: its class, or the function that it was made of."""
-    kind = type(getattr(plugin, "plugin", plugin))
-    return getattr(kind, "written_as", kind)
+def _timed(record: Record, plugin: Any, point: str, method: Callable[..., Any], args: Sequence[Any]) -> Any:
+    started = record.now()
+    try:
+        answer = method(*args)
+    except Exception as problem:
+        record.add_call(plugin.name, point, started, problem)
+        raise
+    record.add_call(plugin.name, point, started, answer)
+    return answer
+
+
+def _name_of(status: Status | None) -> str:
+    return SUCCESS if status is None else status.code.upstream
 
 
 def _advice(plugin: ScorePlugin) -> str:
-    """What to do about a score out of range. Our own plugins say what upstream's say, and no more."""
-    written = _written(plugin.plugin)
+    """What to do about a score out of range. The messages of our own plugins are upstream's and end there."""
+    source = source_of(plugin.plugin)
     if is_built_in(type(plugin.plugin)):
         return ""
     if plugin.normalize is not None:
-        return f"; let its normalize answer with numbers from 0 to 100 ({place_of(written)})"
-    if isinstance(written, type):
-        return f"; return a number from 0 to 100, or give the class a normalize method ({place_of(written)})"
-    return f"; return a number from 0 to 100, or write @score(normalize=True) ({place_of(written)})"
+        return f"; let its normalize answer with numbers from 0 to 100 ({place_of(source)})"
+    if isinstance(source, type):
+        return f"; return a number from 0 to 100, or give the class a normalize method ({place_of(source)})"
+    return f"; return a number from 0 to 100, or write @score(normalize=True) ({place_of(source)})"
 
 
-def _outranks(info: PodInfo, pod: api.Pod) -> bool:
-    return info.pod.priority >= pod.priority and info.pod.metadata.uid != pod.metadata.uid
-
-
-def _nowhere(plugins: set[str]) -> Status:
+def _no_common_node(plugins: set[str]) -> Status:
     if len(plugins) == 1:
         return unresolvable(f"node(s) didn't satisfy plugin {next(iter(plugins))}")
     return unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(plugins))}] simultaneously")

@@ -7,6 +7,7 @@ from typing import Protocol, TypeVar, cast, runtime_checkable
 
 from kubesched.api import objects as api
 from kubesched.cluster.pods import PodClass
+from kubesched.framework.record import Record
 
 T = TypeVar("T")
 
@@ -24,29 +25,31 @@ class PodsToActivate(dict[str, api.Pod]):
 
 @runtime_checkable
 class Clonable(Protocol):
-    """State that differs between a what-if and the cycle it was asked in."""
+    """State of which a what-if needs a copy of its own."""
 
     def clone(self) -> Clonable:
-        """A copy that may change without the original noticing."""
+        """A copy that can change independently of the original."""
         ...
 
 
 class CycleState:
-    """A plugin's notes from one extension point to the next, for one pod and one cycle."""
+    """What plugins pass from one extension point to the next, for one pod and one cycle."""
 
-    __slots__ = ("_data", "pod_class", "skip_filter")
+    __slots__ = ("_data", "pod_class", "record", "skip_filter")
 
-    def __init__(self, pod_class: PodClass) -> None:
+    def __init__(self, pod_class: PodClass, record: Record | None = None) -> None:
         self.pod_class = pod_class
+        self.record = Record() if record is None else record
+        """What has run in this cycle."""
         self.skip_filter: set[str] = set()
         self._data: dict[Hashable, object] = {}
 
     def write(self, key: Hashable, value: object) -> None:
-        """Keep a value under a key."""
+        """Store a value under a key."""
         self._data[key] = value
 
     def read(self, key: Hashable, kind: type[T]) -> T:
-        """What was kept under a key; a KeyError that names it if nothing was."""
+        """The value of a key; a KeyError that names it if there is none."""
         try:
             return cast(T, self._data[key])
         except KeyError:
@@ -57,17 +60,17 @@ class CycleState:
         return key in self._data
 
     def delete(self, key: Hashable) -> None:
-        """Forget what was kept under a key."""
+        """Remove a key."""
         self._data.pop(key, None)
 
     def adopt(self, other: CycleState) -> None:
-        """Take over what was kept in another state: notes made for an earlier pod of the same class."""
+        """Take over the values of another state, written for an earlier pod of the same class."""
         if other._data:
             self._data |= other._data
 
     def clone(self) -> CycleState:
         """A copy for a what-if: values that can be cloned are, the others are shared."""
-        copy = CycleState(self.pod_class)
+        copy = CycleState(self.pod_class, self.record)
         copy.skip_filter = self.skip_filter
         copy._data = {k: v.clone() if isinstance(v, Clonable) else v for k, v in self._data.items()}
         return copy

@@ -16,10 +16,9 @@ from kubesched.cluster.cluster import Cluster as ClusterState
 from kubesched.cluster.pods import identified
 from kubesched.cluster.view import Nodes
 from kubesched.engine.decision import Decision as Attempt
-from kubesched.engine.decision import Outcome
+from kubesched.engine.outcome import Outcome
 from kubesched.engine.profiles import build_engines
 from kubesched.framework.registry import PluginSource
-from kubesched.framework.state import CycleState
 from kubesched.library import live
 from kubesched.library.admission import admitted
 from kubesched.library.configuration import Config, configuration, known_plugins
@@ -284,7 +283,9 @@ class Cluster:
         info = self._state.classes.info(pod)
         gated = engine.framework.run_pre_enqueue(pod)
         if gated is not None:
-            return Attempt(info, Outcome.UNSCHEDULABLE, CycleState(info.pod_class), message=gated.message)
+            attempt = Attempt(info)
+            attempt.outcome, attempt.message = Outcome.UNSCHEDULABLE, gated.message
+            return attempt
         return engine.schedule(info, record=record)
 
     def _place_decided(self, attempt: Attempt, made_at: int, evict: bool) -> None:

@@ -23,11 +23,12 @@ from kubesched.cluster.table import Ints
 from kubesched.config.args import DefaultPreemptionArgs
 from kubesched.framework.diagnosis import Diagnosis
 from kubesched.framework.events import Action, EventHint, Hint, Resource, on
-from kubesched.framework.plugin import Handle, Plugin, PostFilterResult
-from kubesched.framework.runtime import attributed
+from kubesched.framework.plugin import Handle, PostFilterResult
+from kubesched.framework.preemption import PostFilterAnswer, PreemptionPlugin
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import Code, Status, error, unresolvable, unschedulable
 from kubesched.framework.verdicts import fit_message
+from kubesched.framework.what_if import attributed
 
 NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
 WAITING = unresolvable("waiting for the preemption for this pod to be finished")
@@ -49,7 +50,7 @@ class Trial:
     failure: Status | None = None
 
 
-class DefaultPreemption(Plugin):
+class DefaultPreemption(PreemptionPlugin):
     """PostFilter by preemption."""
 
     name = "DefaultPreemption"
@@ -57,15 +58,21 @@ class DefaultPreemption(Plugin):
 
     def __init__(self, args: DefaultPreemptionArgs, handle: Handle) -> None:
         super().__init__(args, handle)
-        self.preempting: set[str] = set()
-        """UIDs of pods whose victims are being deleted at this moment."""
+        self._preempting: set[str] = set()
+        """UIDs of pods whose victims are being deleted."""
+
+    def begin_preemption(self, uid: str) -> None:
+        self._preempting.add(uid)
+
+    def end_preemption(self, uid: str) -> None:
+        self._preempting.discard(uid)
 
     def events_to_register(self) -> list[EventHint]:
         # A pod that waits for its victims is woken when they are gone, by the scheduler itself.
         return [on(Resource.POD, Action.DELETE, lambda pod, old, new: Hint.SKIP)]
 
     def pre_enqueue(self, pod: api.Pod) -> Status | None:
-        return WAITING if pod.uid in self.preempting else None
+        return WAITING if pod.uid in self._preempting else None
 
     def post_filter(
         self, state: CycleState, pod: api.Pod, diagnosis: Diagnosis
@@ -79,7 +86,7 @@ class DefaultPreemption(Plugin):
             return found
         # Extenders may have a say in it afterwards.
         state.write(self.name, found)
-        return self.chosen(found)
+        return self._chosen(found)
 
     def _candidates(
         self, state: CycleState, pod: api.Pod, diagnosis: Diagnosis
@@ -96,7 +103,13 @@ class DefaultPreemption(Plugin):
             return PostFilterResult(""), unschedulable(self._unhelpful(diagnosis.nodes, trials))
         return found
 
-    def chosen(self, candidates: Sequence[Trial]) -> tuple[PostFilterResult | None, Status]:
+    def candidates(self, state: CycleState) -> Sequence[Trial]:
+        return state.read(self.name, list) if self.name in state else ()
+
+    def choose(self, state: CycleState, victims: Sequence[tuple[int, Sequence[PodInfo], int]]) -> PostFilterAnswer:
+        return self._chosen([Trial(row, state, victims=list(pods), violations=count) for row, pods, count in victims])
+
+    def _chosen(self, candidates: Sequence[Trial]) -> PostFilterAnswer:
         """The node among candidates whose victims matter least."""
         best = self._pick(candidates)
         return PostFilterResult(self.handle.cluster.nodes.names[best.row], best.victims), Status(Code.SUCCESS)
@@ -133,7 +146,7 @@ class DefaultPreemption(Plugin):
             return []
         wanted = self._enough(len(rows))
         order = np.roll(rows, -self.handle.random.randrange(len(rows))).tolist()
-        at_once = wanted if self._independent(state, pod) else 1
+        at_once = wanted if self.handle.what_if.are_independent(state, pod) else 1
         budgets = self._budgets()
         trials: list[Trial] = []
         clean = found = 0
@@ -151,17 +164,11 @@ class DefaultPreemption(Plugin):
         share = nodes * args.min_candidate_nodes_percentage // 100
         return min(max(share, args.min_candidate_nodes_absolute), nodes)
 
-    def _independent(self, state: CycleState, pod: api.Pod) -> bool:
-        """Whether what happens on one node cannot matter on another, so that all can be tried at once."""
-        framework = self.handle.framework
-        extended = any(p.name not in state.skip_filter for p in framework.what_if_extensions)
-        return not extended and framework.is_row_local(state) and not framework.nominated_rows(pod)
-
     def _try(
         self, state: CycleState, pod: api.Pod, rows: Sequence[int], budgets: Sequence[Budget], *, share: bool
     ) -> list[Trial]:
         table = self.handle.cluster.nodes
-        with self.handle.framework.what_if(rows):
+        with self.handle.what_if.on_rows(rows):
             trials = [Trial(row, state if share else state.clone()) for row in rows]
             for trial in trials:
                 trial.order = [i for i in table.pods[trial.row].values() if i.pod.priority < pod.priority]
@@ -178,7 +185,7 @@ class DefaultPreemption(Plugin):
         """Suppose all pods of lower priority gone."""
         for step in range(max(len(trial.order) for trial in trials)):
             moves = [(trial.state, trial.order[step], trial.row) for trial in trials if step < len(trial.order)]
-            self.handle.framework.remove_pods(pod, moves)
+            self.handle.what_if.remove_pods(pod, moves)
         for trial in trials:
             if not trial.order:
                 trial.failure = NO_VICTIMS
@@ -191,14 +198,14 @@ class DefaultPreemption(Plugin):
 
     def _let_back(self, trials: Sequence[Trial], pod: api.Pod) -> None:
         """Reprieve pods one by one, on all nodes in step."""
-        framework = self.handle.framework
+        what_if = self.handle.what_if
         for step in range(max((len(trial.order) for trial in trials), default=0)):
             active = [trial for trial in trials if step < len(trial.order)]
-            framework.add_pods(pod, [(trial.state, trial.order[step], trial.row) for trial in active])
+            what_if.add_pods(pod, [(trial.state, trial.order[step], trial.row) for trial in active])
             self._ask(active, pod)
             failed = [trial for trial in active if trial.failure is not None]
             if failed:
-                framework.remove_pods(pod, [(trial.state, trial.order[step], trial.row) for trial in failed])
+                what_if.remove_pods(pod, [(trial.state, trial.order[step], trial.row) for trial in failed])
             for trial in failed:
                 trial.failure = None
                 trial.victims.append(trial.order[step])
@@ -212,11 +219,11 @@ class DefaultPreemption(Plugin):
 
     def _ask(self, trials: Sequence[Trial], pod: api.Pod) -> None:
         """See whether the pod fits on each trial's node as things stand; `failure` says why not."""
-        framework = self.handle.framework
+        what_if = self.handle.what_if
         if len(trials) == 1:
-            trials[0].failure = framework.filter_row(trials[0].state, pod, trials[0].row)
+            trials[0].failure = what_if.status_on(trials[0].state, pod, trials[0].row)
         elif trials:
-            rejections = framework.filter_rows(trials[0].state, pod, np.array([trial.row for trial in trials]))
+            rejections = what_if.rejections_on(trials[0].state, pod, np.array([trial.row for trial in trials]))
             for status, positions in rejections.groups(np.ones(len(trials), dtype=np.bool_)):
                 for position in positions.tolist():
                     trials[position].failure = attributed(status)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from kubesched.base.clock import Clock
 from kubesched.base.log import SILENT, Log
@@ -25,6 +25,7 @@ def build_queue(
     max_in_unschedulable: float = 300.0,
     metrics: QueueMetrics | None = None,
     log: Log = SILENT,
+    on_ready: Callable[[], None] = lambda: None,
 ) -> SchedulingQueue:
     """A queue for these profiles. They all have the same QueueSort plugin, so the first one's serves."""
     (sort,) = next(iter(frameworks.values())).points["queueSort"]
@@ -39,4 +40,5 @@ def build_queue(
         max_in_unschedulable=max_in_unschedulable,
         metrics=metrics,
         log=log,
+        on_ready=on_ready,
     )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from kubesched.api import objects as api
 from kubesched.base.log import ERROR, Log
-from kubesched.framework.runtime import PluginError
+from kubesched.framework.errors import PluginError
 from kubesched.framework.status import Code, Status
 from kubesched.queue.hooks import QueueMetrics
 from kubesched.queue.pods import QueuedPodInfo

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from kubesched.framework.answers import events_answer
+from kubesched.framework.errors import start_of
 from kubesched.framework.events import Action, ClusterEvent, EventHint, Resource, on
 from kubesched.framework.plugin import Plugin, points_of
-from kubesched.framework.runtime import Framework, start_of
+from kubesched.framework.runtime import Framework
 from kubesched.queue.unschedulable import File
 
 EXTENDER: Final = "Extender"

@@ -63,9 +63,10 @@ class SchedulingQueue:
         max_in_unschedulable: float = 300.0,
         metrics: QueueMetrics | None = None,
         log: Log = SILENT,
+        on_ready: Callable[[], None] = lambda: None,
     ) -> None:
-        self.on_ready: Callable[[], None] = lambda: None
-        """Called whenever `pop` may have something to give."""
+        """`on_ready` is called whenever `pop` may return a pod."""
+        self._on_ready = on_ready
         self.scheduling_cycle = 0
         """How many pods have been popped."""
         self._classes = cluster.classes
@@ -138,7 +139,7 @@ class SchedulingQueue:
         queued = QueuedPodInfo(self._classes.info(pod), self._clock.monotonic())
         if self._places.to_active(queued, event.label):
             self._nominator.add(queued.info)
-            self.on_ready()
+            self._on_ready()
 
     def _update_in_flight(self, flight: Flight, old: api.Pod, new: api.Pod) -> None:
         flight.pod, flight.updated, flight.gone = new, True, False
@@ -152,7 +153,7 @@ class SchedulingQueue:
             if place is not Place.UNSCHEDULABLE:
                 message = f"{MOVED} because the Pod is updated"
                 self._log(5, message, pod=new, event=event.label, queue=place.value)
-                self.on_ready()
+                self._on_ready()
                 return
 
     # Attempts
@@ -194,7 +195,7 @@ class SchedulingQueue:
                 continue
             activated |= self._activate(pod.uid)
         if activated:
-            self.on_ready()
+            self._on_ready()
 
     def _take_back(self, queued: QueuedPodInfo, flight: Flight | None) -> Place | None:
         if self.get(queued.uid) is not None:
@@ -219,7 +220,7 @@ class SchedulingQueue:
             **{"unschedulable plugins": queued.rejectors},
         )
         if place is not Place.UNSCHEDULABLE:
-            self.on_ready()
+            self._on_ready()
         return place
 
     def _strategy_after_flight(self, queued: QueuedPodInfo, flight: Flight | None) -> Strategy:
@@ -285,7 +286,7 @@ class SchedulingQueue:
     def flush_backoff(self) -> None:
         """Make the pods active whose backoff has passed. Upstream does so at the beginning of each second."""
         if self._places.after_backoff():
-            self.on_ready()
+            self._on_ready()
 
     def flush_unschedulable(self) -> None:
         """Try the pods again that have waited too long for an event. Upstream does so every 30 seconds."""
@@ -310,7 +311,7 @@ class SchedulingQueue:
         if self._in_flight.record(inquiry.happened):
             self._log(5, "Event received while pods are in flight", event=label)
         if ready:
-            self.on_ready()
+            self._on_ready()
 
     # Nominated pods
 

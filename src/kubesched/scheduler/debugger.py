@@ -9,30 +9,30 @@ from collections.abc import Collection, Iterable
 
 from kubesched.api import objects as api
 from kubesched.cluster.view import NodeInfo, ResourceView
-from kubesched.scheduler.context import Context
+from kubesched.scheduler.shared import Shared
 
 
 class CacheDebugger:
     """Dumps and compares."""
 
-    def __init__(self, context: Context) -> None:
-        self._context = context
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
 
     def dump(self) -> None:
         """Log all nodes with their pods, and all waiting pods."""
-        context = self._context
-        nodes = [self._node(name) for name in sorted(context.cluster.nodes.row_of)]
+        shared = self._shared
+        nodes = [self._node(name) for name in sorted(shared.cluster.nodes.row_of)]
         # A blank line between nodes, for whoever reads it.
-        context.log(0, "Dump of cached NodeInfo", nodes="\n\n".join(nodes))
-        pods, summary = context.queue.pending_pods()
-        context.log(0, "Dump of scheduling queue", summary=summary, pods="".join(map(_pod, pods)))
+        shared.log(0, "Dump of cached NodeInfo", nodes="\n\n".join(nodes))
+        pods, summary = shared.queue.pending_pods()
+        shared.log(0, "Dump of scheduling queue", summary=summary, pods="".join(map(_pod, pods)))
 
     def compare(self, nodes: Iterable[api.Node], pods: Iterable[api.Pod]) -> bool:
         """Log what the cache lacks, and what it should not have, going by what the API server was last heard to have.
 
         Answers whether all is well.
         """
-        cluster, queue = self._context.cluster, self._context.queue
+        cluster, queue = self._shared.cluster, self._shared.queue
         table = cluster.nodes
         known_nodes = [name for name, row in table.row_of.items() if table.valid[row]]
         known_pods = {*cluster.pods, *(pod.uid for pod in queue.pending_pods()[0])}
@@ -43,11 +43,11 @@ class CacheDebugger:
         missed, redundant = sorted({*actual} - {*cached}), sorted({*cached} - {*actual})
         if not missed and not redundant:
             return True
-        self._context.log(0, "Cache mismatch", **{f"missed{kind}": missed, f"redundant{kind}": redundant})
+        self._shared.log(0, "Cache mismatch", **{f"missed{kind}": missed, f"redundant{kind}": redundant})
         return False
 
     def _node(self, name: str) -> str:
-        cluster = self._context.cluster
+        cluster = self._shared.cluster
         table, row = cluster.nodes, cluster.nodes.row_of[name]
         info = NodeInfo(table, row)
         pods, promised = table.pods[row].values(), cluster.nominations.on(name)

@@ -27,8 +27,8 @@ from kubesched.client.whole import Wanted
 from kubesched.cluster.pods import PodInfo
 from kubesched.config import types as config
 from kubesched.config.args import NodeResourcesFitArgs
+from kubesched.framework.extender import ExtenderError, ExtenderFilterResult, ExtenderVictims
 from kubesched.scheduler import extender_wire as wire
-from kubesched.scheduler.ports import ExtenderError, ExtenderFilterResult, ExtenderVictims
 
 DEFAULT_TIMEOUT = 5.0
 NODE_RESOURCES_FIT = "NodeResourcesFit"

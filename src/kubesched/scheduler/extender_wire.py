@@ -16,8 +16,8 @@ from typing import Any
 import msgspec
 
 from kubesched.api import objects as api
+from kubesched.framework.extender import ExtenderError, ExtenderVictims
 from kubesched.logs.quoting import quote
-from kubesched.scheduler.ports import ExtenderError, ExtenderVictims
 
 Json = dict[str, Any]
 """A JSON object; its values are of any kind."""

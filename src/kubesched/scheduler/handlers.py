@@ -7,6 +7,7 @@ from typing import Final
 
 from kubesched.api import objects as api
 from kubesched.base.log import ERROR
+from kubesched.engine.engine import on_node
 from kubesched.framework.events import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
@@ -21,7 +22,7 @@ from kubesched.framework.events import (
     Resource,
 )
 from kubesched.queue.changes import node_changes, pod_changes
-from kubesched.scheduler.context import Context, on_node
+from kubesched.scheduler.shared import Shared
 
 RESOURCES: Final[dict[type[api.Object], Resource | None]] = {
     api.Namespace: Resource.NAMESPACE,
@@ -47,15 +48,20 @@ KINDS: Final[tuple[type[api.Object], ...]] = (api.Pod, api.Node, *RESOURCES)
 class EventHandlers:
     """Takes in one change after the other."""
 
-    def __init__(self, context: Context, profiles: Container[str]) -> None:
-        self._context = context
-        self._cluster = context.cluster
-        self._queue = context.queue
-        self._log = context.log
+    def __init__(self, shared: Shared, profiles: Container[str]) -> None:
+        self._shared = shared
+        self._cluster = shared.cluster
+        self._queue = shared.queue
+        self._log = shared.log
         self._profiles = profiles
 
+    def receive(self, old: api.Object | None, new: api.Object | None) -> None:
+        """An object was created (no `old`), changed, or deleted (no `new`). Handled at once, or after the scheduling
+        cycle that is under way."""
+        self._shared.inbox.put(self.handle, old, new)
+
     def handle(self, old: api.Object | None, new: api.Object | None) -> None:
-        """An object has come (no `old`), changed, or gone (no `new`)."""
+        """Update the cluster and the queue."""
         if isinstance(new, api.Pod) or isinstance(old, api.Pod):
             # Whatever the last state of one that is gone: what is known of it holds a place.
             self._pod(_living(old) or self._known(old), _living(new))
@@ -68,7 +74,7 @@ class EventHandlers:
 
     def _known(self, pod: api.Object | None) -> api.Pod | None:
         """The pod as it was last taken in."""
-        known = None if pod is None else self._context.pods.get(pod.key)
+        known = None if pod is None else self._shared.pods.get(pod.key)
         return known if known is not None and pod is not None and known.uid == pod.uid else None
 
     def _pod(self, old: api.Pod | None, new: api.Pod | None) -> None:
@@ -77,13 +83,13 @@ class EventHandlers:
             self._pod(old, None)
             old = None
         if new is not None:
-            self._context.pods[new.key] = new
+            self._shared.pods[new.key] = new
             if old is None:
                 self._pod_added(new)
             else:
                 self._pod_updated(old, new)
         elif old is not None:
-            self._context.pods.pop(old.key, None)
+            self._shared.pods.pop(old.key, None)
             self._pod_deleted(old)
 
     def _is_ours(self, pod: api.Pod) -> bool:
@@ -93,7 +99,7 @@ class EventHandlers:
         if pod.node_name:
             self._assigned(pod)
         elif self._is_ours(pod):
-            started = self._context.clock.monotonic()
+            started = self._shared.clock.monotonic()
             if self._log.verbosity >= 3:
                 self._log(3, "Add event for unscheduled pod", pod=pod)
             self._queue.add(pod)
@@ -112,7 +118,7 @@ class EventHandlers:
     def _pod_deleted(self, pod: api.Pod) -> None:
         if pod.node_name:
             self._log(3, "Delete event for scheduled pod", pod=pod)
-            started = self._context.clock.monotonic()
+            started = self._shared.clock.monotonic()
             self._cluster.remove_pod(pod.uid)
             self._queue.assigned_pod_deleted(pod)
             self._handled(ASSIGNED_POD_DELETE.label, started)
@@ -122,7 +128,7 @@ class EventHandlers:
 
     def _assigned(self, pod: api.Pod) -> None:
         """A pod is bound, by us or by somebody else, or was bound when we first saw it."""
-        started = self._context.clock.monotonic()
+        started = self._shared.clock.monotonic()
         if self._log.verbosity >= 3:
             self._log(3, "Add event for scheduled pod", pod=pod)
         assumed = self._cluster.pods.get(pod.uid)
@@ -134,7 +140,7 @@ class EventHandlers:
         self._handled(ASSIGNED_POD_ADD.label, started)
 
     def _assigned_updated(self, old: api.Pod, new: api.Pod) -> None:
-        started = self._context.clock.monotonic()
+        started = self._shared.clock.monotonic()
         if self._log.verbosity >= 4:
             self._log(4, "Update event for scheduled pod", pod=old)
         self._cluster.update_pod(new)
@@ -143,7 +149,7 @@ class EventHandlers:
     def _pending_updated(self, old: api.Pod, new: api.Pod) -> None:
         if old.metadata.resource_version == new.metadata.resource_version:
             return
-        started = self._context.clock.monotonic()
+        started = self._shared.clock.monotonic()
         if new.uid in self._cluster.assumed:
             # It has a place already, so the queue must not learn of it. All that matters is that it will not come.
             if new.is_terminating and not old.is_terminating:
@@ -158,7 +164,7 @@ class EventHandlers:
         self._all_handled(UNSCHEDULED_POD_UPDATE, pod_changes(old, new, self._cluster.features), started)
 
     def _unqueue(self, pod: api.Pod) -> None:
-        started = self._context.clock.monotonic()
+        started = self._shared.clock.monotonic()
         if self._log.verbosity >= 3:
             self._log(3, "Delete event for unscheduled pod", pod=pod)
         self._queue.delete(pod)
@@ -174,7 +180,7 @@ class EventHandlers:
         """A pod with a place will not come: free the place now, though its binding has yet to find out and fail."""
         info = self._cluster.pods[pod.uid]
         gone = on_node(info.pod, self._cluster.nodes.names[info.row])
-        if not self._context.waiting.reject(pod.uid):
+        if not self._shared.waiting.reject(pod.uid):
             self._cluster.remove_pod(pod.uid)
         self._queue.assigned_pod_deleted(gone)
 
@@ -185,7 +191,7 @@ class EventHandlers:
     # Nodes and everything else
 
     def _node(self, old: api.Node | None, new: api.Node | None) -> None:
-        started = self._context.clock.monotonic()
+        started = self._shared.clock.monotonic()
         if new is None:
             assert old is not None
             self._queue.move_all(NODE_DELETE, old, None)
@@ -206,7 +212,7 @@ class EventHandlers:
                 self._handled(event.label, started)
 
     def _other(self, old: api.Object | None, new: api.Object | None) -> None:
-        started = self._context.clock.monotonic()
+        started = self._shared.clock.monotonic()
         obj = new if new is not None else old
         assert obj is not None
         if new is not None:
@@ -227,7 +233,7 @@ class EventHandlers:
             self._handled(label, started)
 
     def _handled(self, label: str, started: float) -> None:
-        self._context.metrics.event_handled(label, self._context.clock.monotonic() - started)
+        self._shared.metrics.event_handled(label, self._shared.clock.monotonic() - started)
 
 
 def _living(pod: api.Object | None) -> api.Pod | None:

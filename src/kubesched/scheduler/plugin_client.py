@@ -1,8 +1,8 @@
-"""The API server as plugins see it: some of the client's calls, and those that plugins want in another form."""
+"""The API server as plugins see it: some of the client's calls, and adapters of others."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 import msgspec
@@ -13,11 +13,11 @@ from kubesched.client.protocol import ApiError, Client, O
 
 
 class PluginClient:
-    """A client for plugins. In `unsure` go pods of which it stays open whether a call has bound them."""
+    """A client for plugins. `on_unclear_bind` is called with a pod that may be bound although the call failed."""
 
-    def __init__(self, client: Client, unsure: set[str]) -> None:
+    def __init__(self, client: Client, on_unclear_bind: Callable[[api.Pod], None]) -> None:
         self._client = client
-        self._unsure = unsure
+        self._on_unclear_bind = on_unclear_bind
         self.patch_pod_status = client.patch_pod_status
         self.delete_pod = client.delete_pod
 
@@ -34,19 +34,19 @@ class PluginClient:
         return await self._client.merge_patch(kind, name, patch, namespace)
 
     async def bind(self, pod: api.Pod, node_name: str) -> None:
-        """Create the pod's Binding, and note if it stays open whether that took effect."""
+        """Create the pod's Binding; reports a failure that leaves open whether it took effect."""
         try:
             await self._client.bind(pod, node_name)
         except Exception as problem:
             refused = isinstance(problem, ApiError) and 400 <= problem.code < 500
             if not refused:
-                self._unsure.add(pod.uid)
+                self._on_unclear_bind(pod)
             raise
 
     async def bind_volume(
         self, name: str, claim_ref: api.ObjectReference, annotations: Mapping[str, str], resource_version: str
     ) -> api.PersistentVolume:
-        """Set a volume's claimRef and annotations; answers with the volume as it is after."""
+        """Set a volume's claimRef and annotations; returns the volume after the change."""
         patch = _patch(annotations, resource_version)
         patch["spec"] = {"claimRef": msgspec.to_builtins(claim_ref)}
         return await self._client.merge_patch(api.PersistentVolume, name, patch)
@@ -54,7 +54,7 @@ class PluginClient:
     async def annotate_claim(
         self, namespace: str, name: str, annotations: Mapping[str, str], resource_version: str
     ) -> api.PersistentVolumeClaim:
-        """Set a claim's annotations; answers with the claim as it is after."""
+        """Set a claim's annotations; returns the claim after the change."""
         patch = _patch(annotations, resource_version)
         return await self._client.merge_patch(api.PersistentVolumeClaim, name, patch, namespace)
 

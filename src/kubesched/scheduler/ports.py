@@ -1,24 +1,23 @@
-"""What the loop needs of others, in their smallest form: a log, an event recorder, metrics, extenders.
+"""The interfaces that the loop reports through: events and metrics.
 
-Whoever implements one of these imports nothing of the loop, and the loop runs with the silent ones below.
+Implementations import nothing of the loop. By default the ones below are used, which do nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from kubesched.api import objects as api
-from kubesched.cluster.pods import PodInfo
 from kubesched.queue.hooks import NoMetrics, QueueMetrics
 
 NORMAL: Final = "Normal"
 WARNING: Final = "Warning"
 
 
-class Recorder(Protocol):
-    """Makes events.k8s.io Events of what happens to pods. Never waits and never raises."""
+class EventSink(Protocol):
+    """Creates events.k8s.io Events about pods. Never waits and never raises."""
 
     def event(
         self,
@@ -30,13 +29,13 @@ class Recorder(Protocol):
         note: str,
         related: api.Pod | None = None,
     ) -> None:
-        """Record that `action` ended in `reason`, as the scheduler called `profile`; `kind` is Normal or Warning."""
+        """Record that `action` ended with `reason`, in the name of `profile`; `kind` is Normal or Warning."""
         ...
 
 
 @dataclass(slots=True)
 class Evaluations:
-    """How many decisions there were in which these plugins had a say, and about how many nodes."""
+    """How many decisions these plugins took part in, and for how many nodes."""
 
     profile: str
     pre_filter: Sequence[str]
@@ -45,13 +44,13 @@ class Evaluations:
     score: Sequence[str]
     decisions: int = 0
     nodes: int = 0
-    """Nodes looked at, over all decisions."""
+    """Nodes filtered, over all decisions."""
     feasible: int = 0
     """Nodes found feasible, over all decisions."""
 
 
 class Metrics(QueueMetrics, Protocol):
-    """Told of everything that kube-scheduler's metrics count. Durations are seconds by the scheduler's clock."""
+    """Counts what kube-scheduler's metrics count. Durations are seconds of the scheduler's clock."""
 
     def attempt(self, result: str, profile: str, seconds: float) -> None:
         """An attempt ended: "scheduled" (counted once bound), "unschedulable" or "error"."""
@@ -70,11 +69,11 @@ class Metrics(QueueMetrics, Protocol):
         ...
 
     def plugin(self, plugin: str, point: str, status: str, seconds: float) -> None:
-        """One plugin has run; told of one cycle in ten, as upstream does."""
+        """One plugin has run; called for one cycle in ten, as upstream does."""
         ...
 
     def evaluations(self, evaluations: Evaluations) -> None:
-        """Show these from now on; they go on counting."""
+        """Report these from now on; they are still being counted."""
         ...
 
     def permit_wait(self, result: str, seconds: float) -> None:
@@ -82,7 +81,7 @@ class Metrics(QueueMetrics, Protocol):
         ...
 
     def event_handled(self, event: str, seconds: float) -> None:
-        """A cluster event, by its label, was taken in."""
+        """A cluster event, by its label, was handled."""
         ...
 
     def preemption_attempted(self) -> None:
@@ -94,7 +93,7 @@ class Metrics(QueueMetrics, Protocol):
         ...
 
     def preemption_executed(self, result: str, seconds: float) -> None:
-        """All victims of a preemption are dealt with: "success" or "error"."""
+        """A preemption has ended: "success" or "error"."""
         ...
 
     def goroutines(self, operation: str, change: int) -> None:
@@ -106,63 +105,8 @@ class Metrics(QueueMetrics, Protocol):
         ...
 
 
-class ExtenderError(Exception):
-    """An extender could not be asked, or did not answer sensibly."""
-
-
-@dataclass(slots=True)
-class ExtenderFilterResult:
-    """An extender's word on nodes. Those neither passed nor failed are taken as failed without a reason."""
-
-    nodes: Sequence[str]
-    failed: Mapping[str, str] = field(default_factory=dict)
-    unresolvable: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class ExtenderVictims:
-    """Pods to remove from a node, and how many of them a disruption budget protects."""
-
-    pods: Sequence[PodInfo]
-    violations: int = 0
-
-
-class Extender(Protocol):
-    """A scheduler extender. Its calls raise `ExtenderError`, and nothing else, when they fail."""
-
-    name: str
-    weight: int
-    ignorable: bool
-    is_filter: bool
-    is_prioritizer: bool
-    is_binder: bool
-    supports_preemption: bool
-
-    def is_interested(self, pod: api.Pod) -> bool:
-        """Whether the pod asks for a resource this extender manages, or it manages none in particular."""
-        ...
-
-    async def filter(self, pod: api.Pod, nodes: Sequence[api.Node]) -> ExtenderFilterResult:
-        """Which of these nodes will do."""
-        ...
-
-    async def prioritize(self, pod: api.Pod, nodes: Sequence[api.Node]) -> Mapping[str, int]:
-        """Scores from 0 to 10, not yet weighted, by node; nodes may be missing."""
-        ...
-
-    async def process_preemption(
-        self, pod: api.Pod, victims: Mapping[str, ExtenderVictims]
-    ) -> Mapping[str, ExtenderVictims]:
-        """Which of these nodes to preempt on, and whom."""
-        ...
-
-    async def bind(self, pod: api.Pod, node_name: str) -> None:
-        """Bind the pod in the scheduler's stead."""
-        ...
-
-
-class Unrecorded:
-    """A recorder that forgets."""
+class NoEvents:
+    """Creates no events."""
 
     def event(
         self,
@@ -176,8 +120,8 @@ class Unrecorded:
     ) -> None: ...
 
 
-class Uncounted(NoMetrics):
-    """Metrics that nobody counts."""
+class NoSchedulerMetrics(NoMetrics):
+    """Counts nothing."""
 
     def attempt(self, result: str, profile: str, seconds: float) -> None: ...
     def algorithm(self, seconds: float) -> None: ...

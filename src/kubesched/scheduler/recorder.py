@@ -34,6 +34,7 @@ from kubesched.base.clock import Clock
 from kubesched.base.log import ERROR, Log, SilentLog
 from kubesched.base.types import JSON
 from kubesched.client.protocol import ApiError, Client
+from kubesched.scheduler.bind_calls import BindCalls
 from kubesched.scheduler.ports import NORMAL, WARNING
 
 MAX_TRIES: Final = 12
@@ -114,7 +115,7 @@ class EventRecorder:
         *,
         log: Log | None = None,
         hostname: str | None = None,
-        binds_waiting: Callable[[], int] = lambda: 0,
+        bind_calls: BindCalls | None = None,
         queue_size: int = QUEUE_SIZE,
         spam_burst: int = SPAM_BURST,
         writers: int = 4,
@@ -124,7 +125,7 @@ class EventRecorder:
         self._clock = clock
         self._log: Log = SilentLog() if log is None else log
         self._hostname = socket.gethostname() if hostname is None else hostname
-        self._binds_waiting = binds_waiting
+        self._bind_calls = BindCalls() if bind_calls is None else bind_calls
         self._chance = chance or random.Random()
         self._writers = writers
         self._queue_size = queue_size
@@ -227,7 +228,7 @@ class EventRecorder:
             while not self._queue:
                 self._ready.clear()
                 await self._ready.wait()
-            while self._queue and self._binds_waiting() and self._can_wait(self._queue[0]):
+            while self._queue and self._bind_calls.pending and self._can_wait(self._queue[0]):
                 await self._clock.sleep(PAUSE)
             if self._queue:
                 await self._write(self._queue.popleft())

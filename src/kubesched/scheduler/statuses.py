@@ -15,7 +15,7 @@ from kubesched.api import objects as api
 from kubesched.base.log import ERROR
 from kubesched.base.types import JSON
 from kubesched.client.protocol import ApiError
-from kubesched.scheduler.context import Context
+from kubesched.scheduler.shared import Shared
 
 POD_SCHEDULED = "PodScheduled"
 DISRUPTION_TARGET = "DisruptionTarget"
@@ -26,8 +26,8 @@ MOST_ANSWERS = 1000
 class StatusWriter:
     """Patches pods' status where it is not yet as it should be."""
 
-    def __init__(self, context: Context) -> None:
-        self._context = context
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
         self._last: dict[str, asyncio.Task[None]] = {}
         self._answers: dict[str, api.Pod] = {}
 
@@ -51,7 +51,7 @@ class StatusWriter:
             fields["conditionReason"] = condition.reason
         if nominated is not None:
             fields |= {"nominatedNodeName": nominated, "nominatingMode": 1}
-        self._context.log(3, "Updating pod condition and nominated node name", **fields)
+        self._shared.log(3, "Updating pod condition and nominated node name", **fields)
 
         def due() -> JSON | None:
             newest = self.newest(pod)
@@ -63,13 +63,13 @@ class StatusWriter:
         previous = self._last.get(pod.uid)
         if previous is None and due() is None:
             return None
-        task = self._last[pod.uid] = self._context.tasks.spawn(self._send(previous, pod, due, on_error))
+        task = self._last[pod.uid] = self._shared.tasks.spawn(self._send(previous, pod, due, on_error))
         task.add_done_callback(lambda done: self._forget(pod.uid, done))
         return task
 
     def newest(self, pod: api.Pod) -> api.Pod:
         """A pod as last heard of, from the watch or in the answer to a patch."""
-        known = self._context.has(pod) or pod
+        known = self._shared.newest(pod) or pod
         answered = self._answers.get(pod.uid)
         return answered if answered is not None and _version(answered) > _version(known) else known
 
@@ -112,10 +112,10 @@ class StatusWriter:
         if patch is None:
             return
         try:
-            self._remember(await self._context.client.patch_pod_status(pod, patch))
+            self._remember(await self._shared.client.patch_pod_status(pod, patch))
         except Exception as problem:
             outdated = isinstance(problem, ApiError) and problem.code == 409 and "resourceVersion" in patch["metadata"]
-            self._context.log(4 if outdated else ERROR, on_error, pod=pod, err=problem)
+            self._shared.log(4 if outdated else ERROR, on_error, pod=pod, err=problem)
 
     def _remember(self, answer: api.Pod) -> None:
         self._answers[answer.uid] = answer
@@ -124,7 +124,7 @@ class StatusWriter:
 
     def _has_been_told(self, answer: api.Pod) -> bool:
         """Whether the watch is at least as far, or has told that the pod is gone."""
-        known = self._context.has(answer)
+        known = self._shared.newest(answer)
         return known is None or _version(known) >= _version(answer)
 
     def _forget(self, uid: str, done: asyncio.Task[None]) -> None:
@@ -132,7 +132,7 @@ class StatusWriter:
             del self._last[uid]
 
     def _now(self) -> str:
-        moment = datetime.fromtimestamp(int(self._context.clock.now()), UTC)
+        moment = datetime.fromtimestamp(int(self._shared.clock.now()), UTC)
         return moment.isoformat().replace("+00:00", "Z")
 
 

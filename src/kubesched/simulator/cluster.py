@@ -22,8 +22,11 @@ from kubesched.config.types import KubeSchedulerConfiguration
 from kubesched.embedded import EmbeddedCluster
 from kubesched.engine.decision import Decision
 from kubesched.framework.registry import Registry
+from kubesched.scheduler.bind_calls import BindCalls
+from kubesched.scheduler.build import build_scheduler
 from kubesched.scheduler.recorder import EventRecorder
 from kubesched.scheduler.scheduler import Scheduler
+from kubesched.scheduler.subscribers.publisher import OnDecision
 from kubesched.simulator.settings import ClusterOptions
 from kubesched.simulator.timeline import Timeline
 
@@ -78,23 +81,22 @@ class SimulatedCluster:
                 self._client, clock, chance, lambda text: self.timeline.note("scheduler", text)
             )
             return
+        calls = BindCalls()
         if options.events:
             self._recorder = EventRecorder(
-                self._client, clock, hostname=HOST, chance=Random(seed + 1), binds_waiting=self._binds_waiting
+                self._client, clock, hostname=HOST, chance=Random(seed + 1), bind_calls=calls
             )
-        self.scheduler = Scheduler(config, registry, self._client, clock, chance, recorder=self._recorder)
-        self._watch = watch
-        self.scheduler.on_decision = self.timeline.on_decision if watch is None else self._watched
-        for profile in self.scheduler.profiles.values():
-            profile.engine.record = watch is not None
-
-    def _watched(self, decision: Decision) -> None:
-        assert self._watch is not None
-        self.timeline.on_decision(decision)
-        self._watch(decision)
-
-    def _binds_waiting(self) -> int:
-        return 0 if self.scheduler is None else self.scheduler.binds_waiting
+        self.scheduler = build_scheduler(
+            config,
+            registry,
+            self._client,
+            clock,
+            chance,
+            recorder=self._recorder,
+            bind_calls=calls,
+            subscribers=[OnDecision(each) for each in (self.timeline.on_decision, watch) if each is not None],
+            detailed=watch is not None,
+        )
 
     async def start(self) -> None:
         """Start. Returns when the scheduler's caches are filled; that moment is the scenario's time 0."""

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from kubesched.apiserver.apiserver import ApiServer
 from kubesched.apiserver.storage.store import ChangeType, StoreEvent
-from kubesched.engine.decision import Decision, Outcome
+from kubesched.engine.decision import Decision
+from kubesched.engine.outcome import Outcome
 from kubesched.reconcile.access import NODES, PODS
 from kubesched.simulator.usage import Usage
 

@@ -25,7 +25,7 @@ from kubesched.api.builders import taint as taint
 from kubesched.api.builders import toleration as toleration
 from kubesched.config.errors import ConfigError as ConfigError
 from kubesched.engine.decision import Decision as Decision
-from kubesched.engine.decision import Outcome as Outcome
+from kubesched.engine.outcome import Outcome as Outcome
 from kubesched.testing.checks import PluginCheckError as PluginCheckError
 from kubesched.testing.checks import check_plugin as check_plugin
 from kubesched.testing.related import budget as budget

@@ -15,6 +15,7 @@ from kubesched.cluster.cluster import Cluster
 from kubesched.cluster.view import NodeInfo, Nodes
 from kubesched.config.custom_args import decode_args
 from kubesched.config.errors import Problem
+from kubesched.framework.adapters import FilterPlugin, ScorePlugin
 from kubesched.framework.answers import (
     check_scores,
     filter_answer,
@@ -24,7 +25,6 @@ from kubesched.framework.answers import (
 )
 from kubesched.framework.handle import Handle
 from kubesched.framework.plugin import MAX_NODE_SCORE, MIN_NODE_SCORE, Plugin
-from kubesched.framework.runtime import FilterPlugin, ScorePlugin
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import Status
 from kubesched.testing.generate import Example

@@ -13,12 +13,12 @@ from kubesched.api.builders import owner
 from kubesched.cluster.view import Nodes
 from kubesched.framework.answers import AnswerError
 from kubesched.framework.contract import check_contract
+from kubesched.framework.errors import PluginError, PluginStartError
 from kubesched.framework.events import NODE_ADD, EventHint, Hint
 from kubesched.framework.functions import plugin_class
 from kubesched.framework.places import place_of, place_of_error
 from kubesched.framework.plugin import Plugin, Reads
 from kubesched.framework.registry import PluginSource
-from kubesched.framework.runtime import PluginError, PluginStartError
 from kubesched.queue.registrations import EVERYTHING, registered_by
 from kubesched.testing.asking import Answers, Asked, OutOfRangeError, cluster_of
 from kubesched.testing.generate import Chance, Change, Example, Labels
@@ -156,7 +156,7 @@ class _Check:
         if self.plugin.reads is Reads.CLUSTER:
             return
         self._reads_its_own_row(answers)
-        if not self.plugin.reads.is_kept:
+        if not self.plugin.reads.is_cacheable:
             return
         pod = self.example.pod
         difference = _difference(answers, self._guarded(self._ask(_twin(pod)).everything))

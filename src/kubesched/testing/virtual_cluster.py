@@ -7,33 +7,29 @@ would in production. An hour of backoff passes in a moment, and the same test gi
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from random import Random
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from msgspec.structs import replace
-
 from kubesched.api import objects as api
 from kubesched.base.clocks import VirtualClock, VirtualLoop
-from kubesched.cluster.pods import PodInfo
 from kubesched.config.errors import Problem
 from kubesched.config.load import load
 from kubesched.config.read import read
 from kubesched.config.types import API_VERSION, KIND
-from kubesched.engine.decision import Decision, Outcome
+from kubesched.engine.decision import Decision
+from kubesched.framework.errors import PluginError
 from kubesched.framework.functions import plugin_class
 from kubesched.framework.handle import WaitingPods
 from kubesched.framework.registry import PluginSource
-from kubesched.framework.runtime import PluginError
 from kubesched.framework.status import Code, Status
 from kubesched.library.manifests import Source, read_objects, read_pod
 from kubesched.plugins import in_tree_registry
-from kubesched.scheduler.extender import HTTPExtender, make_extenders, with_ignored_resources
+from kubesched.scheduler.build import build_scheduler
 from kubesched.scheduler.scheduler import Scheduler
-from kubesched.scheduler.statuses import POD_SCHEDULED
+from kubesched.scheduler.subscribers.publisher import OnDecision
 from kubesched.testing.faulty_api import FaultyApi
 from kubesched.testing.heard import LogLines, RecordedEvents
 
@@ -69,7 +65,6 @@ class VirtualCluster:
         self._args: list[dict[str, Any]] = []
         self._scheduler: Scheduler | None = None
         self._running: asyncio.Task[None] | None = None
-        self._extenders: list[HTTPExtender] = []
 
     # --- before it starts ---------------------------------------------------------------------------------------------
 
@@ -162,7 +157,7 @@ class VirtualCluster:
         found = [each for each in self.decisions if (each.pod.name, each.pod.namespace) == (name, namespace)]
         if not found:
             raise NotTriedError(f"pod {namespace}/{name} has not been tried")
-        return self._with_outcome(found[-1])
+        return found[-1]
 
     def attempts(self, name: str, namespace: str = "default") -> int:
         """How often a pod was tried."""
@@ -182,7 +177,7 @@ class VirtualCluster:
     @property
     def waiting_pods(self) -> WaitingPods:
         """The pods that have a node and wait on Permit, to `allow` or to `reject` them."""
-        return self.scheduler.context.waiting
+        return self.scheduler.shared.waiting
 
     # --- the end ------------------------------------------------------------------------------------------------------
 
@@ -213,21 +208,17 @@ class VirtualCluster:
     async def _start(self) -> None:
         registry = self._registry
         loaded = load(self._configuration(), points=registry.points, args_types=registry.args_types)
-        config = loaded.config
-        self._extenders = make_extenders(config.extenders, pods_on=self._pods_on, clock=self.clock)
-        scheduler = Scheduler(
-            replace(config, profiles=with_ignored_resources(config.profiles, config.extenders)),
+        scheduler = build_scheduler(
+            loaded.config,
             registry,
             self.api,
             self.clock,
             Random(self._seed),
             recorder=self.events,
             log=self.log,
-            extenders=self._extenders,
+            subscribers=[OnDecision(self.decisions.append)],
+            detailed=True,
         )
-        scheduler.on_decision = self.decisions.append
-        for profile in scheduler.profiles.values():
-            profile.engine.record = True
         self._running = asyncio.create_task(scheduler.run(), name="scheduler")
         self._scheduler = scheduler
         await self.clock.settle()
@@ -235,13 +226,6 @@ class VirtualCluster:
     async def _stop(self, scheduler: Scheduler, running: asyncio.Task[None]) -> None:
         await scheduler.stop()
         await running
-        for extender in self._extenders:
-            await extender.close()
-
-    def _pods_on(self, node: str) -> list[PodInfo] | None:
-        table = self.scheduler.cluster.nodes
-        row = table.row_of.get(node)
-        return None if row is None else list(table.pods[row].values())
 
     def _configuration(self) -> dict[str, object]:
         """The configuration with what was asked to be used laid over every profile."""
@@ -253,17 +237,6 @@ class VirtualCluster:
             profile["plugins"] = plugins
             profile["pluginConfig"] = [*(profile.get("pluginConfig") or []), *self._args]
         return {**self._tree, "profiles": profiles}
-
-    def _with_outcome(self, decision: Decision) -> Decision:
-        if not decision.node or decision.pod.uid in self.scheduler.cluster.pods:
-            return decision
-        now = self.api.get(api.Pod, decision.pod.key)
-        conditions = () if now is None else now.status.conditions
-        why = next((each for each in conditions if each.type == POD_SCHEDULED and each.status == "False"), None)
-        if why is None:
-            return decision
-        outcome = Outcome.UNSCHEDULABLE if why.reason == "Unschedulable" else Outcome.ERROR
-        return dataclasses.replace(decision, node="", outcome=outcome, message=why.message)
 
     def _why_not_tried(self, pod: api.Pod) -> str:
         profiles = self.scheduler.profiles

@@ -11,6 +11,7 @@ from tests.builders import HOSTNAME
 from kubesched.api import objects as api
 from kubesched.cluster.cluster import Cluster
 from kubesched.cluster.view import Nodes
+from kubesched.framework.handle import Services
 from kubesched.framework.plugin import Handle, Plugin
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import Status
@@ -220,9 +221,11 @@ def owned_by(pod: api.Pod) -> api.OwnerReference:
 class Asked:
     """One plugin on a cluster, asked about pods as a profile that has nothing else would."""
 
-    def __init__(self, plugin: type[Plugin], cluster: Cluster, args: object = None) -> None:
+    def __init__(
+        self, plugin: type[Plugin], cluster: Cluster, args: object = None, services: Services | None = None
+    ) -> None:
         self.cluster = cluster
-        self.handle = Handle(cluster, Random(0))
+        self.handle = Handle(cluster, Random(0), services=services)
         self.plugin: Any = plugin(args, self.handle)
 
     def state(self, pod: api.Pod) -> CycleState:

@@ -13,6 +13,7 @@ from tests.plugins.volumes.storage import Asked, claim, classes, csi_node, selec
 from kubesched.api import objects as api
 from kubesched.cluster.cluster import Cluster
 from kubesched.config.args import VolumeBindingArgs
+from kubesched.framework.handle import Services
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import Code, Status
 from kubesched.plugins.volume_binding import VolumeBinding
@@ -82,10 +83,11 @@ class World:
             volume("v", version="10"),
             *objects,
         )
-        self.asked = Asked(VolumeBinding, self.cluster, VolumeBindingArgs(bind_timeout_seconds=timeout))
         self.api = FakeApi(self.cluster)
-        self.asked.handle.client = self.api  # type: ignore[assignment]  # all that this plugin asks for
-        self.asked.handle.clock = self.api
+        services = Services(client=self.api, clock=self.api)  # type: ignore[arg-type]  # all that this plugin asks for
+        self.asked = Asked(
+            VolumeBinding, self.cluster, VolumeBindingArgs(bind_timeout_seconds=timeout), services=services
+        )
         self.state = self.reserve(self.pod)
 
     def reserve(self, incoming: api.Pod) -> CycleState:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from kubesched.api import objects as api
-from kubesched.cluster.cluster import NO_LABELS, TermCounter
 from kubesched.cluster.counters import RowCounter
+from kubesched.cluster.counts import NO_LABELS, TermCounter
 from kubesched.cluster.pods import PodClass, PodInfo
 from kubesched.cluster.table import Ids, Ints, LabelColumn, Mask
 from kubesched.cluster.terms import AffinityTerm, affinity_terms
@@ -102,12 +102,12 @@ class InterPodAffinity(Plugin):
             return SKIP
         affinity: Counts = {}
         if terms.required:
-            matching = self.handle.cluster.affinity_counter(terms.required)
+            matching = self.handle.cluster.counts.affinity(terms.required)
             for term in terms.required:
                 self._sum(affinity, matching, term.topology_key)
         anti: Counts = {}
         for term in terms.required_anti:
-            self._sum(anti, self.handle.cluster.affinity_counter((term,)), term.topology_key)
+            self._sum(anti, self.handle.cluster.counts.affinity((term,)), term.topology_key)
         state.write(self, FilterState(affinity, anti, existing))
         return None
 
@@ -143,7 +143,7 @@ class InterPodAffinity(Plugin):
         return missing | alone
 
     def _is_own_kind(self, pod_class: PodClass) -> bool:
-        return all(self.handle.cluster.term_selects(term, pod_class) for term in pod_class.terms.required)
+        return all(self.handle.cluster.counts.term_selects(term, pod_class) for term in pod_class.terms.required)
 
     def _update(self, state: CycleState, info: PodInfo, row: int, delta: int) -> None:
         """Count a pod in or out of every relation that it is part of."""
@@ -154,11 +154,11 @@ class InterPodAffinity(Plugin):
             if term.matches(pod_class.namespace, pod_class.labels, labels):
                 self._key(found.existing_anti, term.topology_key).add(row, delta)
         own = pod_class.terms
-        if own.required and all(cluster.term_selects(term, other) for term in own.required):
+        if own.required and all(cluster.counts.term_selects(term, other) for term in own.required):
             for term in own.required:
                 self._key(found.affinity, term.topology_key).add(row, delta)
         for term in own.required_anti:
-            if cluster.term_selects(term, other):
+            if cluster.counts.term_selects(term, other):
                 self._key(found.anti_affinity, term.topology_key).add(row, delta)
 
     # Score
@@ -172,7 +172,7 @@ class InterPodAffinity(Plugin):
             return error(f"failed to parse pod: {terms.error}")
         scores: Counts = {}
         for weight, term in preferred:
-            self._weigh(scores, self.handle.cluster.affinity_counter((term,)), term.topology_key, weight)
+            self._weigh(scores, self.handle.cluster.counts.affinity((term,)), term.topology_key, weight)
         for counter in self._speaking_of(state.pod_class, "preferred"):
             self._weigh(scores, counter, counter.term.topology_key, counter.weight)
         if self.args.hard_pod_affinity_weight > 0:
@@ -203,8 +203,8 @@ class InterPodAffinity(Plugin):
         """Terms of running pods, of one kind, that select pods of this class."""
         cluster = self.handle.cluster
         labels = cluster.namespace_labels(pod_class.namespace)
-        known = cluster.term_list
-        stamp = (cluster.terms_version, labels)
+        known = cluster.counts.term_list
+        stamp = (cluster.counts.terms_version, labels)
         cached = pod_class.memo.get((self, "terms"))
         if not isinstance(cached, tuple) or cached[0] != stamp:
             cached = (stamp, [], 0)

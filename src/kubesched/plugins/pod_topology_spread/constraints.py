@@ -66,7 +66,7 @@ class Constraints:
 
     def counter(self, cluster: Cluster, namespace: str, constraint: Constraint) -> RowCounter:
         """Counts the pods that a constraint selects. As upstream, an empty selector counts none."""
-        return cluster.spread_counter(namespace, NOTHING if constraint.selector.is_empty else constraint.selector)
+        return cluster.counts.spread(namespace, NOTHING if constraint.selector.is_empty else constraint.selector)
 
     def domains(self, cluster: Cluster, namespace: str, constraint: Constraint) -> DomainCounts:
         """The counts per domain, over the nodes that count."""

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from kubesched.api import objects as api
 from kubesched.api.selectors import Selector, SelectorError
-from kubesched.cluster.cluster import SELECTING_KINDS
+from kubesched.cluster.objects import SELECTING_KINDS
 from kubesched.cluster.pods import PodInfo
 from kubesched.cluster.table import Ids, Ints, Mask
 from kubesched.cluster.view import Nodes

@@ -1,7 +1,7 @@
-"""What plugins said about all nodes for one class of pods, kept and brought up to date for the next pod of it.
+"""Cached answers of plugins about all nodes, per pod class, updated for the next pod of the class.
 
-A plugin that declares what it reads (see `Reads`) is asked again only about rows that changed: about all of them when a
-node changed, about those whose pods changed otherwise. Most of the time that is the one row where the last pod went.
+A plugin that declares what it reads (see `Reads`) is called again only for rows that changed: for all of them after a
+node has changed, otherwise for those whose pods have changed. Usually that is the one row that the last pod went to.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from kubesched.api import objects as api
 from kubesched.cluster.pods import PodClass
 from kubesched.cluster.table import Ints, Mask
 from kubesched.cluster.view import Nodes
+from kubesched.framework.adapters import FilterPlugin, ScorePlugin
 from kubesched.framework.plugin import MAX_NODE_SCORE, MIN_NODE_SCORE, Codes, Reads, Verdicts
-from kubesched.framework.runtime import FilterPlugin, Framework, ScorePlugin
+from kubesched.framework.record import Record
+from kubesched.framework.runtime import Framework
 from kubesched.framework.state import CycleState
 
 
-class KeptFilter:
+class CachedFilter:
     """One Filter plugin's codes for every row."""
 
     __slots__ = ("codes", "plugin", "status_of")
@@ -27,12 +29,12 @@ class KeptFilter:
     def __init__(self, plugin: FilterPlugin, size: int, verdicts: Verdicts | None) -> None:
         self.plugin = plugin
         self.status_of = verdicts.status_of if verdicts is not None else None
-        # Codes that stand as long as the nodes do stay as small as they came; those to come may need more room.
+        # Codes that last as long as the nodes keep their small type; those that are updated may need a larger one.
         dtype = np.int64 if plugin.reads is Reads.PODS else None
         self.codes: Codes = np.zeros(size, dtype=dtype) if verdicts is None else np.array(verdicts.codes, dtype=dtype)
 
 
-class KeptScore:
+class CachedScore:
     """One Score plugin's raw scores for every row, or the one number they all are."""
 
     __slots__ = ("plugin", "raw")
@@ -42,8 +44,8 @@ class KeptScore:
         self.raw = raw
 
 
-class Kept:
-    """A profile's answers for one pod class."""
+class CachedAnswers:
+    """A profile's cached answers for one pod class."""
 
     def __init__(self, framework: Framework, pod_class: PodClass) -> None:
         self._framework = framework
@@ -52,26 +54,27 @@ class Kept:
         self._position = -1
         self.state = CycleState(pod_class)
         self.answers: dict[str, Any] = {}
-        """PreFilter answers of the plugins whose answers are kept."""
-        self.filters: list[KeptFilter] = []
-        self.scores: list[KeptScore] = []
+        """PreFilter results of the cacheable plugins."""
+        self.filters: list[CachedFilter] = []
+        self.scores: list[CachedScore] = []
         self.mask: Mask = np.zeros(0, dtype=np.bool_)
-        """Rows that the kept Filters let pass."""
+        """Rows that pass the cached Filters."""
         self.base: Ints = np.zeros(0, dtype=np.int64)
         """The sum of the weighted scores that need no normalising."""
         self.ranked: Ints = np.zeros(0, dtype=np.int64)
         """The same, with -1 where the mask is false: its maximum is the best node when nothing else scores."""
         self.skipped: frozenset[str] = frozenset()
-        """Plugins whose kept PreScore wants no Score."""
-        self.suspects: list[KeptScore] = []
-        """Scores out of range on some row, which may be one where nobody looks."""
+        """Plugins whose cached PreScore skips Score."""
+        self.suspects: list[CachedScore] = []
+        """Scores out of range on some row; an error only if that row is feasible."""
         self._static: Ints = self.base
         self._scored = False
-        self._moving_filters: list[KeptFilter] = []
-        self._moving_scores: list[KeptScore] = []
+        self._moving_filters: list[CachedFilter] = []
+        self._moving_scores: list[CachedScore] = []
 
-    def refresh(self, pod: api.Pod) -> None:
-        """Ask again what has to be asked again."""
+    def refresh(self, pod: api.Pod, record: Record) -> None:
+        """Bring the answers up to date. Plugin calls go to the record."""
+        self.state.record = record
         table = self._table
         if self._node_version != table.node_version or len(self.mask) != table.size:
             self._rebuild(pod)
@@ -90,35 +93,35 @@ class Kept:
             else:
                 self._update_rows(pod, np.array(sorted(set(changed)), dtype=np.int64))
         except Exception:
-            # Asking for everything again says which plugin it was, or finds that all is well.
+            # A rebuild finds out which plugin failed, if it fails again.
             self._node_version = -1
             self._rebuild(pod)
 
     def _rebuild(self, pod: api.Pod) -> None:
         framework, table = self._framework, self._table
         nodes = Nodes(table)
-        state = self.state = CycleState(self.state.pod_class)
+        state = self.state = CycleState(self.state.pod_class, self.state.record)
         self.answers = {
-            p.name: framework.ask_pre_filter(p, state, pod, nodes) for p in framework.pre_filter if p.reads.is_kept
+            p.name: framework.ask_pre_filter(p, state, pod, nodes) for p in framework.pre_filter if p.reads.is_cacheable
         }
         skipped = {name for name, answer in self.answers.items() if getattr(answer, "is_skip", False)}
         asked = (
-            KeptFilter(f, table.size, framework.ask_filter(f, state, pod, nodes))
+            CachedFilter(f, table.size, framework.ask_filter(f, state, pod, nodes))
             for f in framework.filters
-            if f.reads.is_kept and f.name not in skipped
+            if f.reads.is_cacheable and f.name not in skipped
         )
-        # Who rejects no node, and reads nothing but nodes, has no say until a node changes.
+        # A plugin that rejects no node, and reads only nodes, is not needed until a node changes.
         self.filters = [f for f in asked if f.status_of is not None or f.plugin.reads is Reads.PODS]
         self.mask = table.valid[: table.size].copy()
-        for kept in self.filters:
-            self.mask &= kept.codes == 0
+        for cached in self.filters:
+            self.mask &= cached.codes == 0
         self._moving_filters = [f for f in self.filters if f.plugin.reads is Reads.PODS]
         self._moving_scores = []
         self._scored = False
         self._node_version = table.node_version
 
     def score(self, pod: api.Pod) -> None:
-        """Ask for scores, the first time that they matter: a pod with one feasible node needs none."""
+        """Compute the scores when they are first needed: a pod with one feasible node needs none."""
         if not self._scored:
             self._rebuild_scores(pod, Nodes(self._table), self.state)
             self._scored = True
@@ -126,37 +129,39 @@ class Kept:
     def _rebuild_scores(self, pod: api.Pod, nodes: Nodes, state: CycleState) -> None:
         framework, table = self._framework, self._table
         self.skipped = frozenset(
-            p.name for p in framework.pre_score if p.reads.is_kept and not framework.ask_pre_score(p, state, pod, nodes)
+            p.name
+            for p in framework.pre_score
+            if p.reads.is_cacheable and not framework.ask_pre_score(p, state, pod, nodes)
         )
         self.scores = [
-            KeptScore(s, framework.ask_score(s, state, pod, nodes))
+            CachedScore(s, framework.ask_score(s, state, pod, nodes))
             for s in framework.scores
-            if s.reads.is_kept and s.name not in self.skipped
+            if s.reads.is_cacheable and s.name not in self.skipped
         ]
         self._moving_scores = [s for s in self.scores if s.plugin.reads is Reads.PODS]
-        for kept in self._moving_scores:
-            if isinstance(kept.raw, int):  # the same everywhere now, but not for ever
-                kept.raw = np.full(table.size, kept.raw, dtype=np.int64)
+        for cached in self._moving_scores:
+            if isinstance(cached.raw, int):  # the same everywhere now, but that may change
+                cached.raw = np.full(table.size, cached.raw, dtype=np.int64)
         plain = [s for s in self.scores if s.plugin.normalize is None]
         self.suspects = [s for s in plain if not _in_range(s.raw)]
         self._static = np.zeros(table.size, dtype=np.int64)
-        for kept in plain:
-            if kept not in self._moving_scores:
-                self._static += kept.raw * kept.plugin.weight
+        for cached in plain:
+            if cached not in self._moving_scores:
+                self._static += cached.raw * cached.plugin.weight
         self.base = self._static.copy()
-        for kept in self._moving_scores:
-            if kept.plugin.normalize is None:
-                self.base += kept.raw * kept.plugin.weight
+        for cached in self._moving_scores:
+            if cached.plugin.normalize is None:
+                self.base += cached.raw * cached.plugin.weight
         self.ranked = np.where(self.mask, self.base, -1)
 
     def _update_row(self, pod: api.Pod, row: int) -> None:
         nodes = Nodes(self._table, slice(row, row + 1))
-        for kept in self._moving_filters:
-            verdicts = kept.plugin.filter_all(self.state, pod, nodes)
-            kept.codes[row] = 0 if verdicts is None else verdicts.codes[0]
+        for cached in self._moving_filters:
+            verdicts = cached.plugin.filter_all(self.state, pod, nodes)
+            cached.codes[row] = 0 if verdicts is None else verdicts.codes[0]
             if verdicts is not None:
-                kept.status_of = verdicts.status_of
-        passes = bool(self._table.valid[row]) and all(not kept.codes[row] for kept in self.filters)
+                cached.status_of = verdicts.status_of
+        passes = bool(self._table.valid[row]) and all(not cached.codes[row] for cached in self.filters)
         self.mask[row] = passes
         if not self._scored:
             return
@@ -174,14 +179,14 @@ class Kept:
 
     def _update_rows(self, pod: api.Pod, rows: Ints) -> None:
         nodes = Nodes(self._table, rows)
-        for kept in self._moving_filters:
-            verdicts = kept.plugin.filter_all(self.state, pod, nodes)
-            kept.codes[rows] = 0 if verdicts is None else verdicts.codes
+        for cached in self._moving_filters:
+            verdicts = cached.plugin.filter_all(self.state, pod, nodes)
+            cached.codes[rows] = 0 if verdicts is None else verdicts.codes
             if verdicts is not None:
-                kept.status_of = verdicts.status_of
+                cached.status_of = verdicts.status_of
         passes = self._table.valid[rows].copy()
-        for kept in self.filters:
-            passes &= kept.codes[rows] == 0
+        for cached in self.filters:
+            passes &= cached.codes[rows] == 0
         self.mask[rows] = passes
         if not self._scored:
             return
@@ -196,7 +201,7 @@ class Kept:
         self.base[rows] = total
         self.ranked[rows] = np.where(passes, total, -1)
 
-    def _suspect(self, scored: KeptScore) -> None:
+    def _suspect(self, scored: CachedScore) -> None:
         if scored not in self.suspects:
             self.suspects.append(scored)
 

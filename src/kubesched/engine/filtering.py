@@ -1,0 +1,273 @@
+"""Which nodes fit a pod: PreFilter, then Filter over cached answers and over the plugins that must run every time."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from kubesched.api import objects as api
+from kubesched.cluster.pods import PodClass
+from kubesched.cluster.table import Ints, Mask
+from kubesched.cluster.view import Nodes
+from kubesched.engine.cache import CachedAnswers
+from kubesched.engine.decision import Decision
+from kubesched.engine.search import PartialFilter, search
+from kubesched.framework.adapters import FilterPlugin
+from kubesched.framework.diagnosis import Diagnosis
+from kubesched.framework.plugin import Verdicts
+from kubesched.framework.runtime import Framework
+from kubesched.framework.state import CycleState
+from kubesched.framework.status import Status, unresolvable
+from kubesched.framework.verdicts import Rejections
+from kubesched.framework.what_if import checked
+
+EXTENDER = "Extender"
+"""The name under which extenders reject pods."""
+MIN_FEASIBLE_NODES = 100
+MIN_FEASIBLE_PERCENTAGE = 5
+_CACHED_ROWS = 2_000_000
+"""Rows cached over all pod classes before the least recently used class is dropped: some 50 bytes each."""
+
+
+class Feasible:
+    """The result of Filter: where the pod fits, and why not elsewhere."""
+
+    __slots__ = ("cached", "looked_at", "mask", "nominated", "rejections", "size")
+
+    def __init__(
+        self, mask: Mask, rejections: Rejections, cached: CachedAnswers, looked_at: Mask, *, nominated: bool = False
+    ) -> None:
+        self.mask = mask
+        self.looked_at = looked_at
+        self.rejections = rejections
+        self.cached = cached
+        self.nominated = nominated
+        """Whether only the pod's nominated node was filtered."""
+        self.size = int(np.count_nonzero(mask))
+
+
+class Filtering:
+    """PreFilter and Filter for the pods of one profile."""
+
+    def __init__(self, framework: Framework, percentage_of_nodes_to_score: int, *, extended: bool) -> None:
+        self._framework = framework
+        self._cluster = framework.cluster
+        self._percentage = percentage_of_nodes_to_score
+        self._extended = extended
+        self._next_start = 0
+        self._cache: OrderedDict[PodClass, CachedAnswers] = OrderedDict()
+        self._lifted = [f for f in framework.filters if f.lifted]
+        self._pre_filters = [(p, p.reads.is_cacheable) for p in framework.pre_filter]
+        self._order = {f.name: index for index, f in enumerate(framework.filters)}
+        self._cluster_filters = [f for f in framework.filters if not f.reads.is_cacheable and not f.lifted]
+
+    def find(self, decision: Decision, *, try_nominated: bool = True) -> Feasible | Diagnosis:
+        """Where the pod fits, or the diagnosis if it fits nowhere. By default a nominated node that fits is enough."""
+        table, pod, state = self._cluster.nodes, decision.pod, decision.state
+        cached = self._cached(decision)
+        state.adopt(cached.state)
+        outcome = self._framework.run_pre_filter(self._pre_filter_answers(cached, state, pod), state)
+        if outcome.status is not None:
+            decision.end_point("PreFilter", outcome.status.code.upstream)
+            return Diagnosis(table, others=outcome.status, pre_filter=outcome.status, plugins=outcome.plugins)
+        decision.end_point("PreFilter")
+        if try_nominated and pod.status.nominated_node_name:
+            fits = self._on_nominated_node(pod, state, cached)
+            if fits is not None:
+                decision.end_point("Filter")
+                return fits
+        mask = cached.mask
+        looked_at = table.valid[: table.size]
+        others: Status | None = None
+        if outcome.node_names is not None:
+            looked_at = self._only(outcome.node_names)
+            mask = mask & looked_at
+            others = unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(outcome.plugins))}]")
+        found = self._filter(pod, state, cached, mask, looked_at)
+        decision.end_point("Filter")
+        if found.size == 0:
+            return Diagnosis(
+                table, looked_at=looked_at, rejections=found.rejections, others=others, plugins=outcome.plugins
+            )
+        return found
+
+    def narrowed(self, found: Feasible, names: Collection[str], refused: Mapping[str, Status]) -> Feasible | Diagnosis:
+        """The feasible nodes that an extender left."""
+        table = self._cluster.nodes
+        mask = found.mask & self._only(frozenset(names))
+        lost = found.mask & ~mask
+        for name, status in refused.items():
+            row = table.row_of.get(name)
+            if row is not None and lost[row]:
+                found.rejections.overruled[row] = status
+        left = Feasible(mask, found.rejections, found.cached, found.looked_at, nominated=found.nominated)
+        if left.size:
+            return left
+        return Diagnosis(table, looked_at=found.looked_at, rejections=found.rejections, plugins=frozenset((EXTENDER,)))
+
+    def rejected_elsewhere(self, found: Feasible) -> Diagnosis:
+        """Why the nodes that are not feasible were rejected."""
+        looked_at = found.looked_at & ~found.mask
+        return Diagnosis(self._cluster.nodes, looked_at=looked_at, rejections=found.rejections.copy())
+
+    # PreFilter
+
+    def _cached(self, decision: Decision) -> CachedAnswers:
+        """The cached answers of the pod's class, up to date."""
+        pod_class = decision.info.pod_class
+        cached = self._cache.get(pod_class)
+        if cached is None:
+            cached = self._cache[pod_class] = CachedAnswers(self._framework, pod_class)
+            while len(self._cache) * self._cluster.nodes.size > _CACHED_ROWS and len(self._cache) > 2:
+                self._cache.popitem(last=False)
+        else:
+            self._cache.move_to_end(pod_class)
+        cached.refresh(decision.pod, decision)
+        return cached
+
+    def _pre_filter_answers(self, cached: CachedAnswers, state: CycleState, pod: api.Pod) -> Iterator[tuple[str, Any]]:
+        nodes = Nodes(self._cluster.nodes)
+        for plugin, is_cached in self._pre_filters:
+            if is_cached:
+                yield plugin.name, cached.answers[plugin.name]
+            else:
+                yield plugin.name, self._framework.ask_pre_filter(plugin, state, pod, nodes)
+
+    # Filter
+
+    def _filter(self, pod: api.Pod, state: CycleState, cached: CachedAnswers, mask: Mask, looked_at: Mask) -> Feasible:
+        """Combine cached answers, plugins that read the whole cluster, nominated pods, and one-node plugins."""
+        entries: list[tuple[str, Verdicts]] = [
+            (each.plugin.name, Verdicts(each.codes, each.status_of))
+            for each in cached.filters
+            if each.status_of is not None
+        ]
+        whole = Nodes(self._cluster.nodes)
+        in_order = len(entries)
+        for plugin in self._cluster_filters:
+            if plugin.name in state.skip_filter:
+                continue
+            if mask.any() or self._alive(plugin, entries, looked_at).any():
+                verdicts = self._framework.ask_filter(plugin, state, pod, whole)
+                if verdicts is not None:
+                    entries.append((plugin.name, verdicts))
+                    mask = mask & (verdicts.codes == 0)
+        rejections = Rejections(len(mask), entries)
+        if len(self._cluster.nominations):
+            mask = self._with_nominated(pod, state, mask, looked_at, rejections)
+        one_by_one = [plugin for plugin in self._lifted if plugin.name not in state.skip_filter]
+        if one_by_one:
+            mask, looked_at = self._one_by_one(one_by_one, state, pod, entries, mask, looked_at)
+        elif self._percentage or self._lifted or not self._framework.scores:
+            mask = self._sample(mask, int(np.count_nonzero(looked_at)))
+        if len(entries) > in_order:
+            entries.sort(key=lambda entry: self._order[entry[0]])
+        self._raise_errors(rejections, looked_at)
+        return Feasible(mask, rejections, cached, looked_at)
+
+    def _alive(self, plugin: FilterPlugin, entries: list[tuple[str, Verdicts]], looked_at: Mask) -> Mask:
+        """The rows that no plugin before this one has rejected."""
+        alive = looked_at.copy()
+        for name, verdicts in entries:
+            if self._order[name] < self._order[plugin.name]:
+                alive &= verdicts.codes == 0
+        return alive
+
+    def _one_by_one(
+        self,
+        plugins: Sequence[FilterPlugin],
+        state: CycleState,
+        pod: api.Pod,
+        entries: list[tuple[str, Verdicts]],
+        mask: Mask,
+        looked_at: Mask,
+    ) -> tuple[Mask, Mask]:
+        """Run one-node plugins until enough nodes are found; returns these nodes, and all that were looked at. Their
+        verdicts are added to the entries."""
+        rows = self._from_last_stop(np.flatnonzero(looked_at))
+        partial = [PartialFilter(plugin, self._alive(plugin, entries, looked_at)) for plugin in plugins]
+        found, done = search(self._framework, partial, state, pod, rows, mask, self._wanted(len(rows)))
+        entries += [(each.plugin.name, each.verdicts) for each in partial if each.statuses]
+        if done < len(rows):
+            self._next_start = int(rows[done - 1]) + 1
+            looked_at = _marked(rows[:done], len(mask))
+        return _marked(found, len(mask)), looked_at
+
+    def _with_nominated(
+        self, pod: api.Pod, state: CycleState, mask: Mask, looked_at: Mask, rejections: Rejections
+    ) -> Mask:
+        """Rows that pods are nominated to must also fit with those pods on them."""
+        what_if = self._framework.what_if
+        rows = what_if.nominated_rows(pod)
+        if not rows:
+            return mask
+        mask = mask.copy()
+        table = self._cluster.nodes
+        for row in rows:
+            if looked_at[row]:
+                window = Nodes(table, slice(row, row + 1))
+                with what_if.with_nominated(state, pod, row) as (supposed, _):
+                    status = checked(self._framework.run_filters(supposed, pod, window).status(0))
+                if status is not None:
+                    rejections.overruled[row] = status
+                    mask[row] = False
+        return mask
+
+    def _raise_errors(self, rejections: Rejections, looked_at: Mask) -> None:
+        """A plugin that failed for some node fails the attempt."""
+        for _, verdicts in rejections.entries:
+            codes = verdicts.codes
+            if not codes.any():
+                continue
+            for code in np.unique(codes).tolist():
+                if code and not verdicts.status_of(int(code)).is_rejected:
+                    for status, _ in rejections.groups(looked_at):
+                        checked(status)
+
+    def _on_nominated_node(self, pod: api.Pod, state: CycleState, cached: CachedAnswers) -> Feasible | None:
+        """A nominated pod goes to its node if it fits there; no other node is looked at."""
+        table = self._cluster.nodes
+        row = table.row_of.get(pod.status.nominated_node_name)
+        if row is None or not table.valid[row] or self._framework.what_if.status_on(state, pod, row) is not None:
+            return None
+        mask = np.zeros(table.size, dtype=np.bool_)
+        mask[row] = True
+        return Feasible(mask, Rejections(table.size, []), cached, mask, nominated=True)
+
+    def _only(self, names: frozenset[str]) -> Mask:
+        table = self._cluster.nodes
+        rows = np.array([table.row_of[name] for name in names if name in table.row_of], dtype=np.int64)
+        return _marked(rows, table.size) & table.valid[: table.size]
+
+    # Sampling
+
+    def _sample(self, mask: Mask, nodes: int) -> Mask:
+        """Keep only as many feasible nodes as the percentage allows, starting where the last search stopped."""
+        wanted = self._wanted(nodes)
+        rows = np.flatnonzero(mask)
+        if len(rows) <= wanted:
+            return mask
+        taken = self._from_last_stop(rows)[:wanted]
+        self._next_start = int(taken[-1]) + 1
+        return _marked(taken, len(mask))
+
+    def _from_last_stop(self, rows: Ints) -> Ints:
+        start = self._next_start % max(1, self._cluster.nodes.size)
+        return np.roll(rows, -int(np.searchsorted(rows, start)))
+
+    def _wanted(self, nodes: int) -> int:
+        if not self._framework.scores and not self._extended:
+            return 1  # without scores one feasible node is as good as another
+        if nodes < MIN_FEASIBLE_NODES:
+            return nodes
+        percentage = self._percentage or max(50 - nodes // 125, MIN_FEASIBLE_PERCENTAGE)
+        return max(nodes * percentage // 100, MIN_FEASIBLE_NODES)
+
+
+def _marked(rows: Ints, size: int) -> Mask:
+    mask = np.zeros(size, dtype=np.bool_)
+    mask[rows] = True
+    return mask

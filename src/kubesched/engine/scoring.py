@@ -1,0 +1,87 @@
+"""Which of the feasible nodes are best: PreScore, Score, NormalizeScore, weights, and the scores of extenders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from kubesched.cluster.table import Ints
+from kubesched.cluster.view import Nodes
+from kubesched.engine.decision import Decision, Scores
+from kubesched.engine.filtering import Feasible
+from kubesched.framework.runtime import Framework
+
+NO_EXTRA: Mapping[str, Ints] = {}
+
+
+class Scoring:
+    """PreScore and Score for the pods of one profile."""
+
+    def __init__(self, framework: Framework) -> None:
+        self._framework = framework
+        self._table = framework.cluster.nodes
+        self._pre_scores = [p for p in framework.pre_score if not p.reads.is_cacheable]
+        self._scores = [s for s in framework.scores if not s.reads.is_cacheable]
+
+    def best(self, decision: Decision, found: Feasible, extra: Mapping[str, Ints] = NO_EXTRA) -> Ints:
+        """The rows with the highest total; `extra` has the scores of extenders for every row."""
+        framework, cached, state, pod = self._framework, found.cached, decision.state, decision.pod
+        nodes = Nodes(self._table, mask=found.mask)
+        for name, scores in extra.items():
+            self._record(decision, name, scores[nodes.rows], nodes)
+        if not framework.scores:
+            ranked = np.where(found.mask, sum(extra.values()), -1)
+            return np.flatnonzero(ranked == ranked.max())
+        skipped = self._pre_score(decision, found, nodes)
+        parts: list[Ints] = [scores[nodes.rows] for scores in extra.values()]
+        for scored in cached.scores:
+            if scored.plugin.normalize is not None:
+                raw = scored.raw if isinstance(scored.raw, int) else scored.raw[nodes.rows]
+                part = framework.ask_normalize(scored.plugin, cached.state, pod, raw)
+                self._record(decision, scored.plugin.name, part, nodes)
+                if not isinstance(part, int):
+                    parts.append(part)
+            elif decision.detailed:
+                weighted = scored.raw * scored.plugin.weight
+                part = weighted if isinstance(weighted, int) else weighted[nodes.rows]
+                self._record(decision, scored.plugin.name, part, nodes)
+        for plugin in self._scores:
+            if plugin.name not in skipped:
+                raw = framework.ask_score(plugin, state, pod, nodes)
+                part = framework.ask_normalize(plugin, state, pod, raw)
+                self._record(decision, plugin.name, part, nodes)
+                if not isinstance(part, int):
+                    parts.append(part)
+        if not parts:
+            ranked = cached.ranked if found.mask is cached.mask else np.where(found.mask, cached.base, -1)
+            return np.flatnonzero(ranked == ranked.max())
+        totals = cached.base[nodes.rows] + parts[0]
+        for part in parts[1:]:
+            totals += part
+        best = np.flatnonzero(totals == totals.max())
+        rows = nodes.rows
+        return best if isinstance(rows, slice) else rows[best]
+
+    def _pre_score(self, decision: Decision, found: Feasible, nodes: Nodes) -> frozenset[str]:
+        """Run PreScore; returns the plugins that skip Score."""
+        framework, cached, state = self._framework, found.cached, decision.state
+        cached.score(decision.pod)
+        state.adopt(cached.state)
+        for scored in cached.suspects:
+            framework.check_range(scored.plugin, scored.raw if isinstance(scored.raw, int) else scored.raw[nodes.rows])
+        skipped = [p.name for p in self._pre_scores if not framework.ask_pre_score(p, state, decision.pod, nodes)]
+        decision.skip_score = cached.skipped.union(skipped)
+        decision.end_point("PreScore")
+        return decision.skip_score
+
+    def _record(self, decision: Decision, plugin: str, part: Ints | int, nodes: Nodes) -> None:
+        if not decision.detailed:
+            return
+        if decision.scores is None:
+            rows = np.array(nodes.row_numbers(), dtype=np.int64)
+            decision.scores = Scores(self._table, rows, {}, np.zeros(len(rows), dtype=np.int64))
+        scores = decision.scores
+        column = np.full(len(scores.rows), part, dtype=np.int64) if isinstance(part, int) else part.copy()
+        scores.plugins[plugin] = column
+        scores.totals = scores.totals + column

@@ -1,0 +1,134 @@
+"""What if pods were elsewhere: asking Filter plugins about nodes with other pods on them.
+
+No copy of the cluster is made. Pods come and go on the live rows of the node table, and afterwards the rows are
+restored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from kubesched.api import objects as api
+from kubesched.cluster.pods import PodInfo
+from kubesched.cluster.table import Ints
+from kubesched.cluster.view import Nodes
+from kubesched.framework.errors import PluginError
+from kubesched.framework.plugin import Reads
+from kubesched.framework.state import CycleState
+from kubesched.framework.status import Code, Status
+from kubesched.framework.verdicts import Rejections
+
+if TYPE_CHECKING:
+    from kubesched.framework.runtime import Framework
+
+Move = tuple[CycleState, PodInfo, int]
+"""A pod, the row that it is added to or removed from, and the cycle state that has to follow."""
+
+
+class WhatIf:
+    """Lets a plugin suppose changes to the pods on nodes, and ask the profile's Filter plugins about the result."""
+
+    def __init__(self, framework: Framework) -> None:
+        self._framework = framework
+        self._cluster = framework.cluster
+        self._extensions = [plugin for plugin in framework.pre_filter if hasattr(plugin, "add_pod")]
+
+    # Supposing
+
+    @contextmanager
+    def on_rows(self, rows: Sequence[int]) -> Iterator[None]:
+        """A block in which pods may be added to and removed from these rows; they are restored at its end."""
+        table = self._cluster.nodes
+        pods = {row: dict(table.pods[row]) for row in rows}
+        used = table.used[:, list(rows)]
+        try:
+            yield
+        finally:
+            table.restore(pods, used)
+
+    def add_pods(self, pod: api.Pod, moves: Sequence[Move]) -> None:
+        """Suppose each of these pods were on its row too; no row may occur twice."""
+        self._cluster.nodes.place_each([(info, row) for _, info, row in moves])
+        self._update_states(moves, "PreFilter AddPod", "add_pod", pod)
+
+    def remove_pods(self, pod: api.Pod, moves: Sequence[Move]) -> None:
+        """Suppose each of these pods were not on its row; no row may occur twice."""
+        self._cluster.nodes.take_off_each([(info, row) for _, info, row in moves])
+        self._update_states(moves, "PreFilter RemovePod", "remove_pod", pod)
+
+    def _update_states(self, moves: Sequence[Move], point: str, method: str, pod: api.Pod) -> None:
+        for plugin in self._extensions:
+            for state, info, row in moves:
+                if plugin.name not in state.skip_filter:
+                    self._framework.call(state.record, plugin, point, getattr(plugin, method), state, pod, info, row)
+
+    @contextmanager
+    def with_nominated(self, state: CycleState, pod: api.Pod, row: int) -> Iterator[tuple[CycleState, bool]]:
+        """Suppose the pods nominated to a row were on it, those of at least this pod's priority; whether any are."""
+        table = self._cluster.nodes
+        pods = [info for info in self._cluster.nominations.on(table.names[row]) if _outranks(info, pod)]
+        if not pods:
+            yield state, False
+            return
+        state = state.clone()
+        for info in pods:
+            table.usage(info.pod_class)  # columns that these pods bring along must outlast the what-if
+        with self.on_rows([row]):
+            for info in pods:
+                self.add_pods(pod, [(state, info, row)])
+            yield state, True
+
+    # Asking
+
+    def status_on(self, state: CycleState, pod: api.Pod, row: int) -> Status | None:
+        """Why the pod does not fit on a row; None if it does. It must fit with the pods nominated to the row, and
+        without them."""
+        window = Nodes(self._cluster.nodes, slice(row, row + 1))
+        with self.with_nominated(state, pod, row) as (supposed, added):
+            status = attributed(self._framework.run_filters(supposed, pod, window).status(0))
+        if status is None and added:
+            status = attributed(self._framework.run_filters(state, pod, window).status(0))
+        return status
+
+    def rejections_on(self, state: CycleState, pod: api.Pod, rows: Ints) -> Rejections:
+        """The same for several rows at once. Correct only if `are_independent`."""
+        return self._framework.run_filters(state, pod, Nodes(self._cluster.nodes, rows))
+
+    def are_independent(self, state: CycleState, pod: api.Pod) -> bool:
+        """Whether what happens on one row cannot matter on another, so that many rows can be tried at once."""
+        extended = any(plugin.name not in state.skip_filter for plugin in self._extensions)
+        return not extended and self.is_row_local(state) and not self.nominated_rows(pod)
+
+    def is_row_local(self, state: CycleState) -> bool:
+        """Whether every active Filter plugin answers for a row from that row alone."""
+        return all(each.reads is not Reads.CLUSTER for each in self._framework.active_filters(state))
+
+    def nominated_rows(self, pod: api.Pod) -> list[int]:
+        """Rows that pods of at least this pod's priority are nominated to."""
+        nominations, row_of = self._cluster.nominations, self._cluster.nodes.row_of
+        return [
+            row_of[name]
+            for name in nominations.nodes
+            if name in row_of and any(_outranks(info, pod) for info in nominations.on(name))
+        ]
+
+
+def attributed(status: Status | None) -> Status | None:
+    """A Filter status; an error gets upstream's prefix, which names the plugin."""
+    if status is None or status.is_rejected:
+        return status
+    return Status(Code.ERROR, f'running "{status.plugin}" filter plugin: {status.message}', plugin=status.plugin)
+
+
+def checked(status: Status | None) -> Status | None:
+    """A Filter status, unless it is an error: that is raised."""
+    status = attributed(status)
+    if status is not None and status.code is Code.ERROR:
+        raise PluginError(status.plugin, "Filter", status.message)
+    return status
+
+
+def _outranks(info: PodInfo, pod: api.Pod) -> bool:
+    return info.pod.priority >= pod.priority and info.pod.metadata.uid != pod.metadata.uid

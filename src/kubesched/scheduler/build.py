@@ -1,0 +1,155 @@
+"""The composition root: from a configuration and its surroundings to a scheduler.
+
+Daemon, local cluster, simulator, test kit and benchmark all build their scheduler here. Every part gets what it needs
+by its constructor.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from random import Random
+
+from msgspec.structs import replace
+
+from kubesched.base.clock import Clock
+from kubesched.base.features import DEFAULT_FEATURES, Features
+from kubesched.base.log import SILENT, Log
+from kubesched.client.protocol import Client
+from kubesched.client.transport import MayWrite
+from kubesched.cluster.cluster import Cluster
+from kubesched.cluster.pods import PodInfo
+from kubesched.config.types import KubeSchedulerConfiguration
+from kubesched.engine.engine import Choose, Engine
+from kubesched.engine.profiles import build_engines
+from kubesched.framework.extender import Extender
+from kubesched.framework.handle import Services
+from kubesched.framework.registry import Registry
+from kubesched.queue.build import build_queue
+from kubesched.scheduler.attempt import Profile
+from kubesched.scheduler.bind_calls import BindCalls
+from kubesched.scheduler.binding import BindingCycle, UnclearBinds
+from kubesched.scheduler.cycle import SchedulingCycle
+from kubesched.scheduler.extender import make_extenders, with_ignored_resources
+from kubesched.scheduler.extender_wire import RawObject
+from kubesched.scheduler.extenders import ExtenderSet
+from kubesched.scheduler.failure import FailureHandler
+from kubesched.scheduler.handlers import EventHandlers
+from kubesched.scheduler.inbox import Inbox
+from kubesched.scheduler.plugin_client import PluginClient
+from kubesched.scheduler.ports import EventSink, Metrics, NoEvents, NoSchedulerMetrics
+from kubesched.scheduler.preemption import Preemptor
+from kubesched.scheduler.scheduler import Scheduler
+from kubesched.scheduler.shared import Shared
+from kubesched.scheduler.sources import Sources
+from kubesched.scheduler.statuses import StatusWriter
+from kubesched.scheduler.subscribers.events import AttemptEvents
+from kubesched.scheduler.subscribers.logs import AttemptLog
+from kubesched.scheduler.subscribers.metrics import AttemptMetrics
+from kubesched.scheduler.subscribers.publisher import Publisher, Subscriber
+from kubesched.scheduler.subscribers.status import AttemptStatus
+from kubesched.scheduler.tasks import Tasks
+from kubesched.scheduler.waiting import WaitingPods
+
+
+def build_scheduler(
+    config: KubeSchedulerConfiguration,
+    registry: Registry,
+    client: Client,
+    clock: Clock,
+    random: Random,
+    *,
+    recorder: EventSink | None = None,
+    metrics: Metrics | None = None,
+    log: Log = SILENT,
+    subscribers: Iterable[Subscriber] = (),
+    detailed: bool = False,
+    extenders: Sequence[Extender] | None = None,
+    raw_objects: RawObject | None = None,
+    may_write: MayWrite | None = None,
+    bind_calls: BindCalls | None = None,
+    choose: Choose | None = None,
+    max_in_unschedulable: float = 300.0,
+    features: Features = DEFAULT_FEATURES,
+) -> Scheduler:
+    """Build a scheduler; `run` it.
+
+    `subscribers` are notified of attempts after log, metrics, events and status. With `detailed`, every attempt keeps
+    all scores and rejections. Extenders are made from the configuration, unless given.
+    """
+    recorder = NoEvents() if recorder is None else recorder
+    metrics = NoSchedulerMetrics() if metrics is None else metrics
+    cluster = Cluster(features)
+    inbox, tasks, waiting, unclear, wake_up = Inbox(log), Tasks(log), WaitingPods(), UnclearBinds(), asyncio.Event()
+    made = (
+        make_extenders(config.extenders, pods_on=_pods_on(cluster), raw=raw_objects, clock=clock, may_write=may_write)
+        if extenders is None
+        else []
+    )
+    extenders = made if extenders is None else extenders
+
+    services = Services(
+        client=PluginClient(client, unclear.note),
+        clock=clock,
+        spawn=tasks.spawn,
+        log=log,
+        event=recorder.event,
+        waiting_pods=waiting,
+        activate=lambda pods: inbox.put(queue.activate, list(pods)),
+    )
+    engines = build_engines(
+        replace(config, profiles=with_ignored_resources(config.profiles, config.extenders)),
+        registry,
+        cluster,
+        random,
+        choose=choose,
+        services=services,
+        extended=any(each.is_filter or each.is_prioritizer for each in extenders),
+    )
+    queue = build_queue(
+        {name: engine.framework for name, engine in engines.items()},
+        cluster,
+        clock,
+        extenders=bool(extenders),
+        initial_backoff=config.pod_initial_backoff_seconds,
+        max_backoff=config.pod_max_backoff_seconds,
+        max_in_unschedulable=max_in_unschedulable,
+        metrics=metrics,
+        log=log,
+        on_ready=wake_up.set,
+    )
+    shared = Shared(cluster, queue, client, clock, log, recorder, metrics, inbox, tasks, waiting)
+    profiles = _profiles(engines)
+    statuses = StatusWriter(shared)
+    reports = (AttemptLog(log), AttemptMetrics(metrics, profiles), AttemptEvents(recorder), AttemptStatus(statuses))
+    publisher = Publisher((*reports, *subscribers), log)
+    failures = FailureHandler(shared, publisher)
+    calls = BindCalls() if bind_calls is None else bind_calls
+    binding = BindingCycle(shared, extenders, publisher, failures, statuses, calls, unclear)
+    cycle = SchedulingCycle(
+        shared,
+        profiles,
+        ExtenderSet(extenders, metrics) if extenders else None,
+        publisher,
+        failures,
+        binding,
+        Preemptor(shared, statuses),
+        detailed=detailed,
+    )
+    handlers = EventHandlers(shared, profiles)
+    sources = Sources(client, handlers.receive, clock, random, log)
+    return Scheduler(config, shared, profiles, cycle, sources, wake_up, made)
+
+
+def _profiles(engines: dict[str, Engine]) -> dict[str, Profile]:
+    return {name: Profile(name, engine) for name, engine in engines.items()}
+
+
+def _pods_on(cluster: Cluster) -> Callable[[str], list[PodInfo] | None]:
+    """Looks up the pods on a node, for extenders that get victims by name."""
+
+    def pods_on(node: str) -> list[PodInfo] | None:
+        row = cluster.nodes.row_of.get(node)
+        return None if row is None else list(cluster.nodes.pods[row].values())
+
+    return pods_on

@@ -1,0 +1,31 @@
+"""The extenders of a scheduler, together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from kubesched.api import objects as api
+from kubesched.framework.extender import Extender, Prioritized
+from kubesched.scheduler.ports import Metrics
+
+
+class ExtenderSet:
+    """Implements `framework.extender.Extenders`."""
+
+    def __init__(self, extenders: Sequence[Extender], metrics: Metrics) -> None:
+        self._all = extenders
+        self._metrics = metrics
+
+    def interested(self, pod: api.Pod) -> list[Extender]:
+        """Those that are to be called for this pod, in order."""
+        return [extender for extender in self._all if extender.is_interested(pod)]
+
+    async def prioritize(
+        self, extenders: Sequence[Extender], pod: api.Pod, nodes: Sequence[api.Node]
+    ) -> list[Prioritized]:
+        """Ask all of these at the same time for scores."""
+        self._metrics.goroutines("prioritizing_extender", len(extenders))
+        answers = await asyncio.gather(*(each.prioritize(pod, nodes) for each in extenders), return_exceptions=True)
+        self._metrics.goroutines("prioritizing_extender", -len(extenders))
+        return list(zip(extenders, answers, strict=True))

@@ -1,0 +1,41 @@
+"""What the parts of a scheduler share: everything of which there is one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kubesched.api import objects as api
+from kubesched.base.clock import Clock
+from kubesched.base.log import Log
+from kubesched.client.protocol import Client
+from kubesched.cluster.cluster import Cluster
+from kubesched.queue.scheduling_queue import SchedulingQueue
+from kubesched.scheduler.inbox import Inbox
+from kubesched.scheduler.ports import EventSink, Metrics
+from kubesched.scheduler.tasks import Tasks
+from kubesched.scheduler.waiting import PreBinding, WaitingPods
+
+
+@dataclass(slots=True)
+class Shared:
+    """The state and the services that cycles, bindings and event handlers work with."""
+
+    cluster: Cluster
+    queue: SchedulingQueue
+    client: Client
+    clock: Clock
+    log: Log
+    recorder: EventSink
+    metrics: Metrics
+    inbox: Inbox
+    tasks: Tasks
+    waiting: WaitingPods
+    pods: dict[str, api.Pod] = field(default_factory=dict)
+    """Every pod that has not ended, by key, as last reported by the watch."""
+    pre_binding: dict[str, PreBinding] = field(default_factory=dict)
+    """Pods whose PreBind plugins are running, by UID."""
+
+    def newest(self, pod: api.Pod) -> api.Pod | None:
+        """The newest state of this very pod; None if it is gone."""
+        known = self.pods.get(pod.key)
+        return known if known is not None and known.uid == pod.uid else None

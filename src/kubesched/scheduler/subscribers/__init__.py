@@ -1,0 +1,1 @@
+"""What reports on attempts: log, metrics, events, pods' status. Each reads the record of an attempt at fixed stages."""

@@ -1,0 +1,117 @@
+"""The stages of an attempt, and how subscribers are notified of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from kubesched.api import objects as api
+from kubesched.base.log import ERROR, Log
+from kubesched.scheduler.attempt import Attempt, Dropped, Skipped
+
+
+class Subscriber:
+    """Is notified of what happens to attempts. Override the stages that matter; do not change the attempt.
+
+    Stages come in this order: `started`, `decided`, then `binding_started`, perhaps `waiting`, and `bound`; or `failed`
+    and then `requeued` or `dropped`. `finished` comes last, always.
+    """
+
+    def skipped(self, pod: api.Pod, profile: str, reason: Skipped) -> None:
+        """A pod left the queue and is not tried."""
+
+    def started(self, attempt: Attempt) -> None:
+        """A pod is about to be tried."""
+
+    def decided(self, attempt: Attempt) -> None:
+        """The engine has chosen a node, or found none, or failed. Reserve and Permit have not run yet."""
+
+    def binding_started(self, attempt: Attempt) -> None:
+        """The pod is assumed on its node; Reserve and Permit have agreed."""
+
+    def waiting(self, attempt: Attempt) -> None:
+        """The pod waits on Permit."""
+
+    def bound(self, attempt: Attempt) -> None:
+        """The pod is bound; PostBind has not run yet."""
+
+    def failed(self, attempt: Attempt) -> None:
+        """The attempt has failed, see `attempt.failure`. The pod is not back in the queue yet."""
+
+    def requeued(self, attempt: Attempt, pod: api.Pod) -> None:
+        """After a failure the pod, as it is now, is back in the queue."""
+
+    def dropped(self, attempt: Attempt, reason: Dropped, known: api.Pod | None) -> None:
+        """After a failure the pod does not go back to the queue; `known` is what has its name now."""
+
+    def finished(self, attempt: Attempt) -> None:
+        """Nothing more will happen in this attempt."""
+
+
+class OnDecision(Subscriber):
+    """Calls a function with every attempt that the engine has decided. The attempt goes on: its record is filled in."""
+
+    def __init__(self, callback: Callable[[Attempt], object]) -> None:
+        self._callback = callback
+
+    def decided(self, attempt: Attempt) -> None:
+        self._callback(attempt)
+
+
+Handlers = Sequence[Callable[..., None]]
+
+
+class Publisher:
+    """Notifies subscribers, in their order. One that raises is logged, and nobody else notices."""
+
+    def __init__(self, subscribers: Iterable[Subscriber], log: Log) -> None:
+        self._subscribers = list(subscribers)
+        self._log = log
+        self._started = self._overriding("started")
+        self._decided = self._overriding("decided")
+        self._binding_started = self._overriding("binding_started")
+        self._bound = self._overriding("bound")
+        self._finished = self._overriding("finished")
+
+    def _overriding(self, stage: str) -> Handlers:
+        """The handlers of a stage, without those that do nothing."""
+        nothing = getattr(Subscriber, stage)
+        return [getattr(each, stage) for each in self._subscribers if getattr(type(each), stage) is not nothing]
+
+    def _notify(self, handlers: Handlers, pod: api.Pod, *args: Any) -> None:
+        for handler in handlers:
+            try:
+                handler(*args)
+            except Exception as problem:
+                message = "Unexpected error while an attempt was reported"
+                self._log(ERROR, message, pod=pod, subscriber=handler.__qualname__, err=problem)
+
+    def skipped(self, pod: api.Pod, profile: str, reason: Skipped) -> None:
+        self._notify(self._overriding("skipped"), pod, pod, profile, reason)
+
+    def started(self, attempt: Attempt) -> None:
+        self._notify(self._started, attempt.pod, attempt)
+
+    def decided(self, attempt: Attempt) -> None:
+        self._notify(self._decided, attempt.pod, attempt)
+
+    def binding_started(self, attempt: Attempt) -> None:
+        self._notify(self._binding_started, attempt.pod, attempt)
+
+    def waiting(self, attempt: Attempt) -> None:
+        self._notify(self._overriding("waiting"), attempt.pod, attempt)
+
+    def bound(self, attempt: Attempt) -> None:
+        self._notify(self._bound, attempt.pod, attempt)
+
+    def failed(self, attempt: Attempt) -> None:
+        self._notify(self._overriding("failed"), attempt.pod, attempt)
+
+    def requeued(self, attempt: Attempt, pod: api.Pod) -> None:
+        self._notify(self._overriding("requeued"), pod, attempt, pod)
+
+    def dropped(self, attempt: Attempt, reason: Dropped, known: api.Pod | None) -> None:
+        self._notify(self._overriding("dropped"), attempt.pod, attempt, reason, known)
+
+    def finished(self, attempt: Attempt) -> None:
+        self._notify(self._finished, attempt.pod, attempt)
