@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 from tests.controllers.world import World, template, world
 
-from kubesched.base.clocks import VirtualClock, virtual_time
+from kubesched.apiserver.apiserver import ApiServer
+from kubesched.base.clocks import SystemClock, VirtualClock, virtual_time
 from kubesched.base.types import JSON
+from kubesched.embedded import ClusterSettings, EmbeddedCluster
+from kubesched.kubelet.settings import KubeletSettings
 from kubesched.reconcile.access import EVENTS, NODES, PODS
 
 
@@ -342,3 +346,24 @@ async def test_conditions_are_in_the_order_of_a_kubelet(clock: VirtualClock) -> 
             "ContainersReady",
             "PodScheduled",
         ]
+
+
+async def test_pods_become_ready_and_restart_in_real_time() -> None:
+    """On a real clock time passes within a step, too."""
+    api = ApiServer(clock=SystemClock())
+    settings = ClusterSettings(kubelet=KubeletSettings(start_delay=0.02))
+    cluster = EmbeddedCluster(api, settings)
+    access = cluster.context.access
+    cluster.start()
+    cluster.add_nodes(1)
+    body = {**_pod(readinessProbe=_probe()), "nodeName": "node-1"}
+    meta = {"namespace": "default", "name": "p", "annotations": _annotations(run_time="0.2s")}
+    access.create(PODS, {"metadata": meta, "spec": body})
+    seen: set[tuple[int, bool]] = set()
+    async with asyncio.timeout(10):
+        while (1, True) not in seen:
+            await asyncio.sleep(0.01)
+            for each in (access.get(PODS, "default/p") or {}).get("status", {}).get("containerStatuses") or []:
+                seen.add((each["restartCount"], each["ready"]))
+    assert (0, True) in seen
+    await cluster.stop()

@@ -200,27 +200,27 @@ class PodWorker:
 
     def _advance(self, *edits: status.Edit) -> None:
         """Bring all containers up to date, write the status, and plan the next change."""
-        deadline = self._pod.spec.active_deadline_seconds
-        if deadline is not None and self._now() >= self._active_since + deadline - _ROUNDING:
+        now, deadline = self._now(), self._pod.spec.active_deadline_seconds
+        if deadline is not None and now >= self._active_since + deadline - _ROUNDING:
             self._exceed_deadline()
             return
-        failed = self._advance_init()
+        failed = self._advance_init(now)
         if self._initialized:
             for each in self._of(Role.MAIN):
-                self._step(each)
+                self._step(each, now)
         ended = self._of(Role.MAIN)
         if failed or all(each.is_terminated for each in ended):
             self._end(failed or any(each.exit_code for each in ended), *edits)
             return
         self._write(*edits, self._statuses())
-        self._plan()
+        self._plan(now)
 
-    def _advance_init(self) -> bool:
+    def _advance_init(self, now: float) -> bool:
         """Run init containers in order; a sidecar only has to have started. Returns whether one failed for good."""
         for each in self._of(Role.INIT, Role.SIDECAR):
             if self._initialized and each.role is Role.INIT:
                 continue
-            self._step(each)
+            self._step(each, now)
             if self._initialized or (each.role is Role.SIDECAR and each.started):
                 continue
             if not each.is_terminated:
@@ -230,26 +230,25 @@ class PodWorker:
         self._initialized = True
         return False
 
-    def _step(self, each: SimulatedContainer) -> None:
+    def _step(self, each: SimulatedContainer, now: float) -> None:
         """Bring one container up to date."""
-        now = self._now()
         if each.is_terminated:
             return
         if not each.is_running and (each.retry_at is None or now >= each.retry_at - _ROUNDING):
-            self._start(each)
+            self._start(each, now)
         if not each.is_running:
             return
         each.timeline = self._timeline(each)
         elapsed = now - each.began + _ROUNDING
         if elapsed >= each.timeline.ends:
-            self._exit(each, elapsed)
+            self._exit(each, now)
             return
         was_ready = each.ready
         each.observe(elapsed)
         if was_ready and not each.ready and elapsed >= each.timeline.unready:
             self._record("Warning", "Unhealthy", "Readiness probe failed: simulated failure", each.spec)
 
-    def _start(self, each: SimulatedContainer) -> None:
+    def _start(self, each: SimulatedContainer, now: float) -> None:
         image, name = each.spec.image, each.spec.name
         if name in self._pulling:
             self._pulling.discard(name)
@@ -258,9 +257,9 @@ class PodWorker:
             self._record("Normal", "Pulled", f'Container image "{image}" already present on machine', each.spec)
         self._record("Normal", "Created", f"Created container {name}", each.spec)
         self._record("Normal", "Started", f"Started container {name}", each.spec)
-        each.start(self._now(), self._access.now(), self._new_id())
+        each.start(now, self._access.now(), self._new_id())
 
-    def _exit(self, each: SimulatedContainer, ran: float) -> None:
+    def _exit(self, each: SimulatedContainer, now: float) -> None:
         """End a run, and restart the container if its policy says so."""
         run, name = each.timeline, each.spec.name
         if run.failed_probe:
@@ -270,15 +269,15 @@ class PodWorker:
         each.end(run.exit_code, self._access.now())
         if not self._restarts(each, run.exit_code):
             return
-        seconds = each.next_back_off(ran)
+        seconds = each.next_back_off(now - each.began)
         if seconds:
             pod = f"{self._pod.metadata.name}_{self._pod.metadata.namespace}({self._pod.metadata.uid})"
-            each.back_off(self._now(), seconds, pod)
+            each.back_off(now, seconds, pod)
             message = f"Back-off restarting failed container {name} in pod {pod}"
             self._record("Warning", "BackOff", message, each.spec)
         else:
             each.last_state = each.state
-            self._start(each)
+            self._start(each, now)
             each.timeline = self._timeline(each)
             each.observe(0.0)
 
@@ -308,9 +307,9 @@ class PodWorker:
             seconds = math.inf if goes_on else self._host.settings.run_time
         return timeline(each.spec, behavior, seconds, code)
 
-    def _plan(self) -> None:
-        """Set the timer for the next change, if there is one."""
-        now, due = self._now(), math.inf
+    def _plan(self, now: float) -> None:
+        """Set the timer for the next change after `now`, the time of the last one, if there is one."""
+        due = math.inf
         for each in self._containers:
             if each.is_running:
                 due = min(due, each.began + each.timeline.next_change(now - each.began + _ROUNDING))
@@ -319,7 +318,7 @@ class PodWorker:
         if (deadline := self._pod.spec.active_deadline_seconds) is not None:
             due = min(due, self._active_since + deadline)
         if due < math.inf:
-            self._after(max(0.0, due - now), self._advance)
+            self._after(max(0.0, due - self._now()), self._advance)
 
     # --- the end ------------------------------------------------------------------------------------------------------
 
