@@ -420,3 +420,13 @@ def test_a_refusal_can_be_taken_apart() -> None:
     copy = pickle.loads(pickle.dumps(error))
     assert (copy.kind, copy.key, copy.field, copy.problem) == ("Node", "n1", "spec.x", "is wrong")
     assert isinstance(error, ValueError)
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [(b'{"x":%b}' % (b"[" * 5000 + b"]" * 5000), "nested too deep"), (b'{"kind":"\xff"}', "not valid UTF-8")],
+)
+def test_unreadable_json_is_an_invalid_object(body: bytes, problem: str) -> None:
+    """Nesting beyond Python's limit and invalid UTF-8 are refused like any other malformed object."""
+    with pytest.raises(InvalidObject, match=problem):
+        decode(body)

@@ -17,7 +17,7 @@ from kubesched.base.documents import (
     REQUEST,
     DocumentError,
     DocumentLimitError,
-    Limits,
+    DocumentLimits,
     read_json,
     read_yaml,
     read_yaml_documents,
@@ -75,8 +75,8 @@ def test_limits_are_reached_exactly() -> None:
     """The limit itself is allowed, in YAML, in JSON and in values."""
     text = "[" * 128 + "]" * 128
     assert read_yaml(text) == read_json(text) == within_depth(json.loads(text))
-    assert read_yaml("[1, 2]", Limits(size=6, values=3)) == [1, 2]
-    for tight in (Limits(size=5, values=3), Limits(size=6, values=2)):
+    assert read_yaml("[1, 2]", DocumentLimits(size=6, values=3)) == [1, 2]
+    for tight in (DocumentLimits(size=5, values=3), DocumentLimits(size=6, values=2)):
         with pytest.raises(DocumentLimitError):
             read_yaml("[1, 2]", tight)
 

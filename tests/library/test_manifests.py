@@ -91,6 +91,13 @@ def test_everything_wrong_is_said_at_once(tmp_path: Path) -> None:
     assert len(problems) == 5
 
 
+@pytest.mark.parametrize("text", ["[" * 80_000, "[" * 5000 + "]" * 5000, "a: " + "[" * 80_000])
+def test_a_hostile_manifest_is_refused_with_the_limit(text: str) -> None:
+    """Nesting that would end the process is refused with the limit."""
+    with pytest.raises(ManifestError, match="nested deeper than 128 levels"):
+        read_objects([text])
+
+
 def test_one_pod_is_wanted() -> None:
     """What is no pod, and more pods than one, are refused with words that help."""
     assert read_pod(POD).name == "p1"

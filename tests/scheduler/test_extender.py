@@ -494,3 +494,10 @@ def test_tls_settings_that_cannot_be() -> None:
         HTTPExtender(config.Extender(url_prefix="https://x", tls_config=both))
     with pytest.raises(TlsError, match="holds no certificate"):
         HTTPExtender(config.Extender(url_prefix="https://x", tls_config=config.ExtenderTLSConfig(ca_data=b"x")))
+
+
+@pytest.mark.parametrize("body", [b"[" * 5000 + b"]" * 5000, b"[" * 5000 + b"]" * 5000 + b" x"])
+def test_a_deep_answer_is_an_error(body: bytes) -> None:
+    """An answer nested beyond Python's limit is refused with Go's message."""
+    with pytest.raises(ExtenderError, match="exceeded max depth"):
+        wire.decode(body)

@@ -46,6 +46,8 @@ def kind_of(data: bytes | Mapping[str, object]) -> tuple[str, str]:
         raise InvalidObject("object", "", *_located(str(error))) from None
     except msgspec.DecodeError as error:
         raise InvalidObject("object", "", "", f"not valid JSON: {error}") from None
+    except (RecursionError, UnicodeDecodeError) as error:
+        raise _unreadable("object", error) from None
     return meta.api_version or "", meta.kind or ""
 
 
@@ -57,6 +59,14 @@ def decode_as(cls: type[T], data: bytes | Mapping[str, object]) -> T:
         return _decode_forgiving(cls, data)
     except msgspec.DecodeError as error:
         raise InvalidObject(cls.__name__, "", "", f"not valid JSON: {error}") from None
+    except (RecursionError, UnicodeDecodeError) as error:
+        raise _unreadable(cls.__name__, error) from None
+
+
+def _unreadable(kind: str, error: RecursionError | UnicodeDecodeError) -> InvalidObject:
+    """The error for deep nesting and invalid UTF-8, which msgspec does not raise as errors of its own."""
+    problem = "nested too deep" if isinstance(error, RecursionError) else "not valid UTF-8"
+    return InvalidObject(kind, "", "", f"not valid JSON: {problem}")
 
 
 @cache
@@ -65,7 +75,10 @@ def _decoder(cls: type[T]) -> msgspec.json.Decoder[T]:
 
 
 def _decode_forgiving(cls: type[T], data: bytes | Mapping[str, object]) -> T:
-    raw = _without_nulls(msgspec.json.decode(data) if isinstance(data, bytes) else data)
+    try:
+        raw = _without_nulls(msgspec.json.decode(data) if isinstance(data, bytes) else data)
+    except (RecursionError, UnicodeDecodeError) as error:
+        raise _unreadable(cls.__name__, error) from None
     try:
         return msgspec.convert(raw, cls)
     except msgspec.ValidationError as error:

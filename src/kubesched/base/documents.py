@@ -26,7 +26,7 @@ R = TypeVar("R", bound=type[yaml.SafeLoader] | type[yaml.SafeDumper])
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class DocumentLimits:
     """The largest document that is read."""
 
     size: int
@@ -37,8 +37,8 @@ class Limits:
     """Levels of nested objects and lists. Kubernetes objects have at most about forty."""
 
 
-FILE = Limits(size=64 << 20, values=2_000_000)
-REQUEST = Limits(size=3 << 20, values=100_000)
+FILE = DocumentLimits(size=64 << 20, values=2_000_000)
+REQUEST = DocumentLimits(size=3 << 20, values=100_000)
 """For what clients send. The size is upstream's; 100,000 YAML values take about a second to read."""
 
 
@@ -101,7 +101,7 @@ class _Loader(SafeLoader):
 
     bool_values = SafeConstructor.bool_values | {"y": True, "n": False}
 
-    def __init__(self, stream: Text, limits: Limits) -> None:
+    def __init__(self, stream: Text, limits: DocumentLimits) -> None:
         super().__init__(stream)
         self._limits = limits
         self._depth = self._values = self._characters = self._repeated = 0
@@ -163,7 +163,7 @@ def _key(key: object, node: yaml.MappingNode) -> str:
     raise ConstructorError("while constructing a mapping", node.start_mark, "found a key that is no string", None)
 
 
-def compose_yaml(text: Text, limits: Limits = FILE) -> yaml.Node | None:
+def compose_yaml(text: Text, limits: DocumentLimits = FILE) -> yaml.Node | None:
     """The nodes of the only document in a text; None if it is empty. Raises `DocumentError`."""
     with _loading(text, limits) as loader:
         node: yaml.Node | None = loader.get_single_node()
@@ -176,13 +176,13 @@ def construct_yaml(node: yaml.Node) -> Any:
         return loader.construct_document(node)
 
 
-def read_yaml(text: Text, limits: Limits = FILE) -> Any:
+def read_yaml(text: Text, limits: DocumentLimits = FILE) -> Any:
     """The only document in a text; None if it is empty. Raises `DocumentError`."""
     node = compose_yaml(text, limits)
     return None if node is None else construct_yaml(node)
 
 
-def read_yaml_documents(text: Text, limits: Limits = FILE) -> list[Any]:
+def read_yaml_documents(text: Text, limits: DocumentLimits = FILE) -> list[Any]:
     """All documents in a text. Raises `DocumentError`."""
     with _loading(text, limits) as loader:
         documents = []
@@ -192,7 +192,7 @@ def read_yaml_documents(text: Text, limits: Limits = FILE) -> list[Any]:
 
 
 @contextmanager
-def _loading(text: Text, limits: Limits) -> Iterator[_Loader]:
+def _loading(text: Text, limits: DocumentLimits) -> Iterator[_Loader]:
     _check_size(text, limits)
     try:
         loader = _Loader(text, limits)
@@ -211,7 +211,7 @@ def _loading(text: Text, limits: Limits) -> Iterator[_Loader]:
 # --- JSON -------------------------------------------------------------------------------------------------------------
 
 
-def read_json(data: Text, limits: Limits = FILE) -> Any:
+def read_json(data: Text, limits: DocumentLimits = FILE) -> Any:
     """The value of a JSON text. Raises `DocumentError`."""
     _check_size(data, limits)
     try:
@@ -223,14 +223,14 @@ def read_json(data: Text, limits: Limits = FILE) -> Any:
     return within_depth(value, limits) if _may_be_deep(data, limits) else value
 
 
-def _may_be_deep(data: Text, limits: Limits) -> bool:
+def _may_be_deep(data: Text, limits: DocumentLimits) -> bool:
     """Whether there are enough brackets at all: most objects have too few, and need not be walked through."""
     if isinstance(data, str):
         return data.count("{") + data.count("[") > limits.depth
     return data.count(b"{") + data.count(b"[") > limits.depth
 
 
-def within_depth(value: Any, limits: Limits = FILE) -> Any:
+def within_depth(value: Any, limits: DocumentLimits = FILE) -> Any:
     """The same value. Raises `DocumentLimitError` if it is nested too deep."""
     level = [value]
     for _ in range(limits.depth):
@@ -247,10 +247,10 @@ def _parts(value: Any) -> list[Any]:
     return [part for part in value if isinstance(part, dict | list)] if isinstance(value, list) else []
 
 
-def _too_deep(limits: Limits) -> DocumentLimitError:
+def _too_deep(limits: DocumentLimits) -> DocumentLimitError:
     return DocumentLimitError(f"nested deeper than {limits.depth} levels")
 
 
-def _check_size(text: Text, limits: Limits) -> None:
+def _check_size(text: Text, limits: DocumentLimits) -> None:
     if len(text) > limits.size:
         raise DocumentLimitError(f"{len(text):,} bytes long; at most {limits.size:,} are read")

@@ -84,7 +84,7 @@ class Manifests:
             try:
                 # Straight into structs: a snapshot may have hundreds of megabytes.
                 raw = msgspec.json.decode(text, type=list[msgspec.Raw] | msgspec.Raw)
-            except msgspec.DecodeError:
+            except (msgspec.DecodeError, RecursionError):
                 pass  # several JSON values one after the other, or a YAML flow mapping
             else:
                 for each in raw if isinstance(raw, list) else [raw]:
@@ -177,7 +177,7 @@ def _json_values(text: bytes) -> list[Any]:
     while rest:
         try:
             value, end = decoder.raw_decode(rest)
-        except ValueError:
+        except (ValueError, RecursionError):
             return []
         found.append(value)
         rest = rest[end:].lstrip()

@@ -97,6 +97,8 @@ def decode(body: bytes) -> object:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return _decode_as_go(body.decode("utf-8", "replace"))
+    except RecursionError:
+        raise ExtenderError("exceeded max depth") from None
 
 
 def _decode_as_go(text: str) -> object:
@@ -107,6 +109,8 @@ def _decode_as_go(text: str) -> object:
         return _DECODER.raw_decode(text, start)[0]
     except json.JSONDecodeError as problem:
         raise ExtenderError(_syntax_error(text, problem)) from None
+    except RecursionError:
+        raise ExtenderError("exceeded max depth") from None
 
 
 def _refuse_constant(name: str) -> object:
