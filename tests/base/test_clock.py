@@ -24,7 +24,7 @@ async def test_hours_pass_in_no_time(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_plain_asyncio_runs_on_virtual_time(clock: VirtualClock) -> None:
-    """Timeouts of asyncio itself fire at their virtual moment."""
+    """Timeouts of asyncio fire at their virtual time."""
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(90):
             await asyncio.Event().wait()
@@ -33,7 +33,7 @@ async def test_plain_asyncio_runs_on_virtual_time(clock: VirtualClock) -> None:
 
 @given(st.lists(st.floats(0.0, 1e6), min_size=1, max_size=20))
 def test_timers_fire_in_order_at_their_moment(delays: list[float]) -> None:
-    """Whatever the delays, sleepers wake in order of their moments, to the nanosecond."""
+    """Whatever the delays, sleepers wake in the order of their times, to the nanosecond."""
 
     async def main(clock: VirtualClock) -> list[tuple[float, float]]:
         woken: list[tuple[float, float]] = []
@@ -52,7 +52,7 @@ def test_timers_fire_in_order_at_their_moment(delays: list[float]) -> None:
 
 @virtual_time
 async def test_timers_of_one_moment_fire_in_the_order_in_which_they_were_set(clock: VirtualClock) -> None:
-    """Whoever set its timer first is first, also when others before them were cancelled."""
+    """The timer that was set first fires first, also when earlier ones were cancelled."""
     loop = asyncio.get_running_loop()
     fired: list[int] = []
     timers = [loop.call_at(5.0 + number % 2, fired.append, number) for number in range(300)]
@@ -82,7 +82,7 @@ def test_two_runs_are_the_same() -> None:
 
 @virtual_time
 async def test_settle_runs_what_can_run_now(clock: VirtualClock) -> None:
-    """Settling lets a chain of ready tasks finish, but no time passes and no timer fires."""
+    """Settling runs a chain of ready tasks, but no time passes and no timer fires."""
     seen: list[str] = []
 
     async def chain(steps: int) -> None:
@@ -101,7 +101,7 @@ async def test_settle_runs_what_can_run_now(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_advance_includes_its_last_moment(clock: VirtualClock) -> None:
-    """Advancing by a second also runs what falls due at the end of that second, and what follows from it at once."""
+    """Advancing by a second also runs what is due at its end, and what that triggers at once."""
     seen: list[str] = []
 
     async def later() -> None:
@@ -141,7 +141,7 @@ async def test_run_until_gives_up(clock: VirtualClock) -> None:
 
 
 def test_a_hanging_program_is_told_so() -> None:
-    """When every task waits for another, the error names them instead of hanging."""
+    """When every task waits for another, an error names them."""
 
     async def main(_: VirtualClock) -> None:
         await asyncio.create_task(asyncio.Event().wait(), name="waits for ever")
@@ -167,7 +167,7 @@ async def test_threads_take_no_virtual_time(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_sockets_take_no_virtual_time(clock: VirtualClock) -> None:
-    """A conversation over loopback is over before a timer of a millisecond fires."""
+    """An exchange over loopback ends before a timer of a millisecond fires."""
 
     async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while line := await reader.readline():

@@ -48,7 +48,7 @@ class ApiServer:
     received: list[Received] = field(default_factory=list)
     url: str = ""
     pages_expire: int = 0
-    """How many more requests for a following page answer 410."""
+    """How many more requests for a further page get 410."""
     watch_prelude: list[bytes] = field(default_factory=list)
     """Lines that the next watches send first."""
     watch_lines: int | None = None
@@ -224,13 +224,13 @@ def status_body(code: int, reason: str, message: str, retry_after: int = 0) -> J
 
 
 def status(code: int, reason: str, message: str, retry_after: int = 0) -> web.Response:
-    """A refusal as the API server words it."""
+    """An error response with the API server's Status."""
     headers = {"Retry-After": str(retry_after)} if retry_after else {}
     return web.json_response(status_body(code, reason, message, retry_after), status=code, headers=headers)
 
 
 def answering(response: Callable[[], web.Response]) -> Handler:
-    """A scripted answer."""
+    """A scripted response."""
 
     async def handler(_: web.Request) -> web.StreamResponse:
         return response()
@@ -239,7 +239,7 @@ def answering(response: Callable[[], web.Response]) -> Handler:
 
 
 async def hang_up(request: web.Request) -> web.StreamResponse:
-    """A scripted end of the connection before any answer."""
+    """Breaks the connection without a response."""
     assert request.transport is not None
     request.transport.abort()
     return web.Response()

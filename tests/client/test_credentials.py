@@ -49,7 +49,7 @@ def answer(**status: str) -> str:
 
 
 async def test_fixed_credentials() -> None:
-    """A token becomes a bearer header, a user and password a basic one, and nothing becomes nothing."""
+    """A token becomes a bearer header, user and password a basic one; without either there is no header."""
     clock = ManualClock()
     for connection, expected in (
         (Connection("https://a", token="t"), "Bearer t"),
@@ -96,8 +96,8 @@ async def test_a_token_file_that_is_gone(clock: VirtualClock, tmp_path: Path) ->
     assert (await fallback.current()).authorization == "Bearer given"
 
 
-async def test_an_exec_plugin_is_told_what_it_needs(tmp_path: Path) -> None:
-    """Arguments, variables and the cluster reach the plugin; its answer comes back."""
+async def test_an_exec_plugin_gets_what_it_needs(tmp_path: Path) -> None:
+    """Arguments, variables and the cluster reach the plugin, and its credentials are returned."""
     code = (
         "info = json.loads(os.environ['KUBERNETES_EXEC_INFO'])\n"
         "facts = [sys.argv[1], os.environ['EXTRA'], info['kind'], info['apiVersion'], info['spec']]\n"
@@ -123,7 +123,7 @@ async def test_an_exec_plugin_is_told_what_it_needs(tmp_path: Path) -> None:
     ],
 )
 async def test_a_failing_exec_plugin(tmp_path: Path, code: str, message: str) -> None:
-    """Each way to fail is named, and what the plugin printed is not repeated."""
+    """The error names the problem and never shows the plugin's output."""
     command = plugin(tmp_path, code)
     with pytest.raises(CredentialError, match=message) as caught:
         await exec_plugin.run(command, None)
@@ -141,7 +141,7 @@ async def test_a_missing_exec_plugin_gives_its_install_hint(tmp_path: Path) -> N
 
 
 async def test_an_interactive_exec_plugin_needs_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A plugin that always asks questions is refused where nobody can answer."""
+    """An interactive plugin is refused where there is no terminal."""
     with open(os.devnull) as nobody:
         monkeypatch.setattr(sys, "stdin", nobody)
         with pytest.raises(CredentialError, match="standard input is not a terminal"):
@@ -149,7 +149,7 @@ async def test_an_interactive_exec_plugin_needs_a_terminal(tmp_path: Path, monke
 
 
 async def test_an_exec_plugin_is_asked_only_when_needed(tmp_path: Path) -> None:
-    """Its answer is used until it expires or is refused, and many requests at once ask it once."""
+    """Its credentials are used until they expire or are refused; concurrent requests run it once."""
     calls = tmp_path / "calls"
     code = (
         f"open({str(calls)!r}, 'a').write('x')\n"
@@ -172,7 +172,7 @@ async def test_an_exec_plugin_is_asked_only_when_needed(tmp_path: Path) -> None:
 
 
 async def test_an_exec_plugin_may_answer_with_a_certificate(tmp_path: Path) -> None:
-    """Certificate and key are handed on for TLS, and the key is in no repr."""
+    """Certificate and key are used for TLS, and no repr shows the key."""
     command = plugin(tmp_path, answer(clientCertificateData="CERT", clientKeyData="s3cr3t"))
     identity = await ExecCredentials(Connection("https://a", exec=command), ManualClock()).current()
     assert identity.key_pair is not None
@@ -181,7 +181,7 @@ async def test_an_exec_plugin_may_answer_with_a_certificate(tmp_path: Path) -> N
 
 
 async def test_a_cancelled_exec_plugin_is_ended(tmp_path: Path) -> None:
-    """Giving up on a plugin that hangs does not leave it running."""
+    """A plugin that hangs is killed when the request is cancelled."""
     mark = tmp_path / "pid"
     command = plugin(tmp_path, f"open({str(mark)!r}, 'w').write(str(os.getpid()))\nimport time; time.sleep(60)")
     running = asyncio.create_task(exec_plugin.run(command, None))

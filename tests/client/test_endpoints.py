@@ -26,15 +26,15 @@ class Nowhere(api.Object, frozen=True):
     kind: ClassVar[str] = "Nowhere"
 
 
-def test_a_kind_of_others_says_where_it_is() -> None:
-    """By its group, version and plural, in a namespace or in none."""
+def test_a_kind_names_its_own_path() -> None:
+    """A kind of a plugin has the path of its group, version and plural, with or without a namespace."""
     assert endpoint_of(Widget).path("default", "w") == "/apis/example.com/v1/namespaces/default/widgets/w"
     assert str(endpoint_of(Widget)) == "widgets.example.com"
     assert endpoint_of(Gadget).path(name="g") == "/api/v1/gadgets/g"
     assert not endpoint_of(Gadget).namespaced
 
 
-def test_one_that_does_not_is_told_how() -> None:
-    """Before a call is made to a path that is none."""
+def test_a_kind_without_a_path_is_an_error() -> None:
+    """A kind without a plural is an error that says what to add, before any request."""
     with pytest.raises(TypeError, match="Nowhere has no path at the API server; give it the class variables api_ver"):
         endpoint_of(Nowhere)

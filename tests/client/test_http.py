@@ -18,7 +18,7 @@ from kubesched.client.transport import BrokenConnection, RequestDone, user_agent
 
 
 class QuickClock(SystemClock):
-    """Real time, but waiting is only noted down."""
+    """Real time, but sleeps are only recorded."""
 
     def __init__(self) -> None:
         self.slept: list[float] = []
@@ -94,7 +94,7 @@ async def test_calls_as_the_api_server_expects_them() -> None:
 
 
 async def test_headers() -> None:
-    """Every request says who we are, asks for JSON and impersonates if told to."""
+    """Every request has a user agent, asks for JSON and impersonates if configured."""
     extra = {"example.com/Scope": ("a", "b")}
     async with serving() as server:
         connection = Connection(server.url, impersonate=Impersonation("jane", "7", ("dev", "ops"), extra))
@@ -110,7 +110,7 @@ async def test_headers() -> None:
 
 
 async def test_generic_calls() -> None:
-    """Reviews and whatever else is not in the protocol can be sent as JSON."""
+    """Reviews and other calls that are not in the protocol can be sent as JSON."""
     path = "/apis/authentication.k8s.io/v1/tokenreviews"
     async with serving() as server, HttpClient(server.connection) as client:
         server.reviews[path] = {"authenticated": True}
@@ -126,7 +126,7 @@ async def test_generic_calls() -> None:
 
 
 async def test_one_object() -> None:
-    """A single object is read as its Struct, and one that does not fit is named."""
+    """A single object is decoded as its Struct; one that does not fit is an error."""
     async with serving() as server, HttpClient(server.connection) as client:
         body = {"metadata": {"name": "a"}, "spec": {"unschedulable": True}}
         server.script.append(answering(lambda: web.json_response(body)))
@@ -153,7 +153,7 @@ async def test_connections_are_kept() -> None:
 
 
 async def test_observers_hear_of_every_try() -> None:
-    """Verb, host and code of each try are told, for metrics."""
+    """The observer gets verb, host and code of each attempt, for metrics."""
     seen: list[RequestDone] = []
     async with serving() as server, HttpClient(server.connection, clock=QuickClock(), observe=seen.append) as client:
         server.script.append(answering(lambda: status(429, "TooManyRequests", "slow down", 1)))
@@ -164,7 +164,7 @@ async def test_observers_hear_of_every_try() -> None:
 
 
 async def test_observers_hear_how_long_the_limit_held_a_request_back() -> None:
-    """What a request waits for its turn is told apart from what it takes."""
+    """The time a request waits for the rate limit is reported separately from its duration."""
     seen: list[RequestDone] = []
     async with serving() as server, HttpClient(server.connection, qps=20, burst=1, observe=seen.append) as client:
         await asyncio.gather(client.list(api.Node), client.list(api.Node))
@@ -173,7 +173,7 @@ async def test_observers_hear_how_long_the_limit_held_a_request_back() -> None:
 
 
 async def test_nothing_is_written_once_it_must_not_be() -> None:
-    """Whoever may write no more when a request's turn has come does not send it; reading goes on."""
+    """A request that changes something is not sent once the process may no longer write; reads are."""
     leading = True
 
     class SleepsThroughTheLease(QuickClock):
@@ -200,7 +200,7 @@ async def test_nothing_is_written_once_it_must_not_be() -> None:
 
 
 async def test_refusals_carry_code_reason_and_message() -> None:
-    """A Status becomes an ApiError; so does an answer from something that is no API server."""
+    """A Status becomes an ApiError; so does a response that is not from an API server."""
     async with serving() as server, HttpClient(server.connection) as client:
         error = await refusal(client.bind(pod("none"), "n1"))
         assert (error.code, error.reason, str(error)) == (404, "NotFound", 'pods "none" not found')
@@ -229,7 +229,7 @@ async def test_retry_after_is_honoured() -> None:
 
 
 async def test_a_server_that_always_says_later_is_left() -> None:
-    """After ten tries the refusal stands."""
+    """After ten retries the error is raised."""
     clock = QuickClock()
     async with serving() as server, HttpClient(server.connection, clock=clock, qps=-1) as client:
         server.script = [answering(lambda: status(429, "TooManyRequests", "slow down", 1))] * 20
@@ -238,7 +238,7 @@ async def test_a_server_that_always_says_later_is_left() -> None:
 
 
 async def test_a_500_is_tried_again_only_for_reading() -> None:
-    """A failed GET that names a time may be sent again; a POST may have been carried out."""
+    """A failed GET with Retry-After is retried; a POST is not: it may have taken effect."""
     async with serving() as server, HttpClient(server.connection, clock=QuickClock()) as client:
         server.script = [answering(lambda: status(500, "InternalError", "oops", 1))]
         assert (await client.list(api.Node)).items == []
@@ -247,7 +247,7 @@ async def test_a_500_is_tried_again_only_for_reading() -> None:
 
 
 async def test_broken_connections_are_tried_again_only_for_reading() -> None:
-    """A GET whose connection breaks is sent again; a bind is not: it may have been carried out."""
+    """A GET whose connection breaks is retried; a bind is not: it may have taken effect."""
     clock = QuickClock()
     async with serving() as server, HttpClient(server.connection, clock=clock) as client:
         server.script = [hang_up, hang_up]
@@ -259,7 +259,7 @@ async def test_broken_connections_are_tried_again_only_for_reading() -> None:
 
 
 async def test_a_server_out_of_reach() -> None:
-    """Nobody listening is an OSError that names the request, at once."""
+    """A refused connection is an OSError that names the request, at once."""
     async with serving() as server:
         url = server.url
     async with HttpClient(Connection(url)) as client:
@@ -270,7 +270,7 @@ async def test_a_server_out_of_reach() -> None:
 
 
 async def test_a_slow_answer_times_out() -> None:
-    """A server that takes the request and never answers is a TimeoutError, which is an OSError too."""
+    """A server that never responds causes a TimeoutError, which is an OSError too."""
 
     async def never(_: web.Request) -> web.StreamResponse:
         await asyncio.sleep(5)
@@ -283,7 +283,7 @@ async def test_a_slow_answer_times_out() -> None:
 
 
 async def test_a_body_that_ends_early() -> None:
-    """A list cut in the middle is asked for again, not taken for a shorter list."""
+    """A list that is cut in the middle is requested again, not taken for a shorter list."""
 
     async def half(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Length": "1000"})
@@ -312,7 +312,7 @@ async def test_the_rate_limit_holds_for_every_request() -> None:
 
 
 async def test_a_list_is_read_page_by_page() -> None:
-    """A list of more than a page is asked for in pages and comes out whole, with the version to watch from."""
+    """A long list is requested in pages and returned whole, with the version to watch from."""
     async with serving() as server, HttpClient(server.connection) as client:
         for number in range(1201):
             server.backend.create(node(f"n{number:04}"))
@@ -325,7 +325,7 @@ async def test_a_list_is_read_page_by_page() -> None:
 
 @pytest.mark.parametrize(("expire", "requests"), [(1, 2 + 3), (3, 2 * 3 + 1)])
 async def test_a_list_whose_pages_expire_begins_again(expire: int, requests: int) -> None:
-    """410 on a page starts the list over; after three times it is asked for in one piece."""
+    """410 on a page restarts the list; after three times it is requested without pages."""
     async with serving() as server, HttpClient(server.connection) as client:
         for number in range(1100):
             server.backend.create(node(f"n{number:04}"))
@@ -346,7 +346,7 @@ async def test_ended_pods_are_not_asked_for() -> None:
 
 
 async def test_malformed_objects_in_a_list_are_named() -> None:
-    """One object that does not fit is reported with its key and the rest is there."""
+    """An object that does not fit is reported with its key, and the others are returned."""
     items = [{"metadata": {"name": "a"}}, {"metadata": {"name": "b"}, "spec": {"taints": 5}}, {"metadata": None}]
     body = {"metadata": {"resourceVersion": "9"}, "items": items}
     async with serving() as server, HttpClient(server.connection) as client:
@@ -361,7 +361,7 @@ async def test_malformed_objects_in_a_list_are_named() -> None:
 
 
 async def test_a_watch_asks_for_what_it_needs() -> None:
-    """A watch names its version, wants bookmarks, and ends after five to ten minutes, by chance."""
+    """A watch sends its version, asks for bookmarks, and ends after a random five to ten minutes."""
     async with serving() as server, HttpClient(server.connection, chance=random.Random(1)) as client:
         for _ in range(3):
             server.backend.create(node(str(_)))
@@ -393,7 +393,7 @@ async def test_a_watch_tells_what_happens() -> None:
 
 
 async def test_a_watch_from_too_long_ago() -> None:
-    """410 comes as an answer or as an ERROR line; both are an ApiError."""
+    """410 comes as a response or as an ERROR line; both are an ApiError."""
     async with serving() as server, HttpClient(server.connection) as client:
         server.backend.create(node("a"))
         server.backend.forget_history(api.Node)
@@ -405,7 +405,7 @@ async def test_a_watch_from_too_long_ago() -> None:
 
 
 async def test_a_watch_survives_garbage() -> None:
-    """Lines that are no JSON, of an unknown type, or with a malformed object are reported and passed over."""
+    """Lines without JSON, of an unknown type, or with a malformed object are reported and skipped."""
     async with serving() as server, HttpClient(server.connection) as client:
         server.backend.create(node("a"))
         bad = {"metadata": {"name": "b", "resourceVersion": "7"}, "spec": {"taints": 5}}
@@ -438,7 +438,7 @@ async def test_lines_longer_than_any_buffer() -> None:
 
 
 async def test_a_closed_watch_gives_its_connection_up() -> None:
-    """Leaving a watch early ends it at the server too."""
+    """Closing a watch early ends it at the server too."""
     async with serving() as server, HttpClient(server.connection) as client:
         server.backend.create(node("a"))
         await watched(client, api.Node, "0", 1)

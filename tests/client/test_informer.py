@@ -1,4 +1,4 @@
-"""Informers: the copy always becomes the server's, and handlers see what client-go's would see."""
+"""Informers: the cache always ends with the server's state, and handlers see what client-go's would see."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def node(name: str, **labels: str) -> api.Node:
 
 
 class RecordingHandler:
-    """A handler that writes down what it is told, and keeps its own copy from that alone."""
+    """A handler that records its calls, and builds its own copy from them alone."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[Any, ...]] = []
@@ -78,7 +78,7 @@ async def following(
 
 @virtual_time
 async def test_the_initial_list_and_what_follows(clock: VirtualClock) -> None:
-    """What is there is told as the initial list; later changes are told as they happen."""
+    """Existing objects are reported as the initial list, later changes as they happen."""
     cluster = FaultyApi(clock)
     cluster.create(node("a"))
     cluster.create(node("b"))
@@ -94,8 +94,8 @@ async def test_the_initial_list_and_what_follows(clock: VirtualClock) -> None:
 
 
 @virtual_time
-async def test_an_ended_watch_is_taken_up(clock: VirtualClock) -> None:
-    """A watch that the server ends is opened again from the last version: no list, nothing told twice."""
+async def test_an_ended_watch_is_resumed(clock: VirtualClock) -> None:
+    """A watch that the server ends is reopened from the last version, without a list and without duplicates."""
     cluster = FaultyApi(clock)
     cluster.create(node("a"))
     async with following(cluster, clock) as (_, log):
@@ -124,8 +124,8 @@ async def test_a_bookmark_moves_the_version(clock: VirtualClock) -> None:
 
 
 @virtual_time
-async def test_a_gap_is_told_as_a_difference(clock: VirtualClock) -> None:
-    """After 410 the kind is listed again: what is new, changed or gone is told, what is the same is not."""
+async def test_a_gap_is_reported_as_a_difference(clock: VirtualClock) -> None:
+    """After 410 the kind is listed again, and only the differences are reported."""
     cluster = FaultyApi(clock)
     for name in ("changes", "goes", "returns", "stays"):
         cluster.create(node(name))
@@ -148,7 +148,7 @@ async def test_a_gap_is_told_as_a_difference(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_deletions_and_additions_already_known(clock: VirtualClock) -> None:
-    """An addition of what is known is an update, an update of what is unknown an addition, as client-go tells them."""
+    """An addition of a known object is an update, an update of an unknown one an addition, as in client-go."""
     known, unknown = node("a"), node("b")
 
     class Odd(FaultyApi):
@@ -167,7 +167,7 @@ async def test_deletions_and_additions_already_known(clock: VirtualClock) -> Non
 
 @virtual_time
 async def test_a_late_handler_hears_of_all_that_is_there(clock: VirtualClock) -> None:
-    """A handler added later is first told what is in the copy."""
+    """A handler that is added later first gets everything in the cache."""
     cluster = FaultyApi(clock)
     cluster.create(node("a"))
     async with following(cluster, clock) as (informer, _):
@@ -180,7 +180,7 @@ async def test_a_late_handler_hears_of_all_that_is_there(clock: VirtualClock) ->
 
 @virtual_time
 async def test_a_failing_handler_does_not_end_it(clock: VirtualClock) -> None:
-    """A handler that raises is logged; the others and the rest of the history are told all the same."""
+    """A handler that raises is logged; other handlers and later events are not affected."""
 
     class Failing(RecordingHandler):
         def on_add(self, obj: api.Object, is_initial_list: bool) -> None:
@@ -200,7 +200,7 @@ async def test_a_failing_handler_does_not_end_it(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_failures_back_off(clock: VirtualClock) -> None:
-    """A server out of reach is asked ever more slowly, at most every half to whole minute."""
+    """An unreachable server is retried more and more slowly, down to once in 30 to 60 seconds."""
     cluster = FaultyApi(clock)
     cluster.fail("list", OSError("no route"), times=1000)
     async with following(cluster, clock):
@@ -213,7 +213,7 @@ async def test_failures_back_off(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_a_server_that_asks_for_patience_gets_it(clock: VirtualClock) -> None:
-    """A watch that is refused with Retry-After is not tried again before."""
+    """A watch that is refused with Retry-After is not retried earlier."""
     cluster = FaultyApi(clock)
     async with following(cluster, clock) as (informer, _):
         await clock.settle()
@@ -231,7 +231,7 @@ async def test_a_server_that_asks_for_patience_gets_it(clock: VirtualClock) -> N
 
 @virtual_time
 async def test_a_missing_kind_is_reported_once(clock: VirtualClock, caplog: pytest.LogCaptureFixture) -> None:
-    """A kind that is forbidden is said so once; waiting for it ends; when it is allowed it is followed."""
+    """A forbidden kind is logged once and ends the wait for it; once it is allowed, it is watched."""
     cluster = FaultyApi(clock)
     forbidden = ApiError(403, "Forbidden", 'nodes is forbidden: User "jane" cannot list resource "nodes"')
     cluster.fail("list", forbidden, times=5)
@@ -255,7 +255,7 @@ async def test_a_missing_kind_is_reported_once(clock: VirtualClock, caplog: pyte
 
 @virtual_time
 async def test_a_kind_that_may_be_listed_but_not_watched(clock: VirtualClock, caplog: pytest.LogCaptureFixture) -> None:
-    """It is listed now and then, and reported once, not every time."""
+    """It is retried from time to time, and logged once."""
     cluster = FaultyApi(clock)
     cluster.fail("watch", ApiError(403, "Forbidden", "no"), times=1000)
     async with following(cluster, clock) as (informer, log):
@@ -268,7 +268,7 @@ async def test_a_kind_that_may_be_listed_but_not_watched(clock: VirtualClock, ca
 
 @virtual_time
 async def test_a_gap_is_closed_at_once(clock: VirtualClock) -> None:
-    """410 says that the server is well: list without waiting, unless the last list was only just now."""
+    """410 means that the server works: list without delay, unless the last list was just now."""
     cluster = FaultyApi(clock)
     async with following(cluster, clock) as (informer, _):
         await clock.advance(60)
@@ -285,7 +285,7 @@ async def test_a_gap_is_closed_at_once(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_the_same_trouble_is_logged_once(clock: VirtualClock, caplog: pytest.LogCaptureFixture) -> None:
-    """An outage is one warning per kind of trouble, and its end one line."""
+    """An outage is one warning per kind of problem, and its end one line."""
     cluster = FaultyApi(clock)
     with caplog.at_level(logging.INFO):
         async with following(cluster, clock):
@@ -304,7 +304,7 @@ async def test_the_same_trouble_is_logged_once(clock: VirtualClock, caplog: pyte
 
 @virtual_time
 async def test_a_version_from_the_future(clock: VirtualClock) -> None:
-    """After a restored backup the server's version is behind ours: list again instead of asking for ever."""
+    """After a restored backup the server's version is behind ours: list again instead of retrying for ever."""
     cluster = FaultyApi(clock)
     async with following(cluster, clock):
         cluster.fail("watch", ApiError(504, "Timeout", "Too large resource version: 9, current: 3"))
@@ -315,7 +315,7 @@ async def test_a_version_from_the_future(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_a_server_that_closes_every_watch_at_once(clock: VirtualClock) -> None:
-    """Watches that end at once and bring nothing are a failure and back off."""
+    """Watches that end at once without an event count as failures and back off."""
 
     class Closing(FaultyApi):
         async def watch(self, kind: type[api.Object], resource_version: str) -> Any:
@@ -331,7 +331,7 @@ async def test_a_server_that_closes_every_watch_at_once(clock: VirtualClock) -> 
 
 @virtual_time
 async def test_malformed_objects_keep_their_last_good_state(clock: VirtualClock) -> None:
-    """What cannot be read is not told as deleted, unless it is; and the version moves on."""
+    """An object that cannot be decoded is not reported as deleted unless it is; and the version moves on."""
     good, malformed = node("a"), Malformed("a", "spec.taints: expected array")
     bad_listing = Listing([], "5", [malformed])
 
@@ -366,7 +366,7 @@ TROUBLE = ("cut", "break", "forget", "forget", "bookmark", "fail")
 
 
 def step(cluster: FaultyApi, action: str, number: int, chance: random.Random) -> None:
-    """One thing that happens to the cluster or to the way there."""
+    """One change of the cluster or one fault of the connection."""
     name = f"n{number}"
     found = cluster.get(api.Node, name)
     if action == "create" and found is None:
@@ -393,7 +393,7 @@ def step(cluster: FaultyApi, action: str, number: int, chance: random.Random) ->
 @settings(max_examples=300, deadline=None)
 @given(st.integers(0, 2**32))
 def test_the_copy_always_becomes_the_servers(seed: int) -> None:
-    """Whatever happens to the cluster, the watches and the history, copy and handlers end with the server's state."""
+    """Whatever happens to objects, watches and history, cache and handlers end with the server's state."""
 
     async def main(clock: VirtualClock) -> None:
         cluster, chance = FaultyApi(clock, seed=seed), random.Random(seed)
@@ -443,7 +443,7 @@ def test_the_copy_becomes_the_servers_over_http(seed: int) -> None:
 
 
 async def test_a_long_list_leaves_others_their_turn() -> None:
-    """While tens of thousands of objects are listed and handed on, the event loop turns all the time."""
+    """While tens of thousands of objects are listed and passed on, other tasks run all the time."""
     cluster = FaultyApi()
     for number in range(20_000):
         cluster.create(node(f"n{number}"))
@@ -502,7 +502,7 @@ async def test_slow_handlers_do_not_cost_the_lease(clock: VirtualClock) -> None:
 
 
 class Sleepy(RecordingHandler):
-    """A handler that holds up the event loop after the initial list."""
+    """A handler that blocks the event loop after the initial list."""
 
     def on_add(self, obj: api.Object, is_initial_list: bool) -> None:
         if not is_initial_list:
@@ -532,7 +532,7 @@ async def test_a_renewal_over_http_fits_between_slow_events() -> None:
 
 
 async def test_a_long_list_over_http_never_holds_up_the_loop_for_long() -> None:
-    """Reading, decoding and handing on pages of large objects leaves gaps of milliseconds, not of a page."""
+    """Reading, decoding and passing on pages of large objects blocks the event loop for milliseconds only."""
     padding = {f"example.com/label-{number}": "v" * 40 for number in range(60)}
     async with serving() as server, HttpClient(server.connection) as client:
         for number in range(1000):
@@ -557,7 +557,7 @@ async def _replay(page: bytes) -> None:
 
 @virtual_time
 async def test_a_mistake_in_the_client_does_not_end_it(clock: VirtualClock, caplog: pytest.LogCaptureFixture) -> None:
-    """An error that nobody foresaw is logged, and the kind is listed and followed again."""
+    """An unexpected error is logged, and the kind is listed and watched again."""
     cluster = FaultyApi(clock)
     cluster.create(node("a"))
     async with following(cluster, clock) as (informer, log):

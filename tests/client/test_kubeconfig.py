@@ -66,20 +66,20 @@ def refusal(call: Callable[[], object]) -> KubeconfigError:
     ],
 )
 def test_every_field_reaches_the_connection(part: str, fields: Tree, expected: Tree) -> None:
-    """A field of a cluster, user or context becomes the setting it stands for."""
+    """A field of a cluster, user or context becomes the matching setting."""
     connection = connect(tree(**{part: fields}))
     assert {name: getattr(connection, name) for name in expected} == expected
 
 
 def test_impersonation() -> None:
-    """User, UID, groups and extra fields to act as are all taken."""
+    """User, UID, groups and extra fields of an impersonation are all read."""
     user = {"as": "jane", "as-uid": "7", "as-groups": ["dev", "ops"], "as-user-extra": {"scope": ["a", "b"]}}
     found = connect(tree(user=user)).impersonate
     assert (found.user, found.uid, found.groups, found.extra) == ("jane", "7", ("dev", "ops"), {"scope": ("a", "b")})
 
 
 def test_exec_plugin() -> None:
-    """An exec plugin is taken with its arguments and what it is to be told about the cluster."""
+    """An exec plugin is read with its arguments and its description of the cluster."""
     command = {
         "apiVersion": "client.authentication.k8s.io/v1",
         "command": "bin/login",
@@ -103,7 +103,7 @@ def test_exec_plugin() -> None:
 
 
 def test_an_older_exec_plugin_may_leave_out_the_interactive_mode() -> None:
-    """v1beta1 defaults to IfAvailable; a command without a slash is looked for in PATH."""
+    """v1beta1 defaults to IfAvailable; a command without a slash is searched in PATH."""
     command = {"apiVersion": "client.authentication.k8s.io/v1beta1", "command": "login", "args": None, "env": None}
     connection = connect(tree(user={"exec": command}))
     assert connection.exec is not None
@@ -248,7 +248,7 @@ def write(path: Path, content: Tree) -> str:
 
 
 def test_the_first_file_wins(tmp_path: Path) -> None:
-    """Of two files that define a name the first one's definition counts whole; so does its current context."""
+    """If two files define a name, the first definition is used as a whole; so is the first current context."""
     one, two = tree(user={"token": "s3cr3t-token"}), tree(cluster={"server": "https://two", "tls-server-name": "two"})
     two["contexts"].append({"name": "y", "context": {"cluster": "c", "user": "u"}})
     two["current-context"] = "y"
@@ -262,14 +262,14 @@ def test_the_first_file_wins(tmp_path: Path) -> None:
 
 
 def test_a_later_file_may_set_the_current_context(tmp_path: Path) -> None:
-    """Files that leave the current context open leave it to the next."""
+    """If a file has no current context, that of the next file is used."""
     first = {**tree(), "current-context": ""}
     config = load_files([write(tmp_path / "one", first), write(tmp_path / "two", {"current-context": "x"})])
     assert resolve(config).namespace == "default"
 
 
 def test_paths_are_relative_to_their_own_file(tmp_path: Path) -> None:
-    """Each file's relative paths start at its folder, wherever the process runs and whatever else is merged."""
+    """Relative paths start at the folder of their file, whatever the working directory and the other files."""
     (tmp_path / "a").mkdir()
     (tmp_path / "b" / "pki").mkdir(parents=True)
     (tmp_path / "a" / "ca.crt").write_text("A")
@@ -288,7 +288,7 @@ def test_paths_are_relative_to_their_own_file(tmp_path: Path) -> None:
 
 
 def test_yaml_as_kubectl_writes_it(tmp_path: Path) -> None:
-    """Nulls, preferences and unknown fields do not disturb."""
+    """Nulls, preferences and unknown fields are ignored."""
     path = tmp_path / "config"
     path.write_text(
         "apiVersion: v1\nkind: Config\npreferences: {}\nclusters:\n- cluster:\n    server: https://a\n"
@@ -300,7 +300,7 @@ def test_yaml_as_kubectl_writes_it(tmp_path: Path) -> None:
     assert load_file(str(path)).contexts == {}
 
 
-def test_the_daemon_uses_the_file_it_is_told(tmp_path: Path) -> None:
+def test_the_daemon_uses_the_given_file(tmp_path: Path) -> None:
     """If --kubeconfig or --master is given, KUBECONFIG is not read; a missing file is an error that names the flag."""
     path = write(tmp_path / "config", tree())
     env = {"KUBECONFIG": str(tmp_path / "other")}
@@ -313,7 +313,7 @@ def test_the_daemon_uses_the_file_it_is_told(tmp_path: Path) -> None:
 
 
 def test_the_daemon_outside_a_pod_reads_what_kubeconfig_lists(tmp_path: Path) -> None:
-    """Told nothing and in no pod, it merges the files of KUBECONFIG; in a pod the service account counts."""
+    """Without flags it merges the files of KUBECONFIG; in a pod it uses the service account."""
     listed = write(tmp_path / "listed", tree(cluster={"server": "https://listed"}))
     other = write(tmp_path / "other", tree(cluster={"server": "https://other"}))
     env = {"KUBECONFIG": os.pathsep.join((str(tmp_path / "none"), listed, other))}

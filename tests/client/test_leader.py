@@ -17,11 +17,11 @@ from kubesched.client.protocol import ApiError
 from kubesched.testing.faulty_api import FaultyApi
 
 RETRY = 2 * (1 + 1.2)
-"""The longest wait between two looks at the lease."""
+"""The longest time between two retries."""
 
 
 class Candidate:
-    """A candidate with its own way to the API server, and what became of it."""
+    """A candidate with its own connection to the API server, and a record of its leadership."""
 
     def __init__(self, clock: VirtualClock, name: str, others: FaultyApi | None = None, **options: Any) -> None:
         self.api = FaultyApi(clock, memory=others.memory if others else None)
@@ -73,7 +73,7 @@ class Candidate:
 
 @virtual_time
 async def test_the_first_candidate_leads_at_once(clock: VirtualClock) -> None:
-    """Without a lease one is made, with the fields that upstream writes."""
+    """If there is no lease, one is created with the fields that upstream writes."""
     one = Candidate(clock, "one").start()
     await clock.settle()
     assert one.leading
@@ -94,8 +94,8 @@ async def test_the_first_candidate_leads_at_once(clock: VirtualClock) -> None:
 
 
 @virtual_time
-async def test_events_tell_who_leads(clock: VirtualClock) -> None:
-    """Becoming leader and ceasing to be are events on the lease, of the kind and in the words of client-go."""
+async def test_events_report_the_leader(clock: VirtualClock) -> None:
+    """Becoming leader and stopping to lead are Events on the lease, with the type and message of client-go."""
     one = Candidate(clock, "one", component="default-scheduler").start()
     await clock.settle()
     (event,) = one.api.events
@@ -128,8 +128,8 @@ async def test_events_tell_who_leads(clock: VirtualClock) -> None:
 
 
 @virtual_time
-async def test_nobody_waits_for_an_event(clock: VirtualClock) -> None:
-    """A leader whose events cannot be written leads all the same, and ends within a second of giving the lease back."""
+async def test_events_delay_nothing(clock: VirtualClock) -> None:
+    """A leader whose Events cannot be written leads all the same, and ends within a second of the release."""
     one = Candidate(clock, "one", component="default-scheduler")
     one.api.pause("create_event")
     one.start()
@@ -145,8 +145,8 @@ async def test_nobody_waits_for_an_event(clock: VirtualClock) -> None:
 
 
 @virtual_time
-async def test_a_lease_that_cannot_be_given_back(clock: VirtualClock, caplog: pytest.LogCaptureFixture) -> None:
-    """When the API server does not answer, a leader that is told to stop gives up after the deadline and says why."""
+async def test_a_lease_that_cannot_be_released(clock: VirtualClock, caplog: pytest.LogCaptureFixture) -> None:
+    """When the API server does not respond, a leader that is stopped gives up after the deadline and logs why."""
     one = Candidate(clock, "one").start()
     await clock.settle()
     one.api.pause()
@@ -158,7 +158,7 @@ async def test_a_lease_that_cannot_be_given_back(clock: VirtualClock, caplog: py
 
 @virtual_time
 async def test_the_second_waits_and_takes_over(clock: VirtualClock) -> None:
-    """When the leader dies without a word, another leads after the lease duration and two looks."""
+    """When the leader dies without a release, another leads after the lease duration and two retries."""
     one = Candidate(clock, "one").start()
     await clock.settle()
     two = Candidate(clock, "two", one.api).start()
@@ -199,7 +199,7 @@ async def test_a_leader_that_exits_gives_the_lease_back(clock: VirtualClock) -> 
 
 @virtual_time
 async def test_release_can_be_off(clock: VirtualClock) -> None:
-    """Without release the lease stays as it is and runs out."""
+    """Without release the lease stays as it is and expires."""
     one = Candidate(clock, "one", settings=ElectionSettings(release_on_exit=False)).start()
     await clock.settle()
     await one.stop()
@@ -208,7 +208,7 @@ async def test_release_can_be_off(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_leading_that_ends_by_itself(clock: VirtualClock) -> None:
-    """When the work is done the lease is given back; when it fails, its error comes out after that."""
+    """When the work is done the lease is released; when it fails, its error is raised after that."""
     one = Candidate(clock, "one")
 
     async def work() -> None:
@@ -229,7 +229,7 @@ async def test_leading_that_ends_by_itself(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_a_leader_steps_down_at_its_deadline(clock: VirtualClock) -> None:
-    """A leader that cannot renew stops ten seconds after it sent its last renewal, before anybody else may lead."""
+    """A leader that cannot renew stops ten seconds after it sent its last renewal, before another may lead."""
     one = Candidate(clock, "one").start()
     await clock.advance(5)
     renewed = clock.monotonic() - 1
@@ -244,7 +244,7 @@ async def test_a_leader_steps_down_at_its_deadline(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_a_lost_answer_does_not_cost_the_lease(clock: VirtualClock) -> None:
-    """A renewal that took effect without an answer is found out by looking, and leading goes on."""
+    """A renewal that took effect but lost its response is found by reading the lease, and leading goes on."""
     one = Candidate(clock, "one").start()
     await clock.settle()
     one.api.fail("update_lease", TimeoutError(), times=2, answer_lost=True)
@@ -256,7 +256,7 @@ async def test_a_lost_answer_does_not_cost_the_lease(clock: VirtualClock) -> Non
 
 @virtual_time
 async def test_a_lease_taken_by_hand_ends_leading(clock: VirtualClock) -> None:
-    """A leader that finds somebody else's name in the lease steps down at once."""
+    """A leader that finds another name in the lease steps down at once."""
     one = Candidate(clock, "one").start()
     await clock.settle()
     lease = one.whole_lease()
@@ -270,7 +270,7 @@ async def test_a_lease_taken_by_hand_ends_leading(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_times_in_the_lease_do_not_count(clock: VirtualClock) -> None:
-    """A lease dated long ago is still respected for its duration from when it was first seen."""
+    """A lease with an old date is still respected for its duration, counted from when it was first seen."""
     old = {"holderIdentity": "old", "leaseDurationSeconds": 15, "renewTime": "2020-01-01T00:00:00.000000Z"}
     one = Candidate(clock, "one")
     await one.api.create_lease(
@@ -287,7 +287,7 @@ async def test_times_in_the_lease_do_not_count(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_no_permission_is_no_leadership(clock: VirtualClock) -> None:
-    """A candidate that may not see the lease keeps trying and never leads."""
+    """A candidate that may not read the lease keeps trying and never leads."""
     one = Candidate(clock, "one")
     one.api.fail("*", ApiError(403, "Forbidden", "no"), times=1000)
     one.start()
@@ -334,7 +334,7 @@ def test_identities_differ() -> None:
 
 
 def disturb(candidate: Candidate, chance: random.Random) -> None:
-    """Something happens between a candidate and the API server."""
+    """Change the faults between a candidate and the API server."""
     trouble = chance.choice(("fail", "lost", "late", "slow", "very slow", "hang", "heal", "heal"))
     if trouble == "fail":
         error = chance.choice((OSError("no"), ApiError(500, "InternalError", "no"), ApiError(409, "Conflict", "no")))
@@ -355,7 +355,7 @@ def disturb(candidate: Candidate, chance: random.Random) -> None:
 
 @virtual_time
 async def test_a_late_answer_does_not_make_two_leaders(clock: VirtualClock) -> None:
-    """A leader whose last renewal was answered late counts from when it sent it, so it has stopped in time."""
+    """The deadline counts from when a renewal was sent, so a leader with late responses stops in time."""
     one = Candidate(clock, "one").start()
     await clock.advance(9)
     eager = ElectionSettings(retry_period=0.05)
@@ -377,7 +377,7 @@ async def test_a_late_answer_does_not_make_two_leaders(clock: VirtualClock) -> N
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32))
 def test_never_two_leaders(seed: int) -> None:
-    """Whatever happens between candidates and API server, at no moment do two lead; once all is well, one does."""
+    """Whatever the faults, two candidates never lead at once; once the faults are gone, one leads."""
 
     async def main(clock: VirtualClock) -> None:
         chance = random.Random(seed)

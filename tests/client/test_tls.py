@@ -46,7 +46,7 @@ def issue(name: str, authority: trustme.CA = ca) -> Issued:
 
 @asynccontextmanager
 async def secure(*names: str, want_certificate: bool = False) -> AsyncIterator[ApiServer]:
-    """A server with a certificate for these names, that answers with the subject of the client's certificate."""
+    """A server with a certificate for these names. It returns the subject of the client's certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     ca.issue_cert(*(names or ("127.0.0.1",))).configure_cert(context)
     if want_certificate:
@@ -70,7 +70,7 @@ async def ask(connection: Connection) -> Any:
 
 
 async def test_the_authority_is_trusted_from_data_and_file(tmp_path: Path) -> None:
-    """A server is trusted if the kubeconfig's authority vouches for it, given as data or as a file."""
+    """A server is trusted if the kubeconfig's authority signed its certificate, given as data or as a file."""
     path = tmp_path / "ca.crt"
     path.write_bytes(CA_PEM)
     async with secure() as server:
@@ -112,7 +112,7 @@ async def test_client_certificates_from_data_and_files(tmp_path: Path) -> None:
 
 
 async def test_an_exec_plugin_hands_out_a_certificate(tmp_path: Path) -> None:
-    """The certificate that a plugin answers with is shown to the server, its token sent."""
+    """The certificate and the token that a plugin returns are sent to the server."""
     jane = issue("jane")
     status = {"clientCertificateData": jane.certificate.decode(), "clientKeyData": jane.key.decode(), "token": "t"}
     command = plugin(tmp_path, answer(**status))
@@ -122,7 +122,7 @@ async def test_an_exec_plugin_hands_out_a_certificate(tmp_path: Path) -> None:
 
 
 async def test_refused_credentials_are_renewed_once(tmp_path: Path) -> None:
-    """On 401 the plugin is asked again and the request sent again; a second 401 stands."""
+    """On 401 the plugin is run again and the request retried; a second 401 is final."""
     calls = tmp_path / "calls"
     code = f"open({str(calls)!r}, 'a').write('x')\nnumber = len(open({str(calls)!r}).read())\n" + (
         f"print(json.dumps({{'apiVersion': '{V1}', 'kind': 'ExecCredential', 'status': {{'token': str(number)}}}}))"
@@ -146,8 +146,8 @@ async def test_refused_credentials_are_renewed_once(tmp_path: Path) -> None:
         assert len(server.received) == 1
 
 
-def test_rotated_files_are_taken_up(tmp_path: Path) -> None:
-    """A certificate replaced on disk is used from the next check on; half a replacement is waited out."""
+def test_rotated_files_are_reloaded(tmp_path: Path) -> None:
+    """A certificate that is replaced on disk is used after the next check; half a replacement is not."""
     clock = ManualClock()
     certificate, key = tmp_path / "me.crt", tmp_path / "me.key"
     first, second = issue("one"), issue("two")
@@ -170,7 +170,7 @@ def test_rotated_files_are_taken_up(tmp_path: Path) -> None:
 
 
 def test_another_key_pair_is_another_context() -> None:
-    """When an exec plugin hands out a new certificate, new connections show it."""
+    """When an exec plugin returns a new certificate, new connections use it."""
     contexts = TlsContexts(Tls(ca_data=CA_PEM), ManualClock())
     one, two = (Pair(made.certificate, made.key) for made in (issue("one"), issue("two")))
     first = contexts.get(one)
@@ -191,14 +191,14 @@ def test_another_key_pair_is_another_context() -> None:
     ],
 )
 def test_unusable_certificates_are_named(settings: Tls, message: str) -> None:
-    """What cannot be used is named, and the key is not shown."""
+    """The error names what cannot be used, and does not show the key."""
     with pytest.raises(TlsError, match=message) as caught:
         TlsContexts(settings, SystemClock()).get()
     assert "PRIVATE" not in str(caught.value)
 
 
 def test_an_encrypted_key_does_not_ask_for_its_passphrase() -> None:
-    """A daemon has nobody to ask: the error says to give the key without one."""
+    """A daemon cannot ask for a passphrase: the error says to give the key without one."""
     made = issue("a")
     key = form.load_pem_private_key(made.key, None)
     locked = key.private_bytes(form.Encoding.PEM, form.PrivateFormat.PKCS8, form.BestAvailableEncryption(b"secret"))
@@ -233,7 +233,7 @@ async def test_through_a_proxy() -> None:
 
 @asynccontextmanager
 async def socks(seen: list[tuple[str, bytes, int]], reply: int = 0) -> AsyncIterator[int]:
-    """A SOCKS5 proxy that takes any user, whose name is noted with where they want to go."""
+    """A SOCKS5 proxy that accepts any user. It records the users and their destinations."""
 
     async def tunnel(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         _, methods = await reader.readexactly(2)
@@ -265,7 +265,7 @@ async def socks(seen: list[tuple[str, bytes, int]], reply: int = 0) -> AsyncIter
 
 
 async def test_through_a_socks_proxy() -> None:
-    """A SOCKS5 proxy is told the API server's name as it stands, and the certificate is checked for the name that
+    """A SOCKS5 proxy gets the API server's name unresolved, and the certificate is checked for the name that
     tls-server-name gives."""
     seen: list[tuple[str, bytes, int]] = []
     async with secure() as server, socks(seen) as port:
@@ -279,7 +279,7 @@ async def test_through_a_socks_proxy() -> None:
 
 
 async def test_a_socks_proxy_that_will_not() -> None:
-    """A proxy that refuses, or that is not there, is named in the error; its password is not."""
+    """The error names a proxy that refuses or does not exist, but not its password."""
     seen: list[tuple[str, bytes, int]] = []
     async with socks(seen, reply=2) as port:
         url = f"socks5://me:secret@127.0.0.1:{port}"

@@ -1,4 +1,4 @@
-"""What makes a client wait: the rate limit, and backoff after trouble; and which proxy it goes through."""
+"""The rate limit, backoff after failures, and the choice of the proxy."""
 
 import asyncio
 import random
@@ -32,7 +32,7 @@ async def test_a_burst_passes_and_then_the_rate_holds(clock: VirtualClock) -> No
 
 @virtual_time
 async def test_a_cancelled_wait_gives_its_token_back(clock: VirtualClock) -> None:
-    """Who gives up does not slow down those who stay."""
+    """A request that is cancelled does not delay those behind it."""
     bucket = TokenBucket(qps=1, burst=1, clock=clock)
     await bucket.acquire()
     gives_up = asyncio.create_task(bucket.acquire())
@@ -56,7 +56,7 @@ async def test_rates_of_zero_and_below(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_backoff_doubles_up_to_its_limit(clock: VirtualClock) -> None:
-    """Each wait lies between its base and twice that; two quiet minutes start it anew."""
+    """Each delay lies between its base and twice that; two minutes without a failure reset it."""
     backoff = Backoff(clock, random.Random(1))
     bases = [0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30.0, 30.0]
     for base in bases:
@@ -107,6 +107,6 @@ def test_no_proxy_unless_one_is_set() -> None:
 
 
 def test_a_proxy_that_cannot_be_used() -> None:
-    """A scheme that no proxy has is refused at the start, without the password in its address."""
+    """A scheme that proxies do not have is refused at the start, and the error hides the password."""
     with pytest.raises(ValueError, match=r"^HTTPS_PROXY: unsupported scheme 'gopher', must be http, https, or socks5$"):
         proxy_for("https://api.example.com", {"https_proxy": "gopher://me:secret@proxy"})

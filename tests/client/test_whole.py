@@ -37,7 +37,7 @@ def found(whole: WholeObjects, pod: api.Object) -> Any:
 
 
 async def test_an_object_is_kept_whole() -> None:
-    """A listed pod is there with fields that no struct has, in the order of the wire, without what Go leaves out."""
+    """A listed pod is kept with fields that no Struct has, in their order, without what Go omits."""
     whole = WholeObjects({api.Pod: lambda _: True})
     async with serving() as server, HttpClient(server.connection, whole=whole) as client:
         server.put_json(api.Pod, {**TYPE, **POD})
@@ -59,7 +59,7 @@ async def test_nodes_keep_their_managed_fields() -> None:
 
 
 async def test_the_newest_version_counts() -> None:
-    """A watch replaces what is kept, and a deletion ends it, also one found out by listing again."""
+    """A watch replaces a kept object, and a deletion removes it, also one that a new list shows."""
     whole = WholeObjects({api.Pod: lambda _: True})
     lines = [("ADDED", changed(resourceVersion="5")), ("MODIFIED", changed(resourceVersion="6", labels={"new": "yes"}))]
     lines += [("DELETED", changed(resourceVersion="7"))]
@@ -81,7 +81,7 @@ async def test_the_newest_version_counts() -> None:
 
 
 async def test_only_what_is_wanted_is_kept() -> None:
-    """A pod that is no longer wanted is let go; a kind that nobody wants, or a pod of another UID, is not there."""
+    """A pod that is no longer wanted is dropped; unwanted kinds and pods with another UID are not kept."""
     whole = WholeObjects({api.Pod: lambda obj: not obj.metadata.labels.get("bound")})
     assert api.Node not in whole
     async with serving() as server, HttpClient(server.connection, whole=whole) as client:
