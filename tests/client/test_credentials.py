@@ -192,3 +192,15 @@ async def test_a_cancelled_exec_plugin_is_ended(tmp_path: Path) -> None:
         await running
     with pytest.raises(ProcessLookupError):
         os.kill(int(mark.read_text()), 0)
+
+
+async def test_an_exec_plugin_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plugin that hangs is killed after a time, and the error says so: every request would wait for it."""
+    monkeypatch.setattr(exec_plugin, "TIMEOUT", 0.5)
+    mark = tmp_path / "pid"
+    command = plugin(tmp_path, f"open({str(mark)!r}, 'w').write(str(os.getpid()))\nimport time; time.sleep(60)")
+    with pytest.raises(CredentialError, match=r"plugin did not end within 0.5 s; run it by hand to see why"):
+        await exec_plugin.run(command, None)
+    if mark.exists():
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(mark.read_text()), 0)

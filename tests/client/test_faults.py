@@ -232,7 +232,7 @@ async def test_two_clients_share_a_cluster() -> None:
 
 def test_an_unknown_call_is_refused() -> None:
     """A misspelt call is an error instead of a rule that never applies."""
-    with pytest.raises(ValueError, match="'bnid' is no call of a client; use one of: "):
+    with pytest.raises(ValueError, match="'bnid' is not a call of a client; use one of: "):
         Faults().fail("bnid")
 
 

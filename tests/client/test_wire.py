@@ -58,6 +58,17 @@ def test_deep_refusals() -> None:
     assert error_of(500, status.encode()).code == 409
 
 
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [("3", 3), ("0", 0), ("inf", 600), ("1e99", 600), ("nan", 0), ("-5", 0), ("Wed, 21 Oct", None), (None, 600)],
+)
+def test_the_longest_retry_after(header: str | None, seconds: float | None) -> None:
+    """A Retry-After of hours or for ever, in the header or in the Status, means ten minutes."""
+    details = {"retryAfterSeconds": 1e9} if header is None else {}
+    status = {"kind": "Status", "code": 429, "details": details}
+    assert error_of(429, json.dumps(status).encode(), header).retry_after == seconds
+
+
 def pruned(value: Any, depth: int = 0) -> Any:
     """What must be left of a value."""
     if isinstance(value, dict | list) and depth == MAX_DEPTH:

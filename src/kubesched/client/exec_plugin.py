@@ -19,6 +19,10 @@ import msgspec
 from kubesched.client.kubeconfig import Exec
 
 
+TIMEOUT = 60.0
+"""Seconds after which a program that cannot wait for a user is killed: all requests wait for it."""
+
+
 class CredentialError(OSError):
     """No credentials are available. It is an OSError: to callers the API server is unreachable."""
 
@@ -88,7 +92,11 @@ async def _output_of(command: Exec, environment: Mapping[str, str], interactive:
         hint = command.install_hint or "install it or correct exec.command in the kubeconfig"
         raise CredentialError(f"{problem}; {_printable(hint)}") from None
     try:
-        output, _ = await process.communicate()
+        async with asyncio.timeout(None if interactive else TIMEOUT):
+            output, _ = await process.communicate()
+    except TimeoutError:
+        problem = f"did not end within {TIMEOUT:g} s"
+        raise CredentialError(f"exec plugin {command.command} {problem}; run it by hand to see why") from None
     finally:
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):

@@ -212,7 +212,7 @@ def _injected() -> Exception:
 
 def _known(call: str) -> str:
     if call not in CALLS:
-        raise ValueError(f"{call!r} is no call of a client; use one of: {', '.join(sorted(CALLS))}")
+        raise ValueError(f"{call!r} is not a call of a client; use one of: {', '.join(sorted(CALLS))}")
     return call
 
 

@@ -113,7 +113,7 @@ class Informer(Generic[O]):
     async def run(self) -> None:
         """Keep the cache up to date until cancelled."""
         while True:
-            asked = 0.0
+            at_least = 0.0
             try:
                 if self._version is None:
                     await self._list()
@@ -122,14 +122,14 @@ class Informer(Generic[O]):
             except ApiError as error:
                 if self._refused(error):
                     continue
-                asked = error.retry_after or 0.0
+                at_least = error.retry_after or 0.0
             except OSError as error:
                 self._report_problem(str(error) or type(error).__name__)
             except Exception:
                 # A bug here or in the client must not end the updates for good.
                 logger.exception("cannot watch %s; listing again", self.resource)
                 self._version = None
-            await self._backoff.wait(asked)
+            await self._backoff.wait(at_least)
 
     # --- listing ------------------------------------------------------------------------------------------------------
 

@@ -172,6 +172,10 @@ class _MetadataOnly(api.Object, frozen=True):
 # --- refusals ---------------------------------------------------------------------------------------------------------
 
 
+MAX_RETRY_AFTER = 600.0
+"""The longest Retry-After that is respected, in seconds."""
+
+
 class _Details(msgspec.Struct, frozen=True, rename="camel"):
     retry_after_seconds: float = 0
 
@@ -215,13 +219,11 @@ def error_of(code: int, body: bytes, retry_after: str | None = None) -> ApiError
         text = " ".join(body[:512].decode(errors="replace").split()) or _phrase(code)
         return ApiError(code, REASONS.get(code, "Unknown"), text, _seconds(retry_after))
     code = status.code or code
-    asked = status.details.retry_after_seconds if status.details else 0
     seconds = _seconds(retry_after)
+    if seconds is None and status.details is not None and status.details.retry_after_seconds:
+        seconds = _bounded(status.details.retry_after_seconds)
     return ApiError(
-        code,
-        status.reason or REASONS.get(code, "Unknown"),
-        status.message or _phrase(code),
-        seconds if seconds is not None else (asked or None),
+        code, status.reason or REASONS.get(code, "Unknown"), status.message or _phrase(code), retry_after=seconds
     )
 
 
@@ -235,6 +237,11 @@ def _phrase(code: int) -> str:
 def _seconds(header: str | None) -> float | None:
     """A Retry-After header in seconds. The API server never sends a date there."""
     try:
-        return max(0.0, float(header)) if header else None
+        return _bounded(float(header)) if header else None
     except ValueError:
         return None
+
+
+def _bounded(seconds: float) -> float:
+    """A mistake in a proxy must not silence the scheduler for good."""
+    return min(seconds, MAX_RETRY_AFTER) if seconds >= 0 else 0.0
