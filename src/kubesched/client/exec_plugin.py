@@ -18,7 +18,6 @@ import msgspec
 
 from kubesched.client.kubeconfig import Exec
 
-
 TIMEOUT = 60.0
 """Seconds after which a program that cannot wait for a user is killed: all requests wait for it."""
 
