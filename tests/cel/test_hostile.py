@@ -53,6 +53,14 @@ def test_nesting_below_the_limit_works(source: str, value: object) -> None:
     assert program({}) == value
 
 
+def test_macros_cannot_double_the_tree_without_end() -> None:
+    """optMap() uses its target twice, so a chain of it is limited by the number of nodes."""
+    with pytest.raises(CompileError, match="too many parts after macros are expanded"):
+        ENVIRONMENT.compile("x.?a" + ".optMap(v, v)" * 100)
+    deep = "x.?a" + ".a" * 200 + ".optMap(v, v).hasValue()"
+    assert ENVIRONMENT.compile(deep)({"x": {}}) is False
+
+
 def test_a_long_expression_is_rejected() -> None:
     """The source may have 100,000 characters."""
     with pytest.raises(CompileError, match="expression code point size exceeds limit: size: 100001, limit 100000"):

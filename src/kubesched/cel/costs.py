@@ -89,7 +89,8 @@ class _Coster:
         local = self._local(node)
         return local.size if local else None
 
-    def item_size(self, node: Node, item: Type) -> Range:
+    def item_size(self, node: Node) -> Range:
+        """The size that an element of a list may have."""
         path = self._path(node)
         declared = self._declared((*path, "@items")) if path else None
         return declared or UNKNOWN

@@ -92,7 +92,7 @@ class DeviceSelector:
         self.expression = expression
         self.program = program
         self._list_attributes = list_attributes
-        self._results: dict[DeviceShape, bool | EvaluationError | CELError] = {}
+        self._results: dict[DeviceShape, bool | CELError] = {}
 
     def matches(self, device: DeviceShape) -> bool:
         """Whether the selector is true for a device. Raises EvaluationError or CostLimitError, each time the same."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from kubesched.cel.errors import EvaluationError
-from kubesched.cel.values import BoolKey, Optional, from_key, key_of, name_of
+from kubesched.cel.values import Optional, from_key, key_of, name_of
 
 
 def equal(left: object, right: object) -> bool:
@@ -53,7 +53,7 @@ def lookup(container: Mapping[object, object], key: object) -> tuple[bool, objec
 
 
 def keys_of(container: Mapping[object, object]) -> list[object]:
-    return [from_key(key) if isinstance(key, BoolKey) else key for key in container]
+    return list(map(from_key, container))
 
 
 def compare(left: object, right: object) -> int:

@@ -9,7 +9,6 @@ from typing import Protocol
 
 from kubesched.cel.ranges import LIMIT, ONE, UNKNOWN, ZERO, Range
 from kubesched.cel.syntax import Call, Literal, Node
-from kubesched.cel.types import Type
 
 _STRING, _REGEX = 0.1, 0.25
 _LIST = Range.fixed(11)
@@ -28,7 +27,7 @@ class Sizes(Protocol):
 
     def size(self, node: Node) -> Range | None: ...
 
-    def item_size(self, node: Node, item: Type) -> Range: ...
+    def item_size(self, node: Node) -> Range: ...
 
 
 Estimator = Callable[[Sizes, Call], Estimate]
@@ -53,10 +52,6 @@ def _scan_twice(sizes: Sizes, call: Call) -> Estimate:
 
 def _scan_argument(sizes: Sizes, call: Call) -> Estimate:
     return Estimate(_of(sizes, call.args[0]).scaled(_STRING))
-
-
-def _format(sizes: Sizes, call: Call) -> Estimate:
-    return Estimate(_of(sizes, call.operands[0]).scaled(_STRING))
 
 
 def _to_bytes(sizes: Sizes, call: Call) -> Estimate:
@@ -134,7 +129,7 @@ def _traverse(sizes: Sizes, call: Call) -> Estimate:
         return Estimate(size.scaled(_STRING))
     item = kind.params[0]
     if item.name in ("string", "bytes"):
-        return Estimate(size * (ONE + sizes.item_size(target, item).scaled(_STRING)))
+        return Estimate(size * (ONE + sizes.item_size(target).scaled(_STRING)))
     return Estimate(size)
 
 
@@ -167,7 +162,7 @@ def _join(sizes: Sizes, call: Call) -> Estimate:
     target = call.operands[0]
     count, size = _of(sizes, target), ZERO
     if target.type is not None and target.type.params:
-        size = count * sizes.item_size(target, target.type.params[0])
+        size = count * sizes.item_size(target)
     if call.args:
         size += _of(sizes, call.args[0]) * Range(max(count.min - 1, 0), max(count.max - 1, 0))
     return Estimate(size.scaled(_STRING), size)
@@ -270,7 +265,7 @@ _OVERLOADS: dict[str, Estimator] = {
     # Lists of attributes have at most 48 values.
     "dra_includes_dyn_dyn": lambda _sizes, _call: Estimate(Range(0, 48)),
     "string_to_ip": _scan_argument,
-    "string_format": _format,
+    "string_format": _scan,
     "string_to_bytes": _to_bytes,
     "bytes_to_string": _to_string,
     "strings_quote": _quote,

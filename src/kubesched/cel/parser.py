@@ -14,12 +14,25 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedToken, VisitError
 
 from kubesched.cel.errors import Issue, ParseError
 from kubesched.cel.macros import expand
-from kubesched.cel.syntax import Call, Entry, FieldInit, Ident, ListNode, Literal, MapNode, Node, Select, StructNode
-from kubesched.cel.syntax import measured as _sized
+from kubesched.cel.syntax import (
+    Call,
+    Entry,
+    FieldInit,
+    Ident,
+    ListNode,
+    Literal,
+    MapNode,
+    Node,
+    Select,
+    StructNode,
+    measured,
+)
 from kubesched.cel.values import MAX_UINT, MIN_INT, Uint
 
 MAX_LENGTH = 100_000
 MAX_DEPTH = 250
+#: Some macros use an argument twice. Without a limit, a chain of them would double the tree at each step.
+MAX_NODES = 100_000
 
 _GRAMMAR = r"""
 start: expr
@@ -157,7 +170,7 @@ def parse(source: str) -> Node:
         except UnexpectedToken as error:
             raise ParseError(*_syntax_error(error, text), unknown) from None
         except VisitError as error:
-            raise (error.orig_exc if isinstance(error.orig_exc, ParseError) else error) from None
+            raise error.orig_exc from None
         else:
             break
     if unknown:
@@ -210,8 +223,14 @@ def _next_type(source: str, at: int) -> str:
 
 
 def _measured(node: Node) -> Node:
-    if _sized(node).depth > MAX_DEPTH:
+    return _bounded(measured(node))
+
+
+def _bounded(node: Node) -> Node:
+    if node.depth > MAX_DEPTH:
         raise ParseError(-1, f"expression recursion limit exceeded: {MAX_DEPTH}")
+    if node.weight > MAX_NODES:
+        raise ParseError(-1, f"expression has too many parts after macros are expanded: limit {MAX_NODES}")
     return node
 
 
@@ -405,9 +424,7 @@ class _Actions(Transformer[Any, Node]):
         node.depth += 1
         if isinstance(node, Literal):
             node.closed = True
-        if node.depth > MAX_DEPTH:
-            raise ParseError(-1, f"expression recursion limit exceeded: {MAX_DEPTH}")
-        return node
+        return _bounded(node)
 
     def list_literal(self, opening: Token, *rest: Any) -> Node:
         elements = rest[0] if isinstance(rest[0], list) else []

@@ -6,16 +6,35 @@ table in ``charges`` says.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from typing import cast
 
-from kubesched.cel.charges import Charge, charge_of
+from kubesched.cel.charges import charge_of
 from kubesched.cel.checker import TYPE_NAMES
-from kubesched.cel.equality import contains, keys_of
-from kubesched.cel.errors import CELError, CostLimitError, EvaluationError
+from kubesched.cel.errors import CELError, EvaluationError
 from kubesched.cel.functions import Registry
 from kubesched.cel.regexes import compiled
-from kubesched.cel.selection import field_present, qualify, qualify_optional
+from kubesched.cel.selection import field_present
+from kubesched.cel.steps import (
+    UNSET,
+    Constant,
+    Frame,
+    Qualifier,
+    Step,
+    as_optional,
+    calling,
+    chain,
+    charged,
+    given,
+    iterated,
+    lazy,
+    local,
+    logical,
+    map_key,
+    member_of,
+    tolerant,
+    without_absent,
+)
 from kubesched.cel.syntax import (
     ACCUMULATOR,
     Call,
@@ -27,43 +46,11 @@ from kubesched.cel.syntax import (
     Node,
     Select,
 )
-from kubesched.cel.values import NONE, Optional, TypeValue, key_of
+from kubesched.cel.values import Optional, TypeValue
 
 LIST_COST, MAP_COST = 10, 30
-_UNSET = object()
 #: Conversions of constants run when the program is made, and cost nothing later.
 _FOLDED = frozenset({"bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"})
-
-
-class Frame:
-    """The state of one evaluation."""
-
-    __slots__ = ("cost", "limit", "values")
-
-    def __init__(self, values: list[object], limit: int) -> None:
-        self.values = values
-        self.cost = 0
-        self.limit = limit
-
-    def charge(self, amount: int) -> None:
-        self.cost += amount
-        if self.cost > self.limit:
-            raise CostLimitError
-
-
-Step = Callable[[Frame], object]
-
-
-class Constant:
-    """A step whose value is known."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: object) -> None:
-        self.value = value
-
-    def __call__(self, _frame: Frame) -> object:
-        return self.value
 
 
 class ProgramError(CELError):
@@ -81,7 +68,7 @@ class Code:
 
     def run(self, variables: Mapping[str, object], limit: int) -> tuple[object, int]:
         """The value and the actual cost. Raises EvaluationError or CostLimitError."""
-        values = [_UNSET] * self._size
+        values = [UNSET] * self._size
         for name, slot in self._inputs.items():
             if name in variables:
                 values[slot] = variables[name]
@@ -113,9 +100,9 @@ class _Compiler:
             case Select():
                 return self._presence(node)
             case Call(function="_&&_"):
-                return _logical(self.compile(node.args[0]), self.compile(node.args[1]), False)
+                return logical(self.compile(node.args[0]), self.compile(node.args[1]), False)
             case Call(function="_||_"):
-                return _logical(self.compile(node.args[0]), self.compile(node.args[1]), True)
+                return logical(self.compile(node.args[0]), self.compile(node.args[1]), True)
             case Call(function="_?_:_"):
                 return self._conditional(node)
             case Call():
@@ -136,17 +123,17 @@ class _Compiler:
         for scope in reversed(self._scopes):
             if name in scope:
                 slot, initial = scope[name]
-                return _local(slot, cost) if initial is None else _lazy(slot, initial, cost)
+                return local(slot, cost) if initial is None else lazy(slot, initial, cost)
         if name in TYPE_NAMES:
             return Constant(TypeValue(TYPE_NAMES[name].params[0].name if name != "null_type" else name))
         slot = self.inputs.setdefault(name, -1)
         if slot < 0:
             slot = self.inputs[name] = self._slot()
-        return _input(slot, name, cost)
+        return given(slot, name, cost)
 
     def _attribute(self, node: Node, cost: int) -> Step:
         """A chain of selections and indices, evaluated in one frame. ``cost`` is the charge for its root."""
-        steps: list[tuple[object, Step | None, bool]] = []
+        steps: list[Qualifier] = []
         while not node.reference:
             match node:
                 case Select(test=False):
@@ -169,8 +156,8 @@ class _Compiler:
         else:
             root = self.compile(node)
             if steps:
-                root = _charged(root, cost)
-        return _chain(root, steps[::-1]) if steps else root
+                root = charged(root, cost)
+        return chain(root, steps[::-1]) if steps else root
 
     def _index(self, node: Node) -> Step:
         """An index or a branch of a conditional: the root of a chain is not charged there."""
@@ -182,7 +169,7 @@ class _Compiler:
     def _presence(self, node: Select) -> Step:
         operand, field = self.compile(node.operand), node.field
         if not isinstance(node.operand, Ident | Select) and not _is_index(node.operand):
-            operand = _charged(operand, 1)
+            operand = charged(operand, 1)
 
         def run(frame: Frame) -> object:
             return field_present(operand(frame), field)
@@ -207,17 +194,17 @@ class _Compiler:
         if node.function in ("or", "orValue"):
             return self._or_value(node)
         if node.function == "@not_strictly_false":
-            return _tolerant(self.compile(node.args[0]))
+            return tolerant(self.compile(node.args[0]))
         steps = [self.compile(operand) for operand in node.operands]
         if _appends(node):
             return self._append(steps[0], cast(ListNode, node.args[1]))
         if node.function == "@in" and isinstance(steps[1], Constant) and isinstance(steps[1].value, list):
-            return _member_of(steps[0], steps[1].value)
+            return member_of(steps[0], steps[1].value)
         if node.function in ("matches", "find", "findAll") and isinstance(steps[1], Constant):
             _check_pattern(steps[1].value)
         charge = charge_of(node)
         dispatch = self._registry.dispatcher(node.function, node.overloads)
-        run = _calling(steps, dispatch.__getitem__, charge)
+        run = calling(steps, dispatch.__getitem__, charge)
         if node.function in _FOLDED and isinstance(steps[0], Constant) and len(steps) == 1:
             return _folded(run)
         return run
@@ -258,23 +245,23 @@ class _Compiler:
         def run(frame: Frame) -> object:
             items = [step(frame) for step in steps]
             frame.charge(LIST_COST)
-            return _without_absent(items, optional) if optional else items
+            return without_absent(items, optional) if optional else items
 
         return run
 
     def _map(self, node: MapNode) -> Step:
         entries = [(self.compile(entry.key), self.compile(entry.value), entry.optional) for entry in node.entries]
         if all(isinstance(key, Constant) and isinstance(value, Constant) and not opt for key, value, opt in entries):
-            return Constant({_key(cast(Constant, k).value): cast(Constant, v).value for k, v, _ in entries})
+            return Constant({map_key(cast(Constant, k).value): cast(Constant, v).value for k, v, _ in entries})
 
         def run(frame: Frame) -> object:
             result: dict[object, object] = {}
             for key, value, optional in entries:
-                name, item = _key(key(frame)), value(frame)
+                name, item = map_key(key(frame)), value(frame)
                 if not optional:
                     result[name] = item
-                elif _optional(item).present:
-                    result[name] = _optional(item).value
+                elif as_optional(item).present:
+                    result[name] = as_optional(item).value
             frame.charge(MAP_COST)
             return result
 
@@ -288,7 +275,7 @@ class _Compiler:
         self._scopes.pop()
 
         def run(frame: Frame) -> object:
-            frame.values[slot] = _UNSET
+            frame.values[slot] = UNSET
             return result(frame)
 
         return run
@@ -307,10 +294,10 @@ class _Compiler:
 
         def run(frame: Frame) -> object:
             values = frame.values
-            iterated = _iterated(over(frame), pairs)
+            items = iterated(over(frame), pairs)
             start = initial(frame)
             values[slot] = start.copy() if isinstance(start, list | dict) else start
-            for item in iterated:
+            for item in items:
                 if pairs:
                     values[first], values[second] = cast(tuple[object, object], item)
                 else:
@@ -347,224 +334,8 @@ def _appends(node: Call) -> bool:
     return isinstance(node.args[0], Ident) and node.args[0].name == ACCUMULATOR
 
 
-def _key(value: object) -> object:
-    if isinstance(value, bool | int | float | str):
-        return key_of(value)
-    raise EvaluationError("unsupported key type")
-
-
-def _optional(value: object) -> Optional:
-    if isinstance(value, Optional):
-        return value
-    raise EvaluationError("no such overload")
-
-
-def _without_absent(items: list[object], optional: frozenset[int]) -> list[object]:
-    found = []
-    for index, item in enumerate(items):
-        if index not in optional:
-            found.append(item)
-        elif _optional(item).present:
-            found.append(_optional(item).value)
-    return found
-
-
-_GO_NAMES = {
-    str: "types.String",
-    bool: "types.Bool",
-    float: "types.Double",
-    bytes: "types.Bytes",
-    type(None): "types.Null",
-}
-
-
-def _iterated(value: object, pairs: bool) -> Iterable[object]:
-    if isinstance(value, list | tuple):
-        return list(enumerate(value)) if pairs else value
-    if isinstance(value, Mapping):
-        keys = keys_of(value)
-        return [(key, value[key_of(key)]) for key in keys] if pairs else keys
-    name = _GO_NAMES.get(type(value), "types.Int" if isinstance(value, int) else type(value).__name__)
-    raise EvaluationError(f"got '{name}', expected iterable type")
-
-
-def _local(slot: int, cost: int) -> Step:
-    def run(frame: Frame) -> object:
-        frame.cost += cost
-        value = frame.values[slot]
-        if isinstance(value, EvaluationError):
-            raise value
-        return value
-
-    return run
-
-
-def _lazy(slot: int, initial: Step, cost: int) -> Step:
-    def run(frame: Frame) -> object:
-        frame.cost += cost
-        value = frame.values[slot]
-        if value is _UNSET:
-            value = frame.values[slot] = initial(frame)
-        return value
-
-    return run
-
-
-def _input(slot: int, name: str, cost: int) -> Step:
-    def run(frame: Frame) -> object:
-        frame.cost += cost
-        value = frame.values[slot]
-        if value is _UNSET:
-            raise EvaluationError(f"no such attribute(s): {name}")
-        return value
-
-    return run
-
-
-def _charged(step: Step, cost: int) -> Step:
-    def run(frame: Frame) -> object:
-        value = step(frame)
-        frame.cost += cost
-        return value
-
-    return run
-
-
-def _chain(root: Step, steps: list[tuple[object, Step | None, bool]]) -> Step:
-    if all(index is None and not optional for _, index, optional in steps):
-        return _plain_chain(root, [key for key, _, _ in steps])
-
-    def run(frame: Frame) -> object:
-        value, wrapped = root(frame), False
-        for key, index, optional in steps:
-            if index is not None:
-                key = index(frame)
-            if isinstance(value, Optional):
-                if not value.present:
-                    return NONE
-                value, wrapped = value.value, True
-            wrapped = wrapped or optional
-            if wrapped:
-                found, value = qualify_optional(value, key)
-                if not found:
-                    return NONE
-            else:
-                value = qualify(value, key)
-            frame.cost += 1
-        return Optional(True, value) if wrapped else value
-
-    return run
-
-
-def _plain_chain(root: Step, keys: list[object]) -> Step:
-    def run(frame: Frame) -> object:
-        value = root(frame)
-        for position, key in enumerate(keys):
-            frame.cost += 1
-            if isinstance(value, Optional):
-                return _through_optional(value, keys[position:])
-            value = qualify(value, key)
-        return value
-
-    return run
-
-
-def _through_optional(value: Optional, keys: list[object]) -> Optional:
-    for key in keys:
-        if not value.present:
-            return NONE
-        found, inner = qualify_optional(value.value, key)
-        value = Optional(True, inner) if found else NONE
-    return value
-
-
-def _logical(left: Step, right: Step, decisive: bool) -> Step:
-    """``&&`` (decisive value false) and ``||`` (true): the decisive value wins over an error on the other side."""
-
-    def run(frame: Frame) -> object:
-        failure: EvaluationError | None = None
-        value: object = None
-        try:
-            value = left(frame)
-            if value is decisive:
-                return decisive
-        except EvaluationError as error:
-            failure = error
-        other = right(frame) if failure is None else _absorbed(right, frame, failure)
-        if other is decisive:
-            return decisive
-        if failure is not None:
-            raise failure
-        if isinstance(value, bool) and isinstance(other, bool):
-            return not decisive
-        raise EvaluationError("no such overload")
-
-    return run
-
-
-def _absorbed(step: Step, frame: Frame, failure: EvaluationError) -> object:
-    try:
-        return step(frame)
-    except EvaluationError:
-        raise failure from None
-
-
-def _tolerant(condition: Step) -> Step:
-    """The condition of ``all`` and ``exists``: an error so far does not end the loop, a later element may decide."""
-
-    def run(frame: Frame) -> object:
-        frame.cost += 1
-        try:
-            return condition(frame)
-        except EvaluationError:
-            return True
-
-    return run
-
-
-def _member_of(item: Step, values: list[object]) -> Step:
-    """``x in [constants]``: cel-go makes a set of them, and charges for the left side alone."""
-
-    def run(frame: Frame) -> object:
-        return contains(values, item(frame))
-
-    return run
-
-
 def _folded(step: Step) -> Step:
     try:
         return Constant(step(Frame([], 10**9)))
     except EvaluationError as error:
         raise ProgramError(str(error)) from None
-
-
-def _calling(steps: list[Step], choose: Callable[[tuple[type, ...]], Callable[..., object]], charge: Charge) -> Step:
-    cost, before, after = charge.fixed, charge.arguments, charge.result
-    if len(steps) == 2 and before is None and after is None:
-        left, right = steps
-
-        def run_binary(frame: Frame) -> object:
-            try:
-                first, second = left(frame), right(frame)
-            except EvaluationError:
-                frame.charge(cost)
-                raise
-            frame.charge(cost)
-            return choose((type(first), type(second)))(first, second)
-
-        return run_binary
-
-    def run(frame: Frame) -> object:
-        try:
-            args = [step(frame) for step in steps]
-        except EvaluationError:
-            frame.charge(1)
-            raise
-        chosen = choose(tuple(map(type, args)))
-        frame.charge(cost if before is None else before(*args))
-        value = chosen(*args)
-        if after is not None:
-            frame.charge(after(value))
-        return value
-
-    return run

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from kubesched.cel.equality import compare, contains, equal, lookup
 from kubesched.cel.errors import EvaluationError
 from kubesched.cel.functions import Library
-from kubesched.cel.values import MAX_INT, MAX_UINT, MIN_INT, Duration, Timestamp, Uint
+from kubesched.cel.values import MAX_INT, MAX_UINT, MIN_INT, Duration, Timestamp, Uint, key_of
 
 library = Library()
 define = library.define
@@ -303,8 +303,6 @@ def insert_entry(target: dict[object, object], key: object, value: object) -> di
 
 
 def _insert(target: dict[object, object], key: object, value: object) -> None:
-    from kubesched.cel.values import key_of
-
     if key_of(key) in target:
         raise EvaluationError(f"insert failed: key {key} already exists")
     target[key_of(key)] = value

@@ -6,8 +6,7 @@ an identifier or a chain of selections stands for.
 
 from __future__ import annotations
 
-import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,6 +22,8 @@ UNUSED = "#unused"
 class Node:
     offset: int
     depth: int = 1
+    #: The number of nodes from here down.
+    weight: int = 1
     type: Type | None = field(default=None, repr=False)
     #: The dotted name of a variable or a type that this node stands for.
     reference: str = ""
@@ -131,11 +132,36 @@ def children(node: Node) -> list[Node]:
 
 
 def measured(node: Node) -> Node:
-    """Set the depth of a new node from its children."""
-    node.depth = 1 + max((child.depth for child in children(node)), default=0)
+    """Set the depth and the weight of a new node from its children."""
+    parts = children(node)
+    if parts:
+        node.depth = 1 + max(part.depth for part in parts)
+        node.weight = 1 + sum(part.weight for part in parts)
     return node
 
 
 def duplicate(node: Node) -> Node:
     """A deep copy, for macros that use an argument twice: the checker writes to nodes."""
-    return copy.deepcopy(node)
+    match node:
+        case Select():
+            return replace(node, operand=duplicate(node.operand))
+        case Call():
+            target = None if node.target is None else duplicate(node.target)
+            return replace(node, args=list(map(duplicate, node.args)), target=target)
+        case ListNode():
+            return replace(node, elements=list(map(duplicate, node.elements)))
+        case MapNode():
+            entries = [replace(entry, key=duplicate(entry.key), value=duplicate(entry.value)) for entry in node.entries]
+            return replace(node, entries=entries)
+        case StructNode():
+            return replace(node, fields=[replace(item, value=duplicate(item.value)) for item in node.fields])
+        case Comprehension():
+            return replace(
+                node,
+                range=duplicate(node.range),
+                initial=duplicate(node.initial),
+                condition=duplicate(node.condition),
+                step=duplicate(node.step),
+                result=duplicate(node.result),
+            )
+    return replace(node)
