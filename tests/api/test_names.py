@@ -1,4 +1,4 @@
-"""Label keys and values: what is valid, and upstream's exact words for what is not."""
+"""Label keys and values: what is valid, and upstream's exact messages for the rest."""
 
 import pytest
 
@@ -48,7 +48,7 @@ OPTIONAL_PREFIX = "an optional DNS subdomain prefix and '/' (e.g. 'example.com/M
     ],
 )
 def test_invalid_keys(key: str, errors: tuple[str, ...]) -> None:
-    """Each fault of a key is named, in upstream's order and words."""
+    """Each fault of a key is reported, in upstream's order and with its messages."""
     assert label_key_errors(key) == errors
 
 

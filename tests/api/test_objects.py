@@ -1,4 +1,4 @@
-"""Objects: reading every kind, forgiving what Kubernetes forgives, and naming what it does not."""
+"""Objects: decoding every kind, accepting what Kubernetes accepts, and clear errors for the rest."""
 
 import pickle
 from collections.abc import Iterator
@@ -83,7 +83,7 @@ POD = {
 
 
 def refusal(data: object) -> str:
-    """What `decode` says about an object that it refuses, the same whether it comes as JSON or as a dict."""
+    """The error of `decode` for an invalid object, the same for JSON and for a dict."""
     assert isinstance(data, dict)
     messages = set()
     for form in (data, msgspec.json.encode(data)):
@@ -98,7 +98,7 @@ def refusal(data: object) -> str:
 
 
 def test_a_pod_is_read_in_full() -> None:
-    """Every field that scheduling reads arrives, and the rest is passed over."""
+    """Every field that scheduling reads is decoded, and the rest is skipped."""
     pod = decode(POD)
     assert isinstance(pod, Pod)
     assert pod == decode(msgspec.json.encode(POD))
@@ -132,7 +132,7 @@ def test_volume_sources_keep_upstreams_spelling() -> None:
 
 
 def test_what_a_pod_says_about_itself() -> None:
-    """The shortcuts on a pod read the spec and status that they stand for."""
+    """The properties of a pod read its spec and status."""
     pod = decode(POD)
     assert isinstance(pod, Pod)
     assert (pod.scheduler_name, pod.priority, pod.nominated_node_name, pod.node_name) == ("special", 7, "n1", "")
@@ -141,7 +141,7 @@ def test_what_a_pod_says_about_itself() -> None:
 
 
 def test_what_an_empty_pod_says_about_itself() -> None:
-    """A pod that says nothing belongs to the default scheduler, at priority 0."""
+    """A pod without these fields belongs to the default scheduler, at priority 0."""
     pod = Pod()
     assert (pod.scheduler_name, pod.priority, pod.key) == ("default-scheduler", 0, "")
 
@@ -155,7 +155,7 @@ def test_terminal_phases(phase: str, terminal: bool) -> None:
 
 
 def test_deletion_makes_a_pod_terminating() -> None:
-    """A pod whose deletion has been asked for is terminating."""
+    """A pod whose deletion was requested is terminating."""
     assert decode_as(Pod, {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}).is_terminating
 
 
@@ -388,7 +388,7 @@ def test_dates_from_yaml_are_strings_again() -> None:
     ],
 )
 def test_a_refusal_names_object_field_and_value(data: dict[str, object], message: str) -> None:
-    """The message says which object, where in it, and what stands there."""
+    """The message names the object, the field and the value."""
     assert refusal(data) == message
 
 
@@ -407,7 +407,7 @@ def test_what_is_no_object_is_refused(data: bytes, message: str) -> None:
 
 
 def test_broken_json_for_a_known_kind() -> None:
-    """Who knows the kind in advance gets it into the message."""
+    """A caller that knows the kind in advance gets it into the message."""
     with pytest.raises(InvalidObject, match=r"^Node: not valid JSON: "):
         decode_as(Node, b'{"metadata": ')
     with pytest.raises(InvalidObject, match=r"^Node: expected object, got array"):

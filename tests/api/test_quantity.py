@@ -40,7 +40,7 @@ SUFFIXES = {
 
 
 def model(number: Fraction) -> int:
-    """What a number must come to in billionths."""
+    """The value of a number in billionths."""
     magnitude = min(ceil(abs(number) * NANO), MAX_INT64 * NANO)
     return -magnitude if number < 0 else magnitude
 
@@ -180,5 +180,5 @@ def test_milli_of_a_huge_quantity_stays_within_64_bits() -> None:
 
 @pytest.mark.parametrize("quantity", ["1e-999999999999999999", "0.0000000000000000000000001", "1" * 900 + "e-2000"])
 def test_a_tiny_quantity_is_never_nothing(quantity: str) -> None:
-    """However little is asked for, it is at least a billionth."""
+    """However small a request is, it is at least a billionth."""
     assert nanos(quantity) == 1

@@ -1,4 +1,4 @@
-"""Resource arithmetic: a pod's requests in every shape, a node's offer, and the refusal of what cannot be."""
+"""Resource arithmetic: a pod's requests in every form, what a node offers, and invalid quantities."""
 
 import pytest
 from hypothesis import given
@@ -187,7 +187,7 @@ def test_pod_level_limits_are_no_requests() -> None:
 
 
 def resized(spec: str, actual: str | None, allocated: str | None, *conditions: PodCondition) -> Pod:
-    """A pod whose one container asks for, has and was promised these amounts of CPU."""
+    """A pod whose only container requests, has and was allocated these amounts of CPU."""
     status = ContainerStatus(
         name="c",
         resources=None if actual is None else requirements(cpu=actual),
@@ -215,7 +215,7 @@ DEFERRED = PodCondition(type="PodResizePending", reason="Deferred")
     ],
 )
 def test_a_resize_holds_the_most_of_wish_promise_and_reality(pod: Pod, expected: str) -> None:
-    """While a container is resized the larger amount is taken, but a wish that cannot come true is dropped."""
+    """While a container is resized the larger amount counts, but a resize that cannot be granted does not."""
     assert total(pod, use_status=True) == {"cpu": expected}
 
 
@@ -233,7 +233,7 @@ def test_the_status_of_sidecars_counts_and_that_of_init_containers_does_not() ->
 
 
 def test_a_resource_only_in_the_status_counts() -> None:
-    """What a container still holds is taken even if its spec no longer asks for it."""
+    """What a container still holds counts even if its spec no longer requests it."""
     status = ContainerStatus(name="c", resources=requirements(memory="5"))
     pod = pod_of(container("c", cpu="1"), status=PodStatus(container_statuses=(status,)))
     assert total(pod, use_status=True) == {"cpu": "1000m", "memory": "5000m"}
@@ -257,7 +257,7 @@ def test_an_infeasible_pod_level_wish_without_reality_is_nothing() -> None:
 
 
 def test_silent_containers_are_supposed_to_use_something() -> None:
-    """Scoring supposes 100m and 200Mi for each container that does not say, and believes an explicit zero."""
+    """Scoring assumes 100m and 200Mi for each container without requests; an explicit zero stays zero."""
     pod = pod_of(container(), container(cpu="0"), container(memory="1Mi"))
     books = node_requests(pod)
     assert (books.milli_cpu, books.memory) == (0, MI)
@@ -267,27 +267,28 @@ def test_silent_containers_are_supposed_to_use_something() -> None:
 
 
 def test_silent_init_containers_too() -> None:
-    """The supposition holds for init containers, and for sidecars beside the containers."""
+    """The defaults apply to init containers, and to sidecars beside the containers."""
     books = node_requests(pod_of(container(cpu="50m"), init=(sidecar(), container("i"))))
     assert books.nonzero_cpu == 2 * DEFAULT_MILLI_CPU
     assert books.nonzero_memory == 2 * DEFAULT_MEMORY
 
 
 def test_pod_level_requests_need_no_supposition() -> None:
-    """A resource with a pod-level request is known; the other one is supposed per container."""
+    """A resource with a pod-level request is known; the other one gets the default per container."""
     books = node_requests(pod_of(container(), container(), resources=requirements(cpu="10m")))
     assert (books.nonzero_cpu, books.nonzero_memory) == (10, 2 * DEFAULT_MEMORY)
 
 
 def test_the_books_and_the_score_differ_beside_pod_level_requests() -> None:
-    """Beside pod-level requests the books believe silence once any container speaks; the score never does."""
+    """With pod-level requests, one container's request is enough for the node's account; the score adds defaults
+    anyway."""
     pod = pod_of(container(memory="1Mi"), container(), resources=requirements(cpu="10m"))
     assert node_requests(pod).nonzero_memory == MI
     assert scheduling_requests(pod).nonzero_memory == MI + DEFAULT_MEMORY
 
 
 def test_a_pod_without_containers() -> None:
-    """A pod without containers requests nothing and is supposed to use nothing."""
+    """A pod without containers requests nothing and gets no defaults."""
     assert node_requests(pod_of()) == Requests()
 
 
@@ -299,7 +300,7 @@ def test_fitting_ignores_the_status_and_the_books_do_not() -> None:
 
 
 def test_scalar_resources() -> None:
-    """Resources besides the three basic ones are kept by name, if they are of a kind that the scheduler counts."""
+    """Resources besides the three basic ones are stored by name, if the scheduler tracks their kind."""
     requests: ResourceList = {
         "cpu": "1500u",
         "memory": "1.5",
@@ -436,7 +437,7 @@ def test_bad_limits_are_not_looked_at() -> None:
     ],
 )
 def test_kinds_of_resources(name: str, extended: bool, native: bool, scalar: bool) -> None:
-    """The name alone says what kind of resource it is and whether the scheduler keeps account of it."""
+    """The name alone determines the kind of a resource and whether the scheduler tracks it."""
     assert (is_extended(name), is_native(name), is_scalar(name)) == (extended, native, scalar)
 
 

@@ -105,7 +105,7 @@ def test_an_absent_selector_selects_nothing() -> None:
 
 
 def test_an_empty_selector_selects_everything() -> None:
-    """A selector without requirements matches any object and says that it restricts nothing."""
+    """A selector without requirements matches any object and is empty."""
     selector = label_selector(LabelSelector())
     assert selector == EVERYTHING
     assert selector.matches({})
@@ -114,7 +114,7 @@ def test_an_empty_selector_selects_everything() -> None:
 
 
 def test_everything_and_nothing_are_different_keys() -> None:
-    """The two selectors without requirements are told apart where selectors are interned."""
+    """The two selectors without requirements are distinct values."""
     assert len({EVERYTHING, NOTHING}) == 2
 
 
@@ -299,13 +299,13 @@ def test_fields_and_labels_must_both_hold() -> None:
     ],
 )
 def test_the_name_is_the_only_field(requirement: NodeSelectorRequirement, matching: set[str]) -> None:
-    """Any other field is empty, and a node without a name is not asked for its fields."""
+    """Any other field is empty, and fields of a node without a name are not checked."""
     selector = node_selector(selector_of(term(fields=(requirement,))))
     assert {name for name in ("n1", "n2", "") if selector.matches({}, name)} == matching
 
 
 def test_a_term_that_does_not_parse_leaves_the_others() -> None:
-    """A bad term matches no node, the good ones match as ever, and the error is kept for whoever reports it."""
+    """An invalid term matches no node, the valid ones match as usual, and the error is available to the caller."""
     selector = node_selector(selector_of(term(expression("zone", "Foo", "a")), term(expression("zone", IN, "b"))))
     assert selector.matches({"zone": "b"}, "n")
     assert not selector.matches({"zone": "a"}, "n")
@@ -351,7 +351,7 @@ def test_a_term_that_does_not_parse_leaves_the_others() -> None:
     ],
 )
 def test_invalid_node_selectors(bad: objects.NodeSelectorTerm, message: str) -> None:
-    """What is wrong is said in upstream's words, and matches nothing; configuration with it is refused."""
+    """Errors have upstream's text and match nothing; a configuration with one is rejected."""
     selector = node_selector(selector_of(bad))
     assert selector.error == message
     assert selector.terms == ()

@@ -41,7 +41,7 @@ GPU = Taint(key="gpu", value="a100", effect=NO_SCHEDULE)
     ],
 )
 def test_a_toleration_covers_a_taint(toleration: Toleration, expected: bool) -> None:
-    """Key, operator, value and effect decide together, and what is empty stands for anything."""
+    """Key, operator, value and effect decide together, and an empty field matches anything."""
     assert tolerates(toleration, GPU) is expected
 
 
@@ -136,7 +136,7 @@ def test_nothing_is_untolerated_when_each_taint_has_its_toleration(
     ],
 )
 def test_a_cordoned_node_counts_as_tainted(toleration: Toleration, expected: bool) -> None:
-    """A pod goes to a cordoned node if it tolerates the taint that stands for cordoning."""
+    """A pod goes to a cordoned node if it tolerates the unschedulable taint."""
     assert tolerates_unschedulable((toleration,)) is expected
 
 

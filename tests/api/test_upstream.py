@@ -125,7 +125,7 @@ def recorded(name: str) -> Iterable[Case]:
 
 @pytest.mark.parametrize("name", ANSWERS)
 def test_the_answer_is_upstreams(name: str) -> None:
-    """Where the scheduler's own code was asked the same, it said the same."""
+    """Where the scheduler's own code was recorded, too, it gave the same result."""
     cases = list(recorded(name))
     assert len(cases) > 100
     for case in cases:

@@ -50,7 +50,7 @@ def load_args(plugin: str, **args: object) -> Loaded:
 
 
 def problems(text: str | bytes | Tree) -> dict[str, Problem]:
-    """What is wrong with a whole file, by path; fails the test if nothing is."""
+    """The problems of a whole file, by path; fails the test if there are none."""
     try:
         load(text, "test.yaml", points=POINTS)
     except ConfigError as error:

@@ -1,4 +1,4 @@
-"""Arguments of plugins from outside: decoded into their structs, with every mistake named by its place in the file."""
+"""Arguments of external plugins: decoded into their structs, with every mistake reported at its place in the file."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TYPES: dict[str, type] = {"Quiet": QuietArgs, "Needy": Rule, "Strict": Strict}
 
 
 def loaded(args: object, *enabled: str, plugin: str = "Quiet") -> Any:
-    """The arguments that a file with these comes to."""
+    """The decoded arguments of a file with these."""
     profile: dict[str, object] = {
         "plugins": {"filter": {"enabled": [{"name": name} for name in (plugin, *enabled)]}},
         "pluginConfig": [{"name": "NodeAffinity", "args": {}}, {"name": plugin, "args": args}],

@@ -31,7 +31,7 @@ def scores(loaded: Loaded) -> dict[str, int]:
 
 @pytest.mark.parametrize("version", BETAS)
 def test_loads_with_a_warning_that_names_the_version_to_move_to(version: str) -> None:
-    """An old file works, and its owner is told about v1."""
+    """An old file works, and a warning recommends v1."""
     (warning,) = beta(version).warnings
     assert warning == (
         f"old.yaml: apiVersion: kubescheduler.config.k8s.io/{version} is no longer served by kube-scheduler; "
@@ -56,7 +56,7 @@ def test_v1beta3_defaults_are_those_of_v1() -> None:
 
 @pytest.mark.parametrize("version", ["v1beta1", "v1beta2"])
 def test_addresses_that_became_flags_have_no_effect(version: str) -> None:
-    """The two bind addresses are dropped, with a word about the flags."""
+    """The two bind addresses are dropped, with a warning that names the flags."""
     loaded = beta(version, healthzBindAddress="0.0.0.0:10251", metricsBindAddress="0.0.0.0:10251")
     assert sum("--secure-port" in warning for warning in loaded.warnings) == 2
 
@@ -144,7 +144,7 @@ def test_of_several_strategies_the_last_stays() -> None:
     "plugin", ["NodeLabel", "ServiceAffinity", "NodePreferAvoidPods", "SelectorSpread", "EBSLimits"]
 )
 def test_plugins_without_successor_are_left_out_with_advice(plugin: str) -> None:
-    """The file loads without them, and says what does their work today."""
+    """The file loads without them, and the warning names their replacements."""
     loaded = beta(
         "v1beta2", profiles=[{"plugins": {"score": {"enabled": names(plugin)}}, "pluginConfig": names(plugin)}]
     )

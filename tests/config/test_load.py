@@ -1,4 +1,4 @@
-"""Loading: versions, strictness, defaults, and what is said about mistakes."""
+"""Loading: versions, strictness, defaults, and reports of mistakes."""
 
 import pytest
 from tests.config.support import POINTS, load_args, load_plugins, load_profile, load_v1, names, problems, v1, with_args
@@ -124,7 +124,7 @@ def test_what_is_no_object_is_refused(text: str) -> None:
 
 
 def test_type_is_required() -> None:
-    """Without kind and apiVersion nothing says what the file is."""
+    """kind and apiVersion are required."""
     found = problems("parallelism: 1")
     assert set(found) == {"kind", "apiVersion"}
     assert "kubescheduler.config.k8s.io/v1" in found["apiVersion"].message
@@ -176,7 +176,7 @@ def test_contention_profiling_follows_profiling(fields: dict[str, object], profi
 
 
 def test_a_single_profile_is_named_by_default() -> None:
-    """Only one that stands alone may go without a name."""
+    """Only a single profile may omit its name."""
     assert profile().scheduler_name == "default-scheduler"
     assert "profiles[1].schedulerName" in problems(v1(profiles=[{"schedulerName": "a"}, {}]))
     assert "profiles[0].schedulerName" in problems(v1(profiles=[{"schedulerName": ""}]))
@@ -197,7 +197,7 @@ def test_disabled_plugins_get_none() -> None:
 
 
 def test_arguments_are_completed() -> None:
-    """What the file says stays, the rest is default, also one level down and for a weight of 0."""
+    """Values of the file stay, the rest is default, also one level down and for a weight of 0."""
     assert load_args("InterPodAffinity", hardPodAffinityWeight=0).config.profiles[0].args_of(
         "InterPodAffinity"
     ) == InterPodAffinityArgs(hard_pod_affinity_weight=0)
@@ -245,7 +245,7 @@ def test_bytes_are_read_from_base64() -> None:
 
 
 def test_the_default_has_no_warnings() -> None:
-    """Nobody is warned about what they did not write."""
+    """There are no warnings about defaults."""
     assert load_v1().warnings == []
 
 
@@ -274,14 +274,14 @@ def test_names_without_effect_warn() -> None:
 
 
 def test_names_are_not_judged_when_plugins_are_unknown() -> None:
-    """Whoever loads a file without knowing the plugins gets no opinion on their names."""
+    """Without the list of known plugins, no names are checked."""
     plugins = {"filter": {"enabled": names("Own"), "disabled": names("Other")}}
     loaded = load(v1(profiles=[{"plugins": plugins, "pluginConfig": [{"name": "Own"}]}]))
     assert loaded.warnings == []
 
 
 def test_known_plugins_are_enough_to_judge_names() -> None:
-    """Their names alone tell a misspelt one."""
+    """A misspelt name is recognised by the list of names alone."""
     tree = v1(profiles=[{"plugins": {"filter": {"enabled": names("NodeNam")}}}])
     with pytest.raises(ConfigError, match="did you mean NodeName"):
         load(tree, known_plugins=["NodeName"])
@@ -295,6 +295,6 @@ def test_plugins_yet_to_come_are_among_the_names() -> None:
 
 
 def test_a_plugin_that_nobody_knows_has_to_be_given() -> None:
-    """Where no name comes close, the flags that make one's own plugins known are named."""
+    """Where no name is similar, the hint names the flags that add plugins."""
     with pytest.raises(ConfigError, match=r'"Zyx"; give a plugin of your own with --plugin or --plugin-dir$'):
         load_plugins(multiPoint={"enabled": [{"name": "Zyx"}]})

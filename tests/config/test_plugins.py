@@ -19,7 +19,7 @@ OWN = POINTS | {"Own": frozenset({"filter", "score"})}
 
 
 def test_default_plugins_run_where_they_can() -> None:
-    """Without a word from the file, every default plugin is at each of its points, in the default order."""
+    """By default, every default plugin is at each of its points, in the default order."""
     resolved = expand(default().profiles[0], POINTS)
     for point in Point:
         assert resolved[point] == tuple(name for name in DEFAULT_PLUGINS if point in POINTS[name])
@@ -126,7 +126,7 @@ def test_each_plugin_runs_once_and_only_where_it_can(profile: KubeSchedulerProfi
 
 @given(profiles)
 def test_what_is_enabled_at_a_point_runs_there(profile: KubeSchedulerProfile) -> None:
-    """Nothing that another section says takes a plugin away from where it is enabled; what is disabled stays away."""
+    """No other section removes a plugin from where it is enabled; what is disabled stays disabled."""
     resolved = expand(profile, OWN)
     for point in Point:
         section = profile.plugins[point]

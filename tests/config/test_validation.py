@@ -11,7 +11,7 @@ from kubesched.config.validation import REMOVED, validate, validate_plugins, val
 
 
 def test_the_default_is_valid() -> None:
-    """Nothing is wrong with what a scheduler gets when it is given nothing."""
+    """The default configuration is valid."""
     assert validate(default()) == []
     assert validate_plugins(default(), POINTS) == []
 
@@ -199,7 +199,7 @@ SORTERS = POINTS | {"Sort": frozenset({"queueSort"}), "Place": frozenset({"place
     ],
 )
 def test_bad_plugins_are_refused(sections: dict[str, object], path: str) -> None:
-    """What the building of a profile would stumble over is found before, at its path."""
+    """What would prevent building a profile is found before, at its path."""
     assert f"profiles[0].plugins.{path}" in problems(with_plugins(**sections))
 
 
@@ -214,7 +214,7 @@ def test_a_plugin_twice_in_multi_point_may_be_nowhere_twice(at_filter: dict[str,
 
 @pytest.mark.parametrize("plugin", sorted(REMOVED))
 def test_removed_plugins_are_refused_with_advice(plugin: str) -> None:
-    """Under v1 a plugin of former times is an error that says what to use instead."""
+    """In v1 a removed plugin is an error that names its replacement."""
     found = problems(with_plugins(score={"enabled": names(plugin)}))
     assert found["profiles[0].plugins.score.enabled[0].name"].hint == REMOVED[plugin]
 
@@ -256,13 +256,13 @@ def test_weights_must_not_overflow() -> None:
 
 
 def test_a_weight_of_zero_counts_as_one() -> None:
-    """Whoever wants no score disables the plugin."""
+    """To have no score, a profile must disable the plugin."""
     loaded = load_plugins(score={"enabled": [{"name": "NodeAffinity", "weight": 0}]})
     assert dict(expand(loaded.config.profiles[0], POINTS).score)["NodeAffinity"] == 1
 
 
 def test_a_profile_built_by_hand_is_checked_too() -> None:
-    """Without loading, the names and what they come to are checked on the configuration itself."""
+    """Without loading, names and completed profiles are checked on the configuration itself."""
     config = default()
     plugins = Plugins(filter=PluginSet(enabled=(Plugin(name="Nope"),)))
     config = replace(config, profiles=(replace(config.profiles[0], plugins=plugins),))

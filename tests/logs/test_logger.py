@@ -159,7 +159,7 @@ def test_levels_can_change_while_running() -> None:
 
 
 def test_vmodule_goes_by_upstreams_file() -> None:
-    """`--vmodule=schedule_one=4` brings out what upstream's schedule_one.go says, and nothing else."""
+    """`--vmodule=schedule_one=4` shows the messages of upstream's schedule_one.go, and no others."""
     stream = io.BytesIO()
     log = log_to(stream, 0, "schedule_one=4,event*=3")
     assert log.verbosity == 4
@@ -248,7 +248,7 @@ def test_own_messages_show_where_they_are_from() -> None:
     ],
 )
 def test_one_message_of_several_files(fields: dict[str, object], caller: str | None) -> None:
-    """Which of upstream's queues spoke shows in the fields."""
+    """The fields determine which of upstream's queues a message is shown for."""
     assert upstream_caller("Pod moved to an internal scheduling queue", fields) == caller
 
 
@@ -319,7 +319,7 @@ async def test_gathered_lines_are_flushed_in_time(clock: VirtualClock) -> None:
 
 
 def test_a_stream_that_is_gone_does_no_harm() -> None:
-    """Lines that cannot be written are counted; nobody is disturbed."""
+    """Lines that cannot be written are counted, and logging goes on."""
     stream = io.BytesIO()
     output = Output(stream)
     stream.close()
@@ -345,7 +345,7 @@ def test_a_stream_that_is_gone_does_no_harm() -> None:
     ],
 )
 def test_options_that_cannot_be(options: LoggingOptions, problem: str) -> None:
-    """Wrong flags are refused in upstream's words."""
+    """Wrong flags are rejected with upstream's messages."""
     with pytest.raises(LoggingProblem) as refused:
         options.logger()
     assert str(refused.value) == problem
@@ -394,6 +394,6 @@ def test_installing_the_bridge_sets_the_level() -> None:
 
 
 def test_every_message_of_the_table_has_one_place() -> None:
-    """No message stands in the table twice, for then one of its places would never be shown."""
+    """No message is in the table twice, since one of its places would never be shown."""
     messages = [message for lines in callers._UPSTREAM.values() for message in lines.values()]
     assert len(set(messages)) == len(messages)

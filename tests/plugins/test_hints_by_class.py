@@ -1,4 +1,4 @@
-"""Hints that are asked once per class of pods: one answer is right for all pods of the class."""
+"""Hints that run once per class of pods: one result is right for all pods of the class."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ GONE = [
 
 
 def siblings(template: api.Pod) -> Iterator[api.Pod]:
-    """Pods of one class that differ in everything else, and share no kept answers."""
+    """Pods of one class that differ in everything else, and share no cached results."""
     yield replace(template, metadata=replace(template.metadata, name="first", uid="1"))
     yield replace(
         template,
@@ -82,7 +82,7 @@ def events(event: ClusterEvent) -> Iterator[tuple[api.Object | None, api.Object 
 
 @pytest.mark.parametrize(("plugin", "registered"), BY_CLASS, ids=[f"{n} {e.event.label}" for n, e in BY_CLASS])
 def test_one_answer_is_right_for_the_whole_class(plugin: str, registered: EventHint) -> None:
-    """Whatever happens, a hint says the same of all pods of a class; and it does not say the same of everything."""
+    """For any event, a hint gives the same result for all pods of a class, but not for all events."""
     assert registered.hint is not None
     classes = Cluster().classes
     seen = set()
@@ -97,7 +97,7 @@ def test_one_answer_is_right_for_the_whole_class(plugin: str, registered: EventH
 
 
 def test_which_hints_are_asked_by_class() -> None:
-    """Those that read nothing of a waiting pod but its class are, for everything that happens to nodes above all."""
+    """Hints that read nothing of a waiting pod but its class, most of them about nodes."""
     assert {(name, each.event.resource.value) for name, each in BY_CLASS} == {
         ("NodeResourcesFit", "Pod"),
         ("NodeResourcesFit", "Node"),
@@ -120,6 +120,6 @@ def test_which_hints_are_asked_by_class() -> None:
     ],
 )
 def test_a_pods_own_update_is_asked_about_pod_by_pod(plugin: str, event: ClusterEvent) -> None:
-    """A hint that compares UIDs is asked about each pod."""
+    """A hint that compares UIDs runs for each pod."""
     hints = event_map([FRAMEWORK]).hints("default-scheduler", event)[plugin]
     assert [hint.by_class for hint in hints] == [False]

@@ -74,7 +74,7 @@ def test_one_pod_must_satisfy_all_terms() -> None:
 
 
 def test_the_first_of_its_kind() -> None:
-    """A pod that its own terms speak of may go anywhere with the label when there is no such pod yet."""
+    """A pod that its own terms select may go anywhere with the label while there is no such pod."""
     wants = affinity(near=[pod_term(WEB, ZONE)])
     made = two_zones()
     assert found(made, pod(labels=WEB, affinity=wants)) == everywhere((), x=NOT_NEAR)
@@ -142,7 +142,7 @@ def test_nothing_to_check_is_skipped() -> None:
     ],
 )
 def test_namespaces(term: api.PodAffinityTerm, counted: set[str]) -> None:
-    """A term speaks of its own namespace, of those named, or of those selected; and so do others' terms of the pod."""
+    """A term selects pods of its own namespace, of those named, or of those selected; so do other pods' terms."""
     names = ["default", "blue", "red", "unseen"]
     spaces = [namespace("default"), namespace("blue", labels={"team": "one"}), namespace("red", labels={"team": "two"})]
     made = cluster(*(node(name) for name in names), *spaces)
@@ -155,7 +155,7 @@ def test_namespaces(term: api.PodAffinityTerm, counted: set[str]) -> None:
 
 
 def test_a_namespace_that_changes_sides() -> None:
-    """Answers follow a namespace's labels, in both directions, while the plugin stays the same."""
+    """Results follow a namespace's labels, in both directions, while the plugin stays the same."""
     term = pod_term(WEB, namespace_selector={"team": "one"})
     made = cluster(node("a"), node("b"), namespace("blue"), pod("w", namespace="blue", node="a", labels=WEB))
     made.set(pod("loner", node="b", affinity=affinity(away=[term])))
@@ -174,7 +174,7 @@ def test_a_namespace_that_changes_sides() -> None:
 
 @pytest.mark.parametrize("place", ["near", "away", "prefer_near", "prefer_away"])
 def test_a_bad_selector_rejects_the_pod(place: str) -> None:
-    """Whichever list it is in, the pod as a whole is beyond help, in upstream's words."""
+    """An invalid selector in any list makes the pod unresolvable, with upstream's message."""
     made = two_zones()
     term = (1, pod_term(BAD)) if place.startswith("prefer") else pod_term(BAD)
     answers = found(made, pod(affinity=affinity(**{place: [term]})))  # type: ignore[arg-type]
@@ -285,7 +285,7 @@ class Plain:
         self.each = each
 
     def speaks(self, term: api.PodAffinityTerm, of: api.Pod, by: api.Pod, *, incoming: bool) -> bool:
-        """Whether `by`'s term speaks of a pod. An incoming pod's namespace selector is resolved beforehand."""
+        """Whether `by`'s term selects a pod. An incoming pod's namespace selector is resolved beforehand."""
         own = not term.namespaces and term.namespace_selector is None
         named = {by.namespace} if own else set(term.namespaces)
         selected = label_selector(term.namespace_selector)
@@ -379,7 +379,7 @@ def test_filter_against_plain_counting(
     space: str,
     wants: api.Affinity,
 ) -> None:
-    """Counting pods node by node gives the same answers."""
+    """Counting pods node by node gives the same verdicts."""
     made = build(specs, others)
     each = pod("each", labels=has, namespace=space, affinity=wants)
     plain = Plain(made, each)
@@ -511,7 +511,7 @@ def test_hints_of_nodes(waiting: api.Pod, old: api.Node | None, new: api.Node, e
 
 
 def test_hints_of_terms_that_do_not_parse() -> None:
-    """Upstream cannot tell, and tries again; a bad preference does not matter here."""
+    """Upstream cannot decide and queues the pod; an invalid preference does not matter here."""
     plugin = make(InterPodAffinity, cluster())
     for bad in (affinity(near=[pod_term(BAD)]), affinity(away=[pod_term(BAD)])):
         waiting = pod("waiting", affinity=bad)
@@ -523,7 +523,7 @@ def test_hints_of_terms_that_do_not_parse() -> None:
 
 
 def test_what_does_not_interest_affinity() -> None:
-    """Taints and sizes of nodes, and their going, are no news."""
+    """Changes of taints and sizes of nodes, and deletions of nodes, are skipped."""
     plugin = make(InterPodAffinity, cluster())
     for action in (Action.UPDATE_NODE_TAINT, Action.UPDATE_NODE_ALLOCATABLE, Action.DELETE):
         assert hint(plugin, Resource.NODE, action, NEAR_WEB, zoned(), zoned()) is None

@@ -125,7 +125,7 @@ def test_hints_of_node_name() -> None:
     ],
 )
 def test_cordoned_nodes(tolerated: list[str], passes: bool) -> None:
-    """A cordoned node takes only pods that tolerate the taint cordoning stands for, whether it is there or not."""
+    """A cordoned node takes only pods that tolerate the unschedulable taint, whether the node has it or not."""
     made = cluster(node("open"), node("cordoned", unschedulable=True))
     found = filtered(make(NodeUnschedulable, made), made, pod(tolerations=tolerated))
     assert found == {"open": (), "cordoned": () if passes else (UNRESOLVABLE, "node(s) were unschedulable")}
@@ -216,7 +216,7 @@ def test_hard_tolerations_do_not_soften() -> None:
     ],
 )
 def test_hints_of_taint_toleration(old: api.Node | None, new: api.Node, expected: Hint) -> None:
-    """A node that kept the pod out, or was not there, and keeps it out no more."""
+    """A node that rejected the pod, or is new, and does not reject it now."""
     action = Action.ADD if old is None else Action.UPDATE_NODE_TAINT
     waiting = pod(tolerations=["mine"])
     assert hint(make(TaintToleration, cluster()), Resource.NODE, action, waiting, old, new) is expected
@@ -274,7 +274,7 @@ def prefiltered(plugin: NodeAffinity, each: api.Pod) -> object:
 
 
 def test_terms_that_name_nodes_narrow_the_search() -> None:
-    """If every term names nodes only those are worth a look; contradictory names are a conflict."""
+    """If every term names nodes, only those are evaluated; contradictory names are a conflict."""
     plugin = make(NodeAffinity, cluster())
     named = api.NodeSelectorTerm(
         match_fields=(
@@ -294,7 +294,7 @@ def test_terms_that_name_nodes_narrow_the_search() -> None:
 
 
 def test_affinity_from_the_configuration() -> None:
-    """Nodes must satisfy what the profile adds as well, and that is said first."""
+    """Nodes must also match the profile's added affinity, which is reported first."""
     added = api.NodeAffinity(
         api.NodeSelector((node_term(("disk", "Exists")),)),
         (api.PreferredSchedulingTerm(7, node_term(("disk", "In", "ssd"))),),
@@ -323,7 +323,7 @@ def test_preferred_node_affinity() -> None:
 
 
 def test_a_bad_preference_is_an_error() -> None:
-    """A preferred term that does not parse ends the attempt at PreScore, in upstream's words."""
+    """A preferred term that does not parse ends the attempt at PreScore, with upstream's message."""
     made = cluster(node("a"))
     plugin = make(NodeAffinity, made)
     info = made.classes.info(pod(affinity=affinity(prefer_nodes=[(1, node_term(("disk", "Nonsense")))])))
@@ -363,7 +363,7 @@ def test_hints_of_enforced_affinity() -> None:
 
 
 def test_hints_of_affinity_that_does_not_parse() -> None:
-    """Upstream cannot tell, and tries again; a term that does match decides as usual."""
+    """Upstream cannot decide and queues the pod; a term that does match decides as usual."""
     plugin = make(NodeAffinity, cluster())
     bad = pod(affinity=affinity(nodes=[node_term(("disk", "Nonsense"))]))
     assert hint(plugin, Resource.NODE, Action.ADD, bad, None, SSD) is QUEUE

@@ -60,7 +60,7 @@ FULL, SMALL = "Unschedulable", "UnschedulableAndUnresolvable"
     ],
 )
 def test_room(asks: dict[str, Any], answer: tuple[str, ...]) -> None:
-    """A node must have left what the pod requests; what it would not have even when empty cannot be cured."""
+    """A node must have room for the requests; if it is too small even when empty, preemption cannot help."""
     made = cluster(
         node("a", cpu="4", memory="8Gi", resources={"ephemeral-storage": "10Gi", "example.com/gpu": 2}),
         pod("there", node="a", cpu="3", memory="7Gi", requests={"ephemeral-storage": "9Gi", "example.com/gpu": 1}),
@@ -69,7 +69,7 @@ def test_room(asks: dict[str, Any], answer: tuple[str, ...]) -> None:
 
 
 def test_too_many_pods() -> None:
-    """The number of pods is limited, and that is never beyond help, even for a node that takes none at all."""
+    """The number of pods is limited, and preemption may always help, even on a node that takes none."""
     made = cluster(node("a", pods=1), node("none", pods=0), pod("there", node="a"))
     found = filtered(make(NodeResourcesFit, made), made, pod())
     assert found == {"a": (FULL, "Too many pods"), "none": (FULL, "Too many pods")}
@@ -139,13 +139,13 @@ def fit(kind: str, shape: list[tuple[int, int]] | None = None, **weights: int) -
     ],
 )
 def test_strategies(args: NodeResourcesFitArgs, expected: int) -> None:
-    """Each strategy weighs what will be used against what there is."""
+    """Each strategy compares what will be used with what the node has."""
     made = cluster(node("a", cpu="4", memory="8Gi"), pod("there", node="a", cpu="1", memory="2Gi"))
     assert scored(make(NodeResourcesFit, made, args), made, pod(cpu="1", memory="4Gi")) == {"a": expected}
 
 
 def test_silent_pods_are_supposed_to_use_something() -> None:
-    """A container that asks for nothing counts with 100m and 200Mi when scoring, the pod's own and those there."""
+    """A container without requests counts with 100m and 200Mi in scores, for the pod and for running pods."""
     made = cluster(node("a", cpu="1", memory="1000Mi"), pod("there", node="a"))
     assert scored(make(NodeResourcesFit, made), made, pod()) == {"a": (80 + 60) // 2}
 
@@ -159,7 +159,7 @@ def test_a_resource_that_a_node_lacks_has_no_say() -> None:
 
 
 def test_overcommitted_nodes() -> None:
-    """A node with more requested than it has is the emptiest for nobody and the fullest at most."""
+    """A node with more requested than it has gets the lowest or the highest score, and nothing beyond."""
     made = cluster(node("a", cpu="1"), pod("there", node="a", cpu="3"))
     assert scored(make(NodeResourcesFit, made, fit("LeastAllocated", cpu=1)), made, pod(cpu="1")) == {"a": 0}
     assert scored(make(NodeResourcesFit, made, fit("MostAllocated", cpu=1)), made, pod(cpu="1")) == {"a": 100}
@@ -358,7 +358,7 @@ def test_a_node_that_grows(old: api.Node | None, new: api.Node, expected: Hint) 
 
 
 def test_what_does_not_interest_resources() -> None:
-    """Labels and taints of nodes, labels of pods and their coming are no news."""
+    """Labels and taints of nodes, labels of pods and new pods are skipped."""
     plugin = make(NodeResourcesFit, cluster())
     for action in (Action.UPDATE_NODE_LABEL, Action.UPDATE_NODE_TAINT, Action.DELETE):
         assert hint(plugin, Resource.NODE, action, WAITING, sized(), sized()) is None

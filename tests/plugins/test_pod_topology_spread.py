@@ -104,7 +104,7 @@ def test_a_pod_that_does_not_match_itself_adds_nothing() -> None:
 
 
 def test_nodes_without_the_label_are_beyond_help() -> None:
-    """They are in no domain, and that no other pod's leaving can change."""
+    """They are in no domain, and removing pods cannot change that."""
     made = zones(a=0)
     made.set(node("x"))
     assert filtered(make(PodTopologySpread, made), made, web(spread(WEB))) == {"a": (), "x": UNLABELED}
@@ -138,7 +138,7 @@ def test_a_node_must_have_every_key_to_count() -> None:
 
 
 def test_only_some_pods_count() -> None:
-    """Pods of the same namespace that are not on their way out."""
+    """Pods of the same namespace that are not terminating."""
     made = zones(a=0, b=0)
     made.set(pod("elsewhere", namespace="other", node="a", labels=WEB))
     made.set(pod("leaving", node="a", labels=WEB, terminating=True))
@@ -148,7 +148,7 @@ def test_only_some_pods_count() -> None:
 
 
 def test_which_nodes_count() -> None:
-    """Nodes that the pod's node affinity excludes count only if told so, tainted ones unless told otherwise."""
+    """Nodes that the pod's node affinity excludes do not count by default, tainted ones do."""
     made = zones(a=1, b=1, c=0)
     made.set(node("c", zone="c", labels={"disk": "hdd"}, taints=["k:NoSchedule"]))
     on_ssd = {"affinity": affinity(nodes=[node_term(("disk", "NotIn", "hdd"))])}
@@ -160,7 +160,7 @@ def test_which_nodes_count() -> None:
 
 
 def test_match_label_keys_narrow_the_selector() -> None:
-    """Pods of another revision do not count; a key that the pod lacks is passed over."""
+    """Pods of another revision do not count; a key that the pod lacks is ignored."""
     made = cluster(node("a", zone="a"), node("b", zone="b"))
     made.set(pod("old", node="a", labels={**WEB, "rev": "1"}))
     keyed = spread(WEB, match_label_keys=["rev", "absent"])
@@ -178,7 +178,7 @@ def test_soft_constraints_do_not_filter() -> None:
 
 
 def test_a_bad_selector_is_an_error() -> None:
-    """PreFilter and PreScore end the attempt in upstream's words."""
+    """PreFilter and PreScore end the attempt with upstream's message."""
     made = zones(a=0)
     plugin = make(PodTopologySpread, made)
     bad = selector(None, expression("app", "In"))
@@ -235,7 +235,7 @@ def build(specs: list[dict[str, Any]], others: list[tuple[int, dict[str, str], b
 
 
 def plainly(made: Cluster, each: api.Pod, name: str) -> tuple[str, ...]:
-    """What upstream's Filter says of a node, spelled out."""
+    """Upstream's Filter for one node, in plain code."""
     keys = [c.topology_key for c in each.spec.topology_spread_constraints]
     here = next(n for n in Nodes(made.nodes) if n.name == name)
     for constraint in each.spec.topology_spread_constraints:
@@ -275,7 +275,7 @@ def test_filter_against_plain_counting(
     wanted: list[api.TopologySpreadConstraint],
     on: dict[str, str],
 ) -> None:
-    """Counting pods node by node gives the same answers."""
+    """Counting pods node by node gives the same verdicts."""
     made = build(specs, others)
     each = web(*wanted, node_selector=on)
     expected = {n.name: plainly(made, each, n.name) for n in Nodes(made.nodes)}
@@ -443,7 +443,7 @@ FULL_LABELS = {"app": "web", "tier": "front", "pod-template-hash": "1"}
 def test_who_siblings_are(
     objects: list[api.Object], owned: api.OwnerReference | None, siblings: list[dict[str, str]]
 ) -> None:
-    """The selectors of matching services and of the owner, put together; a bad or unknown one is passed over."""
+    """The selectors of matching services and of the owner, combined; invalid and unknown ones are ignored."""
     made = cluster(*objects)
     found = default_selector(made, pod(labels=FULL_LABELS, owner=owned))
     expected = label_selector(selector(siblings[0])) if siblings else label_selector(selector())
@@ -479,7 +479,7 @@ def other(labels: dict[str, str] | None = None, **fields: Any) -> api.Pod:
     ],
 )
 def test_hints_of_pods(old: api.Pod | None, new: api.Pod | None, expected: Hint) -> None:
-    """A pod of the namespace that a constraint speaks of comes, goes, or changes sides."""
+    """A pod of the namespace that a constraint selects is added, deleted, or changes its labels."""
     action = Action.ADD if old is None else Action.DELETE if new is None else Action.UPDATE_POD_LABEL
     assert hint(make(PodTopologySpread, cluster()), Resource.POD, action, WAITING, old, new) is expected
 

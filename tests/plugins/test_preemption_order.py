@@ -1,4 +1,4 @@
-"""Who matters most among the pods that may have to go."""
+"""The order of importance among possible victims."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ starts = st.sampled_from(["2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z", "2026-
 
 @given(st.lists(st.tuples(st.integers(0, 2), starts), max_size=12))
 def test_by_priority_then_by_age(drawn: list[tuple[int, str]]) -> None:
-    """No pod stands behind one that it is more important than; of equals the first stays first."""
+    """No pod comes after a less important one; equal pods keep their order."""
     classes = PodClasses()
     pods = [classes.info(pod(f"p{i:02}", priority=p, started=s)) for i, (p, s) in enumerate(drawn)]
     ordered = [info.pod for info in _most_important_first(pods)]
@@ -27,7 +27,7 @@ def test_by_priority_then_by_age(drawn: list[tuple[int, str]]) -> None:
 
 
 def test_who_has_not_started_goes_behind_nobody_of_its_priority() -> None:
-    """Upstream reads the clock for each such pod in turn, so that the one asked about first is the older."""
+    """Upstream reads the clock for each such pod in turn, so the first one read is the older."""
     classes = PodClasses()
     pods = [classes.info(pod(name, priority=1)) for name in ("first", "second")]
     assert [info.pod.name for info in _most_important_first(pods)] == ["second", "first"]

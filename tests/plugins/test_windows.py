@@ -1,4 +1,4 @@
-"""Every plugin says of a node the same, whether it is asked about all nodes, about some, or about that one."""
+"""A plugin's result for a node is the same for a window of all nodes, of some, or of that one."""
 
 from __future__ import annotations
 
@@ -243,7 +243,7 @@ def test_scores(
     state = prepared(framework, info, whole)
     if state is None:
         return
-    framework.run_filters(state, info.pod, whole)  # VolumeBinding leaves there what it scores
+    framework.run_filters(state, info.pod, whole)  # VolumeBinding stores there what it scores
     skipped = {p.name for p in framework.pre_score if not framework.ask_pre_score(p, state, info.pod, whole)}
     for plugin in framework.scores:
         if plugin.name in skipped:

@@ -1,4 +1,4 @@
-"""The volume plugins once more, one node at a time and as plainly as their rules can be put, to compare with."""
+"""A plain model of the volume plugins, one node at a time, to compare with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claims, volumes and the rest of storage in one line each, and a way to ask a single plugin about pods."""
+"""Builders for claims, volumes and other storage objects, and a harness for a single plugin."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def claim(
     deleted: bool = False,
     version: str = "",
 ) -> api.PersistentVolumeClaim:
-    """A claim; with a `volume` it is bound to it all the way, unless `bound` says otherwise."""
+    """A claim; with a `volume` it is bound on both sides, unless `bound` is given."""
     complete = {BIND_COMPLETED: "yes"} if (bool(volume) if bound is None else bound) else {}
     return api.PersistentVolumeClaim(
         metadata=api.ObjectMeta(
@@ -126,7 +126,7 @@ def selects(*expressions: tuple[str, ...]) -> api.NodeSelector:
 
 
 def ref(name: str, *, namespace: str = "default", uid: str | None = None) -> api.ObjectReference:
-    """A volume's reference to a claim; without a UID it is good for any claim of that name."""
+    """A volume's reference to a claim; without a UID it matches any claim of that name."""
     return api.ObjectReference(namespace=namespace, name=name, uid=f"claim.{name}" if uid is None else uid)
 
 
@@ -175,7 +175,7 @@ def csi_node(name: str, *, migrated: Iterable[str] = (), **limits: int | None) -
 
 
 def csi_driver(name: str = DRIVER, *, storage_capacity: bool | None = True) -> api.CSIDriver:
-    """A CSI driver, by default one that keeps track of storage capacity."""
+    """A CSI driver, by default one that tracks storage capacity."""
     return api.CSIDriver(metadata=api.ObjectMeta(name=name), spec=api.CSIDriverSpec(storage_capacity=storage_capacity))
 
 
@@ -187,7 +187,7 @@ def pool(
     largest: str | None = None,
     where: api.LabelSelector | None = api.LabelSelector(),  # noqa: B008 - frozen
 ) -> api.CSIStorageCapacity:
-    """A pool of storage that a class provisions from, reachable from everywhere unless told otherwise."""
+    """A pool of storage that a class provisions from, reachable from everywhere by default."""
     return api.CSIStorageCapacity(
         metadata=api.ObjectMeta(name=name, namespace="kube-system"),
         node_topology=where,
@@ -206,7 +206,7 @@ def attachment(name: str, node: str, volume: str | None, *, attacher: str = DRIV
 
 
 def ephemeral(name: str = "scratch") -> api.Volume:
-    """A volume of a pod whose claim is made for it, called after the pod and this name."""
+    """An ephemeral volume; its claim is named after the pod and the volume."""
     return api.Volume(name=name, ephemeral=api.EphemeralVolumeSource())
 
 
@@ -218,8 +218,8 @@ def owned_by(pod: api.Pod) -> api.OwnerReference:
 # --- asking -----------------------------------------------------------------------------------------------------------
 
 
-class Asked:
-    """One plugin on a cluster, asked about pods as a profile that has nothing else would."""
+class Harness:
+    """One plugin on a cluster, run on pods as in a profile without other plugins."""
 
     def __init__(
         self, plugin: type[Plugin], cluster: Cluster, args: object = None, services: Services | None = None
@@ -233,13 +233,13 @@ class Asked:
         return CycleState(self.cluster.classes.info(pod).pod_class)
 
     def pre_filter(self, pod: api.Pod, state: CycleState | None = None) -> Status | None:
-        """What PreFilter says."""
+        """The status of PreFilter."""
         answer = self.plugin.pre_filter(state or self.state(pod), pod, Nodes(self.cluster.nodes))
         assert answer is None or isinstance(answer, Status)
         return answer
 
     def filter(self, pod: api.Pod, window: Nodes | None = None, state: CycleState | None = None) -> dict[str, Status]:
-        """Nodes the pod cannot go to, and why; PreFilter is asked first unless a state shows that it was."""
+        """Nodes the pod cannot go to, and why; PreFilter runs first unless a state is given."""
         if state is None:
             state = self.state(pod)
             answer = self.pre_filter(pod, state)
@@ -257,5 +257,5 @@ class Asked:
         }
 
     def reasons(self, pod: api.Pod) -> dict[str, tuple[str, ...]]:
-        """As `filter`, only the reasons."""
+        """Like `filter`, with the reasons only."""
         return {node: status.reasons for node, status in self.filter(pod).items()}

@@ -131,7 +131,7 @@ TOPOLOGY = "topology.ebs.csi.aws.com/zone"
 def test_zones_become_the_drivers_own(
     labels: Labels, affinity: api.NodeSelector | None, expected: api.NodeSelector | None
 ) -> None:
-    """From the node affinity, or if that is silent about zones, from the volume's labels."""
+    """From the node affinity, or from the volume's labels if the affinity does not mention zones."""
     made = volume("v", labels=labels, affinity=affinity, aws_elastic_block_store=EBS)
     migration = migration_of(made.spec)
     assert migration is not None

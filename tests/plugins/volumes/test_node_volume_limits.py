@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.builders import cluster, node, pod
 from tests.plugins.volumes.storage import (
-    Asked,
+    Harness,
     attachment,
     claim,
     classes,
@@ -26,9 +26,9 @@ from kubesched.plugins.node_volume_limits.plugin import EXCEEDED
 GCE = "kubernetes.io/gce-pd"
 
 
-def limited(limit: int | None, *objects: api.Object) -> Asked:
-    """A node with a limit on the example driver, and whatever else."""
-    return Asked(NodeVolumeLimits, cluster(node("n"), csi_node("n", csi_example_com=limit), *classes(), *objects))
+def limited(limit: int | None, *objects: api.Object) -> Harness:
+    """A node with a limit on the example driver, and the given objects."""
+    return Harness(NodeVolumeLimits, cluster(node("n"), csi_node("n", csi_example_com=limit), *classes(), *objects))
 
 
 def bound(name: str, **fields: str) -> list[api.Object]:
@@ -45,8 +45,8 @@ def test_volumes_of_pods_count(limit: int | None, fits: bool) -> None:
 
 
 def test_nodes_that_do_not_say_take_any_number() -> None:
-    """Without a CSINode, or with one that is silent about the driver, there is no limit."""
-    asked = Asked(
+    """Without a CSINode, or with one that does not mention the driver, there is no limit."""
+    asked = Harness(
         NodeVolumeLimits, cluster(node("silent"), node("bare"), csi_node("silent", other_driver=0), *bound("a"))
     )
     assert not asked.filter(pod("new", claims=["a"]))
@@ -84,7 +84,7 @@ def test_what_is_no_csi_volume_does_not_count(unknown: api.PersistentVolumeClaim
 
 
 def test_a_bound_volume_that_is_gone_counts_by_its_class() -> None:
-    """A claim may name a volume we have not heard of yet."""
+    """A claim may name a volume that has not arrived yet."""
     assert limited(0, claim("a", volume="unheard")).filter(pod("new", claims=["a"])) == {"n": EXCEEDED}
 
 
@@ -126,7 +126,7 @@ def test_in_tree_volumes_count_for_the_driver_that_serves_them() -> None:
     """Inline, by a PersistentVolume or by a class to come, on nodes with a CSINode."""
     gce = api.GCEPersistentDiskVolumeSource("disk")
     inline = api.Volume(name="inline", gce_persistent_disk=api.GCEPersistentDiskVolumeSource("other"))
-    asked = Asked(
+    asked = Harness(
         NodeVolumeLimits,
         cluster(
             node("n"),
@@ -148,7 +148,7 @@ def test_in_tree_volumes_count_for_the_driver_that_serves_them() -> None:
 def test_a_row_knows_inline_volumes_of_its_pods() -> None:
     """A pod without claims can fill a node too."""
     disk = [api.Volume(name="a", portworx_volume=api.PortworxVolumeSource(name)) for name in ("one", "two")]
-    asked = Asked(
+    asked = Harness(
         NodeVolumeLimits,
         cluster(node("n"), csi_node("n", pxd_portworx_com=1), pod("there", node="n", volumes=disk[:1])),
     )
@@ -166,8 +166,8 @@ def test_pods_without_attachable_volumes_are_skipped() -> None:
 
 
 def test_a_missing_claim_is_unresolvable_on_every_node() -> None:
-    """The pod cannot run without it, so not even nodes without a limit are offered."""
-    asked = Asked(NodeVolumeLimits, cluster(node("a"), node("b"), csi_node("b")))
+    """The pod cannot run without it, so even nodes without a limit are rejected."""
+    asked = Harness(NodeVolumeLimits, cluster(node("a"), node("b"), csi_node("b")))
     found = asked.filter(pod(claims=["gone"]))
     assert set(found) == {"a", "b"}
     for status in found.values():
@@ -232,7 +232,7 @@ def test_filter_works_without_pre_filter() -> None:
 
 def test_limits_follow_their_csi_node() -> None:
     """A CSINode that comes, changes, goes, or whose node comes later counts from then on."""
-    asked = Asked(NodeVolumeLimits, cluster(*bound("a"), csi_node("late", csi_example_com=0)))
+    asked = Harness(NodeVolumeLimits, cluster(*bound("a"), csi_node("late", csi_example_com=0)))
     incoming = pod(claims=["a"])
     asked.cluster.set(node("n"))
     assert not asked.filter(incoming)
@@ -248,7 +248,7 @@ def test_limits_follow_their_csi_node() -> None:
 def test_a_row_that_becomes_another_nodes_forgets_the_first() -> None:
     """Rows are reused; limits and attachments are the node's."""
     first, second = node("first"), node("second")
-    asked = Asked(
+    asked = Harness(
         NodeVolumeLimits,
         cluster(first, csi_node("first", csi_example_com=0), csi_node("second", csi_example_com=1), *bound("a")),
     )

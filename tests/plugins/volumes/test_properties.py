@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from tests.builders import cluster
 from tests.plugins.volumes import reference
-from tests.plugins.volumes.storage import Asked
+from tests.plugins.volumes.storage import Harness
 from tests.plugins.volumes.worlds import objects, pods, worlds
 
 from kubesched.api import objects as api
@@ -27,12 +27,12 @@ ALL: list[type[Plugin]] = [VolumeRestrictions, NodeVolumeLimits, VolumeBinding, 
 Answer = Status | dict[str, Status] | None
 
 
-def ask(plugin: type[Plugin], *given_objects: api.Object) -> Asked:
-    return Asked(plugin, cluster(*given_objects), VolumeBindingArgs())
+def ask(plugin: type[Plugin], *given_objects: api.Object) -> Harness:
+    return Harness(plugin, cluster(*given_objects), VolumeBindingArgs())
 
 
-def answer(case: Asked, incoming: api.Pod) -> Answer:
-    """What a plugin makes of a pod: PreFilter's word if it has one, else Filter's."""
+def answer(case: Harness, incoming: api.Pod) -> Answer:
+    """A plugin's verdicts on a pod: PreFilter's status if it has one, else Filter's."""
     state = case.state(incoming)
     status = case.pre_filter(incoming, state)
     return status if status is not None else case.filter(incoming, state=state)
@@ -43,7 +43,7 @@ def answer(case: Asked, incoming: api.Pod) -> Answer:
 def test_a_node_is_judged_the_same_alone_in_company_and_in_the_whole_table(
     plugin: type[Plugin], world: list[api.Object], incoming: api.Pod, data: st.DataObject
 ) -> None:
-    """The windows a plugin is asked about cut its answer; they do not change it."""
+    """The verdicts for a window are a part of the verdicts for all nodes."""
     case = ask(plugin, *world)
     if case.pre_filter(incoming) is not None:
         return
@@ -63,7 +63,7 @@ def test_what_is_remembered_never_shows(
     changes: list[tuple[api.Object, bool]],
     incoming: api.Pod,
 ) -> None:
-    """After any changes, a plugin that has seen them come answers as one that meets the cluster for the first time."""
+    """After any changes, a plugin that saw them gives the same verdicts as a new one."""
     old_hand = ask(plugin, *world)
     answer(old_hand, incoming)
     for obj, stays in changes:
@@ -71,7 +71,7 @@ def test_what_is_remembered_never_shows(
             old_hand.cluster.set(obj)
         else:
             old_hand.cluster.remove(obj)
-        newcomer = Asked(plugin, old_hand.cluster, VolumeBindingArgs())
+        newcomer = Harness(plugin, old_hand.cluster, VolumeBindingArgs())
         assert answer(old_hand, incoming) == answer(newcomer, incoming)
 
 
@@ -98,7 +98,7 @@ def test_node_volume_limits_follows_the_plain_rules(world: list[api.Object], inc
 
 @given(world=worlds(), incoming=st.lists(pods(running=False), min_size=2, max_size=4))
 def test_no_volume_is_promised_twice(world: list[api.Object], incoming: list[api.Pod]) -> None:
-    """However many pods are placed before the API server hears of any, every volume goes to one claim."""
+    """However many pods are placed before the API server confirms any, every volume goes to one claim."""
     case = ask(VolumeBinding, *world)
     owner: dict[str, str] = {}
     for each in incoming:

@@ -1,4 +1,4 @@
-"""VolumeBinding up to Reserve: which nodes can have a pod's volumes, and what is promised there."""
+"""VolumeBinding up to Reserve: which nodes can provide a pod's volumes, and what is reserved there."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.builders import HOSTNAME, ZONE, cluster, expression, node, pod, selector
 from tests.plugins.volumes.storage import (
-    Asked,
+    Harness,
     claim,
     classes,
     csi_driver,
@@ -34,10 +34,10 @@ from kubesched.plugins.volume_binding.plugin import Reservation
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 
 
-def asked(*objects: api.Object, shape: tuple[UtilizationShapePoint, ...] = ()) -> Asked:
-    """Nodes a and b in zones x and y, the usual classes, and whatever else."""
+def asked(*objects: api.Object, shape: tuple[UtilizationShapePoint, ...] = ()) -> Harness:
+    """Nodes a and b in zones x and y, the usual classes, and the given objects."""
     nodes = (node("a", zone="x"), node("b", zone="y"))
-    return Asked(VolumeBinding, cluster(*nodes, *classes(), *objects), VolumeBindingArgs(shape=shape))
+    return Harness(VolumeBinding, cluster(*nodes, *classes(), *objects), VolumeBindingArgs(shape=shape))
 
 
 # --- PreFilter --------------------------------------------------------------------------------------------------------
@@ -79,7 +79,7 @@ REFUSED: list[tuple[api.Pod, list[api.Object], str]] = [
 
 @pytest.mark.parametrize(("incoming", "objects", "reason"), REFUSED)
 def test_claims_that_stop_a_pod(incoming: api.Pod, objects: list[api.Object], reason: str) -> None:
-    """Whatever no node can change is said by PreFilter."""
+    """PreFilter reports problems that no node can solve."""
     status = asked(*objects).pre_filter(incoming)
     assert status is not None
     assert (status.code, status.reasons) == (Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (reason,))
@@ -149,7 +149,7 @@ def test_a_bound_volume_that_is_gone_closes_every_node() -> None:
 def test_a_migrated_volume_is_placed_by_its_drivers_zones_where_the_node_says_so() -> None:
     """One node has the driver's label and has migrated, the other knows only the volume's own."""
     ebs = api.AWSElasticBlockStoreVolumeSource("vol-1")
-    case = Asked(
+    case = Harness(
         VolumeBinding,
         cluster(
             node("migrated", labels={"topology.ebs.csi.aws.com/zone": "x"}),
@@ -224,8 +224,8 @@ def test_a_volume_matches_a_claim_or_not(
     assert asked(wanted, offered).reasons(POD) == expected
 
 
-def promised(case: Asked, incoming: api.Pod, node_name: str) -> tuple[dict[str, str], list[str]]:
-    """What Reserve promises: the volume of each claim, and the claims to provision."""
+def promised(case: Harness, incoming: api.Pod, node_name: str) -> tuple[dict[str, str], list[str]]:
+    """What Reserve assumes: the volume of each claim, and the claims to provision."""
     state = case.state(incoming)
     assert case.pre_filter(incoming, state) is None
     case.filter(incoming, state=state)
@@ -343,7 +343,7 @@ def in_zone(name: str) -> api.LabelSelector:
     ],
 )
 def test_storage_capacity_limits_where(pools: list[api.CSIStorageCapacity], refused: str) -> None:
-    """A driver that keeps track of capacity needs a pool with room that the node can reach."""
+    """A driver that tracks capacity needs a pool with room that the node can reach."""
     case = asked(claim("c", size="10Gi"), csi_driver(), *pools)
     assert case.reasons(POD) == dict.fromkeys(refused, (NOT_ENOUGH_SPACE,))
 
@@ -388,7 +388,7 @@ def test_a_claim_sent_to_its_provisioner_stays_on_its_node() -> None:
 
 
 def test_reasons_add_up_in_upstreams_order() -> None:
-    """What is wrong with bound claims and with unbound ones is said together."""
+    """Problems of bound and of unbound claims are reported together."""
     mine = volume("v", on=["a"], claimed_by=ref("c"), phase="Bound")
     case = asked(claim("c", volume="v"), mine, local("d"), claim("e"), csi_driver())
     assert case.reasons(pod(claims=["d", "c"])) == {"a": (BIND_CONFLICT,), "b": (NODE_CONFLICT, BIND_CONFLICT)}
@@ -396,7 +396,7 @@ def test_reasons_add_up_in_upstreams_order() -> None:
 
 
 def test_without_pre_filter_the_attempt_fails_as_upstream() -> None:
-    """A profile may leave PreFilter out; every later point then says so."""
+    """A profile may disable PreFilter; every later point then reports an error."""
     case = asked(claim("c"))
     state = case.state(POD)
     assert {s.reasons for s in case.filter(POD, state=state).values()} == {("not found",)}
@@ -407,7 +407,7 @@ def test_without_pre_filter_the_attempt_fails_as_upstream() -> None:
 # --- Reserve ----------------------------------------------------------------------------------------------------------
 
 
-def reserve(case: Asked, incoming: api.Pod, node_name: str) -> CycleState:
+def reserve(case: Harness, incoming: api.Pod, node_name: str) -> CycleState:
     """Take a pod through PreFilter, Filter and Reserve."""
     state = case.state(incoming)
     assert case.pre_filter(incoming, state) is None
@@ -443,7 +443,7 @@ def test_a_promised_provisioning_binds_the_claim_to_the_node() -> None:
 
 
 def test_news_from_the_api_server_end_a_promise() -> None:
-    """Any other resource version than the one it was made from counts more than what we assumed."""
+    """Any other resource version than the one it was made from overrides the assumption."""
     case = asked(local("c"), local("d"), volume("v", version="1"), claim("e", version="1"))
     reserve(case, POD, "a")
     reserve(case, pod("p2", claims=["e"]), "a")
@@ -474,7 +474,7 @@ SHAPE = (UtilizationShapePoint(utilization=0, score=0), UtilizationShapePoint(ut
 LESS_IS_MORE = (UtilizationShapePoint(utilization=20, score=10), UtilizationShapePoint(utilization=80, score=1))
 
 
-def scores(case: Asked, incoming: api.Pod) -> list[int]:
+def scores(case: Harness, incoming: api.Pod) -> list[int]:
     """What both nodes score."""
     state, window = case.state(incoming), Nodes(case.cluster.nodes)
     case.pre_filter(incoming, state)

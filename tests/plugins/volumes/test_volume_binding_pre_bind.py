@@ -1,4 +1,4 @@
-"""VolumeBinding's PreBind: what is written, what is waited for, and what happens when it goes wrong."""
+"""VolumeBinding's PreBind: what it writes, what it waits for, and how it fails."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 from tests.builders import ZONE, cluster, node, pod
-from tests.plugins.volumes.storage import Asked, claim, classes, csi_node, selects, volume
+from tests.plugins.volumes.storage import Harness, claim, classes, csi_node, selects, volume
 
 from kubesched.api import objects as api
 from kubesched.cluster.cluster import Cluster
@@ -85,7 +85,7 @@ class World:
         )
         self.api = FakeApi(self.cluster)
         services = Services(client=self.api, clock=self.api)  # type: ignore[arg-type]  # all that this plugin asks for
-        self.asked = Asked(
+        self.asked = Harness(
             VolumeBinding, self.cluster, VolumeBindingArgs(bind_timeout_seconds=timeout), services=services
         )
         self.state = self.reserve(self.pod)
@@ -150,7 +150,7 @@ async def test_without_pre_filter_the_attempt_fails_as_upstream() -> None:
 
 
 async def test_it_gives_up_after_the_timeout() -> None:
-    """In upstream's words, after the seconds in the arguments."""
+    """With upstream's message, after the seconds in the arguments."""
     world = World(timeout=30)
     status = await world.pre_bind()
     assert status is not None
@@ -174,7 +174,7 @@ def is_free(world: World, name: str) -> bool:
 
 @pytest.mark.parametrize(("refused", "free"), [("v", {"v", "dynamic"}), ("default/dynamic", {"dynamic"})])
 async def test_a_refused_write_takes_back_what_was_not_written(refused: str, free: set[str]) -> None:
-    """What was written stays assumed until the cluster hears of it."""
+    """Successful writes stay assumed until they arrive in the cluster."""
     world = World(claim("other", storage_class="local"))
     world.api.refuse = refused
     status = await world.pre_bind()
@@ -254,7 +254,7 @@ FAILURES: list[tuple[str, Callable[[World], None], str]] = [
 
 @pytest.mark.parametrize(("event", "problem"), [f[1:] for f in FAILURES], ids=[f[0] for f in FAILURES])
 async def test_what_cannot_come_good_ends_the_wait(event: Callable[[World], None], problem: str) -> None:
-    """The pod is to be scheduled anew, at once and with upstream's reason."""
+    """The pod is scheduled again, at once and with upstream's reason."""
     world = World()
     world.api.meanwhile = lambda now: event(world)
     status = await world.pre_bind()
@@ -277,7 +277,7 @@ PATIENCE: list[tuple[str, Callable[[World], None]]] = [
 
 @pytest.mark.parametrize("event", [p[1] for p in PATIENCE], ids=[p[0] for p in PATIENCE])
 async def test_what_may_come_good_is_waited_for(event: Callable[[World], None]) -> None:
-    """News take their time, and so do controllers."""
+    """Events and controllers are slow."""
     world = World()
     world.api.meanwhile = lambda now: event(world) if now < 5 else world.finish()
     assert await world.pre_bind() is None

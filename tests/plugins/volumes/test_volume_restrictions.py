@@ -1,10 +1,10 @@
-"""VolumeRestrictions: who may mount what beside whom."""
+"""VolumeRestrictions: which pods may mount which disks on the same node."""
 
 from __future__ import annotations
 
 import pytest
 from tests.builders import cluster, node, pod
-from tests.plugins.volumes.storage import Asked, claim
+from tests.plugins.volumes.storage import Harness, claim
 
 from kubesched.api import objects as api
 from kubesched.framework.events import Action, Hint, Resource
@@ -55,15 +55,15 @@ DISKS = [
 
 @pytest.mark.parametrize(("present", "wanted", "conflict"), DISKS)
 def test_a_disk_is_shared_only_where_its_kind_allows(present: api.Volume, wanted: api.Volume, conflict: bool) -> None:
-    """A node whose pod has the disk is refused unless both sides can live with it; another node is not."""
-    asked = Asked(VolumeRestrictions, cluster(node("n1"), node("n2"), pod("there", node="n1", volumes=[present])))
+    """A node whose pod uses the disk is rejected unless both pods can share it; other nodes are not."""
+    asked = Harness(VolumeRestrictions, cluster(node("n1"), node("n2"), pod("there", node="n1", volumes=[present])))
     assert asked.filter(pod("new", volumes=[wanted])) == ({"n1": DISK_CONFLICT} if conflict else {})
 
 
 def test_a_disk_is_free_again_when_its_pod_is_gone() -> None:
-    """What counts is who is on the node now."""
+    """Only pods that are on the node now count."""
     there = pod("there", node="n1", volumes=[gce("a")])
-    asked = Asked(VolumeRestrictions, cluster(node("n1"), there))
+    asked = Harness(VolumeRestrictions, cluster(node("n1"), there))
     assert asked.filter(pod("new", volumes=[gce("a")]))
     asked.cluster.remove(there)
     assert not asked.filter(pod("new", volumes=[gce("a")]))
@@ -72,7 +72,7 @@ def test_a_disk_is_free_again_when_its_pod_is_gone() -> None:
 @pytest.mark.parametrize("modes", [("ReadWriteOnce",), ("ReadWriteMany",), ()])
 def test_nothing_to_check_is_skipped(modes: tuple[str, ...]) -> None:
     """A pod without disks whose claims may be shared, or without volumes at all, skips Filter."""
-    asked = Asked(
+    asked = Harness(
         VolumeRestrictions, cluster(node("n1"), claim("c", modes=modes), pod("there", node="n1", claims=["c"]))
     )
     for incoming in (pod("new"), pod("new", claims=["c"])):
@@ -83,7 +83,7 @@ def test_nothing_to_check_is_skipped(modes: tuple[str, ...]) -> None:
 
 def test_an_exclusive_claim_in_use_closes_every_node() -> None:
     """ReadWriteOncePod means one pod in the whole cluster; preempting that pod would help."""
-    asked = Asked(
+    asked = Harness(
         VolumeRestrictions,
         cluster(node("n1"), node("n2"), claim("c", modes=["ReadWriteOncePod"]), pod("there", node="n1", claims=["c"])),
     )
@@ -101,8 +101,8 @@ def test_an_exclusive_claim_in_use_closes_every_node() -> None:
     ],
 )
 def test_an_exclusive_claim_is_free_for_all_others(other: api.Pod) -> None:
-    """A namesake elsewhere, a pod on a node that is not there, and another claim do not count."""
-    asked = Asked(VolumeRestrictions, cluster(node("n1"), claim("c", modes=["ReadWriteOncePod"]), other))
+    """A claim of the same name in another namespace, a pod on an unknown node, and another claim do not count."""
+    asked = Harness(VolumeRestrictions, cluster(node("n1"), claim("c", modes=["ReadWriteOncePod"]), other))
     status = asked.pre_filter(pod("new", claims=["c"]))
     assert status is not None
     assert status.is_skip
@@ -111,13 +111,13 @@ def test_an_exclusive_claim_is_free_for_all_others(other: api.Pod) -> None:
 def test_a_disk_conflict_is_named_before_a_claim_conflict() -> None:
     """A node with both has the disk's reason, as upstream checks disks first."""
     there = pod("there", node="n1", volumes=[gce("a")], claims=["c"])
-    asked = Asked(VolumeRestrictions, cluster(node("n1"), node("n2"), claim("c", modes=["ReadWriteOncePod"]), there))
+    asked = Harness(VolumeRestrictions, cluster(node("n1"), node("n2"), claim("c", modes=["ReadWriteOncePod"]), there))
     assert asked.filter(pod("new", volumes=[gce("a")], claims=["c"])) == {"n1": DISK_CONFLICT, "n2": CLAIM_CONFLICT}
 
 
 def test_a_claim_that_does_not_exist_cannot_be_resolved() -> None:
-    """PreFilter refuses with the lister's own words."""
-    status = Asked(VolumeRestrictions, cluster(node("n1"))).pre_filter(pod("new", claims=["c"]))
+    """PreFilter rejects the pod with the lister's message."""
+    status = Harness(VolumeRestrictions, cluster(node("n1"))).pre_filter(pod("new", claims=["c"]))
     assert status is not None
     assert status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
     assert status.reasons == ('persistentvolumeclaim "c" not found',)
@@ -126,7 +126,7 @@ def test_a_claim_that_does_not_exist_cannot_be_resolved() -> None:
 def test_a_what_if_without_the_user_opens_all_nodes() -> None:
     """Removing the pod that holds the claim counts for the clone alone; adding it back closes nodes again."""
     there = pod("there", node="n1", claims=["c"])
-    asked = Asked(VolumeRestrictions, cluster(node("n1"), claim("c", modes=["ReadWriteOncePod"]), there))
+    asked = Harness(VolumeRestrictions, cluster(node("n1"), claim("c", modes=["ReadWriteOncePod"]), there))
     incoming = pod("new", claims=["c"])
     state = asked.state(incoming)
     assert asked.pre_filter(incoming, state) is None
@@ -141,7 +141,7 @@ def test_a_what_if_without_the_user_opens_all_nodes() -> None:
 def test_a_what_if_counts_namesakes_as_upstream_does() -> None:
     """Upstream compares claim names without namespaces when pods are taken away."""
     there, namesake = pod("there", node="n1", claims=["c"]), pod("x", namespace="else", node="n1", claims=["c"])
-    asked = Asked(VolumeRestrictions, cluster(node("n1"), claim("c", modes=["ReadWriteOncePod"]), there, namesake))
+    asked = Harness(VolumeRestrictions, cluster(node("n1"), claim("c", modes=["ReadWriteOncePod"]), there, namesake))
     incoming = pod("new", claims=["c"])
     state = asked.state(incoming)
     asked.pre_filter(incoming, state)
@@ -150,8 +150,8 @@ def test_a_what_if_counts_namesakes_as_upstream_does() -> None:
 
 
 def test_without_pre_filter_the_attempt_fails_as_upstream() -> None:
-    """A profile may leave PreFilter out; disks are still checked first."""
-    asked = Asked(VolumeRestrictions, cluster(node("n1"), node("n2"), pod("there", node="n1", volumes=[gce("a")])))
+    """A profile may disable PreFilter; disks are still checked first."""
+    asked = Harness(VolumeRestrictions, cluster(node("n1"), node("n2"), pod("there", node="n1", volumes=[gce("a")])))
     incoming = pod("new", volumes=[gce("a")])
     found = asked.filter(incoming, state=asked.state(incoming))
     assert found == {"n1": DISK_CONFLICT, "n2": NOT_PREPARED}
@@ -160,7 +160,7 @@ def test_without_pre_filter_the_attempt_fails_as_upstream() -> None:
 def test_events() -> None:
     """The events upstream registers, no more and no less."""
     events = {
-        (e.event.resource, e.event.action) for e in Asked(VolumeRestrictions, cluster()).plugin.events_to_register()
+        (e.event.resource, e.event.action) for e in Harness(VolumeRestrictions, cluster()).plugin.events_to_register()
     }
     assert events == {
         (Resource.POD, Action.DELETE),
@@ -182,7 +182,7 @@ def test_events() -> None:
 )
 def test_a_deleted_pod_helps_if_it_had_what_the_pod_wants(gone: api.Pod, hint: Hint) -> None:
     """Its disk or its claim, in the pod's own namespace."""
-    plugin = Asked(VolumeRestrictions, cluster()).plugin
+    plugin = Harness(VolumeRestrictions, cluster()).plugin
     assert plugin._after_pod_deleted(pod("waiting", volumes=[gce("a")], claims=["c"]), gone, None) is hint
 
 
@@ -192,5 +192,5 @@ def test_a_deleted_pod_helps_if_it_had_what_the_pod_wants(gone: api.Pod, hint: H
 )
 def test_an_added_claim_helps_if_it_is_the_pods(added: api.PersistentVolumeClaim, hint: Hint) -> None:
     """Only the claim that was missed."""
-    plugin = Asked(VolumeRestrictions, cluster()).plugin
+    plugin = Harness(VolumeRestrictions, cluster()).plugin
     assert plugin._after_claim_added(pod("waiting", claims=["c"]), None, added) is hint

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.builders import cluster, node, pod
-from tests.plugins.volumes.storage import Asked, Labels, claim, classes, storage_class, volume
+from tests.plugins.volumes.storage import Harness, Labels, claim, classes, storage_class, volume
 
 from kubesched.api import objects as api
 from kubesched.framework.events import Action, Hint, Resource
@@ -40,14 +40,14 @@ LABELS = [
 def test_labels_must_agree(of_volume: Labels, of_node: Labels, fits: bool) -> None:
     """A labelled node must carry one of the volume's values; a node without any such label takes everything."""
     bound = claim("c", volume="v")
-    asked = Asked(VolumeZone, cluster(node("n", labels=of_node), bound, volume("v", labels=of_volume)))
+    asked = Harness(VolumeZone, cluster(node("n", labels=of_node), bound, volume("v", labels=of_volume)))
     assert asked.filter(pod(claims=["c"])) == ({} if fits else {"n": CONFLICT})
     assert CONFLICT.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
 
 
 def test_every_volume_has_a_say() -> None:
     """Two volumes in different zones leave no zone at all."""
-    asked = Asked(
+    asked = Harness(
         VolumeZone,
         cluster(
             node("a", zone="a"),
@@ -73,7 +73,7 @@ def test_every_volume_has_a_say() -> None:
 )
 def test_nothing_to_compare_is_skipped(objects: list[api.Object]) -> None:
     """No claims, claims that wait for the pod, and volumes without a usable label skip Filter."""
-    asked = Asked(VolumeZone, cluster(node("n", zone="a"), *classes(), *objects))
+    asked = Harness(VolumeZone, cluster(node("n", zone="a"), *classes(), *objects))
     status = asked.pre_filter(pod(claims=["c"] if objects else []))
     assert status is not None
     assert status.is_skip
@@ -96,8 +96,8 @@ PROBLEMS = [
 
 @pytest.mark.parametrize(("objects", "name", "reason"), PROBLEMS)
 def test_claims_that_lead_nowhere(objects: list[api.Object], name: str, reason: str) -> None:
-    """PreFilter refuses in upstream's words; Filter alone, without PreFilter, says the same of every node."""
-    asked = Asked(VolumeZone, cluster(node("n"), *objects))
+    """PreFilter rejects with upstream's message; Filter without PreFilter gives the same for every node."""
+    asked = Harness(VolumeZone, cluster(node("n"), *objects))
     incoming = pod(claims=[name])
     status = asked.pre_filter(incoming)
     assert status is not None
@@ -106,8 +106,8 @@ def test_claims_that_lead_nowhere(objects: list[api.Object], name: str, reason: 
 
 
 def test_filter_works_without_pre_filter() -> None:
-    """A profile may leave PreFilter out; upstream then looks claims up in Filter."""
-    asked = Asked(VolumeZone, cluster(node("n", zone="b"), claim("c", volume="v"), volume("v", labels={ZONE: "a"})))
+    """A profile may disable PreFilter; upstream then looks claims up in Filter."""
+    asked = Harness(VolumeZone, cluster(node("n", zone="b"), claim("c", volume="v"), volume("v", labels={ZONE: "a"})))
     incoming = pod(claims=["c"])
     assert asked.filter(incoming, state=asked.state(incoming)) == {"n": CONFLICT}
 
@@ -115,7 +115,7 @@ def test_filter_works_without_pre_filter() -> None:
 def test_events() -> None:
     """The events upstream registers, no more and no less."""
     change = Action.ADD | Action.UPDATE
-    events = {(e.event.resource, e.event.action) for e in Asked(VolumeZone, cluster()).plugin.events_to_register()}
+    events = {(e.event.resource, e.event.action) for e in Harness(VolumeZone, cluster()).plugin.events_to_register()}
     assert events == {
         (Resource.STORAGE_CLASS, Action.ADD),
         (Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL),
@@ -129,7 +129,7 @@ def test_events() -> None:
 )
 def test_an_added_class_helps_if_it_waits(mode: str | None, hint: Hint) -> None:
     """Only a class that binds late makes an unbound claim acceptable."""
-    plugin = Asked(VolumeZone, cluster()).plugin
+    plugin = Harness(VolumeZone, cluster()).plugin
     assert plugin._after_class_added(pod(), None, storage_class("x", mode=mode)) is hint
 
 
@@ -139,7 +139,7 @@ def test_an_added_class_helps_if_it_waits(mode: str | None, hint: Hint) -> None:
 )
 def test_a_changed_claim_helps_if_it_is_the_pods(changed: api.PersistentVolumeClaim, hint: Hint) -> None:
     """Any change of its own claims, none of others'."""
-    plugin = Asked(VolumeZone, cluster()).plugin
+    plugin = Harness(VolumeZone, cluster()).plugin
     assert plugin._after_claim_change(pod(claims=["c"]), None, changed) is hint
 
 
@@ -153,5 +153,5 @@ def test_a_changed_claim_helps_if_it_is_the_pods(changed: api.PersistentVolumeCl
     ],
 )
 def test_a_changed_volume_helps_if_it_moved(old: api.Object | None, new: api.Object, hint: Hint) -> None:
-    """A new volume always, an updated one when its topology labels say something else."""
-    assert Asked(VolumeZone, cluster()).plugin._after_volume_change(pod(claims=["c"]), old, new) is hint
+    """A new volume always, an updated one if its topology labels changed."""
+    assert Harness(VolumeZone, cluster()).plugin._after_volume_change(pod(claims=["c"]), old, new) is hint

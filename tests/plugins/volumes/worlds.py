@@ -157,7 +157,7 @@ objects = st.one_of(
 
 @st.composite
 def worlds(draw: st.DrawFn) -> list[api.Object]:
-    """Everything there is once, more or less, and then some more of anything."""
+    """At least one object of every kind, and random ones more."""
     return [
         *(node(name, zone=draw(zones)) for name in NODES),
         *CLASSES,
