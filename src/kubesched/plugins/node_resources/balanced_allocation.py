@@ -17,6 +17,7 @@ from kubesched.framework.plugin import MAX_NODE_SCORE, Plugin, Reads
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import SKIP, Status
 from kubesched.plugins.node_resources.amounts import ScoredRequests, scored_requests
+from kubesched.plugins.node_resources.strategies import in_range
 
 _HALF = MAX_NODE_SCORE // 2
 _LOWEST = -(2.0**53)
@@ -40,7 +41,7 @@ class NodeResourcesBalancedAllocation(Plugin):
         offered, used = wanted.of(nodes)
         with_pod = _balance(used + wanted.amounts, offered)
         change = _HALF + with_pod - _balance(used, offered)
-        return (_HALF + (change + (change < 0)) // 2).clip(0, MAX_NODE_SCORE)
+        return in_range(_HALF + (change + (change < 0)) // 2)
 
     def _wanted(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> ScoredRequests:
         features = self.handle.features

@@ -65,12 +65,17 @@ def _weighted(scaled: Ints, allocatable: Ints, weights: Ints) -> Ints:
     """The weighted mean of scaled / allocatable over the resources each node has, in whole numbers."""
     if allocatable.all():
         mean: Ints = (_quotient(scaled, allocatable) * weights).sum(axis=0) // max(int(weights.sum()), 1)
-        return mean.clip(0, MAX_NODE_SCORE)
+        return in_range(mean)
     present = allocatable != 0
     counted = weights * present
     scores: Ints = (_quotient(scaled, np.where(present, allocatable, 1)) * counted).sum(axis=0)
     totals: Ints = np.maximum(counted.sum(axis=0), 1)
-    return (scores // totals).clip(0, MAX_NODE_SCORE)
+    return in_range(scores // totals)
+
+
+def in_range(scores: Ints) -> Ints:
+    """Scores limited to 0…100. Two ufuncs take half the time of `ndarray.clip` on a single row."""
+    return np.minimum(np.maximum(scores, 0), MAX_NODE_SCORE)
 
 
 def _quotient(dividend: Ints, divisor: Ints) -> Ints:
