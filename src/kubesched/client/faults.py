@@ -106,8 +106,8 @@ class Faults:
     """The plan: what goes wrong with which calls. Several clients may share one."""
 
     def __init__(self, random: Random | None = None) -> None:
-        self.none = True
-        """Whether no call needs a look at the rules."""
+        self.is_empty = True
+        """Whether there are no rules, so that calls need not look for any."""
         self._random = random or Random(0)
         self._failures: dict[str, list[_Failure]] = {}
         self._repeats: dict[str, list[_Chance]] = {}
@@ -133,12 +133,12 @@ class Faults:
         """
         chance = (when, _times(times, probability), probability)
         self._failures.setdefault(_known(call), []).append(_Failure(*chance, error or _injected, answer_lost))
-        self.none = False
+        self.is_empty = False
 
     def repeat(self, call: str, *, times: float | None = None, probability: float = 1.0, when: When = _always) -> None:
         """Send a call twice, as a proxy does that tries again by itself; the caller gets the second answer."""
         self._repeats.setdefault(_known(call), []).append(_Chance(when, _times(times, probability), probability))
-        self.none = False
+        self.is_empty = False
 
     def delay(self, call: str, seconds: Seconds, *, answer: bool = False, when: When = _always) -> None:
         """Make a call take this long before it takes effect, or, with `answer`, after it did.
@@ -147,18 +147,19 @@ class Faults:
         """
         others = [each for each in self._delays.get(_known(call), ()) if (each.answer, each.when) != (answer, when)]
         self._delays[call] = [*others, _Delay(seconds, answer, when)]
-        self.none = False
+        self.is_empty = False
 
     def pause(self, call: str = ANY) -> None:
         """Make calls hang until `resume`."""
         self._paused.setdefault(_known(call), asyncio.Event())
-        self.none = False
+        self.is_empty = False
 
     def resume(self, call: str = ANY) -> None:
         """Let the calls continue that hang since `pause`."""
         event = self._paused.pop(_known(call), None)
         if event is not None:
             event.set()
+        self.is_empty = not (self._paused or self._failures or self._repeats or self._delays)
 
     def heal(self) -> None:
         """Remove every rule."""
@@ -167,7 +168,7 @@ class Faults:
         self._failures.clear()
         self._repeats.clear()
         self._delays.clear()
-        self.none = True
+        self.is_empty = True
 
     # --- one call -----------------------------------------------------------------------------------------------------
 
@@ -236,7 +237,7 @@ class _Watch:
         try:
             async with asyncio.timeout(None) as self._waiting:
                 event = await anext(events)
-                if not self._faults.none:
+                if not self._faults.is_empty:
                     await self._faults.before(Call("watch_event", (self.kind, event)))
         except StopAsyncIteration:
             return None
@@ -329,7 +330,7 @@ class FaultyClient:
 
     async def _call(self, name: str, act: Callable[..., Awaitable[T]], *args: Any) -> T:
         self.calls[name] += 1
-        if self.faults.none:
+        if self.faults.is_empty:
             return await act(*args)
         call = Call(name, args)
         await self.faults.before(call)
