@@ -47,11 +47,20 @@ class Registry:
         return found
 
     def dispatcher(self, function: str, overloads: tuple[str, ...]) -> Dispatcher:
-        """What runs a call whose overloads the checker narrowed down to these."""
+        """What runs a call whose overloads the checker narrowed down to these.
+
+        Operators work on all values that have an overload, because the checker may have guessed the type of an operand.
+        """
+        if _is_operator(function):
+            overloads = tuple(name for name, (found, _) in self._overloads.items() if found.function == function)
         key = (function, overloads)
         if key not in self._dispatchers:
             self._dispatchers[key] = Dispatcher(function, [self._overloads[name] for name in overloads])
         return self._dispatchers[key]
+
+
+def _is_operator(function: str) -> bool:
+    return function.startswith(("_", "@", "-", "!"))
 
 
 class Dispatcher(dict[tuple[type, ...], Implementation]):
@@ -74,7 +83,7 @@ def no_such_overload(function: str, kinds: tuple[type, ...]) -> EvaluationError:
     """Operators do not say what they were applied to; most functions do."""
     if function in ("size", "sort"):
         return EvaluationError(f"no such overload: {function}")
-    if function.startswith(("_", "@", "-", "!")):
+    if _is_operator(function):
         return EvaluationError("no such overload")
     return EvaluationError(f"no such overload: {function}({', '.join(map(name_of, kinds))})")
 

@@ -380,7 +380,7 @@ class _Actions(Transformer[Any, Node]):
         if len(operators) % 2 == 0:
             return cast(Node, operand)
         if operators[0] == "-" and (number := _leading_number(operand)):
-            number.value = -cast(int, number.value)
+            number.value, number.offset = -cast(int, number.value), _at(operators[-1])
             return cast(Node, operand)
         return _measured(Call("-_" if operators[0] == "-" else "!_", [operand], offset=_at(operators[0])))
 

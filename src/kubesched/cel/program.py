@@ -199,7 +199,7 @@ class _Compiler:
         if _appends(node):
             return self._append(steps[0], cast(ListNode, node.args[1]))
         if node.function == "@in" and isinstance(steps[1], Constant) and isinstance(steps[1].value, list):
-            return member_of(steps[0], steps[1].value)
+            return member_of(steps[0], steps[1].value) if steps[1].value else Constant(False)
         if node.function in ("matches", "find", "findAll") and isinstance(steps[1], Constant):
             _check_pattern(steps[1].value)
         charge = charge_of(node)

@@ -306,3 +306,10 @@ def _insert(target: dict[object, object], key: object, value: object) -> None:
     if key_of(key) in target:
         raise EvaluationError(f"insert failed: key {key} already exists")
     target[key_of(key)] = value
+
+
+# An operand of unknown type takes the type of the first overload that fits. cel-go sorts these by name.
+_ARITHMETIC = ("add_", "divide_", "multiply_", "negate_", "subtract_")
+library.overloads = dict(
+    sorted(library.overloads.items(), key=lambda item: item[0] if item[0].startswith(_ARITHMETIC) else "")
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 
 from kubesched.cel.charges import Charge
 from kubesched.cel.equality import contains, keys_of
@@ -148,9 +149,10 @@ def chain(root: Step, steps: list[Qualifier]) -> Step:
                 found, value = qualify_optional(value, key)
                 if not found:
                     return NONE
+                frame.cost += 1
             else:
+                frame.cost += 1
                 value = qualify(value, key)
-            frame.cost += 1
         return Optional(True, value) if wrapped else value
 
     return run
@@ -238,7 +240,15 @@ def calling(steps: list[Step], choose: Callable[[tuple[type, ...]], Callable[...
 
         def run_binary(frame: Frame) -> object:
             try:
-                first, second = left(frame), right(frame)
+                first = left(frame)
+            except EvaluationError:
+                # The other side is evaluated and charged all the same.
+                with suppress(EvaluationError):
+                    right(frame)
+                frame.charge(cost)
+                raise
+            try:
+                second = right(frame)
             except EvaluationError:
                 frame.charge(cost)
                 raise
@@ -251,7 +261,7 @@ def calling(steps: list[Step], choose: Callable[[tuple[type, ...]], Callable[...
         try:
             args = [step(frame) for step in steps]
         except EvaluationError:
-            frame.charge(1)
+            frame.charge(1 if len(steps) < 3 else 0)
             raise
         chosen = choose(tuple(map(type, args)))
         frame.charge(cost if before is None else before(*args))
