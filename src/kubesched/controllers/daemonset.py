@@ -1,4 +1,4 @@
-"""DaemonSets: one pod on every node that its template goes with, which the scheduler places by its affinity."""
+"""DaemonSets: one pod for every eligible node. Node affinity makes the scheduler place it there."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kubesched.reconcile.events import reference
 from kubesched.reconcile.loop import Controller
 from kubesched.reconcile.views import Node, Pod
 
-# What a daemon stays through, as upstream adds it to every pod.
+# The tolerations that upstream adds to every pod of a DaemonSet.
 TOLERATIONS: tuple[JSON, ...] = (
     {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"},
     {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute"},
@@ -32,7 +32,7 @@ _NAME_FIELD = "metadata.name"
 
 
 class DaemonSetController(Controller):
-    """Keeps one pod per node."""
+    """Keeps one pod on every eligible node."""
 
     name = "daemonset-controller"
 
@@ -94,7 +94,7 @@ class DaemonSetController(Controller):
             for pod in surplus:
                 delete_pod(self._context, self.name, pod, about)
         for pods in by_node.values():
-            # Their node is gone, or they have none to go to.
+            # Their node is gone, or they were never meant for one.
             for pod in pods:
                 if not pod.metadata.being_deleted:
                     delete_pod(self._context, self.name, pod, about)
@@ -168,7 +168,7 @@ class DaemonSetController(Controller):
 
 
 class _Placement:
-    """On which nodes a template's pods may run."""
+    """Decides on which nodes the pods of a template may run."""
 
     def __init__(self, owner: JSON) -> None:
         template = owner["spec"]["template"]
@@ -181,7 +181,7 @@ class _Placement:
             extra = tuple(decode_as(api.Toleration, each) for each in TOLERATIONS)
             self._tolerations = (*pod.spec.tolerations, *extra)
         except (InvalidObject, SelectorError):
-            # A template that cannot be understood runs nowhere.
+            # Pods of an invalid template run nowhere.
             self._name = "\0"
 
     def _selects(self, node: Node) -> bool:
@@ -197,5 +197,5 @@ class _Placement:
 
 
 def _node_of(pod: Pod) -> str:
-    """The node a pod is on or made for."""
+    """Return the node that a pod runs on or is meant for."""
     return pod.spec.node_name or pod.spec.pinned_node

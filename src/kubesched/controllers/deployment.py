@@ -1,4 +1,4 @@
-"""Deployments: a ReplicaSet for every template they have had, and the way from one to the next."""
+"""Deployments: one ReplicaSet per pod template, and the rollout from one to the next."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from kubesched.reconcile.events import reference
 from kubesched.reconcile.loop import Controller
 from kubesched.reconcile.views import View
 
-# What concerns the Deployment alone, or what this controller sets itself.
+# Annotations that are not copied: they concern the Deployment alone, or this controller sets them.
 _NOT_COPIED = frozenset(
     (
         "kubectl.kubernetes.io/last-applied-configuration",
@@ -96,7 +96,7 @@ class DeploymentController(Controller):
     # --- which ReplicaSets --------------------------------------------------------------------------------------------
 
     def _replica_sets(self, deployment: JSON) -> list[JSON]:
-        """The Deployment's ReplicaSets, oldest first; those that it selects and nobody owns become its own."""
+        """Return the Deployment's ReplicaSets, oldest first. Adopts matching ones without an owner."""
         meta, selector = deployment["metadata"], selector_of(deployment)
         if selector is not None and "deletionTimestamp" not in meta:
             for each in self._free.get(meta["namespace"]):
@@ -114,7 +114,7 @@ class DeploymentController(Controller):
         self._access.edit(REPLICA_SETS, key, edit)
 
     def _find_new(self, deployment: JSON, sets: Iterable[JSON]) -> JSON | None:
-        """The oldest ReplicaSet with the Deployment's present template."""
+        """Return the oldest ReplicaSet with the Deployment's current template."""
         wanted = without_hash(deployment["spec"]["template"])
         return next((each for each in sets if without_hash(each["spec"]["template"]) == wanted), None)
 
@@ -162,11 +162,11 @@ class DeploymentController(Controller):
             body["spec"]["minReadySeconds"] = spec["minReadySeconds"]
         made = self._access.create(REPLICA_SETS, body)
         if size:
-            self._tell(deployment, f"Scaled up replica set {made['metadata']['name']} from 0 to {size}")
+            self._record_scaling(deployment, f"Scaled up replica set {made['metadata']['name']} from 0 to {size}")
         return made
 
     def _refresh(self, deployment: JSON, new: JSON, revision: int) -> None:
-        """The revision and the annotations of the present ReplicaSet, which may be an earlier one taken up again."""
+        """Update revision and annotations of the current ReplicaSet, which may be an old one after a rollback."""
         old = revision_of(new)
         found = new["metadata"].get("annotations") or {}
         wanted = {**self._annotations(deployment), REVISION: str(revision)}
@@ -192,13 +192,13 @@ class DeploymentController(Controller):
     # --- how many pods in each ----------------------------------------------------------------------------------------
 
     def _is_scaled(self, deployment: JSON, sets: list[JSON]) -> bool:
-        """Whether the wanted number has changed since the ReplicaSets were last sized."""
+        """Whether `replicas` has changed since the ReplicaSets were last resized."""
         wanted = str(deployment["spec"].get("replicas", 1))
         active = [each for each in sets if each["spec"].get("replicas", 1)]
         return any((each["metadata"].get("annotations") or {}).get(DESIRED, wanted) != wanted for each in active)
 
     def _scale(self, deployment: JSON, new: JSON | None, sets: list[JSON]) -> None:
-        """Bring all to the wanted number, each in proportion, without rolling."""
+        """Resize all ReplicaSets in proportion, without progress of the rollout."""
         wanted, limits = deployment["spec"].get("replicas", 1), Limits.of(deployment)
         active = [each for each in sets if each["spec"].get("replicas", 1)]
         if len(active) <= 1:
@@ -224,7 +224,7 @@ class DeploymentController(Controller):
         for each in old:
             self._resize(deployment, each, 0)
         if any(self._runs(each) for each in old):
-            # Comes back when the pods are gone: each of them changes its ReplicaSet's status at the latest.
+            # Deleted pods change the status of their ReplicaSet, which queues this key again. The timer is a fallback.
             self.enqueue(_key(deployment), 1.0)
             return
         new = self._ensure_new(deployment, sets)
@@ -246,7 +246,7 @@ class DeploymentController(Controller):
         self._shrink_old(deployment, new, old, wanted - limits.unavailable)
 
     def _shrink_old(self, deployment: JSON, new: JSON, old: list[JSON], least: int) -> None:
-        """Take from the old ones: what never became available first, then as much as may be missing."""
+        """Shrink old ReplicaSets: first by pods that never became available, then by as many as may be unavailable."""
         active = [each for each in old if each["spec"].get("replicas", 1)]
         if not active:
             return
@@ -286,13 +286,13 @@ class DeploymentController(Controller):
         if before != size:
             way = "up" if size > before else "down"
             name = replica_set["metadata"]["name"]
-            self._tell(deployment, f"Scaled {way} replica set {name} from {before} to {size}")
+            self._record_scaling(deployment, f"Scaled {way} replica set {name} from {before} to {size}")
 
-    def _tell(self, deployment: JSON, message: str) -> None:
+    def _record_scaling(self, deployment: JSON, message: str) -> None:
         self._context.events.record(self.name, reference(deployment), "Normal", "ScalingReplicaSet", message)
 
     def _clean_up(self, deployment: JSON, new: JSON | None, sets: list[JSON]) -> None:
-        """Forget old revisions beyond the limit, once the rollout is over."""
+        """After a rollout, delete old ReplicaSets beyond the history limit."""
         limit = deployment["spec"].get("revisionHistoryLimit", 10)
         old = [
             each

@@ -1,4 +1,4 @@
-"""What a Deployment says about itself, which is what `kubectl rollout status` and `kubectl wait` go by."""
+"""The status of Deployments, on which `kubectl rollout status` and `kubectl wait` rely."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class DeploymentStatus:
         self._enqueue = enqueue
 
     def write(self, key: str, deployment: JSON, new: JSON | None, sets: list[JSON]) -> None:
-        """Store the status that follows from the ReplicaSets."""
+        """Compute the status from the ReplicaSets and store it."""
         self._context.access.edit_status(DEPLOYMENTS, key, self._editor(key, new, sets), deployment["metadata"]["uid"])
 
     def _editor(self, key: str, new: JSON | None, sets: list[JSON]) -> Callable[[JSON], None]:
@@ -61,7 +61,7 @@ class DeploymentStatus:
         return self._with_failure(conditions, new, sets, now)
 
     def _with_failure(self, conditions: list[JSON], new: JSON | None, sets: list[JSON], now: str) -> list[JSON]:
-        """A ReplicaSet that cannot make its pods is the Deployment's trouble too."""
+        """Copy the ReplicaFailure condition of a ReplicaSet that cannot create its pods."""
         for each in [new] if new is not None else sets:
             for condition in (each.get("status") or {}).get("conditions") or []:
                 if condition["type"] == "ReplicaFailure":
@@ -80,14 +80,14 @@ class DeploymentStatus:
         name = new["metadata"]["name"] if new is not None else ""
         if _is_complete(deployment, counts):
             return _progress("True", "NewReplicaSetAvailable", f'ReplicaSet "{name}" has successfully progressed.')
-        if _has_moved(old, counts):
+        if _has_progressed(old, counts):
             if previous is None and new is not None:
                 return _progress("True", "NewReplicaSetCreated", f'Created new replica set "{name}"')
             return _progress("True", "ReplicaSetUpdated", f'ReplicaSet "{name}" is progressing.')
         return self._deadline(key, deployment, previous, name)
 
     def _deadline(self, key: str, deployment: JSON, previous: JSON | None, name: str) -> JSON | None:
-        """Nothing has moved: wait until that has lasted too long."""
+        """Without progress, wait for the deadline, then report that it was exceeded."""
         seconds = deployment["spec"].get("progressDeadlineSeconds", 600)
         if previous is None:
             self._enqueue(key, seconds)
@@ -123,7 +123,7 @@ def _is_complete(deployment: JSON, counts: dict[str, int]) -> bool:
     return all(counts[field] == wanted for field in ("updatedReplicas", "replicas", "availableReplicas"))
 
 
-def _has_moved(old: JSON, new: dict[str, int]) -> bool:
+def _has_progressed(old: JSON, new: dict[str, int]) -> bool:
     def older(status: JSON) -> int:
         return int(status.get("replicas", 0)) - int(status.get("updatedReplicas", 0))
 

@@ -1,4 +1,4 @@
-"""Disruption budgets: how many of the pods they guard are healthy, and how many may be disturbed right now."""
+"""PodDisruptionBudgets: how many of their pods are healthy, and how many may be evicted now."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _STORAGES = {
 
 
 class DisruptionController(Controller):
-    """Keeps the status of disruption budgets."""
+    """Maintains the status of PodDisruptionBudgets."""
 
     name = "disruption-controller"
 
@@ -41,7 +41,7 @@ class DisruptionController(Controller):
         self._context = context
         self._access = context.access
         self._selectors: dict[str, dict[str, Selector | None]] = {}
-        """By namespace and key of the budget: every change of a pod is held against these."""
+        """By namespace and key of the budget, to match changed pods."""
         shelf = self._access.store.shelf(BUDGETS)
         for record in shelf.records.values():
             self._learn(record.key, record.load())
@@ -85,7 +85,7 @@ class DisruptionController(Controller):
         self._write(key, budget, healthy, wanted, expected, allowed, disrupted)
 
     def _wanted(self, budget: JSON, pods: list[Pod]) -> tuple[int, int]:
-        """How many pods there should be, and how many of them have to be healthy."""
+        """Return the expected number of pods, and how many of them must be healthy."""
         spec = budget["spec"]
         if (most := spec.get("maxUnavailable")) is not None:
             expected = self._expected(pods)
@@ -97,7 +97,7 @@ class DisruptionController(Controller):
         return expected, resolve(least, expected, round_up=True)
 
     def _expected(self, pods: list[Pod]) -> int:
-        """The sum of what the pods' controllers want; pods without one count themselves."""
+        """Sum up the replicas of the pods' controllers. Pods without a controller count once."""
         alone, owners = 0, {}
         for pod in pods:
             owner = pod.metadata.controller
@@ -119,7 +119,7 @@ class DisruptionController(Controller):
         return int(spec.get("parallelism" if owner.kind == "Job" else "replicas", 1))
 
     def _still_disrupted(self, key: str, budget: JSON, pods: list[Pod]) -> dict[str, str]:
-        """Evicted pods that are not seen to go yet; after two minutes they are taken not to."""
+        """Return evicted pods whose deletion is not visible yet. After two minutes they no longer count."""
         names = {pod.metadata.name for pod in pods if not pod.metadata.being_deleted}
         now = self._access.clock.now()
         left = {}
@@ -166,7 +166,7 @@ class DisruptionController(Controller):
 
 
 def _guards(budget: JSON) -> Selector | None:
-    """What a budget selects: an empty selector selects every pod of the namespace, a missing one none."""
+    """Return a budget's selector. An empty one selects all pods of the namespace, a missing one none."""
     selector = (budget.get("spec") or {}).get("selector")
     if selector == {}:
         return Selector()

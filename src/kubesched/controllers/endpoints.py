@@ -10,14 +10,14 @@ from kubesched.reconcile.context import ControllerContext
 from kubesched.reconcile.loop import Controller
 from kubesched.reconcile.views import Pod
 
-MOST = 1000
-"""Endpoints that are listed for a Service; upstream's limit of Endpoints objects, and of a slice."""
+MAX_ENDPOINTS = 1000
+"""Maximum number of endpoints per Service: upstream's limit for an Endpoints object and for a slice."""
 SERVICE_NAME = "kubernetes.io/service-name"
 MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
 
 
 class EndpointsController(Controller):
-    """Keeps a slice and an Endpoints object for every Service that selects pods."""
+    """Maintains an EndpointSlice and an Endpoints object for every Service with a selector."""
 
     name = "endpoint-controller"
 
@@ -73,8 +73,8 @@ class EndpointsController(Controller):
             if _selects(selector, pod) and pod.status.pod_ip and not pod.has_ended
         ]
         pods.sort(key=lambda pod: pod.metadata.name)
-        self._write_slice(key, service, pods[:MOST])
-        self._write_endpoints(key, service, pods[:MOST])
+        self._write_slice(key, service, pods[:MAX_ENDPOINTS])
+        self._write_endpoints(key, service, pods[:MAX_ENDPOINTS])
 
     # --- the two forms ------------------------------------------------------------------------------------------------
 
@@ -124,7 +124,7 @@ def _selects(selector: dict[str, str], pod: Pod) -> bool:
 
 
 def _shown(pod: Pod) -> tuple[object, ...]:
-    """What of a pod an endpoint shows."""
+    """Return the parts of a pod that affect its endpoint."""
     return (pod.metadata.labels, pod.metadata.being_deleted, pod.status.pod_ip, pod.is_ready, pod.has_ended)
 
 
@@ -138,17 +138,17 @@ def _address(pod: Pod) -> JSON:
 
 
 def _endpoint(pod: Pod) -> JSON:
-    serving, going = pod.is_ready, pod.metadata.being_deleted
+    serving, terminating = pod.is_ready, pod.metadata.being_deleted
     return {
         "addresses": [pod.status.pod_ip],
-        "conditions": {"ready": serving and not going, "serving": serving, "terminating": going},
+        "conditions": {"ready": serving and not terminating, "serving": serving, "terminating": terminating},
         "nodeName": pod.spec.node_name,
         "targetRef": _target(pod),
     }
 
 
 def _ports(service: JSON, pods: list[Pod], *, with_name: bool) -> list[JSON]:
-    """The Service's ports as the pods have them; a port that is named is looked up in the first pod that has it."""
+    """Return the Service's ports with target numbers. A named port is looked up in the first pod that has it."""
     ports = []
     for port in service["spec"].get("ports") or []:
         number = port.get("targetPort", port.get("port"))

@@ -1,7 +1,7 @@
-"""Garbage collection: what is left of objects whose owners are gone, and deletion in the order that a client asked for.
+"""Garbage collection: deletes objects whose owners are gone, and implements the propagation policies of deletions.
 
-Every object's UID is known here, whatever its kind, and who depends on whom. Background deletion follows from an
-owner's absence; foreground deletion and orphaning are finalizers on the owner that this controller serves.
+The collector tracks the UIDs and owners of all objects of all kinds. Background deletion happens because the owner is
+missing. Foreground deletion and orphaning are finalizers on the owner, which this controller removes when it is done.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from kubesched.reconcile.loop import Controller
 from kubesched.reconcile.views import Meta, Owner, View
 
 Ref = tuple[str, str]
-"""An object: under which name its kind is stored, and its key."""
+"""An object: the storage name of its kind, and its key."""
 
 _CUSTOM = "apiextensions.k8s.io/customresourcedefinitions"
-# Nothing owns them or is owned by them, and there are many.
+# Events neither own objects nor are owned, and there are many of them.
 _IGNORED = frozenset((EVENTS,))
-# Renewed all the time, with nothing changing that matters here.
-_ONLY_BIRTH_AND_DEATH = frozenset(("coordination.k8s.io/leases",))
+# Leases are renewed all the time, which does not matter here.
+_IGNORE_UPDATES = frozenset(("coordination.k8s.io/leases",))
 
 
 class GarbageCollector(Controller):
-    """Deletes dependents of what is gone."""
+    """Deletes the dependents of deleted objects."""
 
     name = "garbage-collector"
 
@@ -47,7 +47,7 @@ class GarbageCollector(Controller):
     # --- the graph ----------------------------------------------------------------------------------------------------
 
     def _follow_all(self) -> None:
-        """Follow every kind that is served; custom ones come and go."""
+        """Watch every kind that is served. Custom kinds come and go."""
         for resource in self._access.api.registry:
             storage = resource.storage
             if not resource.is_stored or storage in self._followed or storage in _IGNORED:
@@ -63,7 +63,7 @@ class GarbageCollector(Controller):
         ref = (storage, record.key)
         if event.change is ChangeType.DELETED:
             self._forget(ref, _meta(record))
-        elif event.change is ChangeType.ADDED or (storage not in _ONLY_BIRTH_AND_DEATH and _is_telling(event)):
+        elif event.change is ChangeType.ADDED or (storage not in _IGNORE_UPDATES and _may_matter(event)):
             self._learn(ref, _meta(record))
 
     def _learn(self, ref: Ref, meta: Meta) -> None:
@@ -89,7 +89,7 @@ class GarbageCollector(Controller):
             known.pop(ref, None)
             if not known:
                 del self._dependents[owner.uid]
-        # It may have been the last one that a foreground deletion waited for.
+        # This may have been the last dependent that a foreground deletion waited for.
         if (above := self._uids.get(owner.uid)) is not None:
             self._enqueue(above)
 
@@ -137,7 +137,7 @@ class GarbageCollector(Controller):
             self._remove_finalizer(ref, FOREGROUND)
 
     def _check_owners(self, ref: Ref, meta: Meta) -> None:
-        """Delete an object none of whose owners is left; if some are, forget the others."""
+        """Delete an object if no owner is left. Otherwise remove its references to missing owners."""
         left, waiting, gone = 0, set(), set()
         for owner in meta.owner_references:
             above = self._uids.get(owner.uid)
@@ -152,7 +152,7 @@ class GarbageCollector(Controller):
             if gone or waiting:
                 self._drop_owners(ref, gone | waiting)
             return
-        # Whoever waits for an object to be gone waits for all that depends on it, too.
+        # A foreground deletion of the owner also waits for the dependents of this object.
         policy = "Foreground" if waiting and self._dependents.get(meta.uid) else "Background"
         self._access.delete(ref[0], ref[1], uid=meta.uid, propagation=policy)
 
@@ -175,8 +175,8 @@ def _meta(record: Record) -> Meta:
     return decode_as(View, record.data).metadata
 
 
-def _is_telling(event: StoreEvent) -> bool:
-    """Whether a change can matter here at all: decided without decoding, for most cannot."""
+def _may_matter(event: StoreEvent) -> bool:
+    """Whether a change can matter here. Decided without decoding, because most changes cannot."""
     data = event.record.data
     if b'"deletionTimestamp"' in data:
         return True

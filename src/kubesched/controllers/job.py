@@ -1,4 +1,4 @@
-"""Jobs: pods that run to their end, as many as have to succeed, a few at a time."""
+"""Jobs: run pods until the desired number has succeeded, a few at a time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _INDEX_VARIABLE: JSON = {
 
 
 class JobController(Controller):
-    """Runs Jobs to their end."""
+    """Runs Jobs to completion."""
 
     name = "job-controller"
 
@@ -32,7 +32,7 @@ class JobController(Controller):
         self._access = context.access
         self._failed_at: dict[str, dict[str, float]] = {}
         self._ended: dict[str, dict[str, Pod]] = {}
-        """The pods of each Job that have ended, by UID: they count even when somebody deletes them."""
+        """The ended pods of each Job, by UID. They count even after they are deleted."""
         shelf = self._access.store.shelf(JOBS)
         shelf.observers.append(self._on_job)
         for key in shelf.sorted_keys():
@@ -41,7 +41,7 @@ class JobController(Controller):
 
     def _on_job(self, event: StoreEvent) -> None:
         if is_more_than_status(event) or b'"completionTime"' in event.record.data or b'"Failed"' in event.record.data:
-            # The end is in the status, and there may be something to do some time after it.
+            # The end of a Job is in its status, and the Job may have to be deleted later.
             self.enqueue(event.record.key)
         if event.change is ChangeType.DELETED:
             uid = event.record.load()["metadata"]["uid"]
@@ -67,7 +67,7 @@ class JobController(Controller):
             return
         uid = job["metadata"]["uid"]
         if finished_condition(job):
-            self._after_the_end(key, job)
+            self._delete_after_ttl(key, job)
             return
         pods = claimed_pods(self._context, job, selector_of(job))
         if "deletionTimestamp" in job["metadata"]:
@@ -89,7 +89,7 @@ class JobController(Controller):
     # --- the end ------------------------------------------------------------------------------------------------------
 
     def _outcome(self, key: str, job: JSON, state: _State) -> tuple[str, str, str] | None:
-        """Complete or Failed, with reason and message; None while it goes on."""
+        """Return Complete or Failed with reason and message; None if the Job is not finished."""
         spec = job["spec"]
         if state.failures > spec.get("backoffLimit", 6):
             return "Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit"
@@ -101,13 +101,13 @@ class JobController(Controller):
                 return "Failed", "DeadlineExceeded", "Job was active longer than specified deadline"
             self.enqueue(key, left)
         wanted = spec.get("completions")
-        # Without a number it is a work queue, done when one has succeeded and the others have ended.
+        # Without completions it is a work queue: done when one pod has succeeded and all others have ended.
         queue_done = wanted is None and state.succeeded > 0 and not state.active
         if queue_done or (wanted is not None and state.succeeded >= wanted):
             return "Complete", "CompletionsReached", "Reached expected number of succeeded pods"
         return None
 
-    def _after_the_end(self, key: str, job: JSON) -> None:
+    def _delete_after_ttl(self, key: str, job: JSON) -> None:
         ttl = job["spec"].get("ttlSecondsAfterFinished")
         self._failed_at.pop(job["metadata"]["uid"], None)
         self._ended.pop(job["metadata"]["uid"], None)
@@ -140,7 +140,7 @@ class JobController(Controller):
                 self._create(job, index)
 
     def _backoff(self, job: JSON) -> float:
-        """How long to wait after pods have failed."""
+        """Return how long to wait before creating pods again after failures."""
         failures = self._failed_at.get(job["metadata"]["uid"])
         if not failures:
             return 0.0
@@ -204,13 +204,13 @@ class JobController(Controller):
             self._context.events.record(self.name, reference(job), "Normal", reason, text)
         if outcome is not None:
             kind, reason, message = outcome
-            level, told = ("Normal", "Completed") if kind == "Complete" else ("Warning", reason)
+            level, event = ("Normal", "Completed") if kind == "Complete" else ("Warning", reason)
             text = "Job completed" if kind == "Complete" else message
-            self._context.events.record(self.name, reference(job), level, told, text)
+            self._context.events.record(self.name, reference(job), level, event, text)
 
 
 class _State:
-    """A Job's pods, counted."""
+    """The counted pods of a Job."""
 
     def __init__(self, job: JSON, pods: list[Pod]) -> None:
         self.pods = pods
@@ -229,7 +229,7 @@ class _State:
         return [index for index in range(self._completions) if index not in taken][:count]
 
     def completed_indexes(self) -> str:
-        """As upstream writes them: 0,2-5"""
+        """Format the completed indexes like upstream: 0,2-5"""
         parts: list[list[int]] = []
         for index in self._done:
             if parts and parts[-1][-1] == index - 1:

@@ -1,4 +1,4 @@
-"""Namespaces: emptied before they go, and each with its default service account and the cluster's certificate."""
+"""Namespaces: empties them before deletion, and gives each a service account and the cluster's certificate."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DESCRIPTION = (
 
 
 class NamespaceController(Controller):
-    """Deletes what is in a namespace that goes, then lets it go."""
+    """Deletes the contents of a terminating namespace, then the namespace."""
 
     name = "namespace-controller"
 
@@ -46,13 +46,13 @@ class NamespaceController(Controller):
             return
         left = self._empty(key)
         if left:
-            self._tell(key, left, self._finalizers(key))
+            self._write_conditions(key, left, self._finalizers(key))
             self.enqueue(key, RETRY_SECONDS)
         else:
             self._finish(key)
 
     def _empty(self, namespace: str) -> dict[str, int]:
-        """Delete all there is; answers with what still has to go, by kind."""
+        """Delete all objects. Returns how many are left of each kind."""
         left: dict[str, int] = {}
         done: set[str] = set()
         for resource in self._access.api.registry:
@@ -71,7 +71,7 @@ class NamespaceController(Controller):
         return left
 
     def _finalizers(self, namespace: str) -> Counter[str]:
-        """What holds back the objects that are left, and how many each."""
+        """Count the finalizers of the remaining objects."""
         found: Counter[str] = Counter()
         for storage in {resource.storage for resource in self._access.api.registry if resource.namespaced}:
             shelf = self._access.store.shelf(storage)
@@ -79,7 +79,7 @@ class NamespaceController(Controller):
                 found.update(shelf.records[key].load()["metadata"].get("finalizers") or [])
         return found
 
-    def _tell(self, namespace: str, left: dict[str, int], finalizers: Counter[str]) -> None:
+    def _write_conditions(self, namespace: str, left: dict[str, int], finalizers: Counter[str]) -> None:
         resources = ", ".join(f"{kind} has {count} resource instances" for kind, count in left.items())
         holding = ", ".join(f"{name} in {count} resource instances" for name, count in sorted(finalizers.items()))
         now = self._access.now()
@@ -165,7 +165,7 @@ class ServiceAccountController(Controller):
 
 
 class PodCollector(Controller):
-    """Removes pods whose node is gone, which no kubelet can end any more."""
+    """Deletes pods whose node is gone: no kubelet can stop them any more."""
 
     name = "pod-garbage-collector"
     QUARANTINE = 40.0

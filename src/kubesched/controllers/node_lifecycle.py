@@ -1,4 +1,4 @@
-"""Nodes that are not heard from: their condition, the taints that follow from it, and the pods that then have to go."""
+"""Node conditions: detects nodes that stopped reporting, and taints nodes by their conditions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class LifecycleSettings:
 
 
 class NodeLifecycleController(Controller):
-    """Taints nodes by their conditions and notices those that have fallen silent."""
+    """Taints nodes by their conditions, and marks silent nodes as unknown."""
 
     name = "node-lifecycle-controller"
 
@@ -51,30 +51,30 @@ class NodeLifecycleController(Controller):
         self._access = context.access
         self._settings = settings or LifecycleSettings()
         self._heartbeat = heartbeat or (lambda: 10.0)
-        self._heard: dict[str, float] = {}
+        self._last_seen: dict[str, float] = {}
         context.nodes.watch(self._on_node)
         shelf = self._access.store.shelf(LEASES)
         shelf.observers.append(self._on_lease)
 
     @property
     def _grace(self) -> float:
-        """With very many nodes the simulated kubelets are heard from less often, and are given more time."""
+        """The grace period. It is longer with very many nodes, because their simulated kubelets report less often."""
         return max(self._settings.grace, 4 * self._heartbeat())
 
     def _on_lease(self, event: StoreEvent) -> None:
         if event.record.key.startswith(_LEASES_IN):
-            self._heard[event.record.name] = self._access.clock.monotonic()
+            self._last_seen[event.record.name] = self._access.clock.monotonic()
 
     def _on_node(self, old: Node | None, new: Node | None) -> None:
         if new is None:
             assert old is not None
-            self._heard.pop(old.metadata.name, None)
+            self._last_seen.pop(old.metadata.name, None)
         elif old is None or (old.spec, old.status.conditions) != (new.spec, new.status.conditions):
             if old is None or old.status.conditions != new.status.conditions:
-                self._heard[new.metadata.name] = self._access.clock.monotonic()
+                self._last_seen[new.metadata.name] = self._access.clock.monotonic()
             self.enqueue(new.metadata.name)
         elif old.kubelet_stopped is not new.kubelet_stopped:
-            self._heard[new.metadata.name] = self._access.clock.monotonic()
+            self._last_seen[new.metadata.name] = self._access.clock.monotonic()
             self.enqueue(new.metadata.name)
 
     def sync(self, key: str) -> None:
@@ -88,15 +88,15 @@ class NodeLifecycleController(Controller):
         if not self._heartbeat() and not node.kubelet_stopped:
             return
         name = node.metadata.name
-        silent = self._access.clock.monotonic() - self._heard.get(name, 0.0)
+        silent = self._access.clock.monotonic() - self._last_seen.get(name, 0.0)
         if silent < self._grace:
             self.enqueue(name, self._grace - silent + 0.001)
         elif node.readiness != "Unknown":
             self.declare_unknown(name)
-            self._heard[name] = self._access.clock.monotonic() - self._grace
+            self._last_seen[name] = self._access.clock.monotonic() - self._grace
 
     def declare_unknown(self, name: str) -> None:
-        """A node is lost: nobody knows how it is."""
+        """Set the conditions of a silent node to Unknown."""
         now = self._access.now()
         reason, message = _UNKNOWN
 

@@ -1,4 +1,4 @@
-"""Owners and what they own: references, templates, adopting and letting go."""
+"""Owners and their pods: references, templates, adoption and release."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kubesched.reconcile.views import Pod
 
 
 def controller_reference(owner: JSON) -> JSON:
-    """The reference in an object that says who manages it."""
+    """Return the owner reference for an object that this owner manages."""
     meta = owner["metadata"]
     return {
         "apiVersion": owner["apiVersion"],
@@ -31,13 +31,13 @@ def controller_reference(owner: JSON) -> JSON:
 
 
 def owner_of(obj: JSON) -> JSON | None:
-    """The reference to the owner that manages an object."""
+    """Return the reference to the owner that manages an object."""
     references = obj["metadata"].get("ownerReferences") or []
     return next((each for each in references if each.get("controller")), None)
 
 
 def selector_of(owner: JSON) -> Selector | None:
-    """The compiled selector of a workload; None if it has none that selects anything."""
+    """Return the compiled selector of a workload; None if it is missing, empty or invalid."""
     selector = (owner.get("spec") or {}).get("selector")
     if not selector:
         return None
@@ -51,7 +51,7 @@ def selector_of(owner: JSON) -> Selector | None:
 
 
 def pod_from(template: JSON, owner: JSON, **meta: object) -> JSON:
-    """A pod as a template describes it; `meta` are its name or generateName."""
+    """Build a pod from a template. `meta` has its name or generateName."""
     described = template.get("metadata") or {}
     pod_meta: JSON = {"namespace": owner["metadata"]["namespace"], **meta}
     for field in ("labels", "annotations", "finalizers"):
@@ -62,7 +62,7 @@ def pod_from(template: JSON, owner: JSON, **meta: object) -> JSON:
 
 
 def claimed_pods(context: ControllerContext, owner: JSON, selector: Selector | None) -> list[Pod]:
-    """The pods an owner manages, after taking in those it selects and letting go of those it no longer does."""
+    """Return the pods of an owner. Adopts orphans that it selects, and releases pods that it no longer selects."""
     uid, namespace = owner["metadata"]["uid"], owner["metadata"]["namespace"]
     if selector is None or "deletionTimestamp" in owner["metadata"]:
         return context.pods_by_owner.get(uid)
@@ -92,24 +92,24 @@ def _releaser(uid: str) -> Callable[[JSON], None]:
 
 
 def create_pod(
-    context: ControllerContext, source: str, owner: JSON, pod: JSON, reference: JSON, told: str = "Created pod: {}"
+    context: ControllerContext, source: str, owner: JSON, pod: JSON, reference: JSON, message: str = "Created pod: {}"
 ) -> JSON:
-    """Create a pod and tell of it; a refusal is told of too, and raised."""
+    """Create a pod and record an event. A refusal is recorded and raised."""
     try:
         made = context.access.create(PODS, pod)
     except StatusError as error:
-        # The same text every time: with the name that was thought up for this try, each would look like news.
+        # Without the generated name the text is the same for every retry, and the event is counted, not repeated.
         base = pod["metadata"].get("generateName", "")
-        message = re.sub(rf'"{re.escape(base)}[a-z0-9]{{5}}"', f'"{base}"', error.message) if base else error.message
-        context.events.record(source, reference, "Warning", "FailedCreate", f"Error creating: {message}")
-        raise StatusError(error.code, message, reason=error.reason) from error
-    context.events.record(source, reference, "Normal", "SuccessfulCreate", told.format(made["metadata"]["name"]))
+        reason = re.sub(rf'"{re.escape(base)}[a-z0-9]{{5}}"', f'"{base}"', error.message) if base else error.message
+        context.events.record(source, reference, "Warning", "FailedCreate", f"Error creating: {reason}")
+        raise StatusError(error.code, reason, reason=error.reason) from error
+    context.events.record(source, reference, "Normal", "SuccessfulCreate", message.format(made["metadata"]["name"]))
     return made
 
 
 def delete_pod(
-    context: ControllerContext, source: str, pod: Pod, reference: JSON, told: str = "Deleted pod: {}"
+    context: ControllerContext, source: str, pod: Pod, reference: JSON, message: str = "Deleted pod: {}"
 ) -> None:
-    """Delete a pod and tell of it."""
+    """Delete a pod and record an event."""
     context.access.delete(PODS, pod.key, uid=pod.metadata.uid)
-    context.events.record(source, reference, "Normal", "SuccessfulDelete", told.format(pod.metadata.name))
+    context.events.record(source, reference, "Normal", "SuccessfulDelete", message.format(pod.metadata.name))

@@ -1,4 +1,4 @@
-"""ReplicaSets and ReplicationControllers: as many pods as asked for, no more and no less."""
+"""ReplicaSets and ReplicationControllers: keep the desired number of pods."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from kubesched.reconcile.loop import Controller
 from kubesched.reconcile.views import Pod
 
 BURST = 500
-"""Pods made or deleted at a time, as upstream; the rest follows in the next turn."""
+"""Pods created or deleted at a time, as upstream. The rest follows in the next sync."""
 
 
 class ReplicaSetController(Controller):
-    """Keeps the number of pods of a kind of owner."""
+    """Keeps the desired number of pods for all owners of one kind."""
 
     def __init__(self, context: ControllerContext, storage: str = REPLICA_SETS) -> None:
         super().__init__(context.loop)
@@ -29,8 +29,8 @@ class ReplicaSetController(Controller):
         self._kind = "ReplicaSet" if storage == REPLICA_SETS else "ReplicationController"
         self.name = "replicaset-controller" if storage == REPLICA_SETS else "replication-controller"
         shelf = context.access.store.shelf(storage)
-        self._relabelled = set(shelf.sorted_keys())
-        """Owners for which it has to be looked whom they select: seldom, since that is a look at every pod."""
+        self._to_rematch = set(shelf.sorted_keys())
+        """Owners whose selectors must be matched against pods again. That is rare, because it looks at every pod."""
         shelf.observers.append(self._on_owner)
         for key in shelf.sorted_keys():
             self.enqueue(key)
@@ -38,7 +38,7 @@ class ReplicaSetController(Controller):
 
     def _on_owner(self, event: StoreEvent) -> None:
         if is_more_than_status(event):
-            self._relabelled.add(event.record.key)
+            self._to_rematch.add(event.record.key)
             self.enqueue(event.record.key)
 
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
@@ -48,22 +48,22 @@ class ReplicaSetController(Controller):
             owner = pod.metadata.controller
             if owner is not None and owner.kind == self._kind:
                 if old is not None and new is not None and old.metadata.labels != new.metadata.labels:
-                    self._relabelled.add(f"{pod.metadata.namespace}/{owner.name}")
+                    self._to_rematch.add(f"{pod.metadata.namespace}/{owner.name}")
                 size = self._context.pods_by_owner.size(owner.uid)
                 self.enqueue_one_of(f"{pod.metadata.namespace}/{owner.name}", size)
         if new is not None and new.metadata.controller is None and (old is None or old.metadata != new.metadata):
             for key in tuple(self._context.access.store.shelf(self._storage).sorted_keys(new.metadata.namespace)):
-                self._relabelled.add(key)
+                self._to_rematch.add(key)
                 self.enqueue(key)
 
     def sync(self, key: str) -> None:
         owner = self._context.access.get(self._storage, key)
         if owner is None:
-            self._relabelled.discard(key)
+            self._to_rematch.discard(key)
             return
-        if key in self._relabelled:
+        if key in self._to_rematch:
             claimed_pods(self._context, owner, selector_of(owner))
-            self._relabelled.discard(key)
+            self._to_rematch.discard(key)
         active = [pod for pod in self._context.pods_by_owner.get(owner["metadata"]["uid"]) if pod.is_active]
         failure: StatusError | None = None
         if "deletionTimestamp" not in owner["metadata"]:
@@ -85,13 +85,13 @@ class ReplicaSetController(Controller):
             for _ in range(min(missing, BURST)):
                 create_pod(self._context, self.name, owner, pod_from(template, owner, generateName=base), about)
         elif missing < 0:
-            for pod in self._expendable(active)[: min(-missing, BURST)]:
+            for pod in self._deletion_order(active)[: min(-missing, BURST)]:
                 delete_pod(self._context, self.name, pod, about)
         if abs(missing) > BURST:
             self.enqueue(key)
 
-    def _expendable(self, active: list[Pod]) -> list[Pod]:
-        """Pods in the order in which upstream lets them go: those that do least, cost least or are not alone first."""
+    def _deletion_order(self, active: list[Pod]) -> list[Pod]:
+        """Sort pods in upstream's order of deletion: unassigned, pending, unready, cheap and crowded ones first."""
         siblings: dict[str, int] = {}
         for pod in active:
             siblings[pod.spec.node_name] = siblings.get(pod.spec.node_name, 0) + 1
@@ -145,12 +145,12 @@ class ReplicaSetController(Controller):
 
 
 def replication_controllers(context: ControllerContext) -> ReplicaSetController:
-    """The same for the older kind."""
+    """Return a controller for ReplicationControllers, the older kind."""
     return ReplicaSetController(context, CONTROLLERS)
 
 
 def available_in(context: ControllerContext, ready: list[Pod], min_ready_seconds: int) -> list[tuple[Pod, float]]:
-    """Ready pods, each with the seconds after which it counts as available."""
+    """Return ready pods, each with the seconds until it counts as available."""
     now = context.access.clock.now()
     result = []
     for pod in ready:

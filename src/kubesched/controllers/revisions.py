@@ -1,4 +1,4 @@
-"""ControllerRevisions: the templates that StatefulSets and DaemonSets have had, for `kubectl rollout`."""
+"""ControllerRevisions: the template history of StatefulSets and DaemonSets, for `kubectl rollout`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Revisions:
         self._access = access
 
     def of(self, owner: JSON) -> list[JSON]:
-        """An owner's revisions, oldest first."""
+        """Return an owner's revisions, oldest first."""
         uid = owner["metadata"]["uid"]
         found = []
         for revision in self._access.list(REVISIONS, owner["metadata"]["namespace"]):
@@ -29,14 +29,14 @@ class Revisions:
         return sorted(found, key=lambda each: int(each.get("revision", 0)))
 
     def template(self, owner: JSON, suffix: str) -> JSON | None:
-        """The template that a revision was made of, if it is still known."""
+        """Return the template of a revision, or None if the revision was deleted."""
         for revision in self.of(owner):
             if revision["metadata"]["labels"].get(HASH_LABEL) == suffix:
                 return {key: value for key, value in revision["data"]["spec"]["template"].items() if key != "$patch"}
         return None
 
     def current(self, owner: JSON) -> JSON:
-        """The revision of the owner's present template, made or renewed if need be."""
+        """Return the revision of the owner's current template. Creates or renumbers it if necessary."""
         data = {"spec": {"template": {**copy.deepcopy(owner["spec"]["template"]), "$patch": "replace"}}}
         known = self.of(owner)
         newest = int(known[-1]["revision"]) if known else 0
@@ -59,7 +59,7 @@ class Revisions:
             "revision": newest + 1,
         }
         made = self._access.create(REVISIONS, body)
-        self._forget(owner, known)
+        self._delete_old(owner, known)
         return made
 
     def _renew(self, revision: JSON, number: int) -> JSON:
@@ -67,7 +67,7 @@ class Revisions:
         self._access.edit(REVISIONS, key, lambda obj: obj.update(revision=number))
         return {**revision, "revision": number}
 
-    def _forget(self, owner: JSON, known: list[JSON]) -> None:
+    def _delete_old(self, owner: JSON, known: list[JSON]) -> None:
         limit = owner["spec"].get("revisionHistoryLimit", 10)
         for revision in known[: max(0, len(known) - limit)]:
             key = f"{revision['metadata']['namespace']}/{revision['metadata']['name']}"

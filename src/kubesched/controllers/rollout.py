@@ -1,4 +1,4 @@
-"""The arithmetic of a rolling update: how many pods of which ReplicaSet there may be next. Pure, after upstream."""
+"""The arithmetic of rolling updates: the next size of each ReplicaSet. Pure functions, same results as upstream."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ REVISION = "deployment.kubernetes.io/revision"
 REVISION_HISTORY = "deployment.kubernetes.io/revision-history"
 DESIRED = "deployment.kubernetes.io/desired-replicas"
 MAXIMUM = "deployment.kubernetes.io/max-replicas"
-# No vowels, so that no words come about: upstream's alphabet for what is part of a name.
+# Upstream's alphabet for generated parts of names. Without vowels it forms no words.
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 
 
 def resolve(value: object, total: int, *, round_up: bool) -> int:
-    """A number, or a percentage of a total."""
+    """Resolve a number or a percentage of a total."""
     if isinstance(value, str) and value.endswith("%"):
         share = int(value[:-1]) * total / 100
         return math.ceil(share) if round_up else math.floor(share)
@@ -30,7 +30,7 @@ def resolve(value: object, total: int, *, round_up: bool) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How many pods there may be beside, and may be missing from, the wanted number."""
+    """How many pods may exist above, and be unavailable below, the desired number."""
 
     surge: int
     unavailable: int
@@ -45,13 +45,13 @@ class Limits:
         surge = resolve(rolling.get("maxSurge", "25%"), replicas, round_up=True)
         unavailable = resolve(rolling.get("maxUnavailable", "25%"), replicas, round_up=False)
         if surge == 0 and unavailable == 0:
-            # Both can round to nothing, and then nothing would ever move.
+            # If both round to zero, the rollout could never progress.
             unavailable = 1
         return cls(surge, min(unavailable, replicas) if replicas else unavailable)
 
 
 def new_size(wanted: int, limits: Limits, current: int, total: int) -> int:
-    """How many pods the new ReplicaSet may have when all together have `total`."""
+    """Return the allowed size of the new ReplicaSet when all ReplicaSets together have `total` pods."""
     room = wanted + limits.surge - total
     if room <= 0:
         return current
@@ -59,13 +59,13 @@ def new_size(wanted: int, limits: Limits, current: int, total: int) -> int:
 
 
 def template_hash(template: JSON, collisions: int) -> str:
-    """A short name for a template. Not upstream's value, which is a hash of how Go prints its structs."""
+    """Return a short hash of a template. It differs from upstream's, which hashes the printed Go struct."""
     data = msgspec.json.encode(template, order="deterministic") + str(collisions or "").encode()
     return "".join(_ALPHABET[ord(digit) % len(_ALPHABET)] for digit in str(zlib.crc32(data)))
 
 
 def without_hash(template: JSON) -> JSON:
-    """A template as its owner wrote it."""
+    """Return a template without the hash label that a controller added."""
     meta = dict(template.get("metadata") or {})
     meta["labels"] = {key: value for key, value in (meta.get("labels") or {}).items() if key != HASH_LABEL}
     if meta.get("creationTimestamp", "") is None:
@@ -79,7 +79,7 @@ def revision_of(replica_set: JSON) -> int:
 
 
 def shares(sizes: Sequence[int], change: int) -> list[int]:
-    """Distribute a change over ReplicaSets by their sizes; what rounding leaves goes to the first."""
+    """Distribute a change over ReplicaSets by their sizes. The first one gets the rounding remainder."""
     total = sum(sizes)
     left = change
     result = []

@@ -1,4 +1,4 @@
-"""Claims and volumes that are in use do not go; and claims for the ephemeral volumes of pods."""
+"""Protects claims and volumes in use from deletion, and creates the claims of ephemeral volumes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ VOLUME_FINALIZER = "kubernetes.io/pv-protection"
 
 
 class ProtectionController(Controller):
-    """Removes the finalizer of claims that no pod uses and of volumes that no claim has."""
+    """Removes the finalizer of deleted claims without pods and of deleted volumes without a claim."""
 
     name = "storage-protection-controller"
 
@@ -70,7 +70,7 @@ class ProtectionController(Controller):
 
 
 class EphemeralController(Controller):
-    """Makes the claims of ephemeral volumes, which live and die with their pod."""
+    """Creates the claims of ephemeral volumes. Their pods own them."""
 
     name = "ephemeral-volume-controller"
 
@@ -111,5 +111,5 @@ def _all_claims_of(pod: Pod) -> list[str]:
 
 
 def _claims_of(pod: Pod) -> list[str]:
-    """The claims that a pod keeps from going: none once it has ended."""
+    """Return the claims that a pod protects; none after it has ended."""
     return [] if pod.has_ended else _all_claims_of(pod)

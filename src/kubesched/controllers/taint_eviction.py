@@ -1,4 +1,4 @@
-"""NoExecute taints: pods that do not tolerate them go, at once or after the time they bear them."""
+"""NoExecute taints: evicts pods that do not tolerate them, at once or after their toleration seconds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TaintEvictionController(Controller):
         super().__init__(context.loop)
         self._context = context
         self._since: dict[tuple[str, str, str], float] = {}
-        """When a taint without a date was first seen on a node."""
+        """When a taint without a timestamp was first seen on a node."""
         context.nodes.watch(self._on_node)
         context.pods.watch(self._on_pod)
 
@@ -55,7 +55,7 @@ class TaintEvictionController(Controller):
             self.enqueue(key, left)
 
     def _seconds_left(self, pod: Pod, node: Node) -> float:
-        """How long the pod may still stay."""
+        """Return how long the pod may still stay; infinity for ever."""
         now = self._context.access.clock.now()
         left = math.inf
         for taint in _evicting(node):

@@ -1,7 +1,7 @@
-"""Persistent volumes: claims and volumes brought together, volumes made for claims of the simulated storage class.
+"""Persistent volumes: binds claims to volumes, and provisions volumes for claims of the simulated storage class.
 
-Binding goes both ways, as upstream: the volume says which claim it is for, then the claim which volume it has; either
-may have been said by somebody else before, the scheduler or a user, and is then completed.
+As upstream, a binding is stored on both sides: the volume names its claim, and the claim names its volume. If the
+scheduler or a user has set one of them, the controller completes the other.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 _ZONE = "topology.kubernetes.io/zone"
-CLASSES_TO_BEGIN_WITH: tuple[tuple[str, str, bool], ...] = (
+INITIAL_CLASSES: tuple[tuple[str, str, bool], ...] = (
     ("standard", "WaitForFirstConsumer", True),
     ("immediate", "Immediate", False),
 )
 
 
 class VolumeController(Controller):
-    """Binds claims, makes volumes, and cleans up after claims that are gone. Keys are ``claim …`` and ``volume …``."""
+    """Binds claims, provisions volumes and reclaims released ones. Keys are ``claim …`` and ``volume …``."""
 
     name = "persistentvolume-controller"
 
@@ -39,8 +39,8 @@ class VolumeController(Controller):
         super().__init__(context.loop)
         self._context = context
         self._access = context.access
-        self._told: dict[str, str] = {}
-        """The last thing said about each claim, by UID."""
+        self._last_messages: dict[str, str] = {}
+        """The last event message about each claim, by UID."""
         store = self._access.store
         for storage, kind in ((CLAIMS, "claim"), (VOLUMES, "volume")):
             shelf = store.shelf(storage)
@@ -50,8 +50,8 @@ class VolumeController(Controller):
         store.shelf(CLASSES).observers.append(lambda _event: self._all_claims())
 
     def add_classes(self) -> None:
-        """The storage classes that a new cluster has."""
-        for name, mode, default in CLASSES_TO_BEGIN_WITH:
+        """Create the storage classes of a new cluster."""
+        for name, mode, default in INITIAL_CLASSES:
             if self._access.store.get(CLASSES, name) is None:
                 meta: JSON = {"name": name, "annotations": {DEFAULT_CLASS: "true"}} if default else {"name": name}
                 body = {"provisioner": PROVISIONER, "reclaimPolicy": "Delete", "volumeBindingMode": mode}
@@ -67,12 +67,12 @@ class VolumeController(Controller):
             return
         claim = event.record.load()
         if event.change is ChangeType.DELETED:
-            self._told.pop(claim["metadata"]["uid"], None)
+            self._last_messages.pop(claim["metadata"]["uid"], None)
         if volume := (claim.get("spec") or {}).get("volumeName"):
             self.enqueue(f"volume {volume}")
 
     def _all_claims(self) -> None:
-        """A new volume, or a new class, may be what a claim has waited for."""
+        """Queue all pending claims: a new volume or class may be what they wait for."""
         for record in self._access.store.records(CLAIMS):
             if b'"phase":"Pending"' in record.data:
                 self.enqueue(f"claim {record.key}")
@@ -101,12 +101,12 @@ class VolumeController(Controller):
             self._provision(claim)
 
     def _complete(self, claim: JSON, name: str) -> None:
-        """A claim that names its volume: bind them, unless that belongs to another."""
+        """Bind a claim to the volume that it names, unless another claim has it."""
         volume = self._access.get(VOLUMES, name)
         if volume is None:
             if BIND_COMPLETED in (claim["metadata"].get("annotations") or {}):
                 self._set_phase(claim, "Lost")
-                self._tell(
+                self._record(
                     claim, "Warning", "ClaimLost", "Bound claim has lost its PersistentVolume. Data may be lost!"
                 )
             return
@@ -115,7 +115,7 @@ class VolumeController(Controller):
             self._bind(claim, volume)
 
     def _find(self, claim: JSON) -> JSON | None:
-        """The smallest volume that will do; one made for this very claim before all others."""
+        """Return the volume reserved for this claim, or else the smallest one that fits."""
         found = []
         waits = self._waits(claim)
         for volume in self._access.list(VOLUMES):
@@ -129,7 +129,7 @@ class VolumeController(Controller):
         return min(found, key=lambda each: (_size(each), each["metadata"]["name"])) if found else None
 
     def _waits(self, claim: JSON) -> bool:
-        """Whether the claim's volume is chosen together with a node, by the scheduler."""
+        """Whether the claim waits until the scheduler has chosen a node for its pod."""
         storage_class = self._class_of(claim)
         mode = (storage_class or {}).get("volumeBindingMode")
         return mode == "WaitForFirstConsumer" and SELECTED_NODE not in (claim["metadata"].get("annotations") or {})
@@ -165,7 +165,7 @@ class VolumeController(Controller):
         self._set_phase(claim, "Bound", accessModes=volume["spec"].get("accessModes") or [], capacity=capacity)
 
     def _grown(self, claim: JSON, volume: JSON) -> str:
-        """How much a claim's volume holds: as much as is asked for, if it was made here and may grow."""
+        """Return the capacity of a claim's volume. A volume that was provisioned here grows to the requested size."""
         has: str = volume["spec"]["capacity"]["storage"]
         wants: str = ((claim["spec"].get("resources") or {}).get("requests") or {}).get("storage", has)
         made_here = (volume["metadata"].get("annotations") or {}).get(PROVISIONED_BY) == PROVISIONER
@@ -181,7 +181,7 @@ class VolumeController(Controller):
             CLAIMS, _key(claim), lambda obj: obj["status"].update(phase=phase, **more), claim["metadata"]["uid"]
         )
 
-    # --- making volumes -----------------------------------------------------------------------------------------------
+    # --- provisioning -------------------------------------------------------------------------------------------------
 
     def _provision(self, claim: JSON) -> None:
         storage_class = self._class_of(claim)
@@ -192,11 +192,13 @@ class VolumeController(Controller):
                 if name
                 else ("no persistent volumes available for this claim and no storage class is set")
             )
-            self._tell(claim, "Warning" if name else "Normal", "ProvisioningFailed" if name else "FailedBinding", text)
+            self._record(
+                claim, "Warning" if name else "Normal", "ProvisioningFailed" if name else "FailedBinding", text
+            )
             return
         if self._waits(claim):
             text = "waiting for first consumer to be created before binding"
-            self._tell(claim, "Normal", "WaitForFirstConsumer", text)
+            self._record(claim, "Normal", "WaitForFirstConsumer", text)
             return
         provisioner = storage_class["provisioner"]
         if provisioner != PROVISIONER:
@@ -205,11 +207,11 @@ class VolumeController(Controller):
                 " the system administrator. If volume creation is delayed, please verify that the provisioner is"
                 " running and correctly registered."
             )
-            self._tell(claim, "Normal", "ExternalProvisioning", text)
+            self._record(claim, "Normal", "ExternalProvisioning", text)
             return
         volume = self._access.create(VOLUMES, self._new_volume(claim, storage_class))
         text = f"Successfully provisioned volume {volume['metadata']['name']}"
-        self._tell(claim, "Normal", "ProvisioningSucceeded", text, PROVISIONER)
+        self._record(claim, "Normal", "ProvisioningSucceeded", text, PROVISIONER)
 
     def _new_volume(self, claim: JSON, storage_class: JSON) -> JSON:
         meta, spec = claim["metadata"], claim["spec"]
@@ -235,7 +237,7 @@ class VolumeController(Controller):
         return {"metadata": {"name": name, "annotations": {PROVISIONED_BY: PROVISIONER}}, "spec": body}
 
     def _zone(self, claim: JSON) -> str:
-        """A disk is in the zone of the node it was made for, if nodes have zones."""
+        """Return the zone of the selected node; the volume is created there. Empty if nodes have no zones."""
         chosen = (claim["metadata"].get("annotations") or {}).get(SELECTED_NODE, "")
         node = self._access.get(NODES, chosen) if chosen else None
         return str(((node or {}).get("metadata", {}).get("labels") or {}).get(_ZONE, ""))
@@ -271,11 +273,11 @@ class VolumeController(Controller):
     def _set_volume_phase(self, name: str, phase: str) -> None:
         self._access.edit_status(VOLUMES, name, lambda obj: obj["status"].update(phase=phase))
 
-    def _tell(self, claim: JSON, kind: str, reason: str, message: str, source: str = "") -> None:
-        """Once, however often the claim is looked at for other reasons."""
-        if self._told.get(claim["metadata"]["uid"]) == message:
+    def _record(self, claim: JSON, kind: str, reason: str, message: str, source: str = "") -> None:
+        """Record an event, unless it is the same as the last one about the claim."""
+        if self._last_messages.get(claim["metadata"]["uid"]) == message:
             return
-        self._told[claim["metadata"]["uid"]] = message
+        self._last_messages[claim["metadata"]["uid"]] = message
         self._context.events.record(source or self.name, reference(claim), kind, reason, message)
 
 

@@ -1,4 +1,4 @@
-"""Addresses of nodes and pods: a subnet for every node, an address in it for every pod, none given twice."""
+"""Addresses: a subnet for every node and a unique address in it for every pod."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from kubesched.reconcile.context import ControllerContext
 from kubesched.reconcile.views import Node, Pod
 
 _FIRST_SUBNET = 116 * 256
-"""10.244.0, counted from 10.128.0: where people expect pod addresses to begin."""
+"""10.244.0, counted from 10.128.0: the usual start of pod addresses."""
 _SUBNETS = 128 * 256
 
 
 class Addresses:
-    """Hands addresses out; those that were given before this process began stay where they are."""
+    """Assigns addresses. Existing nodes and pods keep theirs when the process restarts."""
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
@@ -22,34 +22,34 @@ class Addresses:
             self._restore(node)
 
     def _restore(self, node: Node) -> None:
-        """A node that was there before has its number in its subnet."""
+        """Derive the number of an existing node from its subnet."""
         number = _number_of(node.spec.pod_cidr)
         if number is not None:
             self._numbers[node.metadata.name] = number
             self._next_number = max(self._next_number, number + 1)
 
     def forget(self, name: str) -> None:
-        """A node is gone. Its number is not given again, lest two nodes share a subnet."""
+        """Forget a deleted node. Its number is not reused, so that two nodes never share a subnet."""
         self._hosts.pop(name, None)
 
     def number(self, name: str) -> int:
-        """The number of a node, from which its addresses follow."""
+        """Return the number of a node, which determines its addresses."""
         if name not in self._numbers:
             self._numbers[name] = self._next_number
             self._next_number += 1
         return self._numbers[name]
 
     def subnet(self, name: str) -> str:
-        """The subnet for a node's pods."""
+        """Return the subnet for a node's pods."""
         return f"{_subnet(self.number(name))}.0/24"
 
     def node(self, name: str) -> str:
-        """The node's own address."""
+        """Return the address of a node."""
         number = self.number(name) + 10
         return f"192.{168 + number // 65536}.{number // 256 % 256}.{number % 256}"
 
     def pod(self, pod: Pod) -> str:
-        """An address in the node's subnet that no other pod has; the pod's own if it has one."""
+        """Return the address of a pod. Assigns a free one in the node's subnet if it has none."""
         name = pod.spec.node_name
         if pod.spec.host_network:
             return self.node(name)
@@ -63,7 +63,7 @@ class Addresses:
         return f"{subnet or _subnet(self.number(name))}.{host}"
 
     def _hosts_of(self, name: str) -> dict[int, str]:
-        """The addresses taken on a node; those of pods that were there before this process, too."""
+        """Return the used addresses of a node, including those of pods from before a restart."""
         if name not in self._hosts:
             pods = self._context.pods_by_node.get(name)
             taken = [pod for pod in pods if pod.status.pod_ip and not pod.spec.host_network and not pod.has_ended]
@@ -71,7 +71,7 @@ class Addresses:
         return self._hosts[name]
 
     def free(self, pod: Pod) -> None:
-        """A pod has ended or is gone, and needs its address no more."""
+        """Release the address of a pod that has ended or was deleted."""
         hosts = self._hosts.get(pod.spec.node_name)
         if hosts and pod.status.pod_ip and not pod.spec.host_network:
             host = int(pod.status.pod_ip.rpartition(".")[2])
@@ -80,13 +80,13 @@ class Addresses:
 
 
 def _subnet(number: int) -> str:
-    """The first three parts of a node's pod addresses: from 10.244.0 on, and after 10.255.255 from 10.128.0 on."""
+    """Return the first three parts of a subnet: 10.244.0 and up, then 10.128.0 and up after 10.255.255."""
     place = (_FIRST_SUBNET + number) % _SUBNETS
     return f"10.{128 + place // 256}.{place % 256}"
 
 
 def _number_of(subnet: str) -> int | None:
-    """The number of the node that has this subnet, if it is one of ours."""
+    """Return the number of the node with this subnet, or None for a foreign subnet."""
     first, *parts = subnet.partition("/")[0].split(".")
     if first != "10" or len(parts) != 3 or not all(part.isdecimal() for part in parts):
         return None

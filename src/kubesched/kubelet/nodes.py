@@ -1,4 +1,4 @@
-"""The machines under the simulated kubelets: what a node says about itself, its addresses, images and heartbeats."""
+"""Simulated nodes: registration, status, images and heartbeats."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from kubesched.reconcile.loop import Controller
 from kubesched.reconcile.views import Node, Pod
 
 LEASE_NAMESPACE = "kube-node-lease"
-MOST_HEARTBEATS = 100
-"""Leases renewed per second at most: with more nodes, each is heard from less often."""
+MAX_HEARTBEATS = 100
+"""Maximum number of leases renewed per second. With more nodes, each one reports less often."""
 STATUS_SECONDS = 300.0
 VERSION = "v1.36.0"
-MOST_IMAGES = 50
+MAX_IMAGES = 50
 _HEALTHY = {
     "MemoryPressure": ("False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
     "DiskPressure": ("False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
@@ -35,14 +35,14 @@ _HEALTHY = {
 
 @dataclass(frozen=True, slots=True)
 class NodeSettings:
-    """What a simulated node has unless its object says otherwise."""
+    """The capacity of nodes that do not specify it, and the interval of heartbeats."""
 
     cpu: str = "4"
     memory: str = "8Gi"
     pods: str = "110"
     storage: str = "100Gi"
     heartbeat: float = 10.0
-    """Seconds between two heartbeats; 0 for none, which spares a long simulation most of its writes."""
+    """Seconds between heartbeats; 0 for none, which saves a long simulation most of its writes."""
 
 
 class Nodes(Controller):
@@ -61,13 +61,13 @@ class Nodes(Controller):
         self._status_at: dict[str, float] = {}
         self._up: set[str] = set()
         self.on_change: Callable[[Node], None] = _ignore
-        """Told of a node whose kubelet has just begun or stopped."""
+        """Called with a node whose kubelet has started or stopped."""
         context.nodes.watch(self._on_node)
 
-    # --- the nodes there are ------------------------------------------------------------------------------------------
+    # --- registration ----------------------------------------------------------------------------------------------
 
     def create(self, name: str, labels: dict[str, str] | None = None) -> None:
-        """Register a node as a kubelet does; one that is there already is left alone."""
+        """Register a node like a kubelet. An existing node is left alone."""
         body: JSON = {"metadata": {"name": name, "labels": dict(labels or {})}, "spec": {}, "status": {}}
         self._complete(body)
         self._status(body)
@@ -78,7 +78,7 @@ class Nodes(Controller):
                 raise
 
     def is_up(self, name: str) -> bool:
-        """Whether a node is there and its kubelet works."""
+        """Whether a node exists and its kubelet works."""
         return name in self._up
 
     def _on_node(self, old: Node | None, new: Node | None) -> None:
@@ -99,7 +99,7 @@ class Nodes(Controller):
             known.pop(name, None)
 
     def sync(self, key: str) -> None:
-        """Let a kubelet begin or stop."""
+        """Start or stop a kubelet."""
         node = self._context.nodes.get(key)
         if node is None:
             return
@@ -109,7 +109,7 @@ class Nodes(Controller):
             self._register(key)
             self._up.add(key)
             self._beat(key)
-            self._tell_starting(key)
+            self._record_start(key)
         else:
             self._access.edit_status(NODES, key, _follow_capacity)
         self.on_change(self._context.nodes.objects[key])
@@ -168,7 +168,7 @@ class Nodes(Controller):
         status.setdefault("nodeInfo", _node_info(name))
         status.setdefault("images", [])
 
-    def _tell_starting(self, name: str) -> None:
+    def _record_start(self, name: str) -> None:
         node = self._access.get(NODES, name)
         if node is not None:
             about = {**reference(node), "uid": name}
@@ -180,7 +180,7 @@ class Nodes(Controller):
         return full_image(image) in self._images.get(name, ())
 
     def pulled(self, pod: Pod) -> None:
-        """Add the images of a pod to those that its node has."""
+        """Add the images of a pod to those of its node."""
         name = pod.spec.node_name
         known = self._images.setdefault(name, {})
         wanted = [full_image(each.image) for each in (*pod.spec.init_containers, *pod.spec.containers)]
@@ -192,8 +192,8 @@ class Nodes(Controller):
         def edit(node: JSON) -> None:
             images = [{"names": [_digest_name(each), each], "sizeBytes": image_size(each)} for each in new]
             all_images = [*(node["status"].get("images") or []), *images]
-            # As upstream: the largest ones, and not too many of them.
-            node["status"]["images"] = sorted(all_images, key=lambda each: -each.get("sizeBytes", 0))[:MOST_IMAGES]
+            # As upstream: only the largest ones.
+            node["status"]["images"] = sorted(all_images, key=lambda each: -each.get("sizeBytes", 0))[:MAX_IMAGES]
 
         self._access.edit_status(NODES, name, edit)
 
@@ -202,10 +202,10 @@ class Nodes(Controller):
     @property
     def heartbeat(self) -> float:
         """Seconds between two heartbeats of a node."""
-        return max(self._settings.heartbeat, len(self._up) / MOST_HEARTBEATS) if self._settings.heartbeat else 0.0
+        return max(self._settings.heartbeat, len(self._up) / MAX_HEARTBEATS) if self._settings.heartbeat else 0.0
 
     async def run(self) -> None:
-        """Renew every node's lease in its turn, a part of them each second."""
+        """Renew the leases of all nodes, some of them each second."""
         if not self._settings.heartbeat:
             await asyncio.Event().wait()
         waiting: list[str] = []
@@ -246,7 +246,7 @@ class Nodes(Controller):
 
 
 def _follow_capacity(node: JSON) -> None:
-    """Of a device that somebody says a node has, or has no more, all can be used, or none."""
+    """Make all extended resources in a node's capacity allocatable, and no others."""
     status = node["status"]
     devices = {name: amount for name, amount in (status.get("capacity") or {}).items() if "/" in name}
     native = {name: amount for name, amount in (status.get("allocatable") or {}).items() if "/" not in name}
