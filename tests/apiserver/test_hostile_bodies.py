@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import io
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import aiohttp
 import pytest
 from tests.apiserver.support import CONFIG_MAPS, config_map, refusal
+from tests.apiserver.test_crd import DEFINITIONS, TABS, definition, tab
+from tests.apiserver.test_protobuf import PROTOBUF, envelope, text
 from tests.base.test_documents import BOMB, NESTED
 
+from kubesched.apiserver.apiserver import ApiServer
 from kubesched.apiserver.http_server import HttpServer
 from kubesched.apiserver.inprocess.local import LocalClient
+from kubesched.apiserver.kinds.registry import BUILT_IN
+from kubesched.apiserver.kinds.schema import ObjectType, type_of
 from kubesched.apiserver.rest.patch import JSON_PATCH, MERGE_PATCH
+from kubesched.base.types import JSON
 from kubesched.client.kubeconfig import KubeconfigError, parse
 
 YAML = "application/yaml"
+NOT = 28
+"""The number of a schema's field `not`, which is a schema."""
 
 
 @pytest.mark.parametrize(
@@ -44,6 +55,19 @@ async def test_deep_json_is_a_bad_request(client: LocalClient, content_type: str
         assert (error.code, "nested deeper than 128 levels" in error.message) == (400, True)
 
 
+@pytest.mark.parametrize("depth", [300, 5000])
+async def test_deep_protobuf_is_a_bad_request(client: LocalClient, depth: int) -> None:
+    """A schema that contains a schema, and so on, is answered with 400 in protobuf too."""
+    schema = b""
+    for _ in range(depth):
+        schema = text(NOT, schema)
+    version = text(1, "v1") + text(4, text(1, schema))
+    body = envelope("apiextensions.k8s.io/v1", "CustomResourceDefinition", text(2, text(7, version)))
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    error = await refusal(client.call("POST", path, body, content_type=PROTOBUF))
+    assert (error.code, "nested deeper than 128 levels" in error.message) == (400, True)
+
+
 async def test_a_patch_does_not_make_a_deep_object(client: LocalClient) -> None:
     """A patch that nests an object in itself again and again is refused, and the object stays as it was."""
     path = "/apis/apps/v1/namespaces/default/controllerrevisions"
@@ -52,6 +76,66 @@ async def test_a_patch_does_not_make_a_deep_object(client: LocalClient) -> None:
     error = await refusal(client.patch(f"{path}/r", patch, JSON_PATCH))
     assert (error.code, "the patched object is nested deeper than 128 levels" in error.message) == (400, True)
     assert await client.get(f"{path}/r") == made
+
+
+def with_nulls(type_: ObjectType, depth: int = 0) -> Iterator[JSON]:
+    """Objects of a type with one null in a list or map, at every place up to a depth."""
+    for field in type_.fields.values():
+        shape, item = field.shape, field.shape.item
+        if item is not None:
+            wrap: Callable[[Any], Any] = (
+                (lambda value: [value]) if shape.kind == "list" else (lambda value: {"a": value})
+            )
+            yield {field.name: wrap(None)}
+            if item.object is not None and depth < 6:
+                yield from ({field.name: wrap(part)} for part in with_nulls(item.object, depth + 1))
+        elif shape.object is not None and depth < 6:
+            yield from ({field.name: part} for part in with_nulls(shape.object, depth + 1))
+
+
+@pytest.mark.parametrize(
+    "name", ["Pod", "Deployment", "Service", "Node", "PersistentVolume", "RoleBinding", "ClusterRole"]
+)
+async def test_null_items_never_break_the_server(api: ApiServer, client: LocalClient, name: str) -> None:
+    """A null in any list or map of an object is accepted as Go's zero value, or refused; it is never a 500."""
+    resource = next(each for each in BUILT_IN if each.kind == name)
+    root = f"/apis/{resource.group}/v1" if resource.group else "/api/v1"
+    path = f"{root}/namespaces/default/{resource.plural}" if resource.namespaced else f"{root}/{resource.plural}"
+    type_ = type_of(resource.schema)
+    assert type_ is not None
+    for body in itertools.islice(with_nulls(type_), 1500):
+        metadata = {"name": "x", **body.get("metadata", {})}
+        response = await client.send("POST", f"{path}?dryRun=All", {**body, "metadata": metadata})
+        assert response.status < 500, body
+
+
+async def test_null_items_are_zero_values(client: LocalClient) -> None:
+    """Null items become what Go's decoder makes of them."""
+    made = await client.create(CONFIG_MAPS, {"metadata": {"name": "c"}, "data": {"a": None}})
+    assert made["data"] == {"a": ""}
+
+
+@pytest.mark.parametrize("metadata", [[], "x", {"labels": 5}, {"finalizers": [None]}, {"ownerReferences": [None]}])
+async def test_the_metadata_of_custom_resources_is_checked(client: LocalClient, metadata: Any) -> None:
+    """Metadata of the wrong type is refused for custom resources too."""
+    await client.create(DEFINITIONS, definition())
+    assert (await client.send("POST", TABS, {**tab("a"), "metadata": metadata})).status in (400, 422)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        f"resourceVersion={'9' * 5000}",
+        f"resourceVersion={2**64}",
+        "resourceVersion=-1",
+        f"watch=true&timeoutSeconds={'9' * 400}",
+        f"limit={2**63}",
+        "limit=1_0",
+    ],
+)
+async def test_absurd_numbers_are_a_bad_request(client: LocalClient, query: str) -> None:
+    """Numbers beyond 64 bits, and what Go does not read as a number, are the client's mistake."""
+    assert (await refusal(client.get(f"{CONFIG_MAPS}?{query}"))).code == 400
 
 
 async def test_invalid_utf_8_is_a_bad_request(client: LocalClient) -> None:

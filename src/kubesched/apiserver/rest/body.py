@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from kubesched.apiserver.kinds.registry import ApiResource
-from kubesched.apiserver.kinds.schema import ObjectType, type_of
+from kubesched.apiserver.kinds.schema import Field, ObjectType, ValueType, type_of
 from kubesched.apiserver.validation.typecheck import WrongTypeError, unknown_fields
 from kubesched.apiserver.wire import protobuf
 from kubesched.apiserver.wire.request import ApiRequest
@@ -117,14 +118,19 @@ def check_fields(
     known: frozenset[str] = frozenset(),
 ) -> None:
     """Refuse wrong types. Refuse, warn about or ignore unknown fields, except those in `known`."""
-    if type_ is None:
-        return
     handled = _cannot_be_handled(group_version.rpartition("/")[2], kind)
     try:
-        unknown = [path for path in unknown_fields(obj, type_) if path not in known]
+        unknown = [path for path in unknown_fields(obj, type_ or _custom_type()) if path not in known]
     except WrongTypeError as error:
         raise bad_request(f"{handled}: {error}") from None
     report_unknown(request, unknown, handled)
+
+
+@cache
+def _custom_type() -> ObjectType:
+    """The part of a custom resource's type that its definition does not describe: the metadata."""
+    metadata = Field("metadata", ValueType("object", object=type_of("meta.ObjectMeta")))
+    return ObjectType("", {"metadata": metadata}, preserve_unknown=True)
 
 
 def _cannot_be_handled(version: str, kind: str) -> str:

@@ -156,11 +156,16 @@ def _wanted_version(request: ApiRequest, current: int) -> int | None:
     return version if match == "Exact" else None
 
 
+_MAX_DIGITS = 20
+
+
 def parse_version(text: str) -> int:
-    if not text.isdecimal():
+    digits = text.isascii() and text.isdecimal()
+    if not digits or len(text) > _MAX_DIGITS or int(text) >= 2**64:
+        problem = "value out of range" if digits else "invalid syntax"
         raise bad_request(
             f'invalid resource version: resourceVersion: Invalid value: "{text}":'
-            f' strconv.ParseUint: parsing "{text}": invalid syntax'
+            f' strconv.ParseUint: parsing "{text}": {problem}'
         )
     return int(text)
 

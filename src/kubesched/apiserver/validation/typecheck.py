@@ -24,7 +24,10 @@ class WrongTypeError(ValueError):
 
 
 def unknown_fields(obj: JSON, type_: ObjectType) -> list[str]:
-    """The paths of fields that the type does not have. Raises `WrongTypeError` for a value of the wrong type."""
+    """The paths of fields that the type does not have. Raises `WrongTypeError` for a value of the wrong type.
+
+    Null items of lists and maps become zero values, as in Go's decoder.
+    """
     unknown: list[str] = []
     _check_object(obj, type_, "", "", unknown)
     return unknown
@@ -72,7 +75,9 @@ def _check_list(value: Any, shape: ValueType, owner: ObjectType, path: str, plai
     item_shape = shape.item
     assert item_shape is not None
     for index, item in enumerate(value):
-        if item is not None:
+        if item is None:
+            value[index] = _zero(item_shape)
+        else:
             _check(item, item_shape, owner, f"{path}[{index}]", plain, unknown)
 
 
@@ -82,8 +87,27 @@ def _check_map(value: Any, shape: ValueType, owner: ObjectType, path: str, plain
     item_shape = shape.item
     assert item_shape is not None
     for key, item in value.items():
-        if item is not None:
+        if item is None:
+            value[key] = _zero(item_shape)
+        else:
             _check(item, item_shape, owner, f"{path}.{key}", plain, unknown)
+
+
+_ZEROS = {
+    "string": "",
+    "bytes": "",
+    "bool": False,
+    "double": 0,
+    "int32": 0,
+    "int64": 0,
+    "intorstring": 0,
+    "quantity": "0",
+}
+
+
+def _zero(shape: ValueType) -> Any:
+    """The value that Go's decoder makes of null."""
+    return {} if shape.kind == "object" else _ZEROS.get(shape.kind)
 
 
 def _check_scalar(value: Any, shape: ValueType, owner: ObjectType, plain: str) -> None:

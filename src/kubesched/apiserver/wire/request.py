@@ -5,6 +5,7 @@ The HTTP server and the in-process client both use them, so a test can run with 
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import unquote
@@ -12,6 +13,8 @@ from urllib.parse import unquote
 from kubesched.apiserver.wire.status import StatusError, bad_request
 
 JSON_TYPE = "application/json"
+_NUMBER = re.compile("[-+]?[0-9]+")
+_MAX_DIGITS = 20
 
 Query = Mapping[str, str]
 
@@ -48,10 +51,11 @@ class ApiRequest:
         text = self.query.get(name, "")
         if not text:
             return None
-        try:
-            return int(text)
-        except ValueError:
-            raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+        if not _NUMBER.fullmatch(text):
+            raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+        if len(text) > _MAX_DIGITS or not -(2**63) <= int(text) < 2**63:
+            raise bad_request(f'strconv.ParseInt: parsing "{text}": value out of range')
+        return int(text)
 
     @property
     def dry_run(self) -> bool:
