@@ -386,5 +386,5 @@ def test_the_help_lists_all_flags() -> None:
     """Those of the cluster first, then all of the daemon's."""
     done = subprocess.run([*KUBESCHED, "up", "--help"], capture_output=True, text=True, timeout=PATIENCE, check=True)
     assert done.stdout.index("--node-memory") < done.stdout.index("--leader-elect")
-    assert re.search(r"--data-dir string +Folder to keep the cluster in", done.stdout)
+    assert re.search(r"--data-dir string +Folder to store the cluster in", done.stdout)
     assert os.linesep in done.stdout
