@@ -263,7 +263,10 @@ def test_two_dashes_end_the_flags() -> None:
             ["--config=a.yaml", "--kubeconfig=b"],
             "--kubeconfig has no effect: the configuration file a.yaml takes",
         ),
-        (["--feature-gates=SchedulerAsyncPreemption=false"], "SchedulerAsyncPreemption has no effect: it is always on"),
+        (
+            ["--feature-gates=CoordinatedLeaderElection=true"],
+            "CoordinatedLeaderElection has no effect: it is always",
+        ),
         (["--feature-gates=DRAPrioritizedList=true"], "setting GA feature gate DRAPrioritizedList"),
     ],
 )

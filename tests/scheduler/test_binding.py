@@ -12,6 +12,7 @@ from tests.scheduler.world import world
 
 from kubesched.api import objects as api
 from kubesched.base.clocks import VirtualClock, virtual_time
+from kubesched.base.features import Features
 from kubesched.client.protocol import ApiError
 from kubesched.cluster.pods import PodInfo
 from kubesched.framework.events import Action, EventHint, Resource, on
@@ -94,6 +95,29 @@ async def test_before_a_wait_the_node_is_nominated(clock: VirtualClock) -> None:
         assert here.pod("web").nominated_node_name == "n1"
         await here.settle(10)
         assert here.node_of("web") == "n1"
+
+
+@virtual_time
+async def test_without_the_gate_no_node_is_announced(clock: VirtualClock) -> None:
+    """With NominatedNodeNameForExpectation off, nothing is written before a wait, and every PreBind runs."""
+
+    class Slow(Recording):
+        def pre_bind_needed(self, state: CycleState, pod: api.Pod, node_name: str) -> bool:
+            return False
+
+        async def pre_bind(self, state: CycleState, pod: api.Pod, node_name: str) -> Status | None:
+            await asyncio.sleep(10)
+            return None
+
+    features = Features(nominated_node_name_for_expectation=False)
+    async with world(clock, node("n1"), plugins=[Slow], features=features) as here:
+        here.create(pod("web"))
+        await here.settle(5)
+        assert here.pod("web").nominated_node_name == ""
+        assert here.node_of("web") == ""
+        await here.settle(10)
+        assert here.node_of("web") == "n1"
+        assert here.api.calls["patch_pod_status"] == 0
 
 
 @virtual_time

@@ -10,6 +10,7 @@ from tests.scheduler.world import world
 
 from kubesched.api import objects as api
 from kubesched.base.clocks import VirtualClock, virtual_time
+from kubesched.base.features import Features
 from kubesched.client.protocol import ApiError
 from kubesched.framework.plugin import Plugin
 from kubesched.framework.state import CycleState
@@ -97,6 +98,59 @@ async def test_a_victim_that_is_gone_already_is_no_failure(clock: VirtualClock) 
         await here.settle(30)
         assert here.node_of("high") == "n1"
         assert here.events.of("Preempted") == []
+
+
+# --- SchedulerAsyncPreemption off -------------------------------------------------------------------------------------
+
+SYNC = Features(scheduler_async_preemption=False)
+
+
+@virtual_time
+async def test_without_the_gate_a_cycle_waits_for_its_victims(clock: VirtualClock) -> None:
+    """No other pod is tried while victims are deleted, and the preemptor is not held back afterwards."""
+    victims = [pod(name, node="n1", cpu="500m", priority=0) for name in ("a", "b")]
+    async with world(clock, node("n1", cpu="1"), node("n2", cpu="100m"), *victims, features=SYNC) as here:
+        here.api.delay("delete_pod", 20)
+        here.create(pod("high", cpu="1", priority=10))
+        await here.settle(1)
+        here.create(pod("other", cpu="50m"))
+        await here.settle(10)
+        assert here.attempts("high") == 1
+        assert here.attempts("other") == 0
+        await here.settle(60)
+        assert here.node_of("high") == "n1"
+        assert here.node_of("other") == "n2"
+        assert sorted(here.events.of("Preempted"))[0][0] == "a"
+        assert "Start the preemption asynchronously" not in here.log.about("high")
+
+
+@virtual_time
+async def test_with_the_gate_other_pods_go_on(clock: VirtualClock) -> None:
+    """By default another pod is bound while victims are being deleted."""
+    victim = pod("low", node="n1", cpu="1", priority=0)
+    async with world(clock, node("n1", cpu="1"), node("n2", cpu="100m"), victim) as here:
+        here.api.delay("delete_pod", 20)
+        here.create(pod("high", cpu="1", priority=10))
+        await here.settle(1)
+        here.create(pod("other", cpu="50m"))
+        await here.settle(10)
+        assert here.node_of("other") == "n2"
+        await here.settle(60)
+        assert here.node_of("high") == "n1"
+
+
+@virtual_time
+async def test_without_the_gate_a_failed_preemption_nominates_no_node(clock: VirtualClock) -> None:
+    """An error while deleting a victim is the result of PostFilter, and appears in the pod's message."""
+    victim = pod("low", node="n1", cpu="1", priority=0)
+    async with world(clock, node("n1", cpu="1"), victim, features=SYNC) as here:
+        here.api.fail("delete_pod", ApiError(500, "InternalError", "not now"), times=1)
+        here.create(pod("high", cpu="1", priority=10))
+        await here.settle(0.5)
+        assert here.pod("high").nominated_node_name == ""
+        assert "preemption: not now" in here.message("high")
+        await here.settle(400)
+        assert here.node_of("high") == "n1"
 
 
 class Waiting(Plugin):

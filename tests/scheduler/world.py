@@ -14,6 +14,7 @@ from kubesched.api import objects as api
 from kubesched.api.quantity import milli, value
 from kubesched.api.resources import node_requests
 from kubesched.base.clocks import VirtualClock
+from kubesched.base.features import DEFAULT_FEATURES, Features
 from kubesched.config.load import load
 from kubesched.framework.extender import Extender
 from kubesched.framework.plugin import Plugin
@@ -162,6 +163,7 @@ async def world(
     seed: int = 0,
     verbosity: int = 5,
     check: bool = True,
+    features: Features = DEFAULT_FEATURES,
     **config: Any,
 ) -> AsyncIterator[World]:
     """A running scheduler. `plugins` are enabled at all their points, after the default ones, in every profile."""
@@ -180,7 +182,7 @@ async def world(
     for obj in objects:
         api_server.create(obj)
     scheduler = build_scheduler(
-        load(tree, points=registry.points).config,
+        load(tree, points=registry.points, features=features).config,
         registry,
         api_server,
         clock,
@@ -190,6 +192,7 @@ async def world(
         extenders=extenders,
         subscribers=subscribers,
         detailed=detailed,
+        features=features,
     )
     running = asyncio.create_task(scheduler.run())
     try:

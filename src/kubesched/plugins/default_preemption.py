@@ -68,6 +68,8 @@ class DefaultPreemption(PreemptionPlugin):
         self._preempting.discard(uid)
 
     def events_to_register(self) -> list[EventHint]:
+        if not self.handle.features.scheduler_async_preemption:
+            return []  # PreEnqueue then holds no pod back
         # A pod that waits for its victims is woken when they are gone, by the scheduler itself.
         return [on(Resource.POD, Action.DELETE, lambda pod, old, new: Hint.SKIP)]
 

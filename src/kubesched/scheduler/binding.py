@@ -96,11 +96,15 @@ class BindingCycle:
 
     async def _steps(self, attempt: Attempt) -> Failure | None:
         shared, framework, pod = self._shared, attempt.profile.engine.framework, attempt.assumed
-        needed, status = framework.plugins_to_pre_bind(attempt.state, pod, attempt.chosen)
+        announces = shared.cluster.features.nominated_node_name_for_expectation
+        needed, status = list(framework.pre_bind), None
+        if announces:
+            needed, status = framework.plugins_to_pre_bind(attempt.state, pod, attempt.chosen)
         if status is not None:
             return Failure.of_status(status)
         if needed or attempt.permit_timeouts:
-            await self._announce(attempt)
+            if announces:
+                await self._announce(attempt)
             status = await self._wait_on_permit(attempt)
             if status is not None:
                 return Failure.of_refusal(status)

@@ -12,6 +12,7 @@ from kubesched.base.log import ERROR
 from kubesched.engine.failure import Failure
 from kubesched.engine.outcome import Outcome
 from kubesched.framework.extender import Extenders
+from kubesched.framework.status import error
 from kubesched.queue.pods import QueuedPodInfo
 from kubesched.scheduler.attempt import Attempt, Profile, Skipped
 from kubesched.scheduler.binding import BindingCycle
@@ -53,8 +54,8 @@ class SchedulingCycle:
 
     @property
     def may_wait(self) -> bool:
-        """Whether a cycle may wait for an extender, so that events have to be held back."""
-        return self._extenders is not None
+        """Whether a cycle may wait, for an extender or for victims, so that events have to be held back."""
+        return self._extenders is not None or not self._shared.cluster.features.scheduler_async_preemption
 
     async def run(self, queued: QueuedPodInfo) -> None:
         """Try a popped pod. Nothing may change the cluster meanwhile."""
@@ -64,6 +65,8 @@ class SchedulingCycle:
             return
         try:
             await attempt.profile.engine.cycle(attempt, self._extenders)
+            if not self._shared.cluster.features.scheduler_async_preemption:
+                await self._preempt_now(attempt)
             self._publisher.decided(attempt)
             if attempt.outcome is not Outcome.SCHEDULED:
                 self._no_node(attempt)
@@ -98,11 +101,23 @@ class SchedulingCycle:
 
     def _no_node(self, attempt: Attempt) -> None:
         made = attempt.post_filter
-        if made is not None and made.victims:
+        if made is not None and made.victims and self._shared.cluster.features.scheduler_async_preemption:
             self._preemptor.start(attempt.profile, attempt.pod, made)
         can_make_room = bool(attempt.profile.engine.framework.post_filter)
         attempt.failure = Failure.of_decision(attempt, can_make_room=can_make_room)
         self._fail(attempt)
+
+    async def _preempt_now(self, attempt: Attempt) -> None:
+        """Delete the victims, as a part of PostFilter; a failure is PostFilter's, and nominates no node."""
+        made = attempt.post_filter
+        problem = None
+        if made is not None and made.victims:
+            problem = await self._preemptor.run(attempt.profile, attempt.pod, made)
+        if problem is not None:
+            attempt.post_filter, attempt.post_filter_status = None, error(f"preemption: {problem}")
+            if attempt.diagnosis is not None:
+                attempt.diagnosis.post_filter_message = attempt.post_filter_status.message
+                attempt.message = attempt.diagnosis.message()
 
     def _start_binding(self, attempt: Attempt) -> None:
         if attempt.permit_timeouts:

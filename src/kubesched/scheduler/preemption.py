@@ -1,5 +1,7 @@
 """Carrying out a preemption: victims are deleted in the background, and meanwhile the preemptor waits.
 
+With the feature gate SchedulerAsyncPreemption off, the scheduling cycle waits instead until all are deleted.
+
 A victim that is not bound yet is not deleted: it goes back to the queue.
 """
 
@@ -32,6 +34,32 @@ class Preemptor:
 
     def start(self, profile: Profile, pod: api.Pod, result: PostFilterResult) -> None:
         """Begin to remove the victims; until that is done, PreEnqueue keeps the pod back."""
+        victims = self._to_delete(pod, result)
+        if not victims:
+            return
+        framework = profile.engine.framework
+        plugin = framework.preemption
+        if plugin is not None:
+            plugin.begin_preemption(pod.uid)
+        self._shared.metrics.preemption(len(result.victims))
+        message = "Start the preemption asynchronously"
+        numbers = {"numVictims": len(result.victims), "numVictimsToDelete": len(victims)}
+        self._shared.log(2, message, preemptor=pod, node=result.nominated_node_name, **numbers)
+        name = _plugin_name(profile)
+        self._shared.tasks.spawn(self._run(profile, plugin, name, pod, result.nominated_node_name, victims))
+
+    async def run(self, profile: Profile, pod: api.Pod, result: PostFilterResult) -> BaseException | None:
+        """Remove all victims and wait for it; returns the first error."""
+        node, name = result.nominated_node_name, _plugin_name(profile)
+        self._shared.metrics.preemption(len(result.victims))
+        calls = [self._remove_one(profile, name, pod, node, each) for each in self._to_delete(pod, result)]
+        outcomes: list[BaseException | None] = list(await asyncio.gather(*calls, return_exceptions=True))
+        problem = next((outcome for outcome in outcomes if outcome is not None), None)
+        if problem is None:
+            self._clear_nominations(pod, node)
+        return problem
+
+    def _to_delete(self, pod: api.Pod, result: PostFilterResult) -> list[api.Pod]:
         victims = []
         for info in result.victims:
             if info.terminating:
@@ -40,18 +68,7 @@ class Preemptor:
                 self._shared.log(2, message, **who)
             else:
                 victims.append(info.pod)
-        if not victims:
-            return
-        framework = profile.engine.framework
-        plugin = framework.preemption
-        if plugin is not None:
-            plugin.begin_preemption(pod.uid)
-        name = plugin.name if plugin is not None else framework.post_filter[0].name
-        self._shared.metrics.preemption(len(result.victims))
-        message = "Start the preemption asynchronously"
-        numbers = {"numVictims": len(result.victims), "numVictimsToDelete": len(victims)}
-        self._shared.log(2, message, preemptor=pod, node=result.nominated_node_name, **numbers)
-        self._shared.tasks.spawn(self._run(profile, plugin, name, pod, result.nominated_node_name, victims))
+        return victims
 
     async def _run(
         self,
@@ -155,3 +172,9 @@ class Preemptor:
                 raise
             return False
         return True
+
+
+def _plugin_name(profile: Profile) -> str:
+    framework = profile.engine.framework
+    plugin = framework.preemption
+    return plugin.name if plugin is not None else framework.post_filter[0].name

@@ -24,7 +24,9 @@ EFFECTIVE: Final = {
     "InPlacePodLevelResourcesVerticalScaling": "count resizes of pod-level requests",
     "MatchLabelKeysInPodTopologySpread": "use matchLabelKeys of spread constraints",
     "NodeDeclaredFeatures": "enable the plugin NodeDeclaredFeatures",
+    "NominatedNodeNameForExpectation": "announce a node before Permit and PreBind wait",
     "PodLevelResources": "count spec.resources of pods",
+    "SchedulerAsyncPreemption": "delete victims in the background",
     "SchedulerPopFromBackoffQ": "let an idle scheduler end backoffs early",
     "StorageCapacityScoring": "let VolumeBinding score nodes by their storage",
     "TaintTolerationComparisonOperators": "use the operators Gt and Lt of tolerations",
@@ -37,8 +39,8 @@ SCHEDULING: Final = frozenset(
     CoordinatedLeaderElection DRAConsumableCapacity DRADeviceBindingConditions DRADeviceTaintRules DRADeviceTaints
     DRAExtendedResource DRAListTypeAttributes DRANodeAllocatableResources DRAPartitionableDevices DRAPrioritizedList
     DRAResourceClaimDeviceStatus DRASchedulerFilterTimeout DRAWorkloadResourceClaims GangScheduling GenericWorkload
-    NativeHistograms NominatedNodeNameForExpectation OpportunisticBatching SchedulerAsyncAPICalls
-    SchedulerAsyncPreemption TopologyAwareWorkloadScheduling WorkloadAwarePreemption
+    NativeHistograms OpportunisticBatching SchedulerAsyncAPICalls TopologyAwareWorkloadScheduling
+    WorkloadAwarePreemption
     """.split()  # noqa: SIM905 - a list of strings would be a page
 )
 """The gates that have an effect in kube-scheduler and none here. Changing one logs a warning."""
