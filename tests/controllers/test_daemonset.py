@@ -1,4 +1,4 @@
-"""DaemonSets: a pod on every node it may be on, through the scheduler."""
+"""DaemonSets: one pod on every eligible node, placed by the scheduler."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _ready(w: World, number: int) -> bool:
 
 @virtual_time
 async def test_every_node_gets_one(clock: VirtualClock) -> None:
-    """One pod per node, bound by the scheduler; a node that comes later gets its own."""
+    """Every node gets one pod, bound by the scheduler, and so does a node that is added later."""
     async with world(clock, nodes=3) as w:
         w.create(DAEMON_SETS, "agent", workload("agent"))
         await w.until(lambda: _ready(w, 3))
@@ -27,7 +27,7 @@ async def test_every_node_gets_one(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_only_nodes_that_match(clock: VirtualClock) -> None:
-    """A node selector leaves nodes out; a label puts a pod there, taken away it goes."""
+    """With a node selector, labelling a node adds a pod there, and removing the label deletes it."""
     async with world(clock, nodes=2) as w:
         w.create(DAEMON_SETS, "agent", workload("agent", pod=template("agent", nodeSelector={"disk": "ssd"})))
         await clock.advance(2)
@@ -41,7 +41,7 @@ async def test_only_nodes_that_match(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_a_cordoned_node_has_one_and_a_tainted_one_has_not(clock: VirtualClock) -> None:
-    """Daemons tolerate being unschedulable, not just any taint."""
+    """Daemon pods tolerate cordoned nodes, but not every taint."""
     async with world(clock, nodes=3) as w:
         w.edit(NODES, "node-1", unschedulable=True)
         w.edit(NODES, "node-2", taints=[{"key": "team", "value": "a", "effect": "NoSchedule"}])
@@ -52,7 +52,7 @@ async def test_a_cordoned_node_has_one_and_a_tainted_one_has_not(clock: VirtualC
 
 @virtual_time
 async def test_an_update_replaces_them_one_at_a_time(clock: VirtualClock) -> None:
-    """Never more than one is missing while a new template goes round."""
+    """At most one pod is unavailable during an update."""
     async with world(clock, nodes=3) as w:
         w.create(DAEMON_SETS, "agent", workload("agent"))
         await w.until(lambda: _ready(w, 3))
@@ -66,7 +66,7 @@ async def test_an_update_replaces_them_one_at_a_time(clock: VirtualClock) -> Non
 
 @virtual_time
 async def test_a_deleted_node_takes_its_daemon_with_it(clock: VirtualClock) -> None:
-    """A pod on a node that is gone is no daemon any more."""
+    """A pod whose node was deleted is deleted."""
     async with world(clock, nodes=2) as w:
         w.create(DAEMON_SETS, "agent", workload("agent"))
         await w.until(lambda: _ready(w, 2))

@@ -1,4 +1,4 @@
-"""Deployments: what they make, how they roll, what they say."""
+"""Deployments: their ReplicaSets, rollouts and conditions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _new_template(image: str) -> JSON:
 
 @virtual_time
 async def test_its_pods_run(clock: VirtualClock) -> None:
-    """A Deployment of three comes to three running pods of one ReplicaSet, and says that it is available."""
+    """Three replicas become three running pods of one ReplicaSet, and the Deployment is available."""
     async with world(clock) as w:
         w.create(DEPLOYMENTS, "web", workload("web", 3))
         await w.until(lambda: _is_done(w))
@@ -43,7 +43,7 @@ async def test_its_pods_run(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_a_rolling_update_never_has_too_few_or_too_many(clock: VirtualClock) -> None:
-    """With one beside and none missing, at every moment at least the wanted number is ready and at most one more."""
+    """With maxSurge 1 and maxUnavailable 0, there are never fewer ready pods than desired, and at most one more."""
     async with world(clock) as w:
         rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
         w.create(DEPLOYMENTS, "web", workload("web", 3, strategy=rolling))
@@ -82,7 +82,7 @@ async def test_recreate_ends_all_before_it_begins_anew(clock: VirtualClock) -> N
 
 @virtual_time
 async def test_going_back_takes_up_the_old_replica_set(clock: VirtualClock) -> None:
-    """The earlier template finds its ReplicaSet again, under a new revision that remembers the old one."""
+    """A rollback reuses the old ReplicaSet with a new revision and keeps the old number in its history."""
     async with world(clock) as w:
         w.create(DEPLOYMENTS, "web", workload("web", 2, pod=_new_template("nginx:1")))
         await w.until(lambda: _is_done(w, 2))
@@ -99,7 +99,7 @@ async def test_going_back_takes_up_the_old_replica_set(clock: VirtualClock) -> N
 
 @virtual_time
 async def test_scaling_makes_no_new_replica_set(clock: VirtualClock) -> None:
-    """A change of the number changes the number, up and down and to none."""
+    """Scaling works up, down and to zero."""
     async with world(clock) as w:
         w.create(DEPLOYMENTS, "web", workload("web", 1))
         for replicas in (5, 2, 0, 1):
@@ -110,7 +110,7 @@ async def test_scaling_makes_no_new_replica_set(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_a_paused_deployment_does_not_roll(clock: VirtualClock) -> None:
-    """While it is paused a new template waits; then it rolls."""
+    """A paused Deployment does not roll out a new template until it is resumed."""
     async with world(clock) as w:
         w.create(DEPLOYMENTS, "web", workload("web", 2))
         await w.until(lambda: _is_done(w, 2))
@@ -125,7 +125,7 @@ async def test_a_paused_deployment_does_not_roll(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_a_rollout_that_does_not_move_is_told_after_its_deadline(clock: VirtualClock) -> None:
-    """Pods that fit nowhere make the rollout time out."""
+    """A rollout whose pods fit nowhere exceeds its deadline."""
     async with world(clock) as w:
         impossible = template("web", nodeSelector={"disk": "ssd"})
         w.create(DEPLOYMENTS, "web", workload("web", 1, pod=impossible, progressDeadlineSeconds=60))
@@ -137,7 +137,7 @@ async def test_a_rollout_that_does_not_move_is_told_after_its_deadline(clock: Vi
 
 @virtual_time
 async def test_old_revisions_are_forgotten_beyond_the_limit(clock: VirtualClock) -> None:
-    """Of four old templates the limit of two leaves the last two."""
+    """With a history limit of two, the last two old ReplicaSets are kept."""
     async with world(clock) as w:
         w.create(DEPLOYMENTS, "web", workload("web", 1, pod=_new_template("nginx:0"), revisionHistoryLimit=2))
         await w.until(lambda: _is_done(w, 1))
@@ -164,7 +164,7 @@ async def test_old_revisions_are_forgotten_beyond_the_limit(clock: VirtualClock)
     ],
 )
 def test_percentages(replicas: int, surge: object, unavailable: object, limits: Limits) -> None:
-    """What may be beside is rounded up, what may be missing down, and something always may."""
+    """maxSurge is rounded up, maxUnavailable down, and they are never both zero."""
     rolling = {"maxSurge": surge, "maxUnavailable": unavailable}
     spec = {"replicas": replicas, "strategy": {"type": "RollingUpdate", "rollingUpdate": rolling}}
     assert Limits.of({"spec": spec}) == limits

@@ -1,4 +1,4 @@
-"""Disruption budgets: what they allow, and how evictions use it up."""
+"""PodDisruptionBudgets: allowed disruptions, and evictions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _status(w: World) -> JSON:
     ],
 )
 def test_the_numbers(budget: dict[str, object], allowed: int) -> None:
-    """Of four healthy pods so many may be disturbed; percentages are rounded as upstream does."""
+    """The number of allowed disruptions of four healthy pods, with percentages rounded like upstream."""
 
     @virtual_time
     async def check(clock: VirtualClock) -> None:
@@ -50,7 +50,7 @@ def test_the_numbers(budget: dict[str, object], allowed: int) -> None:
 
 @virtual_time
 async def test_evictions_wait_for_replacements(clock: VirtualClock) -> None:
-    """One may go; the next only when its replacement is ready."""
+    """A second eviction is allowed only when the first pod's replacement is ready."""
     async with world(clock) as w:
         await _web(w, 2, minAvailable=1)
         await clock.advance(1)
@@ -66,7 +66,7 @@ async def test_evictions_wait_for_replacements(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_an_eviction_that_comes_to_nothing_is_forgiven(clock: VirtualClock) -> None:
-    """A pod that is said to be disrupted and still is there after two minutes counts again."""
+    """An evicted pod that still exists after two minutes counts as healthy again."""
     async with world(clock) as w:
         await _web(w, 2, minAvailable=1)
         await clock.advance(1)

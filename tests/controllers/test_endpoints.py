@@ -1,4 +1,4 @@
-"""Endpoints and slices follow the pods behind a Service."""
+"""Endpoints and EndpointSlices list the pods behind a Service."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _slice(w: World) -> JSON:
 
 @virtual_time
 async def test_ready_pods_are_behind_their_service(clock: VirtualClock) -> None:
-    """Both forms list the addresses of the pods, with a port looked up by its name; scaled to none, none."""
+    """Both kinds list the pods' addresses, resolve named ports, and are empty when there are no pods."""
     async with world(clock) as w:
         ports = [{"name": "http", "containerPort": 8080}]
         pod = template("web", containers=[{"name": "main", "image": "nginx", "ports": ports}])
@@ -39,7 +39,7 @@ async def test_ready_pods_are_behind_their_service(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_a_pod_that_is_not_ready_gets_no_traffic(clock: VirtualClock) -> None:
-    """Both forms still list it, as not ready; and as ready when it is again."""
+    """Both kinds list an unready pod as not ready, and as ready again later."""
 
     def say(ready: str) -> None:
         def edit(obj: JSON) -> None:
@@ -65,7 +65,7 @@ async def test_a_pod_that_is_not_ready_gets_no_traffic(clock: VirtualClock) -> N
 
 @virtual_time
 async def test_they_go_with_their_service(clock: VirtualClock) -> None:
-    """A deleted Service leaves neither form behind."""
+    """Deleting a Service deletes both objects."""
     async with world(clock) as w:
         w.create(SERVICES, "web", {"selector": {"app": "web"}, "ports": [{"port": 80}]})
         await clock.settle()

@@ -54,7 +54,7 @@ async def test_in_the_background_dependents_follow(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_in_the_foreground_the_owner_goes_last(clock: VirtualClock) -> None:
-    """As long as there is a pod there is the ReplicaSet, and as long as that the Deployment."""
+    """The Deployment outlives its ReplicaSet, and the ReplicaSet its pods."""
     async with world(clock) as w:
         await _deployment(w)
         order: list[str] = []
@@ -70,7 +70,7 @@ async def test_in_the_foreground_the_owner_goes_last(clock: VirtualClock) -> Non
 
 @virtual_time
 async def test_orphans_stay_without_an_owner(clock: VirtualClock) -> None:
-    """The ReplicaSet stays with its pods, and belongs to nobody."""
+    """The ReplicaSet and its pods stay, without an owner."""
     async with world(clock) as w:
         await _deployment(w)
         w.delete(DEPLOYMENTS, "web", "Orphan")
@@ -83,7 +83,7 @@ async def test_orphans_stay_without_an_owner(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_with_several_owners_the_last_one_counts(clock: VirtualClock) -> None:
-    """An object stays while one of its owners is there, and forgets those that are not."""
+    """An object stays while one owner exists, and loses its references to missing owners."""
     async with world(clock) as w:
         first, second = (w.create(CONFIG_MAPS, name) for name in ("first", "second"))
         _owned(w, "child", first, second)
@@ -97,7 +97,7 @@ async def test_with_several_owners_the_last_one_counts(clock: VirtualClock) -> N
 
 @virtual_time
 async def test_in_the_foreground_dependents_of_others_stay(clock: VirtualClock) -> None:
-    """An owner waits for no dependent that another one keeps; that one forgets it."""
+    """A foreground deletion does not wait for a dependent with another owner, which loses its reference."""
     async with world(clock) as w:
         first, second = (w.create(CONFIG_MAPS, name) for name in ("first", "second"))
         _owned(w, "child", first, second, block=True)
@@ -109,7 +109,7 @@ async def test_in_the_foreground_dependents_of_others_stay(clock: VirtualClock) 
 
 @virtual_time
 async def test_an_object_whose_owner_never_was_goes(clock: VirtualClock) -> None:
-    """A reference to nobody is as good as one to somebody who is gone."""
+    """An object whose owner never existed is deleted."""
     async with world(clock) as w:
         _owned(w, "child", {"metadata": {"name": "nobody", "uid": "no-such-uid"}})
         await clock.settle()
@@ -118,7 +118,7 @@ async def test_an_object_whose_owner_never_was_goes(clock: VirtualClock) -> None
 
 @virtual_time
 async def test_an_owner_waits_only_for_those_that_block_it(clock: VirtualClock) -> None:
-    """A dependent held by a finalizer of its own keeps its owner only if it blocks."""
+    """A dependent with a finalizer delays its owner's deletion only if blockOwnerDeletion is set."""
     async with world(clock) as w:
         for name, block in (("free", False), ("held", True)):
             owner = w.create(CONFIG_MAPS, name)

@@ -1,4 +1,4 @@
-"""Jobs: completions, parallelism, failures, the end."""
+"""Jobs: completions, parallelism, failures and cleanup."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def test_as_many_succeed_as_asked_for_a_few_at_a_time(clock: VirtualClock)
 
 @virtual_time
 async def test_failures_are_tried_again_ever_later_up_to_the_limit(clock: VirtualClock) -> None:
-    """After the limit the Job has failed; the waits between have doubled."""
+    """The Job fails after the back-off limit, with doubled waits between attempts."""
     async with world(clock) as w:
         w.create(JOBS, "pi", _job("1s", exit_code=3, backoffLimit=2))
         await w.until(lambda: _ended(w, "Failed"))
@@ -62,7 +62,7 @@ async def test_a_container_that_is_restarted_counts_too(clock: VirtualClock) -> 
 
 @virtual_time
 async def test_a_deadline_ends_it(clock: VirtualClock) -> None:
-    """A Job that runs too long fails and its pods go."""
+    """A Job that exceeds its deadline fails, and its pods are deleted."""
     async with world(clock) as w:
         w.create(JOBS, "pi", _job("1h", activeDeadlineSeconds=20))
         await w.until(lambda: _ended(w, "Failed"))
@@ -73,7 +73,7 @@ async def test_a_deadline_ends_it(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_indexes_are_handed_out_once_each(clock: VirtualClock) -> None:
-    """An indexed Job gives every completion its number."""
+    """An indexed Job gives every completion an index."""
     async with world(clock) as w:
         w.create(JOBS, "pi", _job("1s", completions=3, parallelism=3, completionMode="Indexed"))
         await w.until(lambda: _ended(w, "Complete"))
@@ -85,7 +85,7 @@ async def test_indexes_are_handed_out_once_each(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_a_pod_that_has_ended_counts_even_when_it_is_deleted(clock: VirtualClock) -> None:
-    """Cleaning up pods of a Job under way does not make it start over."""
+    """Deleting finished pods of a running Job does not make it start over."""
     async with world(clock) as w:
         w.create(JOBS, "pi", _job("5s", completions=2))
         await w.until(lambda: (w.get(JOBS, "pi").get("status") or {}).get("succeeded") == 1)
@@ -96,7 +96,7 @@ async def test_a_pod_that_has_ended_counts_even_when_it_is_deleted(clock: Virtua
 
 @virtual_time
 async def test_it_is_deleted_some_time_after_its_end(clock: VirtualClock) -> None:
-    """With a time to live the Job and its pods are gone after that."""
+    """A Job with a TTL is deleted with its pods after that time."""
     async with world(clock) as w:
         w.create(JOBS, "pi", _job("1s", ttlSecondsAfterFinished=60))
         await w.until(lambda: _ended(w, "Complete"))
@@ -108,7 +108,7 @@ async def test_it_is_deleted_some_time_after_its_end(clock: VirtualClock) -> Non
 
 @virtual_time
 async def test_suspended_it_has_no_pods(clock: VirtualClock) -> None:
-    """Suspending ends the pods, resuming makes new ones."""
+    """Suspending a Job deletes its pods, and resuming creates new ones."""
     async with world(clock) as w:
         w.create(JOBS, "pi", _job("20s", suspend=True))
         await clock.advance(5)

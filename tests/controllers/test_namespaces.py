@@ -1,4 +1,4 @@
-"""Namespaces: what they are born with, and how they end."""
+"""Namespaces: their initial objects, and their deletion."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kubesched.reconcile.access import ACCOUNTS, CONFIG_MAPS, DEPLOYMENTS, NAMES
 
 @virtual_time
 async def test_a_namespace_has_an_account_and_a_certificate(clock: VirtualClock) -> None:
-    """Both are there at once, and come back when they are deleted or changed."""
+    """The service account and the certificate exist at once and are restored after changes."""
     async with world(clock) as w:
         w.create(NAMESPACES, "team")
         await clock.settle()
@@ -25,7 +25,7 @@ async def test_a_namespace_has_an_account_and_a_certificate(clock: VirtualClock)
 
 @virtual_time
 async def test_a_deleted_namespace_is_emptied_first(clock: VirtualClock) -> None:
-    """It goes after its pods have been ended in their time, with everything that was in it."""
+    """A namespace is deleted with all of its contents, after its pods have stopped gracefully."""
     async with world(clock) as w:
         w.create(NAMESPACES, "team")
         await clock.settle()
@@ -44,7 +44,7 @@ async def test_a_deleted_namespace_is_emptied_first(clock: VirtualClock) -> None
 
 @virtual_time
 async def test_pods_of_a_node_that_is_gone_are_removed(clock: VirtualClock) -> None:
-    """No kubelet can end them, so after a while they are just taken away."""
+    """Pods of a deleted node are removed after a while, because no kubelet can stop them."""
     async with world(clock) as w:
         w.create(DEPLOYMENTS, "web", workload("web", 3))
         await w.until(lambda: len(w.running(app="web")) == 3)

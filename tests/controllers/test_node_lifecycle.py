@@ -1,4 +1,4 @@
-"""Nodes that fall silent: their condition, their taints, their pods; and nodes that come back."""
+"""Silent nodes: their conditions, taints and pods, and their return."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _taints(w: World, name: str = "node-1") -> list[tuple[str, str]]:
 
 @virtual_time
 async def test_new_nodes_are_tainted_until_they_are_ready(clock: VirtualClock) -> None:
-    """Every node ends up ready and without taints, its lease renewed."""
+    """Every node becomes ready, loses its taints and renews its lease."""
     async with world(clock, nodes=2) as w:
         assert [_ready(w, name) for name in ("node-1", "node-2")] == ["True", "True"]
         before = w.access.get("coordination.k8s.io/leases", "kube-node-lease/node-1")
@@ -41,7 +41,7 @@ async def test_new_nodes_are_tainted_until_they_are_ready(clock: VirtualClock) -
 
 @virtual_time
 async def test_a_silent_node_is_unreachable_and_its_pods_go(clock: VirtualClock) -> None:
-    """After the grace period it is tainted; after the pods' five minutes they run elsewhere."""
+    """A silent node is tainted after the grace period, and its pods are replaced after five minutes."""
     async with world(clock, nodes=2) as w:
         w.create(DEPLOYMENTS, "web", workload("web", 2))
         await w.until(lambda: len(w.running(app="web")) == 2)
@@ -63,7 +63,7 @@ async def test_a_silent_node_is_unreachable_and_its_pods_go(clock: VirtualClock)
 
 @virtual_time
 async def test_a_node_that_comes_back_is_ready_and_cleans_up(clock: VirtualClock) -> None:
-    """The taints go, and pods that were deleted meanwhile are ended at last."""
+    """The taints are removed, and pods deleted in the meantime disappear."""
     async with world(clock, nodes=2) as w:
         w.create(DEPLOYMENTS, "web", workload("web", 2))
         await w.until(lambda: len(w.running(app="web")) == 2)
@@ -77,7 +77,7 @@ async def test_a_node_that_comes_back_is_ready_and_cleans_up(clock: VirtualClock
 
 @virtual_time
 async def test_no_execute_taints_evict_whoever_does_not_tolerate_them(clock: VirtualClock) -> None:
-    """Who tolerates for a time stays so long, who tolerates for ever stays."""
+    """Pods stay as long as their toleration seconds say, or for ever without them."""
     async with world(clock, nodes=1) as w:
         taint = {"key": "fire", "effect": "NoExecute"}
         for name, seconds in (("soon", 0), ("later", 30), ("never", None)):
@@ -94,7 +94,7 @@ async def test_no_execute_taints_evict_whoever_does_not_tolerate_them(clock: Vir
 
 @virtual_time
 async def test_a_cordoned_node_is_tainted_and_other_taints_stay(clock: VirtualClock) -> None:
-    """The taints that follow from the node's state come and go beside those that people set."""
+    """Taints from conditions are added and removed without touching the user's taints."""
     async with world(clock, nodes=1) as w:
         w.edit(NODES, "node-1", unschedulable=True, taints=[{"key": "team", "value": "a", "effect": "NoSchedule"}])
         await clock.settle()
@@ -106,7 +106,7 @@ async def test_a_cordoned_node_is_tainted_and_other_taints_stay(clock: VirtualCl
 
 @virtual_time
 async def test_without_heartbeats_only_a_stopped_node_is_lost(clock: VirtualClock) -> None:
-    """A simulation without leases still loses the nodes that it is told to."""
+    """Without heartbeats, a node with a stopped kubelet is still detected."""
     settings = ClusterSettings(node=NodeSettings(heartbeat=0.0), seed=1)
     async with world(clock, nodes=2, settings=settings) as w:
         w.annotate(NODES, "node-1", **STOP)

@@ -1,4 +1,4 @@
-"""ReplicaSets: the number of pods, which go first, whom they adopt."""
+"""ReplicaSets: the number of pods, the order of deletion, and adoption."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _pod(**labels: str) -> JSON:
 
 @virtual_time
 async def test_a_deleted_pod_is_replaced(clock: VirtualClock) -> None:
-    """Somebody deletes a pod, and another takes its place."""
+    """A deleted pod is replaced."""
     async with world(clock) as w:
         w.create(REPLICA_SETS, "web", workload("web", 2))
         await w.until(lambda: _running(w, 2))
@@ -30,7 +30,7 @@ async def test_a_deleted_pod_is_replaced(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_pods_that_wait_go_before_pods_that_run(clock: VirtualClock) -> None:
-    """Scaled down, it lets go of those that have no node yet."""
+    """Scaling down deletes pods without a node first."""
     async with world(clock, nodes=1) as w:
         big = template("web", containers=[{"name": "m", "image": "n", "resources": {"requests": {"cpu": "1500m"}}}])
         w.create(REPLICA_SETS, "web", workload("web", 4, pod=big))
@@ -43,7 +43,7 @@ async def test_pods_that_wait_go_before_pods_that_run(clock: VirtualClock) -> No
 
 @virtual_time
 async def test_a_cheap_pod_goes_before_an_expensive_one(clock: VirtualClock) -> None:
-    """The annotation of the deletion cost decides between equals."""
+    """The deletion-cost annotation decides between otherwise equal pods."""
     async with world(clock, nodes=1) as w:
         w.create(REPLICA_SETS, "web", workload("web", 3))
         await w.until(lambda: _running(w, 3))
@@ -56,7 +56,7 @@ async def test_a_cheap_pod_goes_before_an_expensive_one(clock: VirtualClock) -> 
 
 @virtual_time
 async def test_it_adopts_pods_that_it_selects(clock: VirtualClock) -> None:
-    """A pod that was there before counts, and gets an owner."""
+    """An existing matching pod is adopted and counted."""
     async with world(clock) as w:
         w.create(PODS, "early", **_pod(app="web"))
         w.create(REPLICA_SETS, "web", workload("web", 2))
@@ -67,7 +67,7 @@ async def test_it_adopts_pods_that_it_selects(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_it_lets_go_of_pods_that_it_no_longer_selects(clock: VirtualClock) -> None:
-    """A pod whose label is taken away for debugging stays, without an owner, and is replaced."""
+    """A pod that loses its label is released and replaced."""
     async with world(clock) as w:
         w.create(REPLICA_SETS, "web", workload("web", 1))
         await w.until(lambda: _running(w, 1))
@@ -108,7 +108,7 @@ async def test_pods_that_are_refused_show_as_a_failure(clock: VirtualClock) -> N
 
 @virtual_time
 async def test_replication_controllers_do_the_same(clock: VirtualClock) -> None:
-    """The older kind, with its plain selector."""
+    """ReplicationControllers work with their plain selectors."""
     async with world(clock) as w:
         w.create(CONTROLLERS, "web", {"replicas": 2, "selector": {"app": "web"}, "template": template("web")})
         await w.until(lambda: _running(w, 2))

@@ -19,7 +19,7 @@ def _is_done(w: World, replicas: int) -> bool:
 
 @virtual_time
 async def test_pods_come_one_after_the_other(clock: VirtualClock) -> None:
-    """A pod is made only when the one before it is ready; scaled down, the last goes first."""
+    """Each pod is created when the previous one is ready, and scaling down deletes the last one first."""
     order: list[tuple[ChangeType, str, int]] = []
 
     def note(event: StoreEvent) -> None:
@@ -39,7 +39,7 @@ async def test_pods_come_one_after_the_other(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_in_parallel_they_all_come_at_once(clock: VirtualClock) -> None:
-    """With the policy Parallel nobody waits."""
+    """With the policy Parallel all pods are created at once."""
     async with world(clock) as w:
         w.create(STATEFUL_SETS, "db", workload("db", 3, podManagementPolicy="Parallel"))
         await clock.settle()
@@ -48,7 +48,7 @@ async def test_in_parallel_they_all_come_at_once(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_each_has_its_claim_and_keeps_it(clock: VirtualClock) -> None:
-    """Claims are made from the template, bound to new volumes, and stay when their pod goes and comes back."""
+    """Claims are created from the template, bound to new volumes, and kept when their pod is replaced."""
     async with world(clock) as w:
         claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
         templates = [{"metadata": {"name": "data"}, "spec": claim}]
@@ -70,7 +70,7 @@ async def test_each_has_its_claim_and_keeps_it(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_an_update_goes_from_the_last_to_the_partition(clock: VirtualClock) -> None:
-    """Pods below the partition keep their template; lowered, it lets the update go on."""
+    """Pods below the partition keep their template until the partition is lowered."""
     async with world(clock) as w:
         w.create(STATEFUL_SETS, "db", workload("db", 3))
         await w.until(lambda: _is_done(w, 3))
@@ -94,7 +94,7 @@ async def test_an_update_goes_from_the_last_to_the_partition(clock: VirtualClock
 
 @virtual_time
 async def test_an_update_replaces_one_at_a_time(clock: VirtualClock) -> None:
-    """The next pod goes only when the one before it is back and ready; Parallel is about scaling alone."""
+    """An update replaces one pod at a time, even with the policy Parallel."""
     async with world(clock) as w:
         w.create(STATEFUL_SETS, "db", workload("db", 3, podManagementPolicy="Parallel"))
         await w.until(lambda: _is_done(w, 3))
@@ -108,7 +108,7 @@ async def test_an_update_replaces_one_at_a_time(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_claims_go_when_that_is_wanted(clock: VirtualClock) -> None:
-    """With the pods that are too many, and with the set."""
+    """The retention policy deletes claims with surplus pods and with the StatefulSet."""
     async with world(clock) as w:
         claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
         templates = [{"metadata": {"name": "data"}, "spec": claim}]

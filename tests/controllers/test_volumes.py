@@ -1,4 +1,4 @@
-"""Volumes: bound, made, given back, and held while in use."""
+"""Volumes: binding, provisioning, reclaiming and protection."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _user(w: World, claim: str, name: str = "user") -> None:
 
 @virtual_time
 async def test_the_smallest_volume_that_will_do_is_taken(clock: VirtualClock) -> None:
-    """Among volumes without a class a claim without one gets the closest fit."""
+    """A claim without a class gets the smallest classless volume that fits."""
     async with world(clock) as w:
         for name, size in (("large", "10Gi"), ("fitting", "2Gi"), ("small", "500Mi")):
             w.create(VOLUMES, name, _volume(size))
@@ -55,7 +55,7 @@ async def test_the_smallest_volume_that_will_do_is_taken(clock: VirtualClock) ->
 
 @virtual_time
 async def test_a_claim_waits_for_a_volume_that_fits(clock: VirtualClock) -> None:
-    """Without a class nothing is made; a volume that comes later is taken."""
+    """A claim without a class waits for a volume, and none is provisioned."""
     async with world(clock) as w:
         w.create(CLAIMS, "data", _claim(storageClassName=""))
         await clock.advance(10)
@@ -67,7 +67,7 @@ async def test_a_claim_waits_for_a_volume_that_fits(clock: VirtualClock) -> None
 
 @virtual_time
 async def test_an_immediate_class_makes_a_volume_at_once(clock: VirtualClock) -> None:
-    """The volume is for that claim, and goes with it."""
+    """A provisioned volume belongs to its claim and is deleted with it."""
     async with world(clock) as w:
         w.create(CLAIMS, "data", _claim("3Gi", storageClassName="immediate"))
         await clock.settle()
@@ -99,7 +99,7 @@ async def test_the_default_class_waits_for_the_scheduler(clock: VirtualClock) ->
 
 @virtual_time
 async def test_a_claim_in_use_stays_until_its_pod_is_gone(clock: VirtualClock) -> None:
-    """Deleting it marks it; the end of the pod lets it go."""
+    """A deleted claim stays until the pod that uses it has ended."""
     async with world(clock) as w:
         w.create(CLAIMS, "data", _claim())
         _user(w, "data")
@@ -114,7 +114,7 @@ async def test_a_claim_in_use_stays_until_its_pod_is_gone(clock: VirtualClock) -
 
 @virtual_time
 async def test_a_volume_to_be_retained_is_released(clock: VirtualClock) -> None:
-    """It keeps its data, and the memory of whose they were, so nobody else gets it."""
+    """A retained volume keeps its claim reference, so no other claim gets it."""
     async with world(clock) as w:
         w.create(VOLUMES, "kept", _volume(persistentVolumeReclaimPolicy="Retain"))
         w.create(CLAIMS, "data", _claim(storageClassName=""))
@@ -129,7 +129,7 @@ async def test_a_volume_to_be_retained_is_released(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_a_claim_whose_volume_is_gone_is_lost(clock: VirtualClock) -> None:
-    """Somebody took the volume away in spite of its finalizer: the claim says so, and nothing is made in its place."""
+    """A claim whose volume was removed is Lost, and no new volume is provisioned."""
     async with world(clock) as w:
         w.create(CLAIMS, "data", _claim(storageClassName="immediate"))
         await clock.advance(1)
@@ -143,7 +143,7 @@ async def test_a_claim_whose_volume_is_gone_is_lost(clock: VirtualClock) -> None
 
 @virtual_time
 async def test_an_ephemeral_volume_has_a_claim_that_goes_with_its_pod(clock: VirtualClock) -> None:
-    """The claim bears the pod's name and the volume's, and the pod owns it."""
+    """The claim of an ephemeral volume is named after pod and volume, and the pod owns it."""
     async with world(clock) as w:
         volume = {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": _claim()}}}
         w.create(PODS, "user", {"containers": [{"name": "main", "image": "nginx"}], "volumes": [volume]})
@@ -156,7 +156,7 @@ async def test_an_ephemeral_volume_has_a_claim_that_goes_with_its_pod(clock: Vir
 
 @virtual_time
 async def test_what_a_claim_waits_for_is_said_once(clock: VirtualClock) -> None:
-    """However many other volumes come meanwhile."""
+    """A waiting claim gets one event, even if other volumes are added meanwhile."""
     async with world(clock) as w:
         w.create(CLAIMS, "data", _claim())
         await clock.settle()
@@ -169,7 +169,7 @@ async def test_what_a_claim_waits_for_is_said_once(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_a_claim_grows_where_its_class_lets_it(clock: VirtualClock) -> None:
-    """Otherwise the wish is refused; and a volume never shrinks."""
+    """A claim can grow only if its class allows it, and it never shrinks."""
     async with world(clock) as w:
         w.create(CLAIMS, "data", _claim(storageClassName="immediate"))
         await clock.settle()

@@ -23,7 +23,7 @@ ADMISSION = AdmissionSettings(require_service_accounts=True, taint_new_nodes=Tru
 
 
 class World:
-    """What a test does to a cluster and asks of it."""
+    """A cluster as tests use it."""
 
     def __init__(self, clock: VirtualClock, settings: ClusterSettings, api: ApiServer | None = None) -> None:
         self.clock = clock
@@ -33,7 +33,7 @@ class World:
         self.scheduler = build_scheduler(default(), in_tree_registry(), DirectClient(self.api), clock, Random(3))
 
     def create(self, storage: str, name: str, spec: JSON | None = None, **more: Any) -> JSON:
-        """Create an object of a kind; `more` are fields beside its spec, its labels, annotations or namespace."""
+        """Create an object. `more` are labels, annotations, the namespace, or top-level fields next to the spec."""
         resource = self.access.resource(storage)
         metadata: JSON = {"name": name}
         for part in ("labels", "annotations", "finalizers"):
@@ -45,7 +45,7 @@ class World:
         return self.access.create(storage, {"metadata": metadata, **({"spec": spec} if spec else {}), **more})
 
     def get(self, storage: str, name: str, namespace: str = "default") -> JSON:
-        """An object that must be there."""
+        """Return an object that must exist."""
         found = self.access.get(storage, self.key(storage, name, namespace))
         assert found is not None, f"no {name} in {storage}"
         return found
@@ -58,7 +58,7 @@ class World:
         self.access.edit(storage, self.key(storage, name), lambda obj: obj["spec"].update(spec))
 
     def annotate(self, storage: str, name: str, **annotations: str) -> None:
-        """Set annotations; double underscores in their names stand for dots, single ones for slashes."""
+        """Set annotations. In names, double underscores stand for dots and the first single one for a slash."""
         named = {key.replace("__", ".").replace("_", "/", 1): text for key, text in annotations.items()}
 
         def change(obj: JSON) -> None:
@@ -70,28 +70,28 @@ class World:
         self.access.delete(storage, self.key(storage, name), propagation=propagation, grace=grace)
 
     def names(self, storage: str, namespace: str = "default") -> list[str]:
-        """The names of all objects of a kind, in order."""
+        """Return the names of all objects of a kind, in order."""
         scope = namespace if self.access.resource(storage).namespaced else ""
         return [obj["metadata"]["name"] for obj in self.access.list(storage, scope)]
 
     def pods(self, **labels: str) -> list[JSON]:
-        """Pods with these labels."""
+        """Return pods with these labels."""
         found = self.access.list(PODS)
         return [pod for pod in found if labels.items() <= (pod["metadata"].get("labels") or {}).items()]
 
     def running(self, **labels: str) -> list[JSON]:
-        """Those of them that run and are not going."""
+        """Return running pods with these labels that are not being deleted."""
         pods = self.pods(**labels)
         return [
             pod for pod in pods if pod["status"]["phase"] == "Running" and "deletionTimestamp" not in pod["metadata"]
         ]
 
     def nodes_of(self, **labels: str) -> list[str]:
-        """Where these pods are, sorted."""
+        """Return the nodes of pods with these labels, sorted."""
         return sorted(pod["spec"].get("nodeName", "") for pod in self.pods(**labels))
 
     def reasons(self, name: str = "") -> list[str]:
-        """The reasons of all events, or of those about an object, in order."""
+        """Return the reasons of all events, or of those about one object, in order."""
         events = sorted(self.access.list(EVENTS), key=lambda event: int(event["metadata"]["resourceVersion"]))
         return [event["reason"] for event in events if name in ("", event["involvedObject"]["name"])]
 
@@ -100,7 +100,7 @@ class World:
         await self.clock.run_until(condition, timeout)
 
     async def ready(self) -> None:
-        """Wait until all nodes are ready and nothing is left to be done about that."""
+        """Wait until no node has taints."""
         await self.until(lambda: all(not node["spec"].get("taints") for node in self.access.list(NODES)))
 
 
@@ -108,7 +108,7 @@ class World:
 async def world(
     clock: VirtualClock, nodes: int = 3, settings: ClusterSettings | None = None, api: ApiServer | None = None
 ) -> AsyncIterator[World]:
-    """A running cluster with so many nodes."""
+    """Run a cluster with `nodes` nodes."""
     made = World(clock, settings or ClusterSettings(seed=1), api)
     made.cluster.start()
     made.cluster.add_nodes(nodes)
@@ -123,7 +123,7 @@ async def world(
 
 
 def template(app: str, **spec: Any) -> JSON:
-    """A pod template labelled with its app, of one container."""
+    """Build a pod template with an app label and one container."""
     containers = spec.pop("containers", [{"name": "main", "image": "nginx:1.27"}])
     annotations = spec.pop("annotations", {})
     return {
@@ -133,6 +133,6 @@ def template(app: str, **spec: Any) -> JSON:
 
 
 def workload(app: str, replicas: int | None = None, *, pod: JSON | None = None, **spec: Any) -> JSON:
-    """The spec of a Deployment or the like."""
+    """Build the spec of a Deployment or a similar workload."""
     body: JSON = {"selector": {"matchLabels": {"app": app}}, "template": pod or template(app), **spec}
     return body if replicas is None else {**body, "replicas": replicas}

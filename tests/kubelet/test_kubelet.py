@@ -1,4 +1,4 @@
-"""Simulated kubelets: a pod's life on a node, what the node says, and that a run can be repeated."""
+"""Simulated kubelets: pods on nodes, the status of nodes, and reproducible runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _phase(w: World, name: str = "p") -> str:
 
 @virtual_time
 async def test_a_bound_pod_starts_step_by_step(clock: VirtualClock) -> None:
-    """Seen, connected, running: each step is written, as the watchers of a real kubelet see it."""
+    """Each step of starting is written, as on a real node."""
     async with world(clock) as w:
         steps: list[tuple[str, bool]] = []
 
@@ -55,7 +55,7 @@ async def test_a_bound_pod_starts_step_by_step(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_the_events_are_those_that_describe_shows(clock: VirtualClock) -> None:
-    """The fourth seed's events in their order; a second pod finds the image there."""
+    """The events are in the usual order, and a second pod finds the image on the node."""
     async with world(clock, nodes=1) as w:
         w.create(PODS, "p", _pod())
         await w.until(lambda: _phase(w) == "Running")
@@ -69,7 +69,7 @@ async def test_the_events_are_those_that_describe_shows(clock: VirtualClock) -> 
 
 @virtual_time
 async def test_pods_that_end_do_so_in_their_time(clock: VirtualClock) -> None:
-    """The annotation, a sleep command or the default say when; the exit code says how."""
+    """The run time comes from the annotation, a sleep command or the default; the exit code decides the phase."""
     async with world(clock) as w:
         spec = _pod(restartPolicy="Never")
         w.create(PODS, "p", spec, annotations={"kubesched.io/run-time": "1m"})
@@ -94,7 +94,7 @@ async def test_pods_that_end_do_so_in_their_time(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_a_failing_container_is_restarted_ever_later(clock: VirtualClock) -> None:
-    """With OnFailure the pod stays, waits 10, 20, 40 seconds, and counts."""
+    """With OnFailure the container restarts with growing back-off, and restarts are counted."""
     async with world(clock) as w:
         failing = {"kubesched.io/run-time": "1s", "kubesched.io/exit-code": "1"}
         w.create(PODS, "p", _pod(restartPolicy="OnFailure"), annotations=failing)
@@ -107,7 +107,7 @@ async def test_a_failing_container_is_restarted_ever_later(clock: VirtualClock) 
 
 @virtual_time
 async def test_a_deadline_fails_the_pod(clock: VirtualClock) -> None:
-    """A pod that is active for too long is ended, even one that would run for ever."""
+    """A pod fails when it exceeds its active deadline."""
     async with world(clock) as w:
         w.create(PODS, "p", _pod(activeDeadlineSeconds=20))
         await clock.advance(30)
@@ -123,7 +123,7 @@ def _ready(w: World) -> JSON:
 
 @virtual_time
 async def test_a_readiness_gate_holds_until_somebody_says_so(clock: VirtualClock) -> None:
-    """The containers run, but the pod is ready only with the condition that its gate names."""
+    """The pod is ready only while the condition of its readiness gate is true."""
     async with world(clock) as w:
         w.create(PODS, "p", _pod(readinessGates=[{"conditionType": "a.b/c"}]))
         await w.until(lambda: _phase(w) == "Running")
@@ -142,7 +142,7 @@ async def test_a_readiness_gate_holds_until_somebody_says_so(clock: VirtualClock
 
 @virtual_time
 async def test_sidecars_and_debuggers_run(clock: VirtualClock) -> None:
-    """A sidecar runs beside the others and ends with them; a container added for debugging runs at once."""
+    """A sidecar ends with the main containers, and a debug container starts at once."""
     async with world(clock) as w:
         setup, sidecar = {"name": "setup", "image": "x"}, {"name": "side", "image": "x", "restartPolicy": "Always"}
         pod = _pod(restartPolicy="Never", initContainers=[setup, sidecar])
@@ -165,7 +165,7 @@ async def test_sidecars_and_debuggers_run(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_devices_come_and_go_with_the_capacity(clock: VirtualClock) -> None:
-    """Who adds a device to a node's capacity can use it at once, as with a kubelet; who takes it away cannot."""
+    """An extended resource in the capacity is allocatable at once, and gone when it is removed."""
     async with world(clock, nodes=1) as w:
 
         def device(node: JSON) -> None:
@@ -185,7 +185,7 @@ async def test_devices_come_and_go_with_the_capacity(clock: VirtualClock) -> Non
 
 @virtual_time
 async def test_a_deleted_pod_goes_after_a_moment(clock: VirtualClock) -> None:
-    """It is marked first, and gone when its containers have stopped; a finalizer holds it longer."""
+    """A deleted pod disappears when its containers have stopped, unless a finalizer holds it."""
     async with world(clock) as w:
         w.create(PODS, "p", _pod())
         w.create(PODS, "held", _pod(), finalizers=["example.com/hold"])
@@ -202,7 +202,7 @@ async def test_a_deleted_pod_goes_after_a_moment(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_addresses_are_unique_and_used_again(clock: VirtualClock) -> None:
-    """No two pods share one; those of pods that are gone are free."""
+    """Addresses are unique, and those of deleted pods are reused."""
     async with world(clock, nodes=2) as w:
         w.create(DEPLOYMENTS, "web", workload("web", 20))
         await w.until(lambda: len(w.running(app="web")) == 20)
@@ -217,7 +217,7 @@ async def test_addresses_are_unique_and_used_again(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_a_pod_that_has_ended_gives_its_address_back(clock: VirtualClock) -> None:
-    """It still says which it had; the next pod gets the same, also from kubelets that were started anew."""
+    """The address of an ended pod is reused, also after a restart of the kubelets."""
     api = None
     for name in ("first", "second"):
         async with world(clock, nodes=1, api=api) as w:
@@ -240,7 +240,7 @@ async def test_a_pod_that_has_ended_gives_its_address_back(clock: VirtualClock) 
 
 @virtual_time
 async def test_a_node_object_is_enough_for_a_node(clock: VirtualClock) -> None:
-    """Applied with nothing but a name it is completed; what it says about its size is kept."""
+    """A Node with only a name is completed, and a given capacity is kept."""
     async with world(clock, nodes=0) as w:
         w.create(NODES, "plain")
         w.create(NODES, "large", status={"capacity": {"cpu": "64", "nvidia.com/gpu": "8"}})
@@ -254,7 +254,7 @@ async def test_a_node_object_is_enough_for_a_node(clock: VirtualClock) -> None:
 
 
 def _history(seed: int) -> str:
-    """What has happened in a busy minute, to the last byte."""
+    """Return a hash of everything that happens in a busy minute."""
 
     async def run(clock: VirtualClock) -> str:
         digest = hashlib.sha256()
@@ -271,14 +271,14 @@ def _history(seed: int) -> str:
 
 
 def test_the_same_seed_gives_the_same_run() -> None:
-    """Names, addresses, versions, times, events: everything that is stored is the same in two runs."""
+    """Everything that is stored is the same in two runs with the same seed."""
     assert _history(5) == _history(5)
     assert _history(5) != _history(6)
 
 
 @pytest.mark.parametrize("every_step", [True, False])
 def test_with_or_without_every_step_the_end_is_the_same(every_step: bool) -> None:
-    """A simulation that writes only the last step gets the same pod."""
+    """The final status is the same whether or not all steps are written."""
 
     @virtual_time
     async def check(clock: VirtualClock) -> None:
@@ -295,7 +295,7 @@ def test_with_or_without_every_step_the_end_is_the_same(every_step: bool) -> Non
 
 @virtual_time
 async def test_thousands_of_nodes_are_heard_from_less_often(clock: VirtualClock) -> None:
-    """With many nodes the heartbeats per second stay bounded, and no node is taken for lost."""
+    """With many nodes the rate of heartbeats is bounded, and no node is considered lost."""
     settings = ClusterSettings(node=NodeSettings(heartbeat=10.0), events=False, seed=1)
     async with world(clock, nodes=1500, settings=settings) as w:
         renewed: list[object] = []

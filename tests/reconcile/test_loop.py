@@ -1,4 +1,4 @@
-"""The loop of the controllers: order, gathering, retries; and the copies they read."""
+"""The work loop: order, batching and retries; and the cache."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kubesched.reconcile.views import Pod
 
 
 class Notes(Controller):
-    """Writes down when it was asked to look at what, and may refuse."""
+    """Records when it was called with which key, and may fail."""
 
     name = "notes"
 
@@ -47,7 +47,7 @@ async def running(clock: VirtualClock) -> AsyncIterator[Notes]:
 
 @virtual_time
 async def test_keys_are_taken_once_and_in_order(clock: VirtualClock) -> None:
-    """A key that waits already keeps its place, however often it is added."""
+    """A queued key keeps its place when it is added again."""
     async with running(clock) as notes:
         for key in ("a", "b", "a", "c", "b"):
             notes.enqueue(key)
@@ -57,7 +57,7 @@ async def test_keys_are_taken_once_and_in_order(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_of_several_times_the_earliest_counts(clock: VirtualClock) -> None:
-    """A later wish does not put an earlier one off, an earlier one comes first, and it is one look."""
+    """Of several delays for a key the earliest wins, and the key is handled once."""
     async with running(clock) as notes:
         for seconds in (5.0, 2.0, 9.0):
             notes.enqueue("a", seconds)
@@ -67,7 +67,7 @@ async def test_of_several_times_the_earliest_counts(clock: VirtualClock) -> None
 
 @virtual_time
 async def test_changes_among_many_are_gathered(clock: VirtualClock) -> None:
-    """A thousand changes behind one key within a moment are one look; behind a key with few, each is one."""
+    """Changes of a large group are batched, those of a small group are not."""
     async with running(clock) as notes:
         for _ in range(1000):
             notes.enqueue_one_of("many", 5000)
@@ -83,7 +83,7 @@ async def test_changes_among_many_are_gathered(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_what_is_refused_is_tried_again_ever_later(clock: VirtualClock) -> None:
-    """The waits double up to a minute, and start anew after a success."""
+    """Retry delays double up to a minute and are reset by a success."""
     async with running(clock) as notes:
         notes.problem = StatusError(409, "not now")
         notes.enqueue("a")
