@@ -155,6 +155,15 @@ async def test_a_body_that_is_too_long_is_413(server: HttpServer) -> None:
             assert answer.status == 200
 
 
+async def test_a_malformed_gzip_body_is_a_bad_request(server: HttpServer) -> None:
+    """A body that cannot be decompressed is 400, with a Status."""
+    headers = {"Authorization": f"Bearer {server.identity.admin_token}", "Content-Encoding": "gzip"}
+    async with aiohttp.ClientSession() as session:
+        request = session.post(f"{server.url}{CONFIG_MAPS}", data=io.BytesIO(b"garbage"), headers=headers, ssl=False)
+        async with request as answer:
+            assert (answer.status, (await answer.json())["reason"]) == (400, "BadRequest")
+
+
 @pytest.mark.parametrize("text", [NESTED, BOMB], ids=["nested", "aliases"])
 def test_a_hostile_kubeconfig_is_an_error(text: str) -> None:
     """A kubeconfig beyond a limit is an error with the file's name."""

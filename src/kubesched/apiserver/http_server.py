@@ -26,7 +26,7 @@ from multidict import CIMultiDict
 from kubesched.apiserver.apiserver import ApiServer, refusal
 from kubesched.apiserver.auth.authentication import MASTERS
 from kubesched.apiserver.wire.request import JSON_TYPE, ApiRequest, ApiResponse, UserInfo
-from kubesched.apiserver.wire.status import StatusError
+from kubesched.apiserver.wire.status import StatusError, bad_request
 from kubesched.base.certificates import Authority, Pair, load_pair
 from kubesched.base.documents import REQUEST
 
@@ -140,10 +140,10 @@ class HttpServer:
 
     async def _handle(self, raw: web.BaseRequest) -> web.StreamResponse:
         try:
-            body = await raw.read() if raw.can_read_body else b""
-        except web.HTTPRequestEntityTooLarge:
-            error = refusal(StatusError(413, f"Request entity too large: limit is {REQUEST.size}"))
-            return web.Response(status=error.status, body=error.body, headers=_response_headers(error))
+            body = await _read_body(raw)
+        except StatusError as error:
+            refused = refusal(error)
+            return web.Response(status=refused.status, body=refused.body, headers=_response_headers(refused))
         request = ApiRequest(
             method=raw.method,
             path=raw.rel_url.raw_path,
@@ -198,6 +198,15 @@ class HttpServer:
         path.touch(mode=0o600)
         path.chmod(0o600)
         path.write_text(yaml.safe_dump(self.kubeconfig(user, pair), sort_keys=False), encoding="utf-8")
+
+
+async def _read_body(raw: web.BaseRequest) -> bytes:
+    try:
+        return await raw.read() if raw.can_read_body else b""
+    except web.HTTPRequestEntityTooLarge:
+        raise StatusError(413, f"Request entity too large: limit is {REQUEST.size}") from None
+    except web.RequestPayloadError as error:
+        raise bad_request(f"the body of the request cannot be read: {' '.join(str(error).split())}") from None
 
 
 def _readable(request: ApiRequest, response: ApiResponse) -> bytes:
