@@ -43,7 +43,7 @@ def test_a_workload_in_numbers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 
 
 def test_a_process_of_its_own() -> None:
-    """A workload is measured in another process and answers with the same fields."""
+    """A workload is measured in another process and returns the same fields."""
     result = decisions.measure_apart(WORKLOADS[0])
     assert (result["workload"], result["nodes"]) == (WORKLOADS[0].name, WORKLOADS[0].nodes)
     assert result["pods_per_s"] > 0

@@ -157,7 +157,7 @@ def test_enable_what_cannot_be_enabled(folder: Path, word: str, said: str) -> No
 
 
 def test_a_plugin_that_nobody_enables(folder: Path) -> None:
-    """Whoever names a plugin is told how to enable it, unless it is enabled."""
+    """A named plugin that is not enabled gives a warning that says how to enable it."""
     given = options("--plugin=disks.py")
     registry, asked = known_plugins(given.plugins, (), [])
     (said,) = idle_plugins(asked, configuration(given, registry).config)

@@ -130,7 +130,7 @@ def test_a_wrong_file_is_refused_before_anything_runs(tmp_path: Path) -> None:
 
 
 def test_a_step_that_was_broken_says_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A mistake in a copy of a step is told in a line, not as the traceback of everything around it."""
+    """A mistake in a copy of a step is reported in one line, not as the traceback of everything around it."""
     monkeypatch.chdir(tmp_path)
     runner = CliRunner()
     runner.invoke(main, ["learn", "3", "--edit"])
@@ -176,7 +176,7 @@ def test_a_diff_that_is_piped_is_left_as_it_is() -> None:
 
 @pytest.mark.parametrize("width", [60, 200])
 def test_the_story_of_a_step_fits_the_terminal(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
-    """Who, when and what are columns; nodes have the time at which they came; nothing is told twice."""
+    """Who, when and what are columns; nodes have the time of their creation; nothing is reported twice."""
     monkeypatch.setenv("COLUMNS", str(width))
     story = CliRunner().invoke(main, ["learn", "3"]).output
     lines = [line.rstrip() for line in story.splitlines()]

@@ -94,13 +94,13 @@ def eventually(condition: Callable[[], object]) -> None:
 
 
 def answers(port: int) -> bool:
-    """Whether somebody listens there."""
+    """Whether a server listens there."""
     with socket.socket() as tried:
         return tried.connect_ex(("127.0.0.1", port)) == 0
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """A free port."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         return int(free.getsockname()[1])
 
@@ -359,7 +359,7 @@ def test_a_configuration_names_a_kubeconfig_that_is_not_there(up: Callable[..., 
     ],
 )
 def test_wrong_flags(flags: list[str], problem: str) -> None:
-    """Each mistake is told in a sentence that says what to write instead."""
+    """Each mistake is reported with what to write instead."""
     assert any(problem in each for each in parse(flags, UpOptions()).problems)
 
 
@@ -375,7 +375,7 @@ def test_flags_that_name_another_cluster(flag: str) -> None:
 
 
 def test_it_listens_on_loopback() -> None:
-    """Nobody elsewhere reaches the scheduler's port either, unless that is wanted."""
+    """The scheduler's port is on loopback too, unless a flag says otherwise."""
     options = UpOptions()
     assert options.serving.bind_address == "127.0.0.1"
     assert parse(["--bind-address=0.0.0.0"], options).problems == []

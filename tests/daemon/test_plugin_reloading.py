@@ -1,4 +1,4 @@
-"""A daemon that starts anew when a plugin's file changes."""
+"""A daemon that restarts when a plugin's file changes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Picky(kubesched.Plugin):
 
 
 async def test_a_change_takes_effect(tmp_path: Path) -> None:
-    """The next pod is scheduled by the plugin as it is now, by the same process; a broken change in between is told."""
+    """The same process schedules the next pod with the changed plugin, and logs a broken change in between."""
     folder = tmp_path / "plugins"
     folder.mkdir()
     (folder / "picky.py").write_text(SOURCE.format(name="n1"))

@@ -14,7 +14,7 @@ def shown(metrics: Metrics) -> str:
 
 
 def test_flags_count_for_them_too() -> None:
-    """What is disabled is not shown, and label values that are not allowed are made one; a reset begins anew."""
+    """Disabled metrics are hidden, label values that are not allowed become one, and a reset clears everything."""
     metrics = Metrics(
         disabled=["rest_client_request_duration_seconds"], allowed_labels={"rest_client_requests_total,code": "200"}
     )

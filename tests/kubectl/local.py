@@ -20,7 +20,7 @@ KUBESCHED = [sys.executable, "-c", "from kubesched.cli.main import main; main()"
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """A free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -70,7 +70,7 @@ class Local:
         )
 
     def __call__(self, line: str, stdin: str = "") -> str:
-        """Run a kubectl command that must succeed; answers with what it printed."""
+        """Run a kubectl command that must succeed; returns its output."""
         done = self.run(*line.split(), stdin=stdin)
         assert done.returncode == 0, f"kubectl {line}: {done.stderr or done.stdout}"
         return done.stdout

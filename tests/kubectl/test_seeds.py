@@ -91,7 +91,7 @@ def seed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
 
 @contextmanager
 def second_scheduler(folder: Path, cluster: Local, config: str, plugin: Path, *flags: str) -> Iterator[Path]:
-    """Another scheduler beside the cluster's own, with a plugin; answers with its log."""
+    """Another scheduler beside the cluster's own, with a plugin; returns its log."""
     file = folder / "scheduler.yaml"
     file.write_text(config, "utf-8")
     command = [*KUBESCHED, "run", f"--config={file}", f"--plugin={plugin}", f"--secure-port={free_port()}", *flags]

@@ -66,7 +66,7 @@ async def test_health_pages_are_upstreams_letter_for_letter() -> None:
 
 
 async def test_headers_are_upstreams() -> None:
-    """Answers are text, are not to be guessed at, and are nobody else's."""
+    """Responses are text, forbid content sniffing, and are private."""
     async with running(page(), allowed_paths=ALL) as server:
         _, _, headers = await server.ask("POST", "/healthz")
         assert headers["Content-Type"] == "text/plain; charset=utf-8"
@@ -76,7 +76,7 @@ async def test_headers_are_upstreams() -> None:
 
 
 async def test_why_a_check_fails_is_in_the_log_only() -> None:
-    """The public page withholds the reason; whoever may read the log finds it there."""
+    """The public page withholds the reason; the log has it."""
     log = Log()
     failing = served(log, readyz=[Check("database", lambda: "disk on fire")])
     async with running(failing, log=log) as server:
@@ -127,7 +127,7 @@ async def test_slis_count_checks_and_can_be_reset() -> None:
 
 
 async def test_metrics_can_be_reset() -> None:
-    """DELETE of /metrics makes counting begin anew, and answers as upstream does."""
+    """DELETE of /metrics resets the counters, with the same response as upstream."""
     metrics = Metrics(process=False)
     metrics.attempt("scheduled", "default-scheduler", 0.1)
     endpoints = served(metrics=metrics.render, reset_metrics=metrics.reset)
@@ -249,7 +249,7 @@ async def test_zpages_can_be_turned_off() -> None:
 
 
 async def test_a_page_that_fails_does_not_show_its_inside() -> None:
-    """An error in a page is logged, and whoever asked gets a bare 500."""
+    """An error in a page is logged, and the client gets a bare 500."""
 
     def broken() -> Any:
         raise RuntimeError("secret plans")

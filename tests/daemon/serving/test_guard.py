@@ -138,7 +138,7 @@ async def test_an_api_server_out_of_reach() -> None:
 
 
 async def test_without_an_api_server_only_open_paths_are_served() -> None:
-    """Nobody can be asked: tokens mean nothing, and all but the open paths are forbidden."""
+    """Without an API server, tokens are ignored and all but the open paths are forbidden."""
     async with running() as server:
         status, text = await server.get("/metrics", **bearer("good"))
         assert status == 403
@@ -416,7 +416,7 @@ async def test_permissions_and_refusals_are_remembered_apart() -> None:
 
 
 async def test_very_long_requests_are_not_remembered() -> None:
-    """Nobody can fill the memory with paths."""
+    """A client cannot fill the memory with paths."""
     api = FakeApi()
     authorizer = DelegatingAuthorizer(CLOCK, api=api)
     for _ in range(2):

@@ -19,7 +19,7 @@ from kubesched.daemon.serving.tls.self_signed import files_in, make_pair, write
 
 
 async def shown(url: str, name: str = "localhost", context: ssl.SSLContext | None = None) -> x509.Certificate:
-    """The certificate that a server shows to whoever asks for a name."""
+    """The certificate that a server presents for a name."""
     host, port = url.removeprefix("https://").split(":")
     made = context or insecure()
     _, writer = await asyncio.open_connection(host, int(port), ssl=made, server_hostname=name)
@@ -36,7 +36,7 @@ def names(certificate: x509.Certificate) -> list[str]:
 
 
 async def test_a_self_made_certificate_can_be_verified() -> None:
-    """Whoever gets its authority by other means can check a certificate of our own making."""
+    """A client that has the authority can verify a self-signed certificate."""
     pair = make_pair(("127.0.0.1", "10.1.2.3"))
     context = ssl.create_default_context(cadata=pair.certificate.decode())
     async with running(settings=TlsSettings(PairSource(made=pair))) as server:
@@ -44,7 +44,7 @@ async def test_a_self_made_certificate_can_be_verified() -> None:
 
 
 def test_a_written_key_is_ours_alone(tmp_path: Path) -> None:
-    """The pair that --cert-dir keeps is found again, and nobody else may read the key."""
+    """The pair that --cert-dir keeps is reused, and only its owner may read the key."""
     certificate_file, key_file = files_in(str(tmp_path / "certs"))
     pair = make_pair()
     write(pair, certificate_file, key_file)

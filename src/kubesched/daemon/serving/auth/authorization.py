@@ -16,7 +16,7 @@ from kubesched.daemon.serving.auth.users import MASTERS, UserInfo
 
 ACCESS_REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 LONGEST_CACHED: Final = 10_000
-"""Requests with more characters than this are not remembered: somebody is trying to fill the memory."""
+"""Longer requests are not cached, so that a client cannot fill the memory."""
 
 
 @dataclass(frozen=True, slots=True)
