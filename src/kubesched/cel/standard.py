@@ -70,7 +70,7 @@ def not_equal(left: object, right: object) -> bool:
 
 def _comparisons() -> None:
     pairs = {
-        f"{name}": f"({kind}, {kind})"
+        name: f"({kind}, {kind})"
         for name, kind in (
             ("bool", "bool"),
             ("int64", "int"),
@@ -99,7 +99,7 @@ def _comparisons() -> None:
 def _comparison(test: Callable[[int], bool]) -> Callable[[object, object], bool]:
     def run(left: object, right: object) -> bool:
         if left != left or right != right:
-            return False
+            raise EvaluationError("NaN values cannot be ordered")
         return test(compare(left, right))
 
     return run

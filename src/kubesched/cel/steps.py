@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 
 from kubesched.cel.charges import Charge
 from kubesched.cel.equality import contains, keys_of
@@ -234,23 +233,16 @@ def member_of(item: Step, values: list[object]) -> Step:
 
 
 def calling(steps: list[Step], choose: Callable[[tuple[type, ...]], Callable[..., object]], charge: Charge) -> Step:
+    """A call: evaluate the arguments, choose the overload by their classes, charge, run."""
     cost, before, after = charge.fixed, charge.arguments, charge.result
     if len(steps) == 2 and before is None and after is None:
         left, right = steps
 
         def run_binary(frame: Frame) -> object:
             try:
-                first = left(frame)
+                first, second = left(frame), right(frame)
             except EvaluationError:
-                # The other side is evaluated and charged all the same.
-                with suppress(EvaluationError):
-                    right(frame)
-                frame.charge(cost)
-                raise
-            try:
-                second = right(frame)
-            except EvaluationError:
-                frame.charge(cost)
+                _charge_failure(frame, steps)
                 raise
             frame.charge(cost)
             return choose((type(first), type(second)))(first, second)
@@ -261,7 +253,7 @@ def calling(steps: list[Step], choose: Callable[[tuple[type, ...]], Callable[...
         try:
             args = [step(frame) for step in steps]
         except EvaluationError:
-            frame.charge(1 if len(steps) < 3 else 0)
+            _charge_failure(frame, steps)
             raise
         chosen = choose(tuple(map(type, args)))
         frame.charge(cost if before is None else before(*args))
@@ -271,3 +263,9 @@ def calling(steps: list[Step], choose: Callable[[tuple[type, ...]], Callable[...
         return value
 
     return run
+
+
+def _charge_failure(frame: Frame, steps: list[Step]) -> None:
+    """A call with one or two arguments is charged even if an argument failed."""
+    if len(steps) < 3:
+        frame.charge(1)

@@ -31,7 +31,8 @@ class Type:
     @property
     def is_param(self) -> bool:
         """Whether this stands for a type that is not known yet."""
-        return self.name.startswith("_var") or (len(self.name) == 1 and self.name.isupper())
+        letter = len(self.name) == 1 and self.name.isupper()
+        return self.fields is None and (letter or self.name.startswith("_var"))
 
     @property
     def is_dynamic(self) -> bool:
