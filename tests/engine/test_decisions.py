@@ -611,21 +611,6 @@ def test_skipping_in_prescore() -> None:
         assert [set(scores.plugins) for scores in scored if scores] == [{"Fixed"}, {"Skips", "Fixed"}]
 
 
-# --- what is not there yet --------------------------------------------------------------------------------------------
-
-
-def test_pods_with_resource_claims_are_kept_waiting() -> None:
-    """A pod with resource claims is not placed as if it had none; the message says why."""
-    made = cluster(node("a"))
-    decision = schedule(default_engine(made), pod(resource_claims=["gpu"]))
-    assert decision.outcome is Outcome.UNSCHEDULABLE
-    assert "does not allocate resource claims yet" in decision.message
-    assert decision.message.startswith("0/1 nodes are available: pod has resource claims")
-    assert decision.diagnosis is not None
-    assert decision.diagnosis.unschedulable_plugins == {"DynamicResources"}
-    assert schedule(default_engine(made), pod()).node == "a"
-
-
 # --- the shape of a decision ------------------------------------------------------------------------------------------
 
 

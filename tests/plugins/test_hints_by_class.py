@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from tests.builders import affinity, node, node_term, owner, pod, pod_term
 
 from kubesched.api import objects as api
+from kubesched.api.devices import DeviceClassSpec
 from kubesched.cluster.cluster import Cluster
 from kubesched.config.load import default
 from kubesched.engine.profiles import build_engines
@@ -46,6 +47,10 @@ GONE = [
     pod("other", cpu="1"),
     pod("other", node="n1", affinity=affinity(away=[pod_term({"app": "web"})])),
 ]
+CLASSES = [
+    api.DeviceClass(metadata=api.ObjectMeta(name="gpu"), spec=DeviceClassSpec(extended_resource_name=name))
+    for name in (None, "example.com/gpu", "example.com/nic")
+]
 
 
 def siblings(template: api.Pod) -> Iterator[api.Pod]:
@@ -72,6 +77,9 @@ def events(event: ClusterEvent) -> Iterator[tuple[api.Object | None, api.Object 
     if event.resource is Resource.NODE:
         yield from ((None, each) for each in NODES if each is not None)
         yield from ((a, b) for a, b in pairwise([*NODES[1:], *reversed(NODES[1:])]))
+    elif event.resource is Resource.DEVICE_CLASS:
+        yield from ((None, each) for each in CLASSES)
+        yield from pairwise([*CLASSES, CLASSES[0]])
     else:
         for each in GONE:
             if event.action & Action.DELETE:
@@ -101,6 +109,7 @@ def test_which_hints_are_asked_by_class() -> None:
     assert {(name, each.event.resource.value) for name, each in BY_CLASS} == {
         ("NodeResourcesFit", "Pod"),
         ("NodeResourcesFit", "Node"),
+        ("NodeResourcesFit", "resource.k8s.io/DeviceClass"),
         ("NodeAffinity", "Node"),
         ("TaintToleration", "Node"),
         ("NodeUnschedulable", "Node"),

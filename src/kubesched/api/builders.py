@@ -104,7 +104,7 @@ def pod(
             resources=None if pod_requests is None else api.ResourceRequirements(dict(pod_requests)),
             volumes=(*volumes, *mounted),
             scheduling_gates=tuple(map(api.PodSchedulingGate, gates)),
-            resource_claims=tuple(map(api.PodResourceClaim, resource_claims)),
+            resource_claims=tuple(api.PodResourceClaim(name, resource_claim_name=name) for name in resource_claims),
             restart_policy="Never" if run_time else "",
         ),
         status=api.PodStatus(

@@ -103,3 +103,40 @@ def _shifted(digits: int, places: int) -> int:
         return 1
     power: int = 10 ** (min(places, 28) if places > 0 else -places)
     return min(digits * power if places > 0 else -(-digits // power), _MAX_NANOS)
+
+
+def canonical(quantity: Quantity) -> str:
+    """The quantity as the API server writes it: ``1024Mi`` is ``1Gi``, ``1000m`` is ``1``."""
+    text = quantity if isinstance(quantity, str) else repr(quantity)
+    match = _QUANTITY.match(text)
+    if match is None:
+        raise QuantityError(quantity)
+    amount = _nanos(quantity)
+    if match["suffix"] in _BINARY:
+        return binary(amount)
+    return _decimal(amount, exponent=match["exponent"] is not None)
+
+
+def binary(amount: int) -> str:
+    """Billionths in canonical form with a binary suffix."""
+    if abs(amount) < 1024 * NANO:
+        return _decimal(amount, exponent=False)
+    units, suffix = value_of(amount), ""
+    for suffix_above in _BINARY:
+        if units % 1024:
+            break
+        units, suffix = units // 1024, suffix_above
+    return f"{units}{suffix}"
+
+
+def _decimal(amount: int, *, exponent: bool) -> str:
+    """Billionths with a decimal suffix, or as a power of ten: the largest one that is a multiple of three."""
+    if amount == 0:
+        return "0"
+    power = -9
+    while amount % 1000 == 0 and power < 18:
+        amount //= 1000
+        power += 3
+    if exponent:
+        return f"{amount}e{power}" if power else str(amount)
+    return f"{amount}{next(suffix for suffix, each in _DECIMAL.items() if each == power)}"

@@ -38,7 +38,9 @@ CALLS = frozenset(
         "delete_pod",
         "create_event",
         "patch_event",
+        "create_object",
         "merge_patch",
+        "delete_object",
         "get_lease",
         "create_lease",
         "update_lease",
@@ -316,8 +318,14 @@ class FaultyClient:
     async def patch_event(self, namespace: str, name: str, patch: JSON) -> JSON:
         return await self._call("patch_event", self._client.patch_event, namespace, name, patch)
 
-    async def merge_patch(self, kind: type[O], name: str, patch: JSON, namespace: str = "") -> O:
-        return await self._call("merge_patch", self._client.merge_patch, kind, name, patch, namespace)
+    async def create_object(self, kind: type[O], body: JSON, namespace: str = "") -> O:
+        return await self._call("create_object", self._client.create_object, kind, body, namespace)
+
+    async def merge_patch(self, kind: type[O], name: str, patch: JSON, namespace: str = "", subresource: str = "") -> O:
+        return await self._call("merge_patch", self._client.merge_patch, kind, name, patch, namespace, subresource)
+
+    async def delete_object(self, kind: type[O], name: str, namespace: str = "") -> None:
+        await self._call("delete_object", self._client.delete_object, kind, name, namespace)
 
     async def get_lease(self, namespace: str, name: str) -> JSON:
         return await self._call("get_lease", self._client.get_lease, namespace, name)

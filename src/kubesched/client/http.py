@@ -204,8 +204,15 @@ class HttpClient:
     async def patch_event(self, namespace: str, name: str, patch: JSON) -> JSON:
         return await self.patch(EVENTS.path(namespace, name), patch, STRATEGIC_MERGE_PATCH)
 
-    async def merge_patch(self, kind: type[O], name: str, patch: JSON, namespace: str = "") -> O:
-        path = endpoint_of(kind).path(namespace, name)
+    async def create_object(self, kind: type[O], body: JSON, namespace: str = "") -> O:
+        whole = {"apiVersion": kind.api_version, "kind": kind.kind, **body}
+        return _object(kind, await self.request("POST", endpoint_of(kind).path(namespace), whole))
+
+    async def delete_object(self, kind: type[O], name: str, namespace: str = "") -> None:
+        await self.request("DELETE", endpoint_of(kind).path(namespace, name))
+
+    async def merge_patch(self, kind: type[O], name: str, patch: JSON, namespace: str = "", subresource: str = "") -> O:
+        path = endpoint_of(kind).path(namespace, name, subresource)
         return _object(kind, await self.request("PATCH", path, patch, content_type=MERGE_PATCH))
 
     async def get_lease(self, namespace: str, name: str) -> JSON:

@@ -110,8 +110,16 @@ class Client(Protocol):
         """Apply a strategic merge patch to an Event."""
         ...
 
-    async def merge_patch(self, kind: type[O], name: str, patch: JSON, namespace: str = "") -> O:
-        """Apply a merge patch to an object. Returns the stored object."""
+    async def create_object(self, kind: type[O], body: JSON, namespace: str = "") -> O:
+        """Create an object from its JSON, apiVersion and kind left out. Returns the stored object."""
+        ...
+
+    async def merge_patch(self, kind: type[O], name: str, patch: JSON, namespace: str = "", subresource: str = "") -> O:
+        """Apply a merge patch to an object or to its subresource. Returns the stored object."""
+        ...
+
+    async def delete_object(self, kind: type[O], name: str, namespace: str = "") -> None:
+        """Delete an object."""
         ...
 
     async def get_lease(self, namespace: str, name: str) -> JSON:

@@ -46,6 +46,7 @@ class Cluster:
             if isinstance(obj, api.Namespace):
                 self.counts.namespace_changed(obj.name, obj.labels)
             self.objects.set(obj)
+            self._class_changed(obj)
 
     def remove(self, obj: api.Object) -> None:
         """Remove an object."""
@@ -57,6 +58,12 @@ class Cluster:
             if isinstance(obj, api.Namespace):
                 self.counts.namespace_changed(obj.name, None)
             self.objects.remove(obj)
+            self._class_changed(obj)
+
+    def _class_changed(self, obj: api.Object) -> None:
+        """What a node offers of an extended resource depends on the device class behind it."""
+        if isinstance(obj, api.DeviceClass):
+            self.nodes.node_version += 1
 
     def get(self, kind: type[O], key: str) -> O | None:
         """The object of this kind with this key ("namespace/name", or the name where there is no namespace).

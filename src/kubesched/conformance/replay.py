@@ -16,6 +16,7 @@ from kubesched.cluster.cluster import Cluster
 from kubesched.config.errors import ConfigError
 from kubesched.config.load import default, load
 from kubesched.config.types import KubeSchedulerConfiguration
+from kubesched.conformance.claims import services, show_claims, write_claims
 from kubesched.engine.decision import Decision
 from kubesched.engine.engine import Engine
 from kubesched.engine.outcome import Outcome
@@ -82,7 +83,12 @@ def replay(scenario: RecordedScenario) -> Expect:
         cluster.set(_unqueued(obj) if isinstance(obj, api.Pod) and not obj.node_name else obj)
     names = cluster.nodes.names
     engines = build_engines(
-        config, registry, cluster, Random(0), choose=lambda rows: min(rows, key=lambda row: names[row])
+        config,
+        registry,
+        cluster,
+        Random(0),
+        choose=lambda rows: min(rows, key=lambda row: names[row]),
+        services=services(cluster),
     )
     replayed = Replay(cluster, engines)
     for raw in scenario.pods:
@@ -115,6 +121,11 @@ class Replay:
         """Try to schedule a pod, and once more if preemption made room for it."""
         result: Result = {"pod": pod.key, "attempt": attempt}
         self.results.append(result)
+        self._attempt(pod, attempt, result)
+        if "claims" not in result:
+            show_claims(result, self._cluster)
+
+    def _attempt(self, pod: api.Pod, attempt: int, result: Result) -> None:
         engine = self._engines.get(pod.scheduler_name)
         if engine is None:
             result["error"] = f"no profile {pod.scheduler_name}"
@@ -141,10 +152,13 @@ class Replay:
         if decision.feasible > 1:
             result |= _scores(decision, result["feasible"])
         result["best"] = sorted(names[row] for row in decision.best_rows.tolist())
-        if engine.place(decision):
-            result["node"] = decision.node
-        else:
+        if not engine.place(decision):
             result["reserve"] = _status(decision.objections[0].status)
+        elif (failed := write_claims(engine.framework, decision)) is not None:
+            engine.take_back(decision)
+            result["error"] = f"PreBind: {failed.message}"
+        else:
+            result["node"] = decision.node
 
     def _unschedulable(self, result: Result, decision: Decision, attempt: int) -> None:
         diagnosis = decision.diagnosis
@@ -167,6 +181,7 @@ class Replay:
         for victim in room.victims:
             self._cluster.remove_pod(victim.pod.uid)
         if attempt == 1:
+            show_claims(result, self._cluster)
             promised = msgspec.structs.replace(decision.pod.status, nominated_node_name=room.nominated_node_name)
             self.schedule(msgspec.structs.replace(decision.pod, status=promised), attempt=2)
 

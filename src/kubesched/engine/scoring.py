@@ -71,7 +71,7 @@ class Scoring:
         for scored in cached.suspects:
             framework.check_range(scored.plugin, scored.raw if isinstance(scored.raw, int) else scored.raw[nodes.rows])
         skipped = [p.name for p in self._pre_scores if not framework.ask_pre_score(p, state, decision.pod, nodes)]
-        decision.skip_score = cached.skipped.union(skipped)
+        decision.skip_score = cached.skipped.union(skipped, state.skip_score)
         decision.end_point("PreScore")
         return decision.skip_score
 

@@ -40,8 +40,19 @@ class ApiClient(Protocol):
         """All objects of a kind, in every namespace; of pods, those that have not ended."""
         ...
 
-    async def merge_patch(self, kind: type[O], name: str, patch: dict[str, Any], namespace: str = "") -> O:
-        """Change fields of an object as ``kubectl patch --type=merge`` does; answers with what was stored."""
+    async def create_object(self, kind: type[O], body: dict[str, Any], namespace: str = "") -> O:
+        """Create an object from its JSON, apiVersion and kind left out; returns what was stored."""
+        ...
+
+    async def merge_patch(
+        self, kind: type[O], name: str, patch: dict[str, Any], namespace: str = "", *, subresource: str = ""
+    ) -> O:
+        """Change fields of an object, or of its subresource, as ``kubectl patch --type=merge`` does; returns what was
+        stored."""
+        ...
+
+    async def delete_object(self, kind: type[O], name: str, namespace: str = "") -> None:
+        """Delete an object."""
         ...
 
     async def bind(self, pod: api.Pod, node_name: str) -> None:

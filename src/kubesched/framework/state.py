@@ -35,13 +35,15 @@ class Clonable(Protocol):
 class CycleState:
     """What plugins pass from one extension point to the next, for one pod and one cycle."""
 
-    __slots__ = ("_data", "pod_class", "record", "skip_filter")
+    __slots__ = ("_data", "pod_class", "record", "skip_filter", "skip_score")
 
     def __init__(self, pod_class: PodClass, record: Record | None = None) -> None:
         self.pod_class = pod_class
         self.record = Record() if record is None else record
         """What has run in this cycle."""
         self.skip_filter: set[str] = set()
+        self.skip_score: set[str] = set()
+        """Plugins that found at PreFilter that they have nothing to score."""
         self._data: dict[Hashable, object] = {}
 
     def write(self, key: Hashable, value: object) -> None:
@@ -72,5 +74,6 @@ class CycleState:
         """A copy for a what-if: values that can be cloned are, the others are shared."""
         copy = CycleState(self.pod_class, self.record)
         copy.skip_filter = self.skip_filter
+        copy.skip_score = self.skip_score
         copy._data = {k: v.clone() if isinstance(v, Clonable) else v for k, v in self._data.items()}
         return copy

@@ -29,9 +29,19 @@ class PluginClient:
         """All objects of a kind that can be read."""
         return cast(Sequence[O], (await self._client.list(kind)).items)
 
-    async def merge_patch(self, kind: type[O], name: str, patch: JSON, namespace: str = "") -> O:
-        """Change fields of an object."""
-        return await self._client.merge_patch(kind, name, patch, namespace)
+    async def create_object(self, kind: type[O], body: JSON, namespace: str = "") -> O:
+        """Create an object."""
+        return await self._client.create_object(kind, body, namespace)
+
+    async def merge_patch(
+        self, kind: type[O], name: str, patch: JSON, namespace: str = "", *, subresource: str = ""
+    ) -> O:
+        """Change fields of an object or of its subresource."""
+        return await self._client.merge_patch(kind, name, patch, namespace, subresource)
+
+    async def delete_object(self, kind: type[O], name: str, namespace: str = "") -> None:
+        """Delete an object."""
+        await self._client.delete_object(kind, name, namespace)
 
     async def bind(self, pod: api.Pod, node_name: str) -> None:
         """Create the pod's Binding; reports a failure that leaves open whether it took effect."""

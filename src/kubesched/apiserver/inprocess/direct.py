@@ -79,8 +79,16 @@ class DirectClient(StoreReader):
     async def patch_event(self, namespace: str, name: str, patch: JSON) -> JSON:
         return await self._strategic(EVENTS, namespace, name, patch)
 
-    async def merge_patch(self, kind: type[O], name: str, patch: JSON, namespace: str = "") -> O:
-        return api.decode_as(kind, await self._merge(endpoint_of(kind), namespace, name, patch))
+    async def create_object(self, kind: type[O], body: JSON, namespace: str = "") -> O:
+        return api.decode_as(kind, await self._create(endpoint_of(kind), namespace, body))
+
+    async def delete_object(self, kind: type[O], name: str, namespace: str = "") -> None:
+        resource = self._resource(endpoint_of(kind))
+        call(lambda: self._server.deleter.delete(resource, namespace, name, DeleteOptions()))
+        await self._store.durable()
+
+    async def merge_patch(self, kind: type[O], name: str, patch: JSON, namespace: str = "", subresource: str = "") -> O:
+        return api.decode_as(kind, await self._merge(endpoint_of(kind), namespace, name, patch, subresource))
 
     # --- leases -------------------------------------------------------------------------------------------------------
 
@@ -116,8 +124,10 @@ class DirectClient(StoreReader):
             endpoint, namespace, name, lambda old: strategic_merge(old, patch, form), subresource=subresource
         )
 
-    async def _merge(self, endpoint: Endpoint, namespace: str, name: str, patch: JSON) -> JSON:
-        return await self._update(endpoint, namespace, name, lambda old: dict(merge_patch(old, patch)))
+    async def _merge(self, endpoint: Endpoint, namespace: str, name: str, patch: JSON, subresource: str) -> JSON:
+        return await self._update(
+            endpoint, namespace, name, lambda old: dict(merge_patch(old, patch)), subresource=subresource
+        )
 
     async def _update(
         self, endpoint: Endpoint, namespace: str, name: str, change: Callable[[JSON], JSON], *, subresource: str = ""

@@ -237,9 +237,20 @@ class MemoryClient(StoreReader):
         metadata = replace(found.metadata, deletion_timestamp=self._date() or EPOCH)
         self.store.put_struct("/pods", replace(found, metadata=metadata), record)
 
-    async def merge_patch(self, kind: type[O], name: str, patch: JSON, namespace: str = "") -> O:
+    async def create_object(self, kind: type[O], body: JSON, namespace: str = "") -> O:
+        metadata = dict(body["metadata"])
+        prefix = metadata.get("generateName")
+        if prefix and not metadata.get("name"):
+            metadata["name"] = f"{prefix}{self.store.version + 1:05d}"
+        return self.create(api.decode_as(kind, {**body, "metadata": metadata}))
+
+    async def delete_object(self, kind: type[O], name: str, namespace: str = "") -> None:
+        self.delete(self._find(kind, _key(namespace, name))[1])
+
+    async def merge_patch(self, kind: type[O], name: str, patch: JSON, namespace: str = "", subresource: str = "") -> O:
         record, old = self._find(kind, _key(namespace, name))
-        return self._patch(record, old, patch, merge_patch(record.load(), patch))
+        part = {key: patch[key] for key in ("metadata", subresource) if key in patch} if subresource else patch
+        return self._patch(record, old, part, merge_patch(record.load(), part))
 
     def _patch(self, record: Record, old: O, patch: JSON, patched: JSON) -> O:
         kind, wanted = type(old), patch.get("metadata") or {}

@@ -8,14 +8,23 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kubesched.api import objects as api
-from kubesched.api.resources import Requests, allocatable, is_extended, node_requests, scheduling_requests
-from kubesched.cluster.table import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Ints, NodeTable
+from kubesched.api.devices import DEVICE_CLASS_PREFIX
+from kubesched.api.resources import (
+    Requests,
+    allocatable,
+    is_extended,
+    node_requests,
+    pod_requests,
+    scheduling_requests,
+)
+from kubesched.cluster.table import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Ints, Mask, NodeTable
 from kubesched.cluster.view import Nodes
 from kubesched.config.args import NodeResourcesFitArgs
 from kubesched.framework.events import Action, EventHint, Hint, Resource, on
 from kubesched.framework.plugin import Handle, Plugin, Reads, Verdicts
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import Status, unresolvable, unschedulable
+from kubesched.plugins.device_classes import DeviceClassResolver
 from kubesched.plugins.node_resources.amounts import ScoredRequests, scored_requests
 from kubesched.plugins.node_resources.strategies import strategy
 
@@ -28,6 +37,8 @@ class CheckedRequests:
     amounts: Ints
     reasons: tuple[str, ...]
     bits: Ints
+    by_devices: Mask | None = None
+    """Which resources devices provide on nodes that do not have them; None if there are none."""
 
     def status(self, code: int) -> Status:
         """Reasons for the low bits of a code; a high bit means that the node is too small even when empty."""
@@ -50,13 +61,21 @@ class NodeResourcesFit(Plugin):
         self._ignored_groups = frozenset(args.ignored_resource_groups)
         self._resources = args.scoring_strategy.resources
         self._strategy = strategy(args.scoring_strategy)
+        self._classes = DeviceClassResolver(handle.cluster)
 
     def events_to_register(self) -> list[EventHint]:
         return [
             on(Resource.POD, Action.DELETE, self._after_pod_change, by_class=True),
             on(Resource.POD, Action.UPDATE_POD_SCALE_DOWN, self._after_pod_change),
             on(Resource.NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE, self._after_node_change, by_class=True),
+            *self._device_events(),
         ]
+
+    def _device_events(self) -> list[EventHint]:
+        if not self.handle.features.dra_extended_resource:
+            return []
+        change = Action.ADD | Action.UPDATE
+        return [on(Resource.DEVICE_CLASS, change, self._after_class_change, by_class=True)]
 
     def pre_filter(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> None:
         self._needed(state, nodes.table)
@@ -67,6 +86,8 @@ class NodeResourcesFit(Plugin):
         block = (wanted.columns, rows) if isinstance(rows, slice) else (wanted.columns[:, None], rows)
         offered = table.allocatable[block]
         missing = wanted.amounts > offered - table.used[block]
+        if wanted.by_devices is not None:
+            missing &= ~(wanted.by_devices & (offered <= 0))  # DynamicResources sees to them
         if not missing.any():
             return None
         too_small = missing & (wanted.amounts > offered)
@@ -85,7 +106,9 @@ class NodeResourcesFit(Plugin):
         return self._strategy(used + wanted.amounts, offered, wanted.weights)
 
     def _needed(self, state: CycleState, table: NodeTable) -> CheckedRequests:
-        return state.pod_class.remember((self, "fit"), lambda: self._checked(table, state.pod_class.requests))
+        # Device classes decide which extended resources are checked here.
+        key = (self, "fit", self.handle.cluster.version(api.DeviceClass))
+        return state.pod_class.remember(key, lambda: self._checked(table, state.pod_class.requests))
 
     def _scored(self, state: CycleState, pod: api.Pod, table: NodeTable) -> ScoredRequests:
         features = self.handle.features
@@ -101,16 +124,21 @@ class NodeResourcesFit(Plugin):
             (EPHEMERAL_STORAGE, requests.ephemeral_storage, "Insufficient ephemeral-storage"),
         )
         entries += [entry for entry in native if entry[1] > 0]
-        for name, amount in requests.scalar.items():
-            if amount != 0 and not self._is_ignored(name):
-                entries.append((table.resource(name), amount, f"Insufficient {name}"))
+        plain = len(entries)
+        scalar = {name: amount for name, amount in requests.scalar.items() if amount and not self._is_ignored(name)}
+        entries += [(table.resource(name), amount, f"Insufficient {name}") for name, amount in scalar.items()]
         columns, amounts, reasons = zip(*entries, strict=True)
+        by_devices = [self._by_devices(name) for name in scalar]
         return CheckedRequests(
             columns=np.array(columns, dtype=np.int64),
             amounts=np.array(amounts, dtype=np.int64).reshape(-1, 1),
             reasons=reasons,
             bits=1 << np.arange(len(reasons), dtype=np.int64),
+            by_devices=np.array([False] * plain + by_devices).reshape(-1, 1) if any(by_devices) else None,
         )
+
+    def _by_devices(self, name: str) -> bool:
+        return self._classes.class_of(name) is not None
 
     def _is_ignored(self, name: str) -> bool:
         if not is_extended(name):
@@ -138,13 +166,26 @@ class NodeResourcesFit(Plugin):
             return Hint.SKIP
         wanted = _amounts(scheduling_requests(pod, self.handle.features))
         offered = _offered(new)
-        if offered["pods"] < 1 or any(amount > offered.get(name, 0) for name, amount in wanted.items() if amount):
+        by_devices = {name for name in wanted if offered.get(name, 0) <= 0 and self._by_devices(name)}
+        needed = {name: amount for name, amount in wanted.items() if amount and name not in by_devices}
+        if offered["pods"] < 1 or any(amount > offered.get(name, 0) for name, amount in needed.items()):
             return Hint.SKIP
-        if not isinstance(old, api.Node):
+        if not isinstance(old, api.Node) or any(wanted[name] for name in by_devices):
             return Hint.QUEUE
         before = _offered(old)
-        names: Sequence[str] = ["pods", *(name for name, amount in wanted.items() if amount)]
+        names: Sequence[str] = ["pods", *needed]
         return Hint.QUEUE if any(offered.get(n, 0) > before.get(n, 0) for n in names) else Hint.SKIP
+
+    def _after_class_change(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
+        if not isinstance(new, api.DeviceClass):
+            return Hint.QUEUE
+        names = {new.spec.extended_resource_name}
+        if not isinstance(old, api.DeviceClass):
+            names.add(DEVICE_CLASS_PREFIX + new.name)
+        elif (old.spec.extended_resource_name or "") == (new.spec.extended_resource_name or ""):
+            return Hint.SKIP
+        wanted = pod_requests(pod, use_status=False)
+        return Hint.QUEUE if any(name in wanted for name in names) else Hint.SKIP
 
 
 def _amounts(requests: Requests) -> dict[str, int]:

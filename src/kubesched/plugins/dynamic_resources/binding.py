@@ -1,0 +1,266 @@
+"""What PreBind writes: allocations, reservations, and the claim for extended resources; and the wait for devices."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import TypeVar
+
+import msgspec
+
+from kubesched.api import devices as dra
+from kubesched.api import objects as api
+from kubesched.base.features import Features
+from kubesched.base.log import ERROR
+from kubesched.framework.handle import Handle
+from kubesched.plugins.dynamic_resources.claims import (
+    BindingFailed,
+    binds_with_conditions,
+    has_binding_conditions,
+    is_ready,
+    is_reserved_for,
+)
+from kubesched.plugins.dynamic_resources.cycle import Cycle
+from kubesched.plugins.dynamic_resources.extended import IN_MEMORY, Mapping
+from kubesched.plugins.dynamic_resources.ledger import Ledger
+
+RETRIES = 5
+RETRY_SECONDS = 0.01
+POLL_SECONDS = 5.0
+CLAIM_POLL_SECONDS, CLAIM_POLL_LIMIT = 1.0, 120.0
+"""How often, and for how long, to look whether the watch shows a claim that was just created."""
+
+T = TypeVar("T")
+
+
+class BindingError(Exception):
+    """The pod's claims could not be made ready; the text is upstream's."""
+
+
+class Binder:
+    """Writes claims to the API server."""
+
+    def __init__(
+        self,
+        handle: Handle,
+        ledger: Ledger,
+        features: Features,
+        timeout: float,
+        is_late: Callable[[dra.ResourceClaim], bool],
+    ) -> None:
+        self._handle = handle
+        self._ledger = ledger
+        self._conditions = binds_with_conditions(features)
+        self._timeout = timeout
+        self._is_late = is_late
+
+    async def bind(self, cycle: Cycle, pod: api.Pod, node_name: str) -> None:
+        """Allocate and reserve all claims of a pod, then wait until their devices are ready."""
+        for index, claim in enumerate(cycle.claims):
+            if not is_reserved_for(claim, pod):
+                cycle.claims[index] = await self._bind_claim(cycle, index, pod, node_name)
+        if self._conditions and any(map(has_binding_conditions, cycle.claims)):
+            await self._wait(cycle, pod, node_name)
+
+    # One claim
+
+    async def _bind_claim(self, cycle: Cycle, index: int, pod: api.Pod, node_name: str) -> dra.ResourceClaim:
+        claim, allocation = cycle.claims[index], cycle.allocations[index]
+        special = index >= cycle.user_claims
+        if special and allocation is None and not claim.spec.devices.requests:
+            return claim  # a device plugin provides everything
+        uid, written = claim.uid, False
+        try:
+            if special and claim.name == IN_MEMORY:
+                claim = cycle.claims[index] = await self._create(cycle, pod, node_name)
+                written = True
+            claim = await self._retried(claim, lambda newest: self._write(newest, allocation, pod))
+            written = True
+        finally:
+            known = written and await self._assume(claim, special=special)
+            if allocation is not None:
+                self._ledger.drop_pending(uid, force=known)
+        if special:
+            await self._record_in_pod(cycle, claim, pod)
+        return claim
+
+    async def _assume(self, claim: dra.ResourceClaim, *, special: bool) -> bool:
+        """Use the claim as it was written; the watch may take a while to show one that is new."""
+        waited = 0.0
+        while not self._ledger.assume(claim):
+            if not special or waited >= CLAIM_POLL_LIMIT:
+                return False
+            await self._handle.clock.sleep(CLAIM_POLL_SECONDS)
+            waited += CLAIM_POLL_SECONDS
+        return True
+
+    async def _write(
+        self, claim: dra.ResourceClaim, allocation: dra.AllocationResult | None, pod: api.Pod
+    ) -> dra.ResourceClaim:
+        if claim.metadata.deletion_timestamp is not None:
+            raise BindingError(f"claim {claim.key} got deleted in the meantime")
+        if allocation is not None:
+            if claim.status.allocation is not None:
+                raise BindingError(f"claim {claim.key} got allocated elsewhere in the meantime")
+            if dra.FINALIZER not in claim.metadata.finalizers:
+                finalizers = [*claim.metadata.finalizers, dra.FINALIZER]
+                what = f"add finalizer to claim {claim.key}"
+                claim = await _said(what, self._patch(claim, {"metadata": {"finalizers": finalizers}}))
+        status: dict[str, object] = {"reservedFor": [*map(_json, claim.status.reserved_for), _reference(pod)]}
+        recorded = allocation if allocation is not None else claim.status.allocation
+        if self._conditions:
+            if recorded is None:
+                raise BindingError(f"claim {claim.key} got deallocated elsewhere in the meantime")
+            if recorded.allocation_timestamp is None:
+                recorded = msgspec.structs.replace(recorded, allocation_timestamp=self._now())
+                status["allocation"] = _json(recorded)
+        if allocation is not None:
+            status["allocation"] = _json(recorded)
+        what = f"add {'allocation and ' if allocation is not None else ''}reservation to claim {claim.key}"
+        return await _said(what, self._patch(claim, {"status": status}, "status"))
+
+    def _now(self) -> str | None:
+        clock = getattr(self._handle, "clock", None)
+        return None if clock is None else datetime.fromtimestamp(clock.now(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    async def _patch(
+        self, claim: dra.ResourceClaim, patch: dict[str, object], subresource: str = ""
+    ) -> dra.ResourceClaim:
+        """Change a claim, if it still has the version that we know."""
+        meta = {"resourceVersion": claim.metadata.resource_version} if claim.metadata.resource_version else {}
+        own = patch.get("metadata", {})
+        assert isinstance(own, dict)
+        body = {**patch, "metadata": {**own, **meta}}
+        client = self._handle.client
+        return await client.merge_patch(dra.ResourceClaim, claim.name, body, claim.namespace, subresource=subresource)
+
+    async def _retried(self, claim: dra.ResourceClaim, write: Callable[[dra.ResourceClaim], Awaitable[T]]) -> T:
+        """Write a claim; if it has changed in the meantime, read it again and retry."""
+        for attempt in range(1, RETRIES + 1):
+            try:
+                return await write(claim)
+            except Exception as problem:
+                if not _is_conflict(problem) or attempt == RETRIES:
+                    raise
+            await self._handle.clock.sleep(RETRY_SECONDS)
+            what = f"get updated claim {claim.key} after conflict"
+            claim = await _said(what, self._handle.client.read(dra.ResourceClaim, claim.name, claim.namespace))
+        raise AssertionError("the last attempt returns or raises")
+
+    # The claim for extended resources
+
+    async def _create(self, cycle: Cycle, pod: api.Pod, node_name: str) -> dra.ResourceClaim:
+        if cycle.chosen is None:
+            raise BindingError(f"extended resource claim not found for node {node_name}")
+        claim = cycle.chosen.claims[-1]
+        metadata = {
+            "generateName": f"{pod.name}-extended-resources-",
+            "namespace": pod.namespace,
+            "annotations": claim.annotations,
+            "ownerReferences": [_json(owner) for owner in claim.metadata.owner_references],
+        }
+        body = {"metadata": metadata, "spec": _json(claim.spec)}
+        what = f"create claim for extended resources {pod.namespace}/"
+        return await _said(what, self._handle.client.create_object(dra.ResourceClaim, body, pod.namespace))
+
+    async def _record_in_pod(self, cycle: Cycle, claim: dra.ResourceClaim, pod: api.Pod) -> None:
+        mappings = () if cycle.chosen is None else cycle.chosen.mappings
+        if not mappings:
+            problem = f"no update of pod {pod.key} ExtendedResourceClaimStatus"
+            raise BindingError(f"nil or empty request mappings, {problem}")
+        status = {"requestMappings": list(map(_mapping, mappings)), "resourceClaimName": claim.name}
+        patch = {"metadata": {"uid": pod.uid}, "status": {"extendedResourceClaimStatus": status}}
+        what = f"update pod {pod.key} ExtendedResourceClaimStatus"
+        await _said(what, self._handle.client.patch_pod_status(pod, patch))
+
+    # Waiting for devices
+
+    async def _wait(self, cycle: Cycle, pod: api.Pod, node_name: str) -> None:
+        note = f"waiting for binding conditions for device on node {node_name}"
+        self._handle.recorder(pod, "Normal", "BindingConditionsPending", "Scheduling", note)
+        deadline = self._handle.clock.monotonic() + self._timeout
+        while not self._all_ready(cycle):
+            left = deadline - self._handle.clock.monotonic()
+            if left <= 0:
+                raise BindingError("device binding timeout: context deadline exceeded")
+            await self._handle.clock.sleep(min(POLL_SECONDS, left))
+
+    def _all_ready(self, cycle: Cycle) -> bool:
+        for index, claim in enumerate(cycle.claims):
+            newest = self._ledger.get(claim.key)
+            if newest is None:
+                raise BindingError(f'could not find ResourceClaim "{claim.key}"')
+            cycle.claims[index] = newest
+            try:
+                if not is_ready(newest):
+                    if self._is_late(newest):
+                        raise BindingError(f"device binding timeout: claim={newest.name}")
+                    return False
+            except BindingFailed as problem:
+                raise BindingError(str(problem)) from problem
+        return True
+
+    # Undoing
+
+    async def deallocate(self, claim: dra.ResourceClaim, pod: api.Pod) -> None:
+        """Take back an allocation that nobody uses, so that other devices can be allocated."""
+        self._handle.log(5, "Deallocation of ResourceClaim", pod=pod, resourceclaim=claim)
+        status = {"allocation": None, "reservedFor": None, "devices": None}
+        await self._logged("deallocation", claim, self._patch(claim, {"status": status}, "status"))
+
+    async def unreserve(self, claim: dra.ResourceClaim, pod: api.Pod) -> None:
+        """Remove a pod from those that a claim is reserved for."""
+        self._handle.log(5, "unreserve", resourceclaim=claim, pod=pod)
+
+        async def remove(newest: dra.ResourceClaim) -> dra.ResourceClaim:
+            others = [_json(consumer) for consumer in newest.status.reserved_for if consumer.uid != pod.uid]
+            return await self._patch(newest, {"status": {"reservedFor": others or None}}, "status")
+
+        await self._logged("unreserve", claim, self._retried(self._ledger.get(claim.key) or claim, remove))
+
+    async def delete(self, claim: dra.ResourceClaim) -> None:
+        """Delete a claim for extended resources."""
+
+        async def release(newest: dra.ResourceClaim) -> dra.ResourceClaim:
+            kept = [each for each in newest.metadata.finalizers if each != dra.FINALIZER]
+            return await self._patch(newest, {"metadata": {"finalizers": kept or None}})
+
+        async def both() -> None:
+            await self._retried(claim, release)
+            self._handle.log(5, "Delete", resourceclaim=claim)
+            await self._handle.client.delete_object(dra.ResourceClaim, claim.name, claim.namespace)
+
+        await self._logged("delete", claim, both())
+
+    async def _logged(self, what: str, claim: dra.ResourceClaim, write: Awaitable[object]) -> None:
+        """Do something of which nobody waits for the outcome. The next attempt tries again."""
+        try:
+            await write
+        except Exception as problem:
+            self._handle.log(ERROR, what, resourceclaim=claim, err=problem)
+
+
+async def _said(what: str, write: Awaitable[T]) -> T:
+    """Do something, and say what it was if it fails."""
+    try:
+        return await write
+    except Exception as problem:
+        if _is_conflict(problem):
+            raise
+        raise BindingError(f"{what}: {problem}") from problem
+
+
+def _is_conflict(problem: Exception) -> bool:
+    return getattr(problem, "code", None) == 409 and getattr(problem, "reason", "") == "Conflict"
+
+
+def _json(part: object) -> object:
+    return msgspec.to_builtins(part)
+
+
+def _reference(pod: api.Pod) -> dict[str, str]:
+    return {"resource": "pods", "name": pod.name, "uid": pod.uid}
+
+
+def _mapping(mapping: Mapping) -> dict[str, str]:
+    return {"containerName": mapping.container, "resourceName": mapping.resource, "requestName": mapping.request}

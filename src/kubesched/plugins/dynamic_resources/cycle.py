@@ -1,0 +1,69 @@
+"""One pod's claims through one scheduling cycle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kubesched.api import devices as dra
+from kubesched.api.selectors import NodeSelector
+from kubesched.plugins.dynamic_resources.extended import Mapping
+from kubesched.plugins.dynamic_resources.plan import Plan
+from kubesched.plugins.dynamic_resources.requests import AllocationError
+
+
+class NodeClaims:
+    """The claims to allocate on nodes that provide the same resources by devices."""
+
+    __slots__ = ("claims", "mappings", "plan")
+
+    def __init__(
+        self,
+        claims: Sequence[dra.ResourceClaim],
+        mappings: Sequence[Mapping],
+        plan: Plan | AllocationError | None,
+    ) -> None:
+        self.claims = claims
+        self.mappings = mappings
+        self.plan = plan
+        """None if a device plugin provides everything."""
+
+
+class Cycle:
+    """What the plugin knows of a pod's claims, from PreFilter on."""
+
+    def __init__(self, claims: list[dra.ResourceClaim], special: dra.ResourceClaim | None) -> None:
+        self.claims = claims
+        """The pod's claims, then the special one for extended resources, if there is one."""
+        self.user_claims = len(claims)
+        self.special_uid = "" if special is None else special.uid
+        """The special claim's UID at first; it gets another one when it is created."""
+        if special is not None:
+            claims.append(special)
+        self.places: list[NodeSelector | None] = [None] * len(claims)
+        """Where the devices of each allocated claim can be reached from; None for everywhere."""
+        self.allocations: list[dra.AllocationResult | None] = [None] * len(claims)
+        """What Reserve has decided, for PreBind to write."""
+        self.unready: set[int] = set()
+        """Allocated claims whose devices have failed to become ready, or taken too long."""
+        self.allocates = False
+        """Whether any claim has to be allocated."""
+        self.backed: list[str] = []
+        """The pod's extended resources that devices may provide."""
+        self.unbacked: list[str] = []
+        """Its other extended resources."""
+        self.on_nodes: dict[tuple[str, ...], NodeClaims] = {}
+        """By the resources that nodes provide by devices."""
+        self.chosen: NodeClaims | None = None
+        """Those of the node that was reserved."""
+
+    @property
+    def special(self) -> dra.ResourceClaim | None:
+        """The claim for extended resources."""
+        return self.claims[self.user_claims] if len(self.claims) > self.user_claims else None
+
+    def to_allocate(self) -> Iterator[int]:
+        """The claims without an allocation."""
+        return (index for index, claim in enumerate(self.claims) if claim.status.allocation is None)
+
+
+NO_CLAIMS = Cycle([], None)

@@ -1,0 +1,486 @@
+"""DynamicResources: a pod goes where its claimed devices are, or can be allocated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from uuid import UUID
+
+import numpy as np
+
+from kubesched.api import devices as dra
+from kubesched.api import objects as api
+from kubesched.api.selectors import node_selector
+from kubesched.cluster.matching import node_selector_mask
+from kubesched.cluster.table import Ints
+from kubesched.cluster.view import Nodes
+from kubesched.config.args import DynamicResourcesArgs
+from kubesched.framework.diagnosis import Diagnosis
+from kubesched.framework.events import Action, EventHint, Hint, Resource, on
+from kubesched.framework.plugin import Handle, Plugin, PostFilterResult, Reads, Verdicts, default_normalize
+from kubesched.framework.state import CycleState
+from kubesched.framework.status import SKIP, Status, error, unresolvable, unschedulable
+from kubesched.plugins.device_classes import DeviceClassResolver
+from kubesched.plugins.dynamic_resources import extended
+from kubesched.plugins.dynamic_resources.binding import Binder, BindingError
+from kubesched.plugins.dynamic_resources.claims import (
+    BindingFailed,
+    ClaimError,
+    binds_with_conditions,
+    claims_of,
+    is_ready,
+    is_reserved_for,
+)
+from kubesched.plugins.dynamic_resources.cycle import NO_CLAIMS, Cycle, NodeClaims
+from kubesched.plugins.dynamic_resources.inventory import Inventory
+from kubesched.plugins.dynamic_resources.ledger import Ledger
+from kubesched.plugins.dynamic_resources.plan import FIRST_ERROR, FITS, IMPOSSIBLE, INVALID_POOL, FilterTimeout, Plans
+from kubesched.plugins.dynamic_resources.requests import AllocationError
+from kubesched.plugins.dynamic_resources.results import allocations
+
+NOT_PREPARED = error("not found")
+"""What upstream says when a profile has this plugin at a later point but not at PreFilter."""
+NOTHING_TO_DEALLOCATE = unschedulable("no new claims to deallocate")
+
+NOT_AVAILABLE, STALE_CLAIM, NO_RESOURCE = 3, 4, 5
+_FIRST_ERROR = 16
+_STATUSES = {
+    IMPOSSIBLE: unresolvable("cannot allocate all claims"),
+    INVALID_POOL: unresolvable("invalid resource pools were encountered"),
+    NOT_AVAILABLE: unresolvable("resourceclaim not available on the node"),
+    STALE_CLAIM: unresolvable("cannot schedule extended resource claim"),
+    NO_RESOURCE: unresolvable("cannot fit resource"),
+}
+
+Errors = list[tuple[AllocationError, NodeClaims, int]]
+"""What went wrong with which claims, and the first row where it did."""
+
+
+class DynamicResources(Plugin):
+    """All points at which claims matter, from PreEnqueue to PreBind."""
+
+    name = "DynamicResources"
+    reads = Reads.ROW
+    args_type = DynamicResourcesArgs
+    pre_bind_in_parallel = True
+
+    def __init__(self, args: DynamicResourcesArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        cluster, features = handle.cluster, handle.features
+        self._features = features
+        self._conditions = binds_with_conditions(features)
+        self._resolver = DeviceClassResolver(cluster)
+        self._ledger = Ledger(cluster, shares=features.dra_consumable_capacity)
+        self._inventory = Inventory(cluster, self._ledger, features)
+        self._plans = Plans(cluster, self._inventory, features)
+
+    def events_to_register(self) -> list[EventHint]:
+        change = Action.ADD | Action.UPDATE
+        return [
+            on(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE),
+            on(Resource.RESOURCE_CLAIM, change, self._after_claim_change),
+            on(Resource.POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM, self._after_pod_change),
+            on(Resource.DEVICE_CLASS, change),
+            on(Resource.RESOURCE_SLICE, change),
+        ]
+
+    # PreEnqueue and hints
+
+    def pre_enqueue(self, pod: api.Pod) -> Status | None:
+        problem = self._problem(pod) if pod.spec.resource_claims else None
+        return None if problem is None else unresolvable(problem)
+
+    def _problem(self, pod: api.Pod) -> str | None:
+        """Why a pod's claims cannot be used now."""
+        try:
+            for _ in claims_of(pod, self._ledger):
+                pass
+        except ClaimError as problem:
+            return str(problem)
+        return None
+
+    def _after_claim_change(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
+        if not isinstance(new, dra.ResourceClaim):
+            return Hint.QUEUE
+        try:
+            uses = any(claim.uid == new.uid for _, claim in list(claims_of(pod, self._ledger)))
+        except ClaimError:
+            return Hint.SKIP
+        before = old if isinstance(old, dra.ResourceClaim) else None
+        if before is not None and before.status.allocation is not None and new.status.allocation is None:
+            return Hint.QUEUE  # its devices are free for others
+        if not uses:
+            return Hint.SKIP
+        return Hint.SKIP if before is not None and before.status == new.status else Hint.QUEUE
+
+    def _after_pod_change(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
+        if not isinstance(new, api.Pod):
+            return Hint.QUEUE
+        return Hint.QUEUE if new.uid == pod.uid and self._problem(new) is None else Hint.SKIP
+
+    # PreFilter
+
+    def pre_filter(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Status | None:
+        state.write(self.name, NO_CLAIMS)
+        scalar = state.pod_class.requests.scalar
+        if not pod.spec.resource_claims and not scalar:
+            state.skip_score.add(self.name)
+            return SKIP
+        try:
+            claims = [claim for _, claim in claims_of(pod, self._ledger)]
+        except ClaimError as problem:
+            return unresolvable(str(problem))
+        special = self._special_claim(pod, scalar)
+        if not claims and special is None:
+            state.skip_score.add(self.name)
+            return SKIP
+        cycle = Cycle(claims, special)
+        if special is not None:
+            resources = extended.resources_of(scalar)
+            cycle.backed = [name for name in resources if self._resolver.class_of(name) is not None]
+            cycle.unbacked = [name for name in resources if self._resolver.class_of(name) is None]
+        for index, claim in enumerate(cycle.claims):
+            status = self._inspect(cycle, index, claim)
+            if status is not None:
+                return status
+        if cycle.allocates:
+            self._inventory.sync()
+        state.write(self.name, cycle)
+        return None
+
+    def _special_claim(self, pod: api.Pod, scalar: dict[str, int]) -> dra.ResourceClaim | None:
+        """The claim for extended resources that device classes stand behind: an earlier one, or a new one."""
+        if not any(self._resolver.class_of(name) is not None for name in extended.resources_of(scalar)):
+            return None
+        for claim in self.handle.cluster.all(api.ResourceClaim):
+            if extended.is_claim_for(claim, pod):
+                return self._ledger.get(claim.key)
+        return extended.claim_in_memory(pod, self._new_uid())
+
+    def _inspect(self, cycle: Cycle, index: int, claim: dra.ResourceClaim) -> Status | None:
+        """See what has to be done about a claim; a status if nothing can be."""
+        allocation = claim.status.allocation
+        if allocation is not None:
+            if allocation.node_selector is not None:
+                place = node_selector(allocation.node_selector)
+                if place.error:
+                    return error(place.error)
+                cycle.places[index] = place
+            if self._conditions and self._has_failed(claim):
+                cycle.unready.add(index)
+            return None
+        cycle.allocates = True
+        if self._ledger.pending(claim.uid) is not None:
+            return unresolvable(f"resource claim {claim.key} is in the process of being allocated")
+        return None if index >= cycle.user_claims else self._check_classes(claim)
+
+    def _check_classes(self, claim: dra.ResourceClaim) -> Status | None:
+        for request in claim.spec.devices.requests:
+            if request.exactly is not None:
+                named = [(request.exactly.device_class_name, request.name)]
+            elif request.first_available:
+                if not self._features.dra_prioritized_list:
+                    what = "has subrequests, but the DRAPrioritizedList feature is disabled"
+                    return unresolvable(f"resource claim {claim.key}, request {request.name}: {what}")
+                named = [(sub.device_class_name, f"{request.name}/{sub.name}") for sub in request.first_available]
+            else:
+                return unresolvable(f"resource claim {claim.key}, request {request.name}: unknown request type")
+            for class_name, request_name in named:
+                if not class_name:
+                    return error(f"request {request_name}: unsupported request type")
+                if self.handle.cluster.get(api.DeviceClass, class_name) is None:
+                    return unresolvable(f"request {request_name}: device class {class_name} does not exist")
+        return None
+
+    def _has_failed(self, claim: dra.ResourceClaim) -> bool:
+        """Whether the devices of an allocated claim cannot be made ready, or not in time."""
+        try:
+            return not is_ready(claim) and self._is_late(claim)
+        except BindingFailed:
+            return True
+
+    def _is_late(self, claim: dra.ResourceClaim) -> bool:
+        allocation = claim.status.allocation
+        clock = getattr(self.handle, "clock", None)
+        if clock is None or allocation is None or allocation.allocation_timestamp is None:
+            return False
+        if not any(result.binding_conditions for result in allocation.devices.results):
+            return False
+        allocated = datetime.fromisoformat(allocation.allocation_timestamp).timestamp()
+        return bool(clock.now() > allocated + self.args.binding_timeout.seconds)
+
+    def _new_uid(self) -> str:
+        return str(UUID(int=self.handle.random.getrandbits(128), version=4))
+
+    # Filter
+
+    def filter_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Verdicts | None:
+        if self.name not in state:
+            return Verdicts(np.ones(len(nodes), dtype=np.int64), lambda _: NOT_PREPARED)
+        cycle = state.read(self.name, Cycle)
+        if not cycle.claims:
+            return None
+        codes = np.zeros(len(nodes), dtype=np.int64)
+        errors: Errors = []
+        special = cycle.special
+        if special is not None and special.spec.devices.requests:
+            # From an attempt that failed: PostFilter deletes it, and the pod is tried anew.
+            codes[:] = STALE_CLAIM
+            return Verdicts(codes, _STATUSES.__getitem__)
+        for group, positions in self._groups(cycle, pod, nodes):
+            codes[positions] = self._allocate(group, nodes, positions, errors)
+        self._reject_unfit(cycle, nodes, codes)
+        self._check_places(cycle, nodes, codes)
+        if not codes.any():
+            return None
+        return Verdicts(codes, lambda code: _STATUSES.get(code) or self._error(*errors[code - _FIRST_ERROR]))
+
+    def _groups(self, cycle: Cycle, pod: api.Pod, nodes: Nodes) -> list[tuple[NodeClaims, Ints]]:
+        """Nodes with the same claims to allocate, as positions in the window."""
+        everywhere = np.arange(len(nodes), dtype=np.int64)
+        if not cycle.allocates or not cycle.backed:
+            return [(self._claims_for(cycle, pod, ()), everywhere)]
+        pattern = np.zeros(len(nodes), dtype=np.int64)
+        for bit, resource in enumerate(cycle.backed):
+            pattern |= (nodes.allocatable(resource) == 0).astype(np.int64) << bit
+        groups = []
+        for bits in np.unique(pattern).tolist():
+            resources = tuple(name for bit, name in enumerate(cycle.backed) if bits >> bit & 1)
+            groups.append((self._claims_for(cycle, pod, resources), everywhere[pattern == bits]))
+        return groups
+
+    def _claims_for(self, cycle: Cycle, pod: api.Pod, resources: tuple[str, ...]) -> NodeClaims:
+        """The claims to allocate on nodes that provide these resources by devices."""
+        found = cycle.on_nodes.get(resources)
+        if found is None:
+            found = cycle.on_nodes[resources] = self._make_claims(cycle, pod, resources)
+        return found
+
+    def _make_claims(self, cycle: Cycle, pod: api.Pod, resources: tuple[str, ...]) -> NodeClaims:
+        claims = [cycle.claims[index] for index in cycle.to_allocate()]
+        mappings: list[extended.Mapping] = []
+        special = cycle.special
+        if not claims or (special is not None and not resources and not cycle.user_claims):
+            return NodeClaims(claims, mappings, None)
+        if special is not None and claims[-1] is special:
+            claims[-1], mappings = extended.claim_on_node(special, pod, resources, self._resolver)
+        return NodeClaims(claims, mappings, self._plans.plan_for(claims))
+
+    def _allocate(self, group: NodeClaims, nodes: Nodes, positions: Ints, errors: Errors) -> Ints:
+        """Codes for nodes with the same claims to allocate."""
+        codes = np.zeros(len(positions), dtype=np.int64)
+        plan = group.plan
+        if plan is None or not len(positions):
+            return codes
+        rows = self._rows(nodes)[positions]
+        if isinstance(plan, AllocationError):
+            errors.append((plan, group, int(rows[0])))
+            return codes + (_FIRST_ERROR + len(errors) - 1)
+        numbers = self._inventory.state_numbers(rows)
+        try:
+            codes = plan.codes(numbers, self._inventory.states.nodes, self._timer())
+        except FilterTimeout:
+            problem = AllocationError("node {node}: timed out trying to allocate devices")
+            errors.append((problem, group, int(rows[0])))
+            return codes + (_FIRST_ERROR + len(errors) - 1)
+        result = codes.copy()
+        for code in np.unique(codes[codes >= FIRST_ERROR]).tolist():
+            result[codes == code] = _FIRST_ERROR + len(errors)
+            errors.append((plan.errors[code - FIRST_ERROR], group, int(rows[codes == code][0])))
+        for row, text in self._inventory.problems.items():
+            if (rows == row).any():
+                result[rows == row] = _FIRST_ERROR + len(errors)
+                errors.append((AllocationError(text.replace("{", "{{").replace("}", "}}")), group, row))
+        return result
+
+    def _rows(self, nodes: Nodes) -> Ints:
+        rows = nodes.rows
+        return np.arange(rows.start, rows.stop, dtype=np.int64) if isinstance(rows, slice) else rows
+
+    def _timer(self) -> Callable[[], None] | None:
+        """Raises FilterTimeout once a node's search has taken longer than the configuration allows."""
+        clock = getattr(self.handle, "clock", None)
+        limit = self.args.filter_timeout.seconds
+        if clock is None or not self._features.dra_scheduler_filter_timeout or limit <= 0:
+            return None
+        deadline = clock.monotonic() + limit
+
+        def check() -> None:
+            if clock.monotonic() > deadline:
+                raise FilterTimeout
+
+        return check
+
+    def _reject_unfit(self, cycle: Cycle, nodes: Nodes, codes: Ints) -> None:
+        """Nodes that lack an extended resource which no device class stands behind."""
+        for resource in cycle.unbacked:
+            for position in np.flatnonzero(nodes.allocatable(resource) == 0).tolist():
+                node = nodes.table.nodes[int(self._rows(nodes)[position])]
+                if node is not None and resource not in node.status.allocatable:
+                    codes[position] = NO_RESOURCE
+
+    def _check_places(self, cycle: Cycle, nodes: Nodes, codes: Ints) -> None:
+        """Nodes from which devices that are allocated already cannot be reached, or are not to be waited for."""
+        fits = codes == FITS
+        for index, place in enumerate(cycle.places):
+            if index in cycle.unready:
+                codes[fits] = NOT_AVAILABLE
+            elif place is not None:
+                codes[fits & ~node_selector_mask(nodes, place)] = NOT_AVAILABLE
+
+    def _error(self, what: AllocationError, group: NodeClaims, row: int) -> Status:
+        """An error with the names of the claim, and of the node's pool or device, in it."""
+        view = self._inventory.view(row)
+        pool = "/".join(view.pools[what.pool].pool) if what.pool >= 0 else ""
+        device = view.pools[what.pool].devices[what.device][1].name if what.device >= 0 else ""
+        names = {
+            "claim": group.claims[what.claim].key if what.claim >= 0 else "",
+            "pool": pool,
+            "device": f"{pool}/{device}",
+            "node": self.handle.cluster.nodes.names[row],
+        }
+        return error(what.text.format(**names))
+
+    # PostFilter
+
+    def post_filter(
+        self, state: CycleState, pod: api.Pod, diagnosis: Diagnosis
+    ) -> tuple[PostFilterResult | None, Status]:
+        if self.name not in state:
+            # Another plugin's PreFilter ended the attempt first; upstream stops here too, before preemption.
+            return None, NOT_PREPARED
+        cycle = state.read(self.name, Cycle)
+        if not cycle.claims:
+            return None, NOTHING_TO_DEALLOCATE
+        index = self._deallocatable(cycle, pod, diagnosis)
+        if index is not None:
+            self.handle.spawn(self._binder().deallocate(cycle.claims[index], pod))
+            return None, unschedulable("deallocation of ResourceClaim completed")
+        special = cycle.special
+        if special is not None and special.name != extended.IN_MEMORY:
+            self.handle.spawn(self._binder().delete(special))
+            return None, unschedulable("deletion of ResourceClaim completed")
+        return None, unschedulable("still not schedulable")
+
+    def _deallocatable(self, cycle: Cycle, pod: api.Pod, diagnosis: Diagnosis) -> int | None:
+        """A claim that keeps the pod from a node and that nobody else uses; any of them, as upstream."""
+        candidates = [
+            index
+            for index, claim in enumerate(cycle.claims[: cycle.user_claims])
+            if claim.status.allocation is not None
+            and all(consumer.uid == pod.uid for consumer in claim.status.reserved_for)
+            and len(claim.status.reserved_for) <= 1
+        ]
+        rows = self._unavailable_rows(diagnosis) if candidates else np.zeros(0, dtype=np.int64)
+        if not len(rows):
+            return None
+        nodes = Nodes(diagnosis.table, rows)
+        keeping = [index for index in candidates if self._keeps_away(cycle, index, nodes)]
+        return self.handle.random.choice(keeping) if keeping else None
+
+    def _unavailable_rows(self, diagnosis: Diagnosis) -> Ints:
+        wanted = _STATUSES[NOT_AVAILABLE].by(self.name)
+        found = [rows for status, rows in diagnosis.statuses() if status == wanted]
+        return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
+
+    def _keeps_away(self, cycle: Cycle, index: int, nodes: Nodes) -> bool:
+        place = cycle.places[index]
+        return index in cycle.unready or (place is not None and not node_selector_mask(nodes, place).all())
+
+    # Score
+
+    def score_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Ints | int:
+        if self.name not in state or not self._features.dra_prioritized_list:
+            return 0
+        cycle = state.read(self.name, Cycle)
+        if not cycle.allocates:
+            return 0
+        scores = np.zeros(len(nodes), dtype=np.int64)
+        allocated = sum(_score(claim) for claim in cycle.claims)
+        for group, positions in self._groups(cycle, pod, nodes):
+            if group.plan is not None and not isinstance(group.plan, AllocationError):
+                numbers = self._inventory.state_numbers(self._rows(nodes)[positions])
+                scores[positions] = group.plan.scores(numbers) + allocated
+        return scores
+
+    def normalize(self, state: CycleState, pod: api.Pod, scores: Ints) -> Ints:
+        return default_normalize(scores)
+
+    # Reserve
+
+    def reserve(self, state: CycleState, pod: api.Pod, node_name: str) -> Status | None:
+        if self.name not in state:
+            return NOT_PREPARED
+        cycle = state.read(self.name, Cycle)
+        if not cycle.allocates:
+            return None
+        row = self.handle.cluster.nodes.row_of[node_name]
+        nodes = Nodes(self.handle.cluster.nodes, np.array([row], dtype=np.int64))
+        ((group, _),) = self._groups(cycle, pod, nodes)
+        if group.plan is None:
+            return None  # a device plugin provides everything
+        if isinstance(group.plan, AllocationError):
+            return error("claim allocation not found for node")
+        solution = group.plan.solution(int(self._inventory.state_numbers(nodes.rows)[0]))
+        view = self._inventory.view(row)
+        try:
+            made = allocations(group.plan.claims, solution, view, node_name, self._features, self._new_uid)
+        except AllocationError as problem:
+            return error(f"create NodeSelector for claim: {problem}")
+        cycle.chosen = group
+        for index, allocation in zip(cycle.to_allocate(), made, strict=True):
+            cycle.allocations[index] = allocation
+            self._ledger.add_pending(cycle.claims[index].uid, allocation)
+        return None
+
+    def unreserve(self, state: CycleState, pod: api.Pod, node_name: str) -> None:
+        if self.name not in state:
+            return
+        cycle = state.read(self.name, Cycle)
+        for index, claim in enumerate(cycle.claims[: cycle.user_claims]):
+            if self._ledger.drop_pending(claim.uid):
+                self._ledger.restore(claim.key)
+            cycle.allocations[index] = None
+            if claim.status.allocation is not None and is_reserved_for(claim, pod):
+                self.handle.spawn(self._binder().unreserve(claim, pod))
+        special = cycle.special
+        if special is None:
+            return
+        if self._ledger.drop_pending(cycle.special_uid):
+            self._ledger.restore(special.key)
+        if special.name != extended.IN_MEMORY:
+            self.handle.spawn(self._binder().delete(special))
+
+    # PreBind
+
+    def pre_bind_needed(self, state: CycleState, pod: api.Pod, node_name: str) -> bool:
+        return bool(state.read(self.name, Cycle).claims)
+
+    async def pre_bind(self, state: CycleState, pod: api.Pod, node_name: str) -> Status | None:
+        """Write allocations and reservations, and wait for devices that have to be made ready."""
+        if self.name not in state:
+            return NOT_PREPARED
+        cycle = state.read(self.name, Cycle)
+        try:
+            await self._binder().bind(cycle, pod, node_name)
+        except BindingError as problem:
+            return error(str(problem))
+        return None
+
+    def _binder(self) -> Binder:
+        return Binder(self.handle, self._ledger, self._features, self.args.binding_timeout.seconds, self._is_late)
+
+
+def _score(claim: dra.ResourceClaim) -> int:
+    """How high in the lists of alternatives an allocated claim's devices are."""
+    allocation = claim.status.allocation
+    if allocation is None:
+        return 0
+    names = {result.request for result in allocation.devices.results}
+    return sum(
+        dra.MAX_SUBREQUESTS - index
+        for request in claim.spec.devices.requests
+        if request.exactly is None
+        for index, sub in enumerate(request.first_available)
+        if f"{request.name}/{sub.name}" in names
+    )

@@ -1,0 +1,372 @@
+"""The search for devices: which ones a pod's claims get on a node in a given state.
+
+Claims, requests and devices are tried in order, and the first complete solution is taken, so the result is the same as
+upstream's. Three things keep it short. Answers about a kind of device are known from earlier searches. Of devices that
+are alike only the first is tried, because the second would fail in the same way. And a situation that has failed once
+is recognised when it comes up again by another way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from kubesched.api.devices import MAX_RESULTS, MAX_SUBREQUESTS
+from kubesched.base.features import Features
+from kubesched.plugins.dynamic_resources.capacity import NOTHING, Amount, fits
+from kubesched.plugins.dynamic_resources.claims import binds_with_conditions
+from kubesched.plugins.dynamic_resources.constraints import Constraint, constraint_of
+from kubesched.plugins.dynamic_resources.requests import AllocationError, Ask, CompiledClaim
+from kubesched.plugins.dynamic_resources.selectors import Selectors
+from kubesched.plugins.dynamic_resources.states import CounterKey, NodeState, Place
+
+REMEMBER_AFTER = 500
+"""Steps after which failures are remembered: short searches are done before that would pay."""
+STEPS_PER_CHECK = 1024
+
+
+class Found(Enum):
+    """How a part of the search ended."""
+
+    YES = "a solution"
+    NO = "no solution"
+    TOO_MANY = "no solution, for want of room in the claim's status"
+
+
+@dataclass(slots=True, eq=False)
+class Pick:
+    """A device for a request."""
+
+    ask: Ask
+    pool: int
+    device: int
+    taken: dict[str, Amount] | None
+    """What it takes of a device that it shares; None if it has the device to itself."""
+
+
+@dataclass(slots=True, eq=False)
+class Solution:
+    """The devices of all claims, and which alternative of each request they are for."""
+
+    picks: tuple[tuple[Pick, ...], ...]
+    alternatives: tuple[tuple[int, ...], ...]
+
+    def score(self, claims: Sequence[CompiledClaim]) -> tuple[int, ...]:
+        """Per claim, how high in the lists of alternatives the chosen ones are."""
+        return tuple(
+            sum(
+                MAX_SUBREQUESTS - chosen
+                for request, chosen in zip(claim.requests, alternatives, strict=True)
+                if request.prioritized and any(pick.ask is request.alternatives[chosen] for pick in picks)
+            )
+            for claim, alternatives, picks in zip(claims, self.alternatives, self.picks, strict=True)
+        )
+
+
+class Search:
+    """One search: some claims on one state. It is used once."""
+
+    def __init__(
+        self,
+        state: NodeState,
+        claims: Sequence[CompiledClaim],
+        selectors: Selectors,
+        features: Features,
+        check: Callable[[], None] | None = None,
+    ) -> None:
+        self._state = state
+        self._claims = claims
+        self._selectors = selectors
+        self._features = features
+        self._check = check
+        """Called now and then; it raises when the search has taken too long."""
+        self._steps = 0
+        self._numbers: dict[Ask, int] = {}
+        self._all: dict[Ask, list[Place]] = {}
+        self._picks: list[list[Pick]] = [[] for _ in claims]
+        self._chosen: list[list[int]] = [[0] * len(claim.requests) for claim in claims]
+        self._constraints: list[list[Constraint]] = [
+            [constraint_of(spec, lists=features.dra_list_type_attributes) for spec in claim.constraints]
+            for claim in claims
+        ]
+        self._holders: dict[Place, set[int]] = {}
+        """Devices that are being given to one claim alone, with the claims."""
+        self._taking: dict[Place, list[dict[str, Amount]]] = {}
+        """Devices that are being shared, with what each share takes."""
+        self._counted: dict[int, dict[CounterKey, int]] = {}
+        self._was_counted: list[bool] = []
+        """For each pick, in the order of picking, whether its counters were consumed: a second share consumes none."""
+        self._failed: dict[Hashable, Found] = {}
+
+    def run(self) -> Solution | None:
+        """The first solution, or None. An AllocationError says that the claims cannot be allocated at all."""
+        for number, claim in enumerate(self._claims):
+            self._prepare(number, claim)
+        found = self._request(0, 0) if self._claims else Found.YES
+        if found is Found.TOO_MANY:
+            raise AllocationError("allocation max size exceeded")
+        if found is Found.NO:
+            return None
+        return Solution(tuple(map(tuple, self._picks)), tuple(map(tuple, self._chosen)))
+
+    # Before the search
+
+    def _prepare(self, number: int, claim: CompiledClaim) -> None:
+        """Find out how many devices each request needs, at least."""
+        least = 0
+        for request in claim.requests:
+            for ask in request.alternatives:
+                if ask.all_devices:
+                    self._all[ask] = list(self._every(ask))
+                self._numbers[ask] = len(self._all[ask]) if ask.all_devices else ask.count
+            least += min(self._numbers[ask] for ask in request.alternatives)
+        if least > MAX_RESULTS:
+            text = f"number of requested devices {least} exceeds the claim limit of {MAX_RESULTS}"
+            raise AllocationError(f"claim {{claim}}: {text}", claim=number)
+
+    def _every(self, ask: Ask) -> list[Place]:
+        """The devices of a request for all; pools in transition make it unanswerable."""
+        for number, pool in enumerate(self._state.pools):
+            if pool.incomplete or pool.invalid:
+                self._every_in(ask, number)
+                what = "being updated" if pool.incomplete else "invalid"
+                name = ask.name.replace("{", "{{").replace("}", "}}")
+                text = f"request {name}: asks for all devices, but resource pool {{pool}} is currently {what}"
+                raise AllocationError(f"claim {{claim}}, {text}", claim=ask.claim, pool=number)
+        return self._every_in(ask, len(self._state.pools))
+
+    def _every_in(self, ask: Ask, pools: int) -> list[Place]:
+        """The devices of the first so many pools that a request selects."""
+        return [
+            place
+            for place in self._state.places
+            if place.pool < pools and self._is_selectable(ask, place) and self._has_capacity(ask, place)
+        ]
+
+    # The search
+
+    def _request(self, claim: int, request: int) -> Found:
+        """Go on with a request, and all that follow it."""
+        while request >= len(self._claims[claim].requests):
+            claim, request = claim + 1, 0
+            if claim >= len(self._claims):
+                return Found.YES
+            found = self._remembered(claim, 0)
+            # A claim that is too large now may be small enough if the claims before it get other devices.
+            return Found.NO if found is Found.TOO_MANY else found
+        return self._remembered(claim, request)
+
+    def _remembered(self, claim: int, request: int) -> Found:
+        if self._steps < REMEMBER_AFTER or request >= len(self._claims[claim].requests):
+            return self._alternatives(claim, request)
+        key = self._situation(claim, request)
+        found = self._failed.get(key)
+        if found is None:
+            found = self._alternatives(claim, request)
+            if found is not Found.YES:
+                self._failed[key] = found
+        return found
+
+    def _situation(self, claim: int, request: int) -> Hashable:
+        """Everything that decides how the search goes on from a request."""
+        return (
+            claim,
+            request,
+            len(self._picks[claim]),
+            frozenset((place, frozenset(holders)) for place, holders in self._holders.items() if holders),
+            frozenset((place, self._sums(place)) for place, shares in self._taking.items() if shares),
+            frozenset((pool, frozenset(counts.items())) for pool, counts in self._counted.items()),
+            tuple(constraint.state() for each in self._constraints[claim:] for constraint in each),
+        )
+
+    def _alternatives(self, claim: int, request: int) -> Found:
+        requests = self._claims[claim].requests
+        if request >= len(requests):
+            return self._request(claim, request)
+        wanted = requests[request]
+        if not wanted.prioritized:
+            return self._devices(wanted.alternatives[0], claim, request, 0, 0)
+        too_many = True
+        for index, ask in enumerate(wanted.alternatives):
+            found = self._devices(ask, claim, request, 0, 0)
+            if found is Found.YES:
+                self._chosen[claim][request] = index
+                return found
+            too_many = too_many and found is Found.TOO_MANY
+        return Found.TOO_MANY if too_many else Found.NO
+
+    def _devices(self, ask: Ask, claim: int, request: int, index: int, start: int) -> Found:
+        """Find the next device of a request, looking at places from `start` on, and all that follows."""
+        self._step()
+        if ask.all_devices and not self._all[ask]:
+            return Found.NO
+        number = self._numbers[ask]
+        if index >= number:
+            return self._request(claim, request + 1)
+        if len(self._picks[claim]) + number - index > MAX_RESULTS:
+            return Found.TOO_MANY
+        if ask.all_devices:
+            return self._next_of_all(ask, claim, request, index)
+        tried: set[Hashable] = set()
+        places = self._state.places
+        for position in range(start, len(places)):
+            place = places[position]
+            if not self._is_candidate(ask, place, claim):
+                continue
+            alike = self._alike(place)
+            if alike in tried or not self._take(ask, place, claim):
+                continue
+            found = self._devices(ask, claim, request, index + 1, position + 1)
+            if found is Found.YES:
+                return found
+            self._give_back(ask, place, claim)
+            if found is Found.TOO_MANY:
+                return found
+            tried.add(alike)
+        return Found.NO
+
+    def _next_of_all(self, ask: Ask, claim: int, request: int, index: int) -> Found:
+        place = self._all[ask][index]
+        if not self._take(ask, place, claim, must=True):
+            return Found.NO
+        found = self._devices(ask, claim, request, index + 1, 0)
+        if found is not Found.YES:
+            self._give_back(ask, place, claim)
+        return found
+
+    def _step(self) -> None:
+        self._steps += 1
+        if self._check is not None and self._steps % STEPS_PER_CHECK == 0:
+            self._check()
+
+    def _alike(self, place: Place) -> Hashable:
+        """What two devices have in common if one can stand for the other."""
+        consumed = None if place.consumed is None else frozenset(place.consumed.items())
+        holders = self._holders.get(place)
+        sums = self._sums(place) if place in self._taking else None
+        return (place.pool, place.kind.number, place.used, consumed, frozenset(holders) if holders else None, sums)
+
+    # One device
+
+    def _is_candidate(self, ask: Ask, place: Place, claim: int) -> bool:
+        if ask.admin:
+            if claim in self._holders.get(place, ()):
+                return False
+        elif self._in_use(place):
+            return False
+        return self._is_selectable(ask, place) and self._has_capacity(ask, place)
+
+    def _in_use(self, place: Place) -> bool:
+        return place.used or bool(self._holders.get(place))
+
+    def _is_selectable(self, ask: Ask, place: Place) -> bool:
+        kind = place.kind
+        if kind.device.binding_conditions and not binds_with_conditions(self._features):
+            return False
+        return ask.selects(kind, self._selectors) and place.visible
+
+    def _has_capacity(self, ask: Ask, place: Place) -> bool:
+        if not self._features.dra_consumable_capacity:
+            return True
+        taken = ask.taken(place.kind)
+        if taken is None:
+            return False
+        shares = self._taking.get(place)
+        if place.consumed is None and not shares:
+            return True
+        return fits(place.kind.capacities, taken, place.consumed or NOTHING, dict(self._sums(place)))
+
+    def _sums(self, place: Place) -> tuple[tuple[str, int], ...]:
+        sums: dict[str, int] = {}
+        for share in self._taking.get(place, ()):
+            for name, amount in share.items():
+                sums[name] = sums.get(name, 0) + amount.nanos
+        return tuple(sorted(sums.items()))
+
+    def _take(self, ask: Ask, place: Place, claim: int, *, must: bool = False) -> bool:
+        """Give a device to a request, if it is free and every constraint holds. With `must`, a constraint that does
+        not is an error: a claim for all devices that may not have all of them makes no sense."""
+        kind = place.kind
+        shared = kind.multiple and self._features.dra_consumable_capacity
+        if ask.admin:
+            if not shared and claim in self._holders.get(place, ()):
+                return False
+        elif self._in_use(place):
+            return False
+        if not self._features.dra_partitionable_devices and kind.device.consumes_counters:
+            return False
+        counted = bool(kind.counters) and not (shared and self._is_shared(place))
+        if counted and not self._count(place):
+            return False
+        if self._features.dra_device_taints and not ask.tolerates(kind):
+            self._uncount(place, counted)
+            return False
+        if not self._add_to_constraints(ask, place, claim):
+            self._uncount(place, counted)
+            if must:
+                name = ask.name.replace("{", "{{").replace("}", "}}")
+                text = f"request {name}: cannot add device {{device}} because a claim constraint would not be satisfied"
+                raise AllocationError(f"claim {{claim}}, {text}", claim=claim, pool=place.pool, device=place.device)
+            return False
+        if not self._has_capacity(ask, place):
+            self._remove_from_constraints(ask, claim)
+            self._uncount(place, counted)
+            return False
+        self._record(ask, place, claim, shared=shared, counted=counted)
+        return True
+
+    def _record(self, ask: Ask, place: Place, claim: int, *, shared: bool, counted: bool) -> None:
+        taken = ask.taken(place.kind) if shared else None
+        if taken is None:
+            self._holders.setdefault(place, set()).add(claim)
+        else:
+            self._taking.setdefault(place, []).append(taken)
+        self._picks[claim].append(Pick(ask, place.pool, place.device, taken))
+        self._was_counted.append(counted)
+
+    def _give_back(self, ask: Ask, place: Place, claim: int) -> None:
+        pick = self._picks[claim].pop()
+        if pick.taken is None:
+            self._holders[place].discard(claim)
+        else:
+            self._taking[place].pop()
+        self._remove_from_constraints(ask, claim)
+        self._uncount(place, self._was_counted.pop())
+
+    def _is_shared(self, place: Place) -> bool:
+        return place.consumed is not None or bool(self._taking.get(place))
+
+    def _add_to_constraints(self, ask: Ask, place: Place, claim: int) -> bool:
+        constraints = self._constraints[claim]
+        for number, constraint in enumerate(constraints):
+            if not constraint.add(ask, place.kind):
+                for added in reversed(constraints[:number]):
+                    added.remove(ask)
+                return False
+        return True
+
+    def _remove_from_constraints(self, ask: Ask, claim: int) -> None:
+        for constraint in reversed(self._constraints[claim]):
+            constraint.remove(ask)
+
+    # Counters
+
+    def _count(self, place: Place) -> bool:
+        """Consume a device's counters, if enough is left of every counter of its pool."""
+        pool = self._state.counter_pools[place.pool]
+        counts = self._counted.setdefault(pool, {})
+        for key, amount in place.kind.counters:
+            counts[key] = counts.get(key, 0) + amount
+        available = self._state.pools[pool].counters
+        if all(counts.get(key, 0) <= left for key, left in available.items()):
+            return True
+        self._uncount(place, True)
+        return False
+
+    def _uncount(self, place: Place, counted: bool) -> None:
+        if not counted:
+            return
+        counts = self._counted[self._state.counter_pools[place.pool]]
+        for key, amount in place.kind.counters:
+            counts[key] -= amount
