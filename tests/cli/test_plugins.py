@@ -17,7 +17,7 @@ from kubesched.daemon.flags import Options, parse
 from kubesched.daemon.plugin_reloading import plugins_changed, reload_problems
 from kubesched.daemon.plugins import PluginFolders, idle_plugins, known_plugins
 from kubesched.plugins import IN_TREE
-from kubesched.testing.heard import LogLines
+from kubesched.testing.recording import LogLines
 
 SOURCE = '''
 import kubesched

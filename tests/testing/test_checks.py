@@ -110,8 +110,8 @@ def every_other(pod: object, old: object, new: object) -> Hint:
 
 BAD = {
     "a score out of range": (variant(score_all=lambda *_: 200), "gets 200; scores must be from 0 to 100"),
-    "different answers": (variant(score_all=lambda *_: next(counter) % 100), "different answers when asked twice"),
-    "the window mutated": (variant(filter_all=mutate), "changed the column of allocatable amounts; plugins only look"),
+    "different answers": (variant(score_all=lambda *_: next(counter) % 100), "different results when called twice"),
+    "the window mutated": (variant(filter_all=mutate), "changed the column of allocatable amounts; plugins only read"),
     "a node mutated": (variant(filter_all=None, filter=relabel), "changed a node"),
     "scores relative to the window": (
         variant(reads=Reads.CLUSTER, score_all=lambda s, t, p, nodes: np.arange(len(nodes))),
@@ -119,7 +119,7 @@ BAD = {
     ),
     "verdicts relative to the window": (
         variant(filter_all=lambda s, t, p, nodes: reject(np.arange(len(nodes)) > 0, NO)),
-        "answer for each row from that row",
+        "judge each row by that row",
     ),
     "two forms of Filter": (variant(filter=lambda *_: None), "only filter_all would be called"),
     "two forms of Score": (variant(score=lambda *_: 5), "only score_all would be called"),
@@ -133,29 +133,29 @@ BAD = {
             reads=Reads.ROW,
             filter_all=lambda self, s, p, n: reject(np.full(len(n), len(self.handle.cluster.pods) > 1), NO),
         ),
-        "its answers depend on other nodes: Filter says ('Unschedulable', 'no') of",
+        "its results depend on other nodes: Filter says ('Unschedulable', 'no') for",
     ),
     "moods": (variant(filter_all=lambda s, t, p, n: reject(np.full(len(n), random.random() < 0.5), NO)), "Bad ("),
     "an exception": (variant(filter_all=lambda *_: 1 // 0), "raised ZeroDivisionError"),
     "a wrong answer": (variant(filter_all=lambda *_: True), "return None, reject(mask, status) or Verdicts"),
-    "deaf to new nodes": (variant(events_to_register=only(DELETED)), "does not ask for it to be tried then"),
-    "a hint that always skips": (variant(events_to_register=only(ADDED)), "does not ask for it to be tried"),
+    "deaf to new nodes": (variant(events_to_register=only(DELETED)), "does not have it retried then"),
+    "a hint that always skips": (variant(events_to_register=only(ADDED)), "does not have it retried"),
     "a hint of another kind": (variant(events_to_register=only(WORDY)), "return Hint.QUEUE or Hint.SKIP"),
     "deaf to changed labels": (
         variant(events_to_register=only(kubesched.on(NODE, ADD))),
-        "let events_to_register have on(Resource.NODE, Action.UPDATE_NODE_LABEL)",
+        "add on(Resource.NODE, Action.UPDATE_NODE_LABEL) to events_to_register",
     ),
     "deaf to pods that go": (
         variant(filter_all=None, filter=full, events_to_register=only(kubesched.on(NODE, ADD))),
-        "let events_to_register have on(Resource.ASSIGNED_POD, Action.DELETE)",
+        "add on(Resource.ASSIGNED_POD, Action.DELETE) to events_to_register",
     ),
     "deaf to the pod's own labels": (
         variant(filter_all=None, filter=of_app, events_to_register=only(kubesched.on(NODE, ADD | LABEL))),
-        "let events_to_register have on(Resource.UNSCHEDULED_POD, Action.UPDATE_POD_LABEL)",
+        "add on(Resource.UNSCHEDULED_POD, Action.UPDATE_POD_LABEL) to events_to_register",
     ),
     "a hint that raises": (variant(events_to_register=hinted(lambda *_: 1 // 0)), "raised ZeroDivisionError"),
-    "a hint that changes things": (variant(events_to_register=hinted(relabelled)), "hints only look"),
-    "a hint of moods": (variant(events_to_register=hinted(every_other)), "a hint gave different answers"),
+    "a hint that changes things": (variant(events_to_register=hinted(relabelled)), "hints only read"),
+    "a hint of moods": (variant(events_to_register=hinted(every_other)), "a hint returned different results"),
     "a hint not by class": (variant(events_to_register=hinted(by_name, by_class=True)), "drop by_class"),
     "a hint about volumes that raises": (
         variant(
@@ -270,7 +270,7 @@ def test_labels_of_given_pods_may_be_those_that_a_pod_gets() -> None:
             return None if pod.labels.get("team") == "x" else NO
 
     check_plugin(Labelled)
-    with pytest.raises(PluginCheckError, match="would take it after the pod's own labels change"):
+    with pytest.raises(PluginCheckError, match="would accept it after a change of the pod's own labels"):
         check_plugin(Labelled, pods=[pod("p", labels={"team": "x"}), pod("q")])
 
 

@@ -1,4 +1,4 @@
-"""What else plugins look at beside pods and nodes, in one line each, for tests."""
+"""The other objects that plugins read, in one line each, for tests."""
 
 from __future__ import annotations
 
@@ -33,6 +33,24 @@ def replication_controller(name: str, selects: Labels, *, namespace: str = "defa
     """A replication controller that selects pods."""
     spec = api.ReplicationControllerSpec(dict(selects))
     return api.ReplicationController(metadata=_meta(name, namespace), spec=spec)
+
+
+def claim(name: str, *, volume: str = "", namespace: str = "default") -> api.PersistentVolumeClaim:
+    """A claim, bound if it has a volume."""
+    return api.PersistentVolumeClaim(
+        metadata=_meta(name, namespace),
+        spec=api.PersistentVolumeClaimSpec(access_modes=("ReadWriteOnce",), volume_name=volume),
+        status=api.PersistentVolumeClaimStatus(phase="Bound" if volume else "Pending"),
+    )
+
+
+def volume(name: str) -> api.PersistentVolume:
+    """A volume of one GiB."""
+    return api.PersistentVolume(
+        metadata=api.ObjectMeta(name=name, uid=f"volume.{name}"),
+        spec=api.PersistentVolumeSpec(capacity={"storage": "1Gi"}, access_modes=("ReadWriteOnce",)),
+        status=api.PersistentVolumeStatus(phase="Bound"),
+    )
 
 
 def budget(

@@ -1,24 +1,32 @@
-"""Many examples, one after another: hypothesis makes them where it is installed, our own generator otherwise.
+"""Tries many examples, and if one fails looks for a smaller one with hypothesis, where that is installed.
 
-hypothesis finds smaller examples of the same mistake. It is not asked for, because whoever runs a scheduler needs no
-search for mistakes, and a plugin's author may have other tools.
+The examples come from a generator of our own, because hypothesis favours some choices and tries others rarely. It is
+no dependency, as running a scheduler does not need it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from kubesched.testing.generate import Chance, DrawnChance, SeededChance
+from kubesched.testing.chance import Chance, DrawnChance, SeededChance
 
 
 def search(once: Callable[[Chance], None], examples: int, seed: int) -> None:
-    """Try this many examples, the same ones every time; the first failure is raised."""
+    """Try this many examples, the same ones every time; raises the smallest failure that was found."""
+    for number in range(examples):
+        try:
+            once(SeededChance(seed + number))
+        except AssertionError as error:
+            _raise_smaller(once, examples, seed)
+            raise error.with_traceback(None) from error.__cause__
+
+
+def _raise_smaller(once: Callable[[Chance], None], examples: int, seed: int) -> None:
+    """Raise a failure with a small example if hypothesis finds one."""
     try:
         import hypothesis
         from hypothesis import strategies
     except ImportError:
-        for number in range(examples):
-            once(SeededChance(seed + number))
         return
 
     found: list[AssertionError] = []
@@ -42,6 +50,6 @@ def search(once: Callable[[Chance], None], examples: int, seed: int) -> None:
 
     try:
         each()
-    except (AssertionError, hypothesis.errors.Flaky):  # flaky: it comes and goes, and cannot be made smaller
-        found[-1].__notes__ = []  # what was drawn, a line each; the example that it came to is in the message
+    except (AssertionError, hypothesis.errors.Flaky):  # flaky: it cannot be reproduced, so it cannot be made smaller
+        found[-1].__notes__ = []  # the single draws; the message has the whole example
         raise found[-1] from found[-1].__cause__

@@ -31,7 +31,7 @@ from kubesched.scheduler.build import build_scheduler
 from kubesched.scheduler.scheduler import Scheduler
 from kubesched.scheduler.subscribers.publisher import OnDecision
 from kubesched.testing.faulty_api import FaultyApi
-from kubesched.testing.heard import LogLines, RecordedEvents
+from kubesched.testing.recording import LogLines, RecordedEvents
 
 T = TypeVar("T")
 

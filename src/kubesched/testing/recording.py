@@ -1,4 +1,4 @@
-"""What a scheduler under test says, kept in memory: events and log lines."""
+"""The events and log lines of a scheduler under test, recorded in memory."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class RecordedEvents(list[RecordedEvent]):
         note: str,
         related: api.Pod | None = None,
     ) -> None:
-        """Take an event from the scheduler."""
+        """Record an event."""
         self.append(RecordedEvent(profile, regarding.name, kind, reason, note))
 
     def of(self, pod: str, reason: str = "") -> list[str]:
@@ -41,7 +41,7 @@ class RecordedEvents(list[RecordedEvent]):
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """Something that the scheduler or a plugin has logged; a level below zero is an error."""
+    """A log line of the scheduler or a plugin; a level below zero is an error."""
 
     level: int
     message: str
@@ -60,5 +60,5 @@ class LogLines(list[LogLine]):
             self.append(LogLine(level, message, fields))
 
     def errors(self) -> list[str]:
-        """The messages of errors, with what went wrong."""
+        """The messages of errors, each with its cause."""
         return [f"{each.message}: {each.fields.get('err', '')}" for each in self if each.level < 0]

@@ -1,4 +1,4 @@
-"""One plugin asked about one example, without a scheduler around it, in the order in which a cycle asks."""
+"""Calls one plugin for one example, without a scheduler, in the order of a scheduling cycle."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from kubesched.framework.state import CycleState
 from kubesched.framework.status import Status
 from kubesched.testing.generate import Example
 
-Said = tuple[str, ...]
-"""A status as its code and reasons, empty for success."""
+StatusParts = tuple[str, ...]
+"""The code and the reasons of a status, empty for success."""
 
 
 class OutOfRangeError(ValueError):
@@ -39,26 +39,26 @@ class OutOfRangeError(ValueError):
 
 @dataclass
 class Answers:
-    """What a plugin said of every node, by name."""
+    """What a plugin returned for every node, by name."""
 
     pre_filter: Status | Collection[str] | None = None
-    filters: dict[str, Said] = field(default_factory=dict)
+    filters: dict[str, StatusParts] = field(default_factory=dict)
     raw: dict[str, float] = field(default_factory=dict)
     scores: dict[str, int] = field(default_factory=dict)
 
     @property
     def fits(self) -> bool:
-        """Whether the plugin would let the pod go anywhere."""
+        """Whether the plugin accepts the pod on any node."""
         if isinstance(self.pre_filter, Status):
             return self.pre_filter.is_skip
-        worth_a_look = self.filters if self.pre_filter is None else self.filters.keys() & set(self.pre_filter)
-        return any(not self.filters[name] for name in worth_a_look)
+        considered = self.filters if self.pre_filter is None else self.filters.keys() & set(self.pre_filter)
+        return any(not self.filters[name] for name in considered)
 
 
 def cluster_of(example: Example, *, with_running: bool = True) -> Cluster:
-    """The example as the scheduler pictures it."""
+    """The example as the scheduler's state."""
     cluster = Cluster()
-    for each in (*example.nodes, *(example.running if with_running else ())):
+    for each in (*example.nodes, *example.related, *(example.running if with_running else ())):
         cluster.set(each)
     return cluster
 
@@ -73,8 +73,8 @@ def make(plugin: type[Plugin], cluster: Cluster, args: object) -> Any:
     return plugin(args, Handle(cluster, Random(0)))
 
 
-class Asked:
-    """A plugin and a pod in a cluster."""
+class Probe:
+    """A plugin, and a pod to call it with."""
 
     def __init__(self, plugin: type[Plugin], cluster: Cluster, pod: api.Pod, args: object) -> None:
         self.cluster = cluster
@@ -84,7 +84,7 @@ class Asked:
         self.nodes = Nodes(cluster.nodes)
 
     def everything(self) -> Answers:
-        """All answers, whole windows at once."""
+        """Everything the plugin returns, for all nodes at once."""
         answers = Answers()
         answers.pre_filter = self.pre_filter()
         if not isinstance(answers.pre_filter, Status):
@@ -96,7 +96,7 @@ class Asked:
         return answers
 
     def feasible(self, answers: Answers) -> Nodes:
-        """The nodes that the plugin itself lets through."""
+        """The nodes that the plugin itself accepts."""
         mask = np.array([self.nodes.table.valid[row] for row in self.nodes.row_numbers()])
         for position, name in enumerate(self.nodes.names):
             mask[position] &= not answers.filters.get(name)
@@ -108,8 +108,8 @@ class Asked:
         answer = pre_filter_answer(self.plugin, self.plugin.pre_filter(self.state, self.info.pod, self.nodes))
         return None if isinstance(answer, Status) and answer.is_success else answer
 
-    def filter(self, nodes: Nodes) -> dict[str, Said]:
-        """What Filter says of a window."""
+    def filter(self, nodes: Nodes) -> dict[str, StatusParts]:
+        """Filter's statuses for a window."""
         if not hasattr(self.plugin, "filter_all") and not hasattr(self.plugin, "filter"):
             return dict.fromkeys(nodes.names, ())
         verdicts = FilterPlugin(self.plugin).filter_all(self.state, self.info.pod, nodes)
@@ -117,13 +117,13 @@ class Asked:
             return dict.fromkeys(nodes.names, ())
         codes = verdicts.codes.tolist()
         return {
-            name: said(verdicts.status_of(int(code))) if code else ()
+            name: parts_of(verdicts.status_of(int(code))) if code else ()
             for name, code in zip(nodes.names, codes, strict=True)
         }
 
-    def filter_one(self, node: NodeInfo) -> Said:
-        """What the one-node form says, of a plugin that has both."""
-        return said(filter_answer(self.plugin, self.plugin.filter(self.state, self.info.pod, node)))
+    def filter_one(self, node: NodeInfo) -> StatusParts:
+        """The status of the one-node form, for a plugin that has both."""
+        return parts_of(filter_answer(self.plugin, self.plugin.filter(self.state, self.info.pod, node)))
 
     def pre_score(self, nodes: Nodes) -> bool:
         """Whether there is anything to score."""
@@ -139,11 +139,11 @@ class Asked:
         return dict(zip(nodes.names, self._raw(nodes).tolist(), strict=True))
 
     def score_one(self, node: NodeInfo) -> float:
-        """What the one-node form gives, of a plugin that has both."""
+        """The score of the one-node form, for a plugin that has both."""
         return score_answer(self.plugin, self.plugin.score(self.state, self.info.pod, node))
 
     def normalized(self, nodes: Nodes) -> dict[str, int]:
-        """Scores as they are weighted; an error if one is out of range."""
+        """Scores before weighting; raises `OutOfRangeError` if one is out of range."""
         scores = self._raw(nodes)
         if hasattr(self.plugin, "normalize"):
             scores = self.plugin.normalize(self.state, self.info.pod, scores)
@@ -158,7 +158,7 @@ class Asked:
         return np.full(len(nodes), raw, dtype=np.int64) if isinstance(raw, int) else raw
 
     def fingerprint(self) -> dict[str, bytes]:
-        """Everything that a plugin can see and must leave as it is, but for columns that are made on demand."""
+        """Everything that a plugin can see and must not change, except columns that are made on demand."""
         table = self.cluster.nodes
         pods = [info.pod for info in self.cluster.pods.values()]
         return {
@@ -174,6 +174,6 @@ class Asked:
         }
 
 
-def said(status: Status | None) -> Said:
-    """A status as its code and reasons."""
+def parts_of(status: Status | None) -> StatusParts:
+    """The code and the reasons of a status."""
     return () if status is None or status.is_success else (status.code.upstream, *status.reasons)
