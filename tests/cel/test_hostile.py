@@ -1,10 +1,11 @@
 """Hostile input: every limit holds, and nothing takes long or exhausts Python's stack."""
 
+import contextlib
 import time
 
 import pytest
 
-from kubesched.cel import CompileError, CostLimitError, Environment, EvaluationError
+from kubesched.cel import CELError, CompileError, CostLimitError, Environment, EvaluationError
 from kubesched.cel.types import DYN, STRING
 
 ENVIRONMENT = Environment({"x": DYN, "s": STRING})
@@ -51,6 +52,24 @@ def test_nesting_below_the_limit_works(source: str, value: object) -> None:
     program = ENVIRONMENT.compile(source)
     assert program.cost.max >= 0
     assert program({}) == value
+
+
+def test_a_nearly_full_stack_is_no_crash() -> None:
+    """A caller that is deep in the stack gets an error of CEL or a result, never a recursion error."""
+
+    def called_at(frames: int) -> None:
+        if frames:
+            called_at(frames - 1)
+            return
+        with contextlib.suppress(CELError):
+            ENVIRONMENT.compile("[" * 240 + "x" + "]" * 240)({"x": 1})
+        with contextlib.suppress(CELError):
+            assert shallow.cost.max >= 0
+            assert shallow({"x": 1}) is not None
+
+    shallow = ENVIRONMENT.compile("[" * 200 + "x" + "]" * 200)
+    for frames in (0, 200, 500, 700):
+        called_at(frames)
 
 
 def test_macros_cannot_double_the_tree_without_end() -> None:

@@ -24,7 +24,7 @@ from kubesched.cel.errors import CompileError, Issue, ParseError
 from kubesched.cel.functions import Library, Registry
 from kubesched.cel.parser import MAX_DEPTH, parse
 from kubesched.cel.program import Code
-from kubesched.cel.ranges import Range
+from kubesched.cel.ranges import UNKNOWN, Range
 from kubesched.cel.syntax import Node
 from kubesched.cel.types import DYN, Type
 from kubesched.cel.validators import validate
@@ -90,7 +90,10 @@ class Program:
     @cached_property
     def cost(self) -> Range:
         """The estimated cost: the least and the greatest that an evaluation may take."""
-        return estimate(self._root, self._environment.variables)
+        try:
+            return estimate(self._root, self._environment.variables)
+        except RecursionError:
+            return UNKNOWN
 
     def __call__(self, variables: Mapping[str, object]) -> object:
         return self._code.run(variables, self._environment.cost_limit)[0]
