@@ -1,11 +1,11 @@
 """DefaultPreemption: when no node fits, find one where removing pods of lower priority would make room.
 
-For every node that rejected the pod for a reason that other pods' leaving could cure, all pods of lower priority are
-supposed gone. If the pod then fits, they are let back one by one, the most important first and those that a disruption
-budget protects before all others, as long as the pod still fits. Who cannot come back is a victim. Of all such nodes
-the one whose victims matter least is nominated.
+Nodes are tried if they rejected the pod for a reason that removing pods could resolve. On each of them all pods of
+lower priority are removed tentatively. If the pod then fits, they are added back one by one as long as the pod still
+fits: first those that a disruption budget protects, then the rest, the most important first. Pods that cannot be added
+back are the victims. Of all such nodes the one with the least important victims is nominated.
 
-Where every active Filter looks at its own row alone, all nodes are tried at once: each step is one vectorised call.
+Where every active Filter reads its own row alone, all nodes are tried at once: each step is one vectorised call.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _NOT_HELPFUL = "Preemption is not helpful for scheduling"
 
 @dataclass(slots=True)
 class Trial:
-    """One node as a place to make room on."""
+    """A node that is tried."""
 
     row: int
     state: CycleState
     order: list[PodInfo] = field(default_factory=list)
-    """Pods of lower priority in the order in which they are let back."""
+    """Pods of lower priority in the order in which they are added back."""
     protected: int = 0
     """How many of them, first in the order, a disruption budget protects."""
     victims: list[PodInfo] = field(default_factory=list)
@@ -86,14 +86,14 @@ class DefaultPreemption(PreemptionPlugin):
         found = self._candidates(state, pod, diagnosis)
         if isinstance(found, tuple):
             return found
-        # Extenders may have a say in it afterwards.
+        # Extenders may change the choice afterwards.
         state.write(self.name, found)
         return self._chosen(found)
 
     def _candidates(
         self, state: CycleState, pod: api.Pod, diagnosis: Diagnosis
     ) -> list[Trial] | tuple[PostFilterResult | None, Status]:
-        """The nodes that could be made free; or, if there are none or the pod may not preempt, the answer."""
+        """The nodes where room can be made; or the result, if there are none or the pod may not preempt."""
         objection = self._objection(pod, diagnosis)
         if objection:
             return None, unschedulable(objection)
@@ -112,12 +112,12 @@ class DefaultPreemption(PreemptionPlugin):
         return self._chosen([Trial(row, state, victims=list(pods), violations=count) for row, pods, count in victims])
 
     def _chosen(self, candidates: Sequence[Trial]) -> PostFilterAnswer:
-        """The node among candidates whose victims matter least."""
+        """The candidate with the least important victims."""
         best = self._pick(candidates)
         return PostFilterResult(self.handle.cluster.nodes.names[best.row], best.victims), Status(Code.SUCCESS)
 
     def _objection(self, pod: api.Pod, diagnosis: Diagnosis) -> str:
-        """Why the pod may not preempt, if it may not."""
+        """Why the pod may not preempt; None if it may."""
         if pod.spec.preemption_policy == "Never":
             return "not eligible due to preemptionPolicy=Never."
         nominated = pod.nominated_node_name
@@ -143,7 +143,7 @@ class DefaultPreemption(PreemptionPlugin):
     # Trying nodes out
 
     def _dry_run(self, state: CycleState, pod: api.Pod, rows: Ints) -> list[Trial]:
-        """Try nodes, from a random one on, until there are enough candidates to choose from."""
+        """Try nodes, starting at a random one, until there are enough candidates to choose from."""
         if not len(rows):
             return []
         wanted = self._enough(len(rows))
@@ -184,7 +184,7 @@ class DefaultPreemption(PreemptionPlugin):
         return trials
 
     def _empty(self, trials: Sequence[Trial], pod: api.Pod) -> None:
-        """Suppose all pods of lower priority gone."""
+        """Remove all pods of lower priority tentatively."""
         for step in range(max(len(trial.order) for trial in trials)):
             moves = [(trial.state, trial.order[step], trial.row) for trial in trials if step < len(trial.order)]
             self.handle.what_if.remove_pods(pod, moves)
@@ -199,7 +199,7 @@ class DefaultPreemption(PreemptionPlugin):
         trial.order = violating + [info for info in trial.order if info not in violating]
 
     def _let_back(self, trials: Sequence[Trial], pod: api.Pod) -> None:
-        """Reprieve pods one by one, on all nodes in step."""
+        """Add pods back one by one, on all nodes in step."""
         what_if = self.handle.what_if
         for step in range(max((len(trial.order) for trial in trials), default=0)):
             active = [trial for trial in trials if step < len(trial.order)]
@@ -220,7 +220,7 @@ class DefaultPreemption(PreemptionPlugin):
                 trial.failure = Status(Code.ERROR, f'expected at least one victim pod on node "{name}"')
 
     def _ask(self, trials: Sequence[Trial], pod: api.Pod) -> None:
-        """See whether the pod fits on each trial's node as things stand; `failure` says why not."""
+        """Check whether the pod now fits on the node of each trial; `failure` says why not."""
         what_if = self.handle.what_if
         if len(trials) == 1:
             trials[0].failure = what_if.status_on(trials[0].state, pod, trials[0].row)
@@ -233,7 +233,7 @@ class DefaultPreemption(PreemptionPlugin):
     # Choosing
 
     def _pick(self, candidates: Sequence[Trial]) -> Trial:
-        """The node whose victims matter least, by upstream's criteria in their order."""
+        """The node with the least important victims, by upstream's criteria in their order."""
         left = list(candidates)
         for badness in (_violations, _highest_priority, _priority_sum, _count, _earliest_start):
             scores = [badness(trial) for trial in left]
@@ -249,14 +249,14 @@ class DefaultPreemption(PreemptionPlugin):
             try:
                 selector = label_selector(budget.spec.selector)
             except SelectorError:
-                continue  # upstream passes over a budget it cannot read
+                continue  # upstream ignores a budget with an invalid selector
             if not selector.is_empty:
                 budgets.append(Budget(budget.namespace, selector, budget.status))
         return budgets
 
 
 def worded(status: Status) -> Status:
-    """A status as PostFilter gives it: it says that it is about preemption."""
+    """A status as PostFilter returns it, with a prefix that mentions preemption."""
     return Status(status.code, f"preemption: {status.message}") if status.reasons else status
 
 
@@ -269,21 +269,21 @@ class Budget:
     status: api.PodDisruptionBudgetStatus
 
     def covers(self, pod: api.Pod) -> bool:
-        """Whether evicting the pod uses the budget up."""
+        """Whether evicting the pod counts against the budget."""
         if pod.namespace != self.namespace or not self.selector.matches(pod.labels):
             return False
         return pod.name not in self.status.disrupted_pods
 
 
 def _errors(trials: Iterable[Trial]) -> str:
-    """What went wrong on any node, each error once, as Go puts several into one."""
+    """The errors of all nodes, each once, joined as Go joins them."""
     failures = (trial.failure for trial in trials)
     messages = list(dict.fromkeys(f.message for f in failures if f is not None and f.code is Code.ERROR))
     return messages[0] if len(messages) == 1 else f"[{', '.join(messages)}]" if messages else ""
 
 
 def _violating(pods: Sequence[PodInfo], budgets: Sequence[Budget]) -> list[PodInfo]:
-    """The pods that could not all be evicted within the budgets, taking them in order."""
+    """The pods whose eviction would violate a budget, counted in this order."""
     allowed = [budget.status.disruptions_allowed for budget in budgets]
     violating = []
     for info in pods:
@@ -298,7 +298,7 @@ def _violating(pods: Sequence[PodInfo], budgets: Sequence[Budget]) -> list[PodIn
 
 
 def _most_important_first(pods: Sequence[PodInfo]) -> list[PodInfo]:
-    """By priority, then by age. Of pods that have not started upstream takes the later one as the older."""
+    """By priority, then by age. Of pods that have not started, upstream takes the later one as the older."""
     if all(info.pod.status.start_time is not None for info in pods):
         return sorted(pods, key=lambda info: (-info.pod.priority, info.pod.status.start_time))
     ordered: list[PodInfo] = []
@@ -314,7 +314,7 @@ def _more_important(one: api.Pod, other: api.Pod) -> bool:
     if one.priority != other.priority:
         return one.priority > other.priority
     if other.status.start_time is None:
-        return True  # upstream takes the clock's reading for each in turn, so the first asked is earlier
+        return True  # upstream reads the clock for each in turn, so the first one read is earlier
     return one.status.start_time is not None and one.status.start_time < other.status.start_time
 
 
