@@ -234,6 +234,21 @@ def test_the_cluster_has_types_too() -> None:
         assert_type(decision.explain(), str)
 
 
+def test_the_library_has_types_too() -> None:
+    """Clusters, decisions and what-ifs."""
+    cluster = assert_type(kubesched.Cluster(node("n1"), node("n2")), kubesched.Cluster)
+    decision = assert_type(cluster.schedule({"kind": "Pod", "apiVersion": "v1"}), kubesched.Decision)
+    assert_type(decision.node, str)
+    assert_type(decision.scores, dict[str, dict[str, int]])
+    assert_type(decision.rejected, dict[str, Status])
+    assert_type(cluster.how_many(pod()), int)
+    assert_type(cluster.drain("n1"), kubesched.Placements)
+    assert_type(cluster.drain("n1")[:1], kubesched.Placements)
+    assert_type(cluster.compare(None, {}, [pod()]).changed, list[tuple[kubesched.Placement, kubesched.Placement]])
+    with pytest.raises(TypeError):
+        cluster.schedule(7)  # type: ignore[arg-type]  # a number is no pod
+
+
 def test_every_name_is_there() -> None:
     """What type checkers see and what Python finds are the same names."""
     tree = ast.parse(Path(kubesched.__file__).read_text("utf-8"))
@@ -255,7 +270,7 @@ def test_nothing_is_loaded_before_it_is_asked_for() -> None:
 
 @pytest.mark.parametrize("module", [kubesched, kubesched.testing], ids=lambda module: module.__name__)
 def test_every_name_is_in_the_guide(module: ModuleType) -> None:
-    """Whoever writes a plugin finds all that there is on one page, and nothing that is not there."""
+    """The guide lists all public names, and none that does not exist."""
     _, heading, rest = GUIDE.partition(f"`from {module.__name__} import …`:")
     assert heading
     table = rest.strip().partition("\n\n")[0]
@@ -269,8 +284,17 @@ def _is_public(module: ModuleType, name: str) -> bool:
 
 def test_every_method_of_every_point_is_in_the_guide() -> None:
     """With its parameters, as they are checked when a plugin is loaded."""
-    table = GUIDE.partition("## Extension points")[2].partition("## All names")[0]
+    table = GUIDE.partition("## Extension points")[2].partition("## Events")[0]
     assert dict(re.findall(r"`(?:async )?(\w+)\(([\w, ]*)\)`", table)) == PARAMETERS
+
+
+@pytest.mark.parametrize("kind", [Resource, Action])
+def test_every_resource_and_every_action_is_in_the_guide(kind: type[Resource | Action]) -> None:
+    """The tables of events name every member, and none that does not exist."""
+    section = GUIDE.partition("## Events")[2].partition("## All names")[0]
+    table = section.partition(f"| `{kind.__name__}.…` |")[2].partition("\n\n")[0]
+    named = {name for row in table.splitlines()[2:] for name in re.findall(r"`(\w+)`", row.split("|")[1])}
+    assert named == set(kind.__members__)
 
 
 def test_every_column_of_a_window_and_every_part_of_a_node_is_in_the_guide() -> None:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, overload
 
 from kubesched.api import objects as api
 from kubesched.library.tables import Row, as_frame, as_html
@@ -44,8 +44,13 @@ class Placements(Sequence[Placement]):
     def __init__(self, placements: Iterable[Placement]) -> None:
         self._placements = tuple(placements)
 
-    def __getitem__(self, index: Any) -> Any:
-        return self._placements[index]
+    @overload
+    def __getitem__(self, index: int) -> Placement: ...
+    @overload
+    def __getitem__(self, index: slice) -> Placements: ...
+    def __getitem__(self, index: int | slice) -> Placement | Placements:
+        found = self._placements[index]
+        return found if isinstance(found, Placement) else Placements(found)
 
     def __len__(self) -> int:
         return len(self._placements)
