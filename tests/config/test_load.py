@@ -249,18 +249,6 @@ def test_the_default_has_no_warnings() -> None:
     assert load_v1().warnings == []
 
 
-@pytest.mark.parametrize("plugin", ["DynamicResources"])
-def test_naming_what_is_not_implemented_warns_once(plugin: str) -> None:
-    """A file may name a plugin that comes later, wherever kube-scheduler has it."""
-    loaded = load_plugins(
-        {name: points for name, points in POINTS.items() if name != plugin},
-        filter={"enabled": names(plugin)},
-        preFilter={"disabled": names(plugin)},
-    )
-    path = "profiles[0].plugins.preFilter.disabled[0]"
-    assert loaded.warnings == [f"test.yaml: {path}: {plugin} is not fully implemented yet"]
-
-
 def test_names_without_effect_warn() -> None:
     """A plugin that does not exist can be disabled or configured, but probably something else was meant."""
     loaded = load_profile(
@@ -284,13 +272,6 @@ def test_known_plugins_are_enough_to_judge_names() -> None:
     """A misspelt name is recognised by the list of names alone."""
     tree = v1(profiles=[{"plugins": {"filter": {"enabled": names("NodeNam")}}}])
     with pytest.raises(ConfigError, match="did you mean NodeName"):
-        load(tree, known_plugins=["NodeName"])
-
-
-def test_plugins_yet_to_come_are_among_the_names() -> None:
-    """A misspelt name is recognised also if it is that of a plugin which is not all there yet."""
-    tree = v1(profiles=[{"plugins": {"filter": {"enabled": names("DynamicResource")}}}])
-    with pytest.raises(ConfigError, match="did you mean DynamicResources"):
         load(tree, known_plugins=["NodeName"])
 
 

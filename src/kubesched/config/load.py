@@ -16,7 +16,6 @@ from kubesched.config.custom_args import with_custom_args
 from kubesched.config.decode import decode
 from kubesched.config.defaults import complete
 from kubesched.config.errors import ConfigError, Problem, suggest
-from kubesched.config.plugins import NOT_YET
 from kubesched.config.read import read
 from kubesched.config.types import (
     API_VERSION,
@@ -163,12 +162,8 @@ def _typed(config: PluginConfig, cls: type[Args], path: str, version: str, probl
 
 
 def _warnings(profiles: Iterable[KubeSchedulerProfile], known: Collection[str] | None) -> Iterator[str]:
-    warned: set[str] = set()
     for path, name, enabling in _mentions(profiles):
-        if name in NOT_YET and name not in warned:
-            warned.add(name)
-            yield f"{path}: {name} is not fully implemented yet"
-        if not enabling and known is not None and name not in {"*", *NOT_YET, *known}:
+        if not enabling and known is not None and name not in {"*", *known}:
             yield f"{path}: no plugin is named {name}, so this has no effect; {suggest(name, known)}".rstrip("; ")
 
 

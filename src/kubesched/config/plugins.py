@@ -10,15 +10,7 @@ import msgspec
 
 from kubesched.config.types import KubeSchedulerProfile, Plugins, Point
 
-__all__ = ["NOT_YET", "NOT_YET_POINTS", "Point", "ResolvedPlugins", "expand"]
-
-NOT_YET_POINTS = {
-    "DynamicResources": frozenset({"preEnqueue", "preFilter", "filter", "postFilter", "score", "reserve", "preBind"}),
-}
-"""Their points in kube-scheduler, so that a file may name them there."""
-
-NOT_YET = frozenset(NOT_YET_POINTS)
-"""Default plugins of kube-scheduler that are not fully implemented; a file that names them gets a warning."""
+__all__ = ["Point", "ResolvedPlugins", "expand"]
 
 
 class ResolvedPlugins(msgspec.Struct, frozen=True):

@@ -12,7 +12,7 @@ from kubesched.api.resources import is_extended
 from kubesched.base.features import DEFAULT_FEATURES, Features
 from kubesched.config.args import Args, NodeResourcesFitArgs
 from kubesched.config.errors import Problem, suggest
-from kubesched.config.plugins import NOT_YET, NOT_YET_POINTS, ResolvedPlugins, expand
+from kubesched.config.plugins import ResolvedPlugins, expand
 from kubesched.config.types import (
     SECTIONS,
     ClientConnection,
@@ -206,13 +206,13 @@ def validate_names(
                 seen.add(plugin.name)
                 yield from _known(where, plugin.name, known, refuse_removed)
                 if section != "multiPoint":
-                    yield from _has_point(where, plugin.name, section, dict(points or {}) | NOT_YET_POINTS)
+                    yield from _has_point(where, plugin.name, section, points or {})
 
 
 def _is_twice_anywhere(name: str, plugins: Plugins, points: Mapping[str, frozenset[str]] | None) -> bool:
     """Whether a plugin that multiPoint names twice runs twice at a point: not where it is disabled or enabled
     separately."""
-    at = set(Point) if points is None else (dict(points) | NOT_YET_POINTS).get(name, frozenset())
+    at = set(Point) if points is None else points.get(name, frozenset())
     for point in at:
         off = {plugin.name for plugin in plugins[point].disabled}
         if off.isdisjoint((name, "*")) and name not in {plugin.name for plugin in plugins[point].enabled}:
@@ -223,12 +223,12 @@ def _is_twice_anywhere(name: str, plugins: Plugins, points: Mapping[str, frozens
 def _known(path: str, name: str, known: Collection[str] | None, refuse_removed: bool) -> Iterator[Problem]:
     if not name:
         yield Problem(path, "required, the name of a plugin")
-    elif name in NOT_YET or (known is not None and name in known):
+    elif known is not None and name in known:
         return
     elif refuse_removed and name in REMOVED:
         yield Problem(path, "this plugin was removed", name, REMOVED[name])
     elif known is not None:
-        hint = suggest(name, {*known, *NOT_YET}) or "give a plugin of your own with --plugin or --plugin-dir"
+        hint = suggest(name, known) or "give a plugin of your own with --plugin or --plugin-dir"
         yield Problem(path, "no plugin has this name", name, hint)
 
 
