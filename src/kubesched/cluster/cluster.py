@@ -18,6 +18,7 @@ from kubesched.cluster.pods import PodClasses, PodInfo, identified
 from kubesched.cluster.table import NodeTable
 
 O = TypeVar("O", bound=api.Object)  # noqa: E741  # the one-letter name for "some kind of object"
+T = TypeVar("T")
 
 
 class Cluster:
@@ -33,6 +34,14 @@ class Cluster:
         self.pods: dict[str, PodInfo] = {}
         """Pods on nodes, assumed ones included, by UID."""
         self.assumed: set[str] = set()
+        self._shared: dict[type, object] = {}
+
+    def share(self, kind: type[T]) -> T:
+        """The one object of this class that the plugins of all profiles share; made from the cluster on first use."""
+        found = self._shared.get(kind)
+        if found is None:
+            found = self._shared[kind] = kind(self)  # type: ignore[call-arg]  # classes that take a cluster
+        return cast(T, found)
 
     # Objects of any kind
 

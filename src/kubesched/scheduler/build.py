@@ -12,6 +12,7 @@ from random import Random
 
 from msgspec.structs import replace
 
+from kubesched.api import objects as api
 from kubesched.base.clock import Clock
 from kubesched.base.features import DEFAULT_FEATURES, Features
 from kubesched.base.log import SILENT, Log
@@ -34,7 +35,7 @@ from kubesched.scheduler.extender import make_extenders, with_ignored_resources
 from kubesched.scheduler.extender_wire import RawObject
 from kubesched.scheduler.extenders import ExtenderSet
 from kubesched.scheduler.failure import FailureHandler
-from kubesched.scheduler.handlers import EventHandlers
+from kubesched.scheduler.handlers import KINDS, EventHandlers
 from kubesched.scheduler.inbox import Inbox
 from kubesched.scheduler.plugin_client import PluginClient
 from kubesched.scheduler.ports import EventSink, Metrics, NoEvents, NoSchedulerMetrics
@@ -137,7 +138,10 @@ def build_scheduler(
         detailed=detailed,
     )
     handlers = EventHandlers(shared, profiles)
-    sources = Sources(client, handlers.receive, clock, random, log)
+    kinds: list[type[api.Object]] = list(KINDS)
+    if features.dra_device_taint_rules:
+        kinds.append(api.DeviceTaintRule)
+    sources = Sources(client, handlers.receive, clock, random, log, kinds)
     return Scheduler(config, shared, profiles, cycle, sources, wake_up, made)
 
 

@@ -33,6 +33,9 @@ RESOURCES: Final[dict[type[api.Object], Resource | None]] = {
     api.CSIDriver: Resource.CSI_DRIVER,
     api.CSIStorageCapacity: Resource.CSI_STORAGE_CAPACITY,
     api.VolumeAttachment: Resource.VOLUME_ATTACHMENT,
+    api.ResourceClaim: Resource.RESOURCE_CLAIM,
+    api.ResourceSlice: Resource.RESOURCE_SLICE,
+    api.DeviceClass: Resource.DEVICE_CLASS,
     api.Service: None,
     api.ReplicationController: None,
     api.ReplicaSet: None,
@@ -219,10 +222,12 @@ class EventHandlers:
             self._cluster.set(new)
         else:
             self._cluster.remove(obj)
-        resource = RESOURCES.get(type(obj))
+        resource = Resource.RESOURCE_SLICE if isinstance(obj, api.DeviceTaintRule) else RESOURCES.get(type(obj))
         if resource is None:
             return
         action = Action.ADD if old is None else Action.DELETE if new is None else Action.UPDATE
+        if isinstance(obj, api.DeviceTaintRule):
+            action = Action.UPDATE  # of the slices whose devices it taints
         event = ClusterEvent(resource, action)
         self._queue.move_all(event, old, new)
         self._handled(event.label, started)

@@ -20,7 +20,6 @@ from kubesched.framework.events import Action, EventHint, Hint, Resource, on
 from kubesched.framework.plugin import Handle, Plugin, PostFilterResult, Reads, Verdicts, default_normalize
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import SKIP, Status, error, unresolvable, unschedulable
-from kubesched.plugins.device_classes import DeviceClassResolver
 from kubesched.plugins.dynamic_resources import extended
 from kubesched.plugins.dynamic_resources.binding import Binder, BindingError
 from kubesched.plugins.dynamic_resources.claims import (
@@ -32,9 +31,8 @@ from kubesched.plugins.dynamic_resources.claims import (
     is_reserved_for,
 )
 from kubesched.plugins.dynamic_resources.cycle import NO_CLAIMS, Cycle, NodeClaims
-from kubesched.plugins.dynamic_resources.inventory import Inventory
-from kubesched.plugins.dynamic_resources.ledger import Ledger
-from kubesched.plugins.dynamic_resources.plan import FIRST_ERROR, FITS, IMPOSSIBLE, INVALID_POOL, FilterTimeout, Plans
+from kubesched.plugins.dynamic_resources.devices import Devices
+from kubesched.plugins.dynamic_resources.plan import FIRST_ERROR, FITS, IMPOSSIBLE, INVALID_POOL, FilterTimeout
 from kubesched.plugins.dynamic_resources.requests import AllocationError
 from kubesched.plugins.dynamic_resources.results import allocations
 
@@ -66,13 +64,13 @@ class DynamicResources(Plugin):
 
     def __init__(self, args: DynamicResourcesArgs, handle: Handle) -> None:
         super().__init__(args, handle)
-        cluster, features = handle.cluster, handle.features
-        self._features = features
-        self._conditions = binds_with_conditions(features)
-        self._resolver = DeviceClassResolver(cluster)
-        self._ledger = Ledger(cluster, shares=features.dra_consumable_capacity)
-        self._inventory = Inventory(cluster, self._ledger, features)
-        self._plans = Plans(cluster, self._inventory, features)
+        self._features = handle.features
+        self._conditions = binds_with_conditions(handle.features)
+        devices = handle.cluster.share(Devices)
+        self._resolver = devices.resolver
+        self._ledger = devices.ledger
+        self._inventory = devices.inventory
+        self._plans = devices.plans
 
     def events_to_register(self) -> list[EventHint]:
         change = Action.ADD | Action.UPDATE

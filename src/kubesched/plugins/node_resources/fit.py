@@ -61,7 +61,7 @@ class NodeResourcesFit(Plugin):
         self._ignored_groups = frozenset(args.ignored_resource_groups)
         self._resources = args.scoring_strategy.resources
         self._strategy = strategy(args.scoring_strategy)
-        self._classes = DeviceClassResolver(handle.cluster)
+        self._classes = handle.cluster.share(DeviceClassResolver)
 
     def events_to_register(self) -> list[EventHint]:
         return [

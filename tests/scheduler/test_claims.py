@@ -1,0 +1,170 @@
+"""Resource claims through the whole loop: devices are allocated, written to the claim, and given back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+from tests.builders import node, pod
+from tests.plugins.dynamic_resources.support import claim, device, device_class, exactly, resource_slice
+from tests.scheduler.world import World, world
+
+from kubesched.api import devices as dra
+from kubesched.api import objects as api
+from kubesched.base.clocks import VirtualClock, virtual_time
+from kubesched.client.protocol import ApiError
+
+
+def gpus(node_name: str, count: int, **fields: Any) -> api.ResourceSlice:
+    """A node's devices."""
+    return resource_slice(f"{node_name}-gpus", *(device(f"gpu-{n}", **fields) for n in range(count)), node=node_name)
+
+
+def claim_of(here: World, name: str) -> api.ResourceClaim:
+    found = here.api.get(api.ResourceClaim, f"default/{name}")
+    assert found is not None
+    return found
+
+
+def devices_of(found: api.ResourceClaim) -> list[tuple[str, str]]:
+    allocation = found.status.allocation
+    return [] if allocation is None else [(each.pool, each.device) for each in allocation.devices.results]
+
+
+@virtual_time
+async def test_a_claim_is_allocated_and_reserved_for_its_pod(clock: VirtualClock) -> None:
+    """The pod goes where its devices are; the claim has them, the reservation and the finalizer."""
+    async with world(clock) as here:
+        here.create(node("n1"), node("n2"), device_class(), gpus("n2", 2), claim("c", exactly()))
+        here.create(pod("p", resource_claims=["c"]))
+        await here.settle(1)
+        assert here.node_of("p") == "n2"
+        found = claim_of(here, "c")
+        assert devices_of(found) == [("n2", "gpu-0")]
+        assert [each.name for each in found.status.reserved_for] == ["p"]
+        assert found.metadata.finalizers == (dra.FINALIZER,)
+        assert found.status.allocation is not None
+        assert found.status.allocation.allocation_timestamp is not None
+
+
+@virtual_time
+async def test_pods_wait_for_devices_and_get_those_that_become_free(clock: VirtualClock) -> None:
+    """While all devices are taken a pod waits; a deallocated claim wakes it."""
+    async with world(clock) as here:
+        here.create(node("n1"), device_class(), gpus("n1", 1), claim("c", exactly()), claim("d", exactly()))
+        here.create(pod("first", resource_claims=["c"]))
+        await here.settle(1)
+        here.create(pod("second", resource_claims=["d"]))
+        await here.settle(1)
+        assert "1 cannot allocate all claims" in here.message("second")
+        here.api.delete(here.pod("first"))
+        here.api.update(replace(claim_of(here, "c"), status=dra.ResourceClaimStatus()))
+        await here.settle(20)
+        assert here.node_of("second") == "n1"
+        assert devices_of(claim_of(here, "d")) == [("n1", "gpu-0")]
+
+
+@virtual_time
+async def test_a_burst_of_pods_gets_one_device_each(clock: VirtualClock) -> None:
+    """Devices of pods whose claims are still being written are not given to the next pod."""
+    async with world(clock) as here:
+        here.create(device_class(), *(node(f"n{n}") for n in range(4)), *(gpus(f"n{n}", 2) for n in range(4)))
+        for number in range(8):
+            here.create(claim(f"c{number}", exactly()), pod(f"p{number}", resource_claims=[f"c{number}"]))
+        await here.settle(30)
+        taken = [each for number in range(8) for each in devices_of(claim_of(here, f"c{number}"))]
+        assert len(taken) == len(set(taken)) == 8
+        assert all(here.node_of(f"p{number}") for number in range(8))
+
+
+@virtual_time
+async def test_pods_share_a_claim(clock: VirtualClock) -> None:
+    """A second pod with the same claim goes to the same devices, and is added to the reservation."""
+    async with world(clock) as here:
+        here.create(node("n1"), node("n2"), device_class(), gpus("n1", 1), claim("c", exactly()))
+        here.create(pod("p", resource_claims=["c"]), pod("q", resource_claims=["c"]))
+        await here.settle(30)
+        assert here.node_of("p") == here.node_of("q") == "n1"
+        assert {each.name for each in claim_of(here, "c").status.reserved_for} == {"p", "q"}
+
+
+@virtual_time
+async def test_a_pod_waits_for_its_claim(clock: VirtualClock) -> None:
+    """A pod whose claim does not exist yet is not tried, until the claim is there."""
+    async with world(clock) as here:
+        here.create(node("n1"), device_class(), gpus("n1", 1), pod("p", resource_claims=["c"]))
+        await here.settle(1)
+        assert here.attempts("p") == 0
+        here.create(claim("c", exactly()))
+        await here.settle(1)
+        assert here.node_of("p") == "n1"
+
+
+@virtual_time
+async def test_an_extended_resource_is_served_by_devices(clock: VirtualClock) -> None:
+    """A class behind an extended resource gives pods devices without a claim of their own."""
+    async with world(clock) as here:
+        here.create(node("n1"), device_class("gpu", extendedResourceName="example.com/gpu"), gpus("n1", 2))
+        here.create(pod("p", requests={"example.com/gpu": "2"}))
+        await here.settle(5)
+        assert here.node_of("p") == "n1"
+        (found,) = here.api.objects(api.ResourceClaim)
+        assert found.name.startswith("p-extended-resources-")
+        assert found.annotations[dra.EXTENDED_RESOURCE_CLAIM] == "true"
+        assert devices_of(found) == [("n1", "gpu-0"), ("n1", "gpu-1")]
+        here.create(pod("q", requests={"example.com/gpu": "1"}))
+        await here.settle(5)
+        assert "1 cannot allocate all claims" in here.message("q")
+
+
+@virtual_time
+async def test_a_failed_write_gives_the_devices_back(clock: VirtualClock) -> None:
+    """If the claim cannot be written the attempt fails, nothing stays taken, and the next attempt succeeds."""
+    async with world(clock) as here:
+        here.api.fail("merge_patch", ApiError(500, "InternalError", "no"), times=1)
+        here.create(node("n1"), device_class(), gpus("n1", 1), claim("c", exactly()), pod("p", resource_claims=["c"]))
+        await here.settle(30)
+        assert here.node_of("p") == "n1"
+        assert here.attempts("p") == 2
+        assert any("add finalizer to claim default/c: no" in each for each in here.log.errors())
+
+
+def reported(found: api.ResourceClaim, **conditions: str) -> api.ResourceClaim:
+    """A claim whose driver reports conditions of its first device."""
+    assert found.status.allocation is not None
+    (result,) = found.status.allocation.devices.results
+    listed = tuple(dra.DeviceCondition(type=name, status=status, reason="R") for name, status in conditions.items())
+    status = dra.AllocatedDeviceStatus(result.driver, result.pool, result.device, conditions=listed)
+    return replace(found, status=replace(found.status, devices=(status,)))
+
+
+@virtual_time
+async def test_a_pod_is_bound_when_its_device_is_ready(clock: VirtualClock) -> None:
+    """A device with binding conditions is prepared first; the pod is bound when the driver reports it ready."""
+    async with world(clock) as here:
+        fields = {"bindingConditions": ["Ready"], "bindingFailureConditions": ["Broken"]}
+        here.create(node("n1"), device_class(), gpus("n1", 1, **fields), claim("c", exactly()))
+        here.create(pod("p", resource_claims=["c"]))
+        await here.settle(12)
+        assert here.node_of("p") == ""
+        assert here.events.of("BindingConditionsPending") == [
+            ("p", "waiting for binding conditions for device on node n1")
+        ]
+        here.api.update(reported(claim_of(here, "c"), Ready="True"))
+        await here.settle(6)
+        assert here.node_of("p") == "n1"
+
+
+@virtual_time
+async def test_a_broken_device_is_given_back(clock: VirtualClock) -> None:
+    """If a device says that it cannot be made ready, the claim is deallocated and another device is tried."""
+    async with world(clock) as here:
+        broken = {"bindingConditions": ["Ready"], "bindingFailureConditions": ["Broken"]}
+        here.create(node("n1"), device_class(), gpus("n1", 1, **broken), claim("c", exactly()))
+        here.create(pod("p", resource_claims=["c"]))
+        await here.settle(1)
+        here.api.update(reported(claim_of(here, "c"), Broken="True"))
+        here.create(node("n2"), gpus("n2", 1))
+        await here.settle(60)
+        assert here.node_of("p") == "n2"
+        assert devices_of(claim_of(here, "c")) == [("n2", "gpu-0")]
