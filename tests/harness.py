@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from kubesched.api import objects as api
-from kubesched.cluster.cluster import Cluster
+from kubesched.cluster.state import ClusterState
 from kubesched.cluster.view import Nodes
 from kubesched.config.load import load
 from kubesched.config.types import API_VERSION, KIND
@@ -38,7 +38,7 @@ Spoken = tuple[str, ...]
 
 def make(
     plugin: type[P],
-    cluster: Cluster,
+    cluster: ClusterState,
     args: object = None,
     *,
     random: Random | None = None,
@@ -61,7 +61,7 @@ def spoken(status: Status | None) -> Spoken:
     return () if status is None or status.is_success else (status.code.upstream, *status.reasons)
 
 
-def filtered(plugin: Any, cluster: Cluster, pod: api.Pod) -> dict[str, Spoken]:
+def filtered(plugin: Any, cluster: ClusterState, pod: api.Pod) -> dict[str, Spoken]:
     """What a plugin's PreFilter and Filter say of every node; a PreFilter that rejects or skips speaks for all."""
     info = cluster.classes.info(pod)
     state = CycleState(info.pod_class)
@@ -77,7 +77,7 @@ def filtered(plugin: Any, cluster: Cluster, pod: api.Pod) -> dict[str, Spoken]:
     return {name: spoken(verdicts.status_of(codes[name])) if codes[name] else () for name in names}
 
 
-def scored(plugin: Any, cluster: Cluster, pod: api.Pod, *, normalized: bool = True) -> dict[str, int] | None:
+def scored(plugin: Any, cluster: ClusterState, pod: api.Pod, *, normalized: bool = True) -> dict[str, int] | None:
     """What a plugin scores every node, before weighting; None if its PreScore wants no Score."""
     info = cluster.classes.info(pod)
     state = CycleState(info.pod_class)
@@ -115,7 +115,7 @@ def hint(
 
 
 def profile(
-    cluster: Cluster,
+    cluster: ClusterState,
     *plugins: type[Plugin] | Plugin,
     weights: Mapping[str, int] | None = None,
     random: Random | None = None,
@@ -134,13 +134,13 @@ def profile(
     return framework
 
 
-def first_by_name(cluster: Cluster) -> Chooser:
+def first_by_name(cluster: ClusterState) -> Chooser:
     """Break ties by the node's name."""
     return lambda rows: min(rows, key=lambda row: cluster.nodes.names[row])
 
 
 def engine_of(
-    cluster: Cluster,
+    cluster: ClusterState,
     *plugins: type[Plugin] | Plugin,
     weights: Mapping[str, int] | None = None,
     percentage: int = 0,
@@ -153,7 +153,7 @@ def engine_of(
 
 
 def default_engine(
-    cluster: Cluster,
+    cluster: ClusterState,
     *extra: type[Plugin],
     config: Mapping[str, Any] | None = None,
     choose: Chooser | None = None,

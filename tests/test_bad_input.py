@@ -27,7 +27,7 @@ from tests.cluster.content import content
 from tests.harness import default_engine, feasible, schedule
 
 from kubesched.api import objects as api
-from kubesched.cluster.cluster import Cluster
+from kubesched.cluster.state import ClusterState
 from kubesched.engine.outcome import Outcome
 
 WEB = {"app": "web"}
@@ -35,12 +35,12 @@ BAD = selector(None, expression("app", "In"))
 NONSENSE = selector(None, expression("app", "Resembles", "web"))
 
 
-def small() -> Cluster:
+def small() -> ClusterState:
     """Two nodes in two zones, and a pod."""
     return cluster(node("a", zone="x", cpu="2"), node("b", zone="y", cpu="4"), pod("w", node="a", labels=WEB, cpu="1"))
 
 
-def unaffected(made: Cluster) -> bool:
+def unaffected(made: ClusterState) -> bool:
     """Whether an ordinary pod is placed as ever."""
     decision = schedule(default_engine(made), pod("ordinary", cpu="1", labels=WEB))
     return decision.node == "b" and feasible(decision) == {"a", "b"}
@@ -348,7 +348,7 @@ def damaged(raw: dict[str, Any], way: Way, junk: Any) -> dict[str, Any]:
     return copy
 
 
-def refused(made: Cluster, raw: dict[str, Any]) -> api.InvalidObject | None:
+def refused(made: ClusterState, raw: dict[str, Any]) -> api.InvalidObject | None:
     """Give an object to a cluster; a refusal leaves the cluster as it was."""
     before = content(made)
     try:

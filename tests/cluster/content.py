@@ -1,4 +1,4 @@
-"""What a `Cluster` holds, by name instead of by row: two clusters agree if their contents are equal.
+"""What a `ClusterState` holds, by name instead of by row: two clusters agree if their contents are equal.
 
 Rows, ids and the order of events must not show in it. It also checks what is true of any cluster by itself: rows that
 belong to nobody are blank, and the indexes lead where they should.
@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 
 from kubesched.api import objects as api
-from kubesched.cluster.cluster import Cluster
 from kubesched.cluster.counters import DomainCounts, RowCounter
 from kubesched.cluster.pods import PodInfo
+from kubesched.cluster.state import ClusterState
 from kubesched.cluster.table import NONZERO_CPU, NONZERO_MEMORY, NodeTable
 
 Content = dict[Any, Any]
 """Nested dictionaries, made to be compared and printed."""
 
 
-def content(cluster: Cluster, label_keys: tuple[str, ...] = ()) -> Content:
+def content(cluster: ClusterState, label_keys: tuple[str, ...] = ()) -> Content:
     """Everything that plugins can see, and `label_keys` as columns."""
     table = cluster.nodes
     check_table(table)
@@ -112,13 +112,13 @@ def _by_name(table: NodeTable, rows: Mapping[int, int]) -> dict[str, int]:
     return {table.names[row]: count for row, count in rows.items()}
 
 
-def _terms(cluster: Cluster) -> Content:
+def _terms(cluster: ClusterState) -> Content:
     listed = {(t.kind, t.weight, t.term): t for t in cluster.counts.term_list}
     assert len(listed) == len(cluster.counts.term_list)
     return {key: counted(cluster.nodes, t) for key, t in listed.items() if t.total}
 
 
-def _classes(cluster: Cluster) -> Content:
+def _classes(cluster: ClusterState) -> Content:
     """Where the pods of each class are, counted from the pods and checked against the classes' own books."""
     found: Content = {}
     idle = {c for c in cluster.classes._by_key.values() if not c.pods}

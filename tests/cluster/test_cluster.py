@@ -8,11 +8,11 @@ from tests.builders import cluster, namespace, node, pod, service
 from tests.cluster.content import content
 
 from kubesched.api import objects as api
-from kubesched.cluster.cluster import Cluster
 from kubesched.cluster.objects import ObjectsByKind
+from kubesched.cluster.state import ClusterState
 
 
-def places(state: Cluster) -> dict[str, str]:
+def places(state: ClusterState) -> dict[str, str]:
     return {uid: state.nodes.names[info.row] for uid, info in state.pods.items()}
 
 
@@ -56,7 +56,7 @@ def test_versions_of_nodes_and_pods_move_too() -> None:
 
 def test_a_controller_at_work_moves_no_version() -> None:
     """A service or controller whose selector stays is new to nobody, although the object is."""
-    state = Cluster()
+    state = ClusterState()
     state.set(service("web", {"app": "web"}))
     newer = replace(service("web", {"app": "web"}), metadata=api.ObjectMeta("web", "default", resource_version="2"))
     state.set(newer)
@@ -184,7 +184,7 @@ def test_a_bad_pod_is_refused_and_leaves_the_old_one() -> None:
 # --- assumptions ------------------------------------------------------------------------------------------------------
 
 
-def assumed(*objects: api.Object) -> Cluster:
+def assumed(*objects: api.Object) -> ClusterState:
     """A cluster in which the pod p is assumed to be on node a."""
     state = cluster(node("a"), node("b"), *objects)
     state.assume(state.classes.info(pod("p", cpu="1")), "a")

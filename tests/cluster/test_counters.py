@@ -8,9 +8,9 @@ from tests.cluster.content import counted, domains
 
 from kubesched.api import objects as api
 from kubesched.api.selectors import label_selector
-from kubesched.cluster.cluster import Cluster
 from kubesched.cluster.counters import RowCounter
 from kubesched.cluster.counts import PodCounts
+from kubesched.cluster.state import ClusterState
 from kubesched.cluster.table import NodeTable
 from kubesched.cluster.terms import AffinityTerm, affinity_terms
 from kubesched.cluster.view import Nodes
@@ -149,7 +149,7 @@ def test_eligibility_is_judged_again_after_a_node_changed() -> None:
 
 def test_counters_grow_with_the_table() -> None:
     """Counters made when the table was small keep up when it grows, before and after being read."""
-    state = Cluster(nodes=NodeTable(capacity=1))
+    state = ClusterState(nodes=NodeTable(capacity=1))
     state.set(node("n0", zone="z"))
     counter = state.counts.spread("default", WEB)
     assert counter.on(1).tolist() == [0]
@@ -222,7 +222,7 @@ class FewCounts(PodCounts):
     MOST_COUNTERS = 4
 
 
-class Few(Cluster):
+class Few(ClusterState):
     """A cluster that keeps few counters."""
 
     def __init__(self) -> None:

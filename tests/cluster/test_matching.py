@@ -10,7 +10,6 @@ from tests.builders import affinity, cluster, node, node_term, pod, taint, toler
 from kubesched.api import objects as api
 from kubesched.api.selectors import NodeSelectorTerm, Requirement, node_selector, required_node_affinity
 from kubesched.api.taints import HARD_EFFECTS, untolerated
-from kubesched.cluster.cluster import Cluster
 from kubesched.cluster.matching import (
     field_mask,
     node_selector_mask,
@@ -20,6 +19,7 @@ from kubesched.cluster.matching import (
     term_mask,
     untolerated_mask,
 )
+from kubesched.cluster.state import ClusterState
 from kubesched.cluster.view import Nodes
 
 LABELS = [{}, {"disk": "ssd"}, {"disk": "hdd", "size": "7"}, {"size": "12"}, {"size": "big"}, {"disk": ""}]
@@ -45,11 +45,11 @@ terms = st.builds(
 windows = st.lists(st.integers(0, 5), unique=True).map(sorted)
 
 
-def made(nodes: list[tuple[dict[str, str], list[str]]]) -> Cluster:
+def made(nodes: list[tuple[dict[str, str], list[str]]]) -> ClusterState:
     return cluster(*(node(f"n{i}", labels=labels, taints=taints) for i, (labels, taints) in enumerate(nodes)))
 
 
-def window(state: Cluster, rows: list[int]) -> Nodes:
+def window(state: ClusterState, rows: list[int]) -> Nodes:
     return Nodes(state.nodes, np.array([row for row in rows if row < state.nodes.size], dtype=np.int64))
 
 

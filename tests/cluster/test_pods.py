@@ -10,8 +10,8 @@ import pytest
 from tests.builders import affinity, container, host_port, node, pod, pod_term
 
 from kubesched.api import objects as api
-from kubesched.cluster.cluster import Cluster
 from kubesched.cluster.pods import PodClasses, disks, host_ports
+from kubesched.cluster.state import ClusterState
 
 
 def status(cpu: str) -> api.ContainerStatus:
@@ -126,7 +126,7 @@ def test_equal_resizes_share_a_class() -> None:
 
 def test_resizing_a_running_pod_moves_its_amounts() -> None:
     """The node's books follow a pod through its resize and back."""
-    cluster = Cluster()
+    cluster = ClusterState()
     cluster.set(node("a"))
     cluster.set(pod("p", node="a", cpu="1"))
     used = []
@@ -153,7 +153,7 @@ class Few(PodClasses):
 
 def test_idle_classes_are_dropped() -> None:
     """Classes without pods go when there are many, those in use stay the same object."""
-    cluster = Cluster()
+    cluster = ClusterState()
     cluster.classes = Few()
     cluster.set(node("a"))
     cluster.set(pod("kept", node="a", cpu="1"))
@@ -169,7 +169,7 @@ def test_idle_classes_are_dropped() -> None:
 
 def test_a_dropped_class_with_a_pod_in_hand_still_counts() -> None:
     """A class forgotten while its first pod was in the queue works when that pod is placed after all."""
-    cluster = Cluster()
+    cluster = ClusterState()
     cluster.classes = Few()
     cluster.set(node("a"))
     waiting = cluster.classes.info(pod("waiting", cpu="1", labels={"app": "web"}))
@@ -217,7 +217,7 @@ def test_a_port_named_twice_is_one_tag() -> None:
 
 def test_two_addresses_of_a_port_count_under_the_star_each() -> None:
     """A pod with a port on two addresses is off the star only when both are free."""
-    cluster = Cluster()
+    cluster = ClusterState()
     cluster.set(node("a"))
     both = pod("p", node="a", host_ports=[host_port(80, "TCP", "10.0.0.1"), host_port(80, "TCP", "10.0.0.2")])
     cluster.set(both)

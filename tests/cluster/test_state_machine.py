@@ -25,10 +25,10 @@ from tests.cluster.content import content, counted, domains
 
 from kubesched.api import objects as api
 from kubesched.api.selectors import label_selector
-from kubesched.cluster.cluster import Cluster
 from kubesched.cluster.counters import Eligible, RowCounter
 from kubesched.cluster.counts import PodCounts
 from kubesched.cluster.pods import PodClasses
+from kubesched.cluster.state import ClusterState
 from kubesched.cluster.table import Mask, NodeTable
 from kubesched.cluster.terms import AffinityTerm, affinity_terms
 from kubesched.cluster.view import Nodes
@@ -125,7 +125,7 @@ class FewCounts(PodCounts):
     MOST_COUNTERS = 4
 
 
-class SmallCluster(Cluster):
+class SmallCluster(ClusterState):
     """Forgets counters and idle terms early, and begins with room for two nodes."""
 
     def __init__(self) -> None:
@@ -144,7 +144,7 @@ class Ask:
         self.picks = picks
         self.key = key
 
-    def of(self, cluster: Cluster) -> RowCounter:
+    def of(self, cluster: ClusterState) -> RowCounter:
         if isinstance(self.picks, api.LabelSelector):
             return cluster.counts.spread(self.where, label_selector(self.picks))
         return cluster.counts.affinity(self.terms())
@@ -153,7 +153,7 @@ class Ask:
         assert isinstance(self.picks, api.PodAffinityTerm)
         return affinity_terms(self.where, affinity(near=[self.picks])).required
 
-    def answer(self, cluster: Cluster) -> Any:
+    def answer(self, cluster: ClusterState) -> Any:
         counter = self.of(cluster)
         answer: list[Any] = [counted(cluster.nodes, counter)]
         if self.key is not None:
@@ -164,7 +164,7 @@ class Ask:
         return f"Ask({self.kind}, {self.where}, {self.picks}, {self.key})"
 
 
-def on_disks(cluster: Cluster) -> tuple[Eligible, str]:
+def on_disks(cluster: ClusterState) -> tuple[Eligible, str]:
     """Only nodes with a disk label and no taints count."""
 
     def eligible() -> Mask:
@@ -207,8 +207,8 @@ class ClusterMachine(RuleBasedStateMachine):
         self.asked: dict[Ask, None] = {}
         self.born = 0
 
-    def empty(self) -> Cluster:
-        return SmallCluster() if self.small else Cluster()
+    def empty(self) -> ClusterState:
+        return SmallCluster() if self.small else ClusterState()
 
     # Nodes
 
@@ -355,7 +355,7 @@ class ClusterMachine(RuleBasedStateMachine):
 
     # What must hold
 
-    def rebuilt(self) -> Cluster:
+    def rebuilt(self) -> ClusterState:
         fresh = self.empty()
         for obj in (*self.namespaces.values(), *self.nodes.values()):
             fresh.set(obj)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from tests.builders import HOSTNAME, ZONE, cluster, node, pod, taint
 
-from kubesched.cluster.cluster import Cluster
+from kubesched.cluster.state import ClusterState
 from kubesched.cluster.view import NodeInfo, Nodes
 
 
-def three() -> Cluster:
+def three() -> ClusterState:
     return cluster(
         node("a", cpu="2", zone="x", unschedulable=True, resources={"example.com/gpu": 4, "ephemeral-storage": "1Ki"}),
         node("b", cpu="4", zone="y", taints=["k:NoSchedule"]),

@@ -26,7 +26,7 @@ from tests.builders import (
 from tests.harness import default_engine, schedule
 
 from kubesched.api import objects as api
-from kubesched.cluster.cluster import Cluster
+from kubesched.cluster.state import ClusterState
 from kubesched.cluster.table import Ints
 from kubesched.cluster.view import NodeInfo, Nodes
 from kubesched.engine.decision import NO_NODES, Decision
@@ -122,7 +122,7 @@ class Noted(Plugin):
         return state.read("Noted again", int)
 
 
-def told(decision: Decision, cluster: Cluster) -> dict[str, Any]:
+def told(decision: Decision, cluster: ClusterState) -> dict[str, Any]:
     """Everything a decision says, by name."""
     names = cluster.nodes.names
     said: dict[str, Any] = {
@@ -161,7 +161,7 @@ class KeptMachine(RuleBasedStateMachine):
         self.plugins: tuple[type[Plugin], ...] = (Crowded, Emptiest, Noted) if own else ()
         self.templates = st.sampled_from(known)
         self.known = known
-        self.cluster = Cluster()
+        self.cluster = ClusterState()
         self.engine = default_engine(self.cluster, *self.plugins)
         self.running: dict[str, api.Pod] = {}
         self.born = 0

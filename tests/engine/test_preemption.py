@@ -13,7 +13,7 @@ from tests.cluster.content import content
 from tests.harness import default_engine, engine_of, make, schedule
 
 from kubesched.api import objects as api
-from kubesched.cluster.cluster import Cluster
+from kubesched.cluster.state import ClusterState
 from kubesched.cluster.view import NodeInfo, Nodes
 from kubesched.config.args import DefaultPreemptionArgs
 from kubesched.engine.decision import Decision
@@ -27,7 +27,7 @@ from kubesched.plugins.node_resources import NodeResourcesFit
 WEB = {"app": "web"}
 
 
-def preempt(made: Cluster, each: api.Pod, **options: Any) -> Decision:
+def preempt(made: ClusterState, each: api.Pod, **options: Any) -> Decision:
     """Try a pod that fits nowhere; the cluster is afterwards as it was."""
     before = content(made)
     decision = schedule(default_engine(made, **options), each)
@@ -417,7 +417,7 @@ def test_a_node_without_need_for_victims_cannot_be() -> None:
 # --- how many candidates ----------------------------------------------------------------------------------------------
 
 
-def crowd(count: int) -> Cluster:
+def crowd(count: int) -> ClusterState:
     """Full nodes, each with a victim a little more important than the one before."""
     made = cluster(*(node(f"n{i:03}", cpu="1") for i in range(count)))
     for number in range(count):

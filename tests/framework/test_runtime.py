@@ -11,8 +11,8 @@ from tests.builders import cluster, node, pod
 from tests.harness import make, named, profile
 
 from kubesched.api import objects as api
-from kubesched.cluster.cluster import Cluster
 from kubesched.cluster.pods import PodInfo
+from kubesched.cluster.state import ClusterState
 from kubesched.cluster.table import CPU, Ints
 from kubesched.cluster.view import NodeInfo, Nodes
 from kubesched.framework.diagnosis import Diagnosis
@@ -25,7 +25,7 @@ from kubesched.framework.what_if import checked
 from kubesched.plugins.node_resources import NodeResourcesFit
 
 
-def state_of(made: Cluster, each: api.Pod) -> tuple[CycleState, PodInfo]:
+def state_of(made: ClusterState, each: api.Pod) -> tuple[CycleState, PodInfo]:
     info = made.classes.info(each)
     return CycleState(info.pod_class), info
 
@@ -152,7 +152,7 @@ class Picky(Plugin):
         return self.rejects.get(node.name)
 
 
-def picky(made: Cluster, name: str, **rejects: Status) -> Picky:
+def picky(made: ClusterState, name: str, **rejects: Status) -> Picky:
     plugin = make(named(Picky, name), made)
     plugin.rejects, plugin.asked = rejects, []
     return plugin

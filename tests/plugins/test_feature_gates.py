@@ -13,7 +13,7 @@ from tests.plugins.volumes.storage import DRIVER, claim, classes, csi_driver, cs
 
 from kubesched.api import objects as api
 from kubesched.base.features import DEFAULT_FEATURES, Features
-from kubesched.cluster.cluster import Cluster
+from kubesched.cluster.state import ClusterState
 from kubesched.engine.decision import Decision
 from kubesched.framework.events import Action, Hint, Resource
 from kubesched.plugins.node_resources import NodeResourcesFit
@@ -24,8 +24,8 @@ NO_POD_LEVEL = Features(pod_level_resources=False, in_place_pod_level_resources_
 NO_RESIZE = Features(in_place_pod_level_resources_vertical_scaling=False)
 
 
-def _world(features: Features, *objects: api.Object) -> Cluster:
-    world = Cluster(features)
+def _world(features: Features, *objects: api.Object) -> ClusterState:
+    world = ClusterState(features)
     for each in objects:
         world.set(each)
     return world

@@ -12,14 +12,14 @@ from tests.builders import affinity, node, node_term, owner, pod, pod_term
 
 from kubesched.api import objects as api
 from kubesched.api.devices import DeviceClassSpec
-from kubesched.cluster.cluster import Cluster
+from kubesched.cluster.state import ClusterState
 from kubesched.config.load import default
 from kubesched.engine.profiles import build_engines
 from kubesched.framework.events import Action, ClusterEvent, EventHint, Hint, Resource
 from kubesched.plugins import in_tree_registry
 from kubesched.queue.registrations import event_map
 
-FRAMEWORK = build_engines(default(), in_tree_registry(), Cluster(), Random(0))["default-scheduler"].framework
+FRAMEWORK = build_engines(default(), in_tree_registry(), ClusterState(), Random(0))["default-scheduler"].framework
 PLUGINS = {plugin.name: plugin for at_point in FRAMEWORK.points.values() for plugin in at_point}
 BY_CLASS = [(name, each) for name, plugin in PLUGINS.items() for each in plugin.events_to_register() if each.by_class]
 
@@ -92,7 +92,7 @@ def events(event: ClusterEvent) -> Iterator[tuple[api.Object | None, api.Object 
 def test_one_answer_is_right_for_the_whole_class(plugin: str, registered: EventHint) -> None:
     """For any event, a hint gives the same result for all pods of a class, but not for all events."""
     assert registered.hint is not None
-    classes = Cluster().classes
+    classes = ClusterState().classes
     seen = set()
     for template in TEMPLATES:
         pods = list(siblings(template))

@@ -24,7 +24,7 @@ from tests.harness import filtered, hint, make, scored
 
 from kubesched.api import objects as api
 from kubesched.api.selectors import label_selector
-from kubesched.cluster.cluster import Cluster
+from kubesched.cluster.state import ClusterState
 from kubesched.cluster.view import NodeInfo, Nodes
 from kubesched.config.args import InterPodAffinityArgs
 from kubesched.framework.events import Action, Hint, Resource
@@ -40,12 +40,12 @@ UNWANTED = ("Unschedulable", "node(s) didn't satisfy existing pods anti-affinity
 BAD = selector(None, expression("app", "In"))
 
 
-def two_zones(*objects: api.Object) -> Cluster:
+def two_zones(*objects: api.Object) -> ClusterState:
     """Nodes a1 and a2 in zone a, b1 in zone b, and x in none."""
     return cluster(node("a1", zone="a"), node("a2", zone="a"), node("b1", zone="b"), node("x"), *objects)
 
 
-def found(made: Cluster, each: api.Pod, args: InterPodAffinityArgs | None = None) -> dict[str, tuple[str, ...]]:
+def found(made: ClusterState, each: api.Pod, args: InterPodAffinityArgs | None = None) -> dict[str, tuple[str, ...]]:
     return filtered(make(InterPodAffinity, made, args), made, each)
 
 
@@ -280,7 +280,7 @@ nodes = st.lists(
 class Plain:
     """Upstream's rules, spelled out pod by pod and node by node."""
 
-    def __init__(self, made: Cluster, each: api.Pod) -> None:
+    def __init__(self, made: ClusterState, each: api.Pod) -> None:
         self.made = made
         self.each = each
 
@@ -362,7 +362,7 @@ def _preferred(each: api.Pod) -> Iterator[tuple[int, api.PodAffinityTerm]]:
                 yield sign * preferred.weight, preferred.pod_affinity_term
 
 
-def build(specs: list[dict[str, Any]], others: list[tuple[int, dict[str, str], str, Any, bool]]) -> Cluster:
+def build(specs: list[dict[str, Any]], others: list[tuple[int, dict[str, str], str, Any, bool]]) -> ClusterState:
     made = cluster(namespace("default"), namespace("blue", labels={"team": "one"}))
     for number, spec in enumerate(specs):
         made.set(node(f"n{number}", **spec))

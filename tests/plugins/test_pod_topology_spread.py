@@ -30,7 +30,7 @@ from tests.harness import filtered, hint, make, scored
 
 from kubesched.api import objects as api
 from kubesched.api.selectors import label_selector
-from kubesched.cluster.cluster import Cluster
+from kubesched.cluster.state import ClusterState
 from kubesched.cluster.view import Nodes
 from kubesched.config.args import PodTopologySpreadArgs
 from kubesched.framework.events import Action, Hint, Resource
@@ -48,7 +48,7 @@ UNLABELED = (
 )
 
 
-def zones(**pods: int) -> Cluster:
+def zones(**pods: int) -> ClusterState:
     """A node per zone, named like it, with so many web pods on it."""
     made = cluster(*(node(zone, zone=zone) for zone in pods))
     for zone, count in pods.items():
@@ -61,7 +61,7 @@ def web(*constraints: api.TopologySpreadConstraint, **fields: Any) -> api.Pod:
     return pod(**{"labels": WEB, "spread": constraints, **fields})
 
 
-def passing(made: Cluster, each: api.Pod) -> str:
+def passing(made: ClusterState, each: api.Pod) -> str:
     """The names of the nodes that pass, in one string."""
     found = filtered(make(PodTopologySpread, made), made, each)
     assert set(found.values()) <= {(), SKEWED, UNLABELED}
@@ -219,7 +219,7 @@ constraints = st.lists(
 )
 
 
-def build(specs: list[dict[str, Any]], others: list[tuple[int, dict[str, str], bool, bool]]) -> Cluster:
+def build(specs: list[dict[str, Any]], others: list[tuple[int, dict[str, str], bool, bool]]) -> ClusterState:
     made = cluster(*(node(f"n{i}", **spec) for i, spec in enumerate(specs)))
     for number, (place, labels, leaving, other) in enumerate(others):
         made.set(
@@ -234,7 +234,7 @@ def build(specs: list[dict[str, Any]], others: list[tuple[int, dict[str, str], b
     return made
 
 
-def plainly(made: Cluster, each: api.Pod, name: str) -> tuple[str, ...]:
+def plainly(made: ClusterState, each: api.Pod, name: str) -> tuple[str, ...]:
     """Upstream's Filter for one node, in plain code."""
     keys = [c.topology_key for c in each.spec.topology_spread_constraints]
     here = next(n for n in Nodes(made.nodes) if n.name == name)

@@ -26,7 +26,7 @@ from tests.builders import (
 from tests.harness import default_engine
 
 from kubesched.api import objects as api
-from kubesched.cluster.cluster import Cluster
+from kubesched.cluster.state import ClusterState
 from kubesched.cluster.view import Nodes
 from kubesched.framework.runtime import Framework
 from kubesched.framework.state import CycleState
@@ -159,7 +159,7 @@ def storage() -> list[api.Object]:
     ]
 
 
-def build(specs: list[dict[str, Any]], others: list[tuple[int, dict[str, Any], bool]]) -> Cluster:
+def build(specs: list[dict[str, Any]], others: list[tuple[int, dict[str, Any], bool]]) -> ClusterState:
     """Nodes, pods on them (and on nodes that are not there), a service and some storage."""
     made = cluster(namespace("default", labels={"team": "one"}), service("svc", {"svc": "yes"}), *storage())
     for number, spec in enumerate(specs):
@@ -186,7 +186,7 @@ Windows = list[Nodes]
 picks = st.lists(st.lists(st.integers(0, 9), unique=True, max_size=5), max_size=3)
 
 
-def windows(made: Cluster, chosen: list[list[int]]) -> Windows:
+def windows(made: ClusterState, chosen: list[list[int]]) -> Windows:
     """Every row by itself, as a slice and as a number, and some sets of rows in any order."""
     table = made.nodes
     singles = [Nodes(table, slice(row, row + 1)) for row in range(table.size)]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from kubesched.api import objects as api
 from kubesched.base.features import DEFAULT_FEATURES, Features
 from kubesched.base.log import ERROR
-from kubesched.cluster.cluster import Cluster
+from kubesched.cluster.state import ClusterState
 from kubesched.framework.events import Action, EventHint, Resource, on
 from kubesched.framework.status import Status, unresolvable
 from kubesched.plugins.priority_sort import PrioritySort
@@ -122,7 +122,7 @@ class Rig:
         on_ready: Callable[[], None] | None = None,
     ) -> None:
         self.clock = Clock()
-        self.cluster = Cluster(features)
+        self.cluster = ClusterState(features)
         self.metrics = Recorder()
         self.messages = self.log = Messages()
         self.wakeups = 0

@@ -7,7 +7,7 @@ import pytest
 from tests.queue.support import PROFILE, Clock, make_node, make_pod
 
 from kubesched.api import objects as api
-from kubesched.cluster.cluster import Cluster
+from kubesched.cluster.state import ClusterState
 from kubesched.cluster.view import NodeInfo
 from kubesched.config.load import default
 from kubesched.engine.profiles import build_engines
@@ -83,7 +83,7 @@ def framework(*plugins: type[Plugin]) -> Framework:
     made = [plugin(None, None) for plugin in plugins]  # type: ignore[arg-type]  # these need no handle
     filters = [plugin for plugin in made if hasattr(plugin, "filter")]
     scores = [plugin for plugin in made if hasattr(plugin, "score")]
-    return Framework(PROFILE, Cluster(), {"filter": filters, "score": scores}, {"Scorer": 1})
+    return Framework(PROFILE, ClusterState(), {"filter": filters, "score": scores}, {"Scorer": 1})
 
 
 def listeners(events: EventMap, event: ClusterEvent) -> set[str]:
@@ -93,7 +93,7 @@ def listeners(events: EventMap, event: ClusterEvent) -> set[str]:
 @pytest.fixture(scope="module")
 def frameworks() -> dict[str, Framework]:
     """The default configuration's only profile."""
-    engines = build_engines(default(), in_tree_registry(), Cluster(), Random(0))
+    engines = build_engines(default(), in_tree_registry(), ClusterState(), Random(0))
     return {name: engine.framework for name, engine in engines.items()}
 
 
@@ -134,7 +134,7 @@ def test_extenders_hear_of_everything() -> None:
 
 def test_every_kind_that_our_plugins_wait_for_is_watched() -> None:
     """There is an event handler for whatever an in-tree plugin registers for."""
-    engines = build_engines(default(), in_tree_registry(), Cluster(), Random(0))
+    engines = build_engines(default(), in_tree_registry(), ClusterState(), Random(0))
     plugins = {p.name: p for points in engines[PROFILE].framework.points.values() for p in points}
     asked = {hint.event.resource for plugin in plugins.values() for hint in plugin.events_to_register()}
     assert asked - {Resource.POD, Resource.NODE} <= set(RESOURCES.values())

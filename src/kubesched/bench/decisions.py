@@ -18,8 +18,8 @@ from typing import TypedDict
 from rich.table import Table
 
 from kubesched.bench.workloads import WORKLOADS, Workload, make_node, make_pod
-from kubesched.cluster.cluster import Cluster
 from kubesched.cluster.pods import PodInfo
+from kubesched.cluster.state import ClusterState
 from kubesched.config.load import default
 from kubesched.engine.engine import Engine
 from kubesched.engine.outcome import Outcome
@@ -79,7 +79,7 @@ def _one_at_a_time(workload: Workload) -> float:
 
 
 def _prepare(workload: Workload, registry: Registry) -> tuple[Engine, list[PodInfo]]:
-    cluster = Cluster()
+    cluster = ClusterState()
     for index in range(workload.nodes):
         cluster.set(make_node(index, workload.node_cpu))
     engine = build_engines(default(), registry, cluster, Random(0))["default-scheduler"]

@@ -10,7 +10,7 @@ import msgspec
 from kubesched.api import objects as api
 from kubesched.apiserver.rest.patch import merge_patch
 from kubesched.client.protocol import ApiError
-from kubesched.cluster.cluster import Cluster
+from kubesched.cluster.state import ClusterState
 from kubesched.engine.decision import Decision
 from kubesched.framework.handle import ApiClient, Services
 from kubesched.framework.runtime import Framework
@@ -30,7 +30,7 @@ class ReplayClient:
     a second one in the same namespace is refused. So it is here.
     """
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: ClusterState) -> None:
         self._cluster = cluster
 
     async def read(self, kind: type[O], name: str, namespace: str = "") -> O:
@@ -64,7 +64,7 @@ class ReplayClient:
         return pod
 
 
-def services(cluster: Cluster) -> Services:
+def services(cluster: ClusterState) -> Services:
     """What writing claims takes."""
     return Services(client=cast(ApiClient, ReplayClient(cluster)), spawn=run)
 
@@ -89,7 +89,7 @@ def write_claims(framework: Framework, decision: Decision) -> Status | None:
     return None
 
 
-def show_claims(result: JSON, cluster: Cluster) -> None:
+def show_claims(result: JSON, cluster: ClusterState) -> None:
     """Put the allocated claims into an attempt's result. Where there are none, recordings leave out the scores of
     DynamicResources, which are 0 then; where there are any, even a pod without claims has such scores."""
     claims = result["claims"] = recorded_claims(cluster)
@@ -100,7 +100,7 @@ def show_claims(result: JSON, cluster: Cluster) -> None:
             scores.pop(DynamicResources.name, None)
 
 
-def recorded_claims(cluster: Cluster) -> dict[str, JSON]:
+def recorded_claims(cluster: ClusterState) -> dict[str, JSON]:
     """Every claim that has an allocation, as recordings have it: without times and share ids."""
     shown = {}
     for claim in cluster.all(api.ResourceClaim):

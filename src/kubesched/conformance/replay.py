@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from kubesched.api import objects as api
-from kubesched.cluster.cluster import Cluster
+from kubesched.cluster.state import ClusterState
 from kubesched.config.errors import ConfigError
 from kubesched.config.load import default, load
 from kubesched.config.types import KubeSchedulerConfiguration
@@ -73,7 +73,7 @@ def _lines(path: Path) -> Iterator[bytes]:
 def replay(scenario: RecordedScenario) -> Expect:
     """Return our decisions in a scenario."""
     registry = in_tree_registry()
-    cluster = Cluster()
+    cluster = ClusterState()
     try:
         config = _config(scenario.config, registry.points)
     except ConfigError as problem:
@@ -112,7 +112,7 @@ def _unqueued(pod: api.Pod) -> api.Pod:
 class Replay:
     """Schedules a scenario's pods, one after another."""
 
-    def __init__(self, cluster: Cluster, engines: Mapping[str, Engine]) -> None:
+    def __init__(self, cluster: ClusterState, engines: Mapping[str, Engine]) -> None:
         self._cluster = cluster
         self._engines = engines
         self.results: list[Result] = []

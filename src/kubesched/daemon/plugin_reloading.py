@@ -11,7 +11,7 @@ from random import Random
 from kubesched.base.clock import Clock
 from kubesched.base.clocks import SystemClock
 from kubesched.base.log import ERROR, Log
-from kubesched.cluster.cluster import Cluster
+from kubesched.cluster.state import ClusterState
 from kubesched.config.errors import ConfigError
 from kubesched.daemon.config_file import configuration
 from kubesched.daemon.flags import Options
@@ -53,7 +53,7 @@ def reload_problems(options: Options, given: Iterable[PluginSource] = ()) -> lis
     try:
         config = configuration(options, registry).config
         # This also runs each plugin's __init__, where an error must not end the running scheduler.
-        engines = build_engines(config, registry, Cluster(options.gates.features), Random(0), services=_ON_TRIAL)
+        engines = build_engines(config, registry, ClusterState(options.gates.features), Random(0), services=_ON_TRIAL)
         event_map(engine.framework for engine in engines.values())
     except (ConfigError, OSError, PluginStartError) as error:
         problems += str(error).splitlines()

@@ -7,7 +7,7 @@ from random import Random
 
 import msgspec
 
-from kubesched.cluster.cluster import Cluster
+from kubesched.cluster.state import ClusterState
 from kubesched.config.plugins import expand
 from kubesched.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
 from kubesched.engine.engine import Choose, Engine
@@ -22,7 +22,7 @@ from kubesched.framework.what_if import WhatIf
 def build_engines(
     config: KubeSchedulerConfiguration,
     registry: Registry,
-    cluster: Cluster,
+    cluster: ClusterState,
     random: Random,
     *,
     choose: Choose | None = None,
@@ -48,7 +48,7 @@ def build_engines(
 def build_framework(
     profile: KubeSchedulerProfile,
     registry: Registry,
-    cluster: Cluster,
+    cluster: ClusterState,
     random: Random,
     services: Services | None = None,
 ) -> Framework:

@@ -12,8 +12,8 @@ from kubesched.api import objects as api
 from kubesched.base.clock import Clock
 from kubesched.base.features import Features
 from kubesched.base.log import SILENT, Log
-from kubesched.cluster.cluster import Cluster
 from kubesched.cluster.nominations import Nominations
+from kubesched.cluster.state import ClusterState
 
 if TYPE_CHECKING:
     from kubesched.framework.what_if import WhatIf
@@ -176,7 +176,7 @@ class Handle:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: ClusterState,
         random: Random,
         profile_name: str = "default-scheduler",
         *,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from kubesched.api import objects as api
-from kubesched.cluster.cluster import Cluster
+from kubesched.cluster.state import ClusterState
 from kubesched.cluster.table import Ints
 from kubesched.cluster.view import Nodes
 from kubesched.framework.adapters import FilterPlugin, ScorePlugin
@@ -68,7 +68,7 @@ class Framework:
     def __init__(
         self,
         profile_name: str,
-        cluster: Cluster,
+        cluster: ClusterState,
         points: Mapping[str, Sequence[Plugin]],
         weights: Mapping[str, int],
     ) -> None:

@@ -12,8 +12,8 @@ from typing import Any, Self, TypeVar
 from msgspec.structs import replace
 
 from kubesched.api import objects as api
-from kubesched.cluster.cluster import Cluster as ClusterState
 from kubesched.cluster.pods import identified
+from kubesched.cluster.state import ClusterState
 from kubesched.cluster.view import Nodes
 from kubesched.engine.decision import Decision as Attempt
 from kubesched.engine.outcome import Outcome

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from kubesched.api import objects as api
 from kubesched.api.selectors import Selector, SelectorError, label_selector
-from kubesched.cluster.cluster import Cluster as ClusterState
+from kubesched.cluster.state import ClusterState
 from kubesched.library.results import Fate, Placement
 
 MIRROR = "kubernetes.io/config.mirror"

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from kubesched.api import devices as dra
 from kubesched.api import objects as api
 from kubesched.api.resources import is_extended
-from kubesched.cluster.cluster import Cluster
+from kubesched.cluster.state import ClusterState
 
 NONE: Mapping[str, dra.DeviceClass] = {}
 
@@ -19,7 +19,7 @@ NONE: Mapping[str, dra.DeviceClass] = {}
 class DeviceClassResolver:
     """Looks up the device class behind an extended resource."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: ClusterState) -> None:
         self._cluster = cluster
         self._version = -1
         self._classes = NONE

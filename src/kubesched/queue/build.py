@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from kubesched.base.clock import Clock
 from kubesched.base.log import SILENT, Log
-from kubesched.cluster.cluster import Cluster
+from kubesched.cluster.state import ClusterState
 from kubesched.framework.runtime import Framework
 from kubesched.queue.hooks import QueueMetrics
 from kubesched.queue.ordering import queue_order
@@ -16,7 +16,7 @@ from kubesched.queue.scheduling_queue import SchedulingQueue
 
 def build_queue(
     frameworks: Mapping[str, Framework],
-    cluster: Cluster,
+    cluster: ClusterState,
     clock: Clock,
     *,
     extenders: bool = False,

@@ -1,7 +1,7 @@
-"""Pods promised a node, kept in step with the queue.
+"""Nominations, kept in step with the queue.
 
-A promise is made in memory first and reaches the pod's status later, by way of the API server. An update in between
-that knows nothing of it must not undo it.
+A nomination is made in memory first and reaches the pod's status later, through the API server. An update in between
+that does not mention it must not undo it.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kubesched.api import objects as api
-from kubesched.cluster.nominations import Nominations
 from kubesched.cluster.pods import PodInfo
+from kubesched.cluster.state import ClusterState
 
 
 class Nominator:
     """Changes the cluster's nominations as the queue learns of pods."""
 
-    def __init__(self, nominations: Nominations, is_waiting: Callable[[str], bool]) -> None:
-        self._nominations = nominations
+    def __init__(self, cluster: ClusterState, is_waiting: Callable[[str], bool]) -> None:
+        self._cluster = cluster
         self._is_waiting = is_waiting
 
     def add(self, info: PodInfo, node_name: str | None = None) -> None:
@@ -27,16 +27,13 @@ class Nominator:
         """
         if node_name is None:
             node_name = info.pod.nominated_node_name
-        if node_name and self._is_waiting(info.pod.uid):
-            self._nominations.add(info, node_name)
-        else:
-            self._nominations.remove(info.pod.uid)
+        self._cluster.nominate(info, node_name if self._is_waiting(info.pod.uid) else "")
 
     def update(self, old: api.Pod, info: PodInfo) -> None:
-        """Follow an update. Only one that speaks of a nomination, before or after, changes it."""
-        silent = not old.nominated_node_name and not info.pod.nominated_node_name
-        self.add(info, self._nominations.node_of(old.uid) if silent else None)
+        """Follow an update. It changes the nomination only if the status had or has one."""
+        unmentioned = not old.nominated_node_name and not info.pod.nominated_node_name
+        self.add(info, self._cluster.nominations.node_of(old.uid) if unmentioned else None)
 
     def remove(self, uid: str) -> None:
         """Withdraw a pod's nomination."""
-        self._nominations.remove(uid)
+        self._cluster.nominations.remove(uid)

@@ -20,8 +20,8 @@ from collections.abc import Callable, Iterable, Mapping
 from kubesched.api import objects as api
 from kubesched.base.clock import Clock
 from kubesched.base.log import ERROR, SILENT, Log
-from kubesched.cluster.cluster import Cluster
 from kubesched.cluster.pods import PodInfo
+from kubesched.cluster.state import ClusterState
 from kubesched.framework.events import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
@@ -52,7 +52,7 @@ class SchedulingQueue:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: ClusterState,
         clock: Clock,
         order: Order,
         events: EventMap,
@@ -92,7 +92,7 @@ class SchedulingQueue:
             log,
         )
         self._in_flight = InFlight(metrics)
-        self._nominator = Nominator(cluster.nominations, self._is_waiting)
+        self._nominator = Nominator(cluster, self._is_waiting)
 
     # Pods come, change and go
 

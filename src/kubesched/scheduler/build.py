@@ -18,8 +18,8 @@ from kubesched.base.features import DEFAULT_FEATURES, Features
 from kubesched.base.log import SILENT, Log
 from kubesched.client.protocol import Client
 from kubesched.client.transport import MayWrite
-from kubesched.cluster.cluster import Cluster
 from kubesched.cluster.pods import PodInfo
+from kubesched.cluster.state import ClusterState
 from kubesched.config.types import KubeSchedulerConfiguration
 from kubesched.engine.engine import Choose, Engine
 from kubesched.engine.profiles import build_engines
@@ -80,7 +80,7 @@ def build_scheduler(
     """
     recorder = NoEvents() if recorder is None else recorder
     metrics = NoSchedulerMetrics() if metrics is None else metrics
-    cluster = Cluster(features)
+    cluster = ClusterState(features)
     inbox, tasks, waiting, unclear, wake_up = Inbox(log), Tasks(log), WaitingPods(), UnclearBinds(), asyncio.Event()
     made = (
         make_extenders(config.extenders, pods_on=_pods_on(cluster), raw=raw_objects, clock=clock, may_write=may_write)
@@ -149,7 +149,7 @@ def _profiles(engines: dict[str, Engine]) -> dict[str, Profile]:
     return {name: Profile(name, engine) for name, engine in engines.items()}
 
 
-def _pods_on(cluster: Cluster) -> Callable[[str], list[PodInfo] | None]:
+def _pods_on(cluster: ClusterState) -> Callable[[str], list[PodInfo] | None]:
     """Looks up the pods on a node, for extenders that get victims by name."""
 
     def pods_on(node: str) -> list[PodInfo] | None:

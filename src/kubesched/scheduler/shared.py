@@ -8,7 +8,7 @@ from kubesched.api import objects as api
 from kubesched.base.clock import Clock
 from kubesched.base.log import Log
 from kubesched.client.protocol import Client
-from kubesched.cluster.cluster import Cluster
+from kubesched.cluster.state import ClusterState
 from kubesched.queue.scheduling_queue import SchedulingQueue
 from kubesched.scheduler.inbox import Inbox
 from kubesched.scheduler.ports import EventSink, Metrics
@@ -20,7 +20,7 @@ from kubesched.scheduler.waiting import PreBinding, WaitingPods
 class Shared:
     """The state and the services that cycles, bindings and event handlers work with."""
 
-    cluster: Cluster
+    cluster: ClusterState
     queue: SchedulingQueue
     client: Client
     clock: Clock

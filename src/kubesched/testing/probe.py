@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from kubesched.api import objects as api
-from kubesched.cluster.cluster import Cluster
+from kubesched.cluster.state import ClusterState
 from kubesched.cluster.view import NodeInfo, Nodes
 from kubesched.config.custom_args import decode_args
 from kubesched.config.errors import Problem
@@ -55,15 +55,15 @@ class Answers:
         return any(not self.filters[name] for name in considered)
 
 
-def cluster_of(example: Example, *, with_running: bool = True) -> Cluster:
+def cluster_of(example: Example, *, with_running: bool = True) -> ClusterState:
     """The example as the scheduler's state."""
-    cluster = Cluster()
+    cluster = ClusterState()
     for each in (*example.nodes, *example.related, *(example.running if with_running else ())):
         cluster.set(each)
     return cluster
 
 
-def make(plugin: type[Plugin], cluster: Cluster, args: object) -> Any:
+def make(plugin: type[Plugin], cluster: ClusterState, args: object) -> Any:
     """The plugin, with its arguments."""
     if plugin.args_type is not None:
         problems: list[Problem] = []
@@ -76,7 +76,7 @@ def make(plugin: type[Plugin], cluster: Cluster, args: object) -> Any:
 class Probe:
     """A plugin, and a pod to call it with."""
 
-    def __init__(self, plugin: type[Plugin], cluster: Cluster, pod: api.Pod, args: object) -> None:
+    def __init__(self, plugin: type[Plugin], cluster: ClusterState, pod: api.Pod, args: object) -> None:
         self.cluster = cluster
         self.info = cluster.classes.info(pod)
         self.plugin = make(plugin, cluster, args)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from kubesched.api import objects as api
 from kubesched.api.builders import Labels, Selects, selected
-from kubesched.cluster.cluster import Cluster
+from kubesched.cluster.state import ClusterState
 
 
 def namespace(name: str = "default", *, labels: Labels | None = None) -> api.Namespace:
@@ -69,9 +69,9 @@ def budget(
     )
 
 
-def cluster(*objects: api.Object) -> Cluster:
+def cluster(*objects: api.Object) -> ClusterState:
     """A cluster with these objects, given to it in this order."""
-    made = Cluster()
+    made = ClusterState()
     for each in objects:
         made.set(each)
     return made

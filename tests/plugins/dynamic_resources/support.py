@@ -9,7 +9,7 @@ from typing import Any
 from kubesched.api import devices as dra
 from kubesched.api import objects as api
 from kubesched.base.features import DEFAULT_FEATURES, Features
-from kubesched.cluster.cluster import Cluster
+from kubesched.cluster.state import ClusterState
 from kubesched.plugins.dynamic_resources.inventory import Inventory
 from kubesched.plugins.dynamic_resources.ledger import Ledger
 from kubesched.plugins.dynamic_resources.requests import compile_claims
@@ -104,7 +104,7 @@ def distinct(name: str, *requests: str) -> dict[str, Any]:
 class Allocator:
     """A cluster with devices, and the search on its nodes."""
 
-    cluster: Cluster
+    cluster: ClusterState
     ledger: Ledger
     inventory: Inventory
     features: Features
@@ -112,7 +112,7 @@ class Allocator:
     @staticmethod
     def of(*objects: api.Object, features: Features = DEFAULT_FEATURES) -> Allocator:
         """An allocator for these objects."""
-        cluster = Cluster(features)
+        cluster = ClusterState(features)
         for obj in objects:
             cluster.set(obj)
         if not cluster.all(api.DeviceClass):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kubesched.api import objects as api
 from kubesched.api.quantity import nanos, value
 from kubesched.api.selectors import label_selector, node_selector
-from kubesched.cluster.cluster import Cluster
+from kubesched.cluster.state import ClusterState
 from kubesched.plugins.csi_migration import csi_node_affinity, migration_of, volume_handle
 from kubesched.plugins.volume_binding.plan import BIND_CONFLICT, NODE_CONFLICT, NOT_ENOUGH_SPACE, VOLUME_MISSING
 
@@ -14,7 +14,7 @@ GCE = "kubernetes.io/gce-pd"
 GCE_DRIVER = "pd.csi.storage.gke.io"
 
 
-def bindings(cluster: Cluster, pod: api.Pod, node: api.Node) -> tuple[str, ...]:
+def bindings(cluster: ClusterState, pod: api.Pod, node: api.Node) -> tuple[str, ...]:
     """VolumeBinding's reasons against a node, for a pod whose claims all exist and are bound or wait."""
     claims = [_claim(cluster, pod, v) for v in pod.spec.volumes]
     mine = [c for c in claims if c is not None]
@@ -24,7 +24,7 @@ def bindings(cluster: Cluster, pod: api.Pod, node: api.Node) -> tuple[str, ...]:
     return tuple(sorted({r for r in (bound_reason, unbound_reason) if r}, key=order.index))
 
 
-def _claim(cluster: Cluster, pod: api.Pod, volume: api.Volume) -> api.PersistentVolumeClaim | None:
+def _claim(cluster: ClusterState, pod: api.Pod, volume: api.Volume) -> api.PersistentVolumeClaim | None:
     if volume.persistent_volume_claim is not None:
         return cluster.get(api.PersistentVolumeClaim, f"{pod.namespace}/{volume.persistent_volume_claim.claim_name}")
     if volume.ephemeral is not None:
@@ -32,7 +32,7 @@ def _claim(cluster: Cluster, pod: api.Pod, volume: api.Volume) -> api.Persistent
     return None
 
 
-def _bound(cluster: Cluster, claims: list[api.PersistentVolumeClaim], node: api.Node) -> str:
+def _bound(cluster: ClusterState, claims: list[api.PersistentVolumeClaim], node: api.Node) -> str:
     for claim in claims:
         volume = cluster.get(api.PersistentVolume, claim.spec.volume_name)
         if volume is None:
@@ -51,7 +51,7 @@ def _reaches(required: api.NodeSelector | None, node: api.Node) -> bool:
     return required is None or node_selector(required).matches(node.labels, "")
 
 
-def _unbound(cluster: Cluster, claims: list[api.PersistentVolumeClaim], node: api.Node) -> str:
+def _unbound(cluster: ClusterState, claims: list[api.PersistentVolumeClaim], node: api.Node) -> str:
     if any(c.annotations.get(SELECTED_NODE, node.name) != node.name for c in claims):
         return BIND_CONFLICT
     to_provision = [c for c in claims if SELECTED_NODE in c.annotations]
@@ -73,7 +73,7 @@ def _size(claim: api.PersistentVolumeClaim) -> int:
 
 
 def _match(
-    cluster: Cluster, claim: api.PersistentVolumeClaim, node: api.Node, taken: set[str]
+    cluster: ClusterState, claim: api.PersistentVolumeClaim, node: api.Node, taken: set[str]
 ) -> api.PersistentVolume | None:
     fits = []
     for volume in cluster.all(api.PersistentVolume):
@@ -94,7 +94,7 @@ def _match(
     return best if reaches else None
 
 
-def _cannot_provision(cluster: Cluster, claim: api.PersistentVolumeClaim, node: api.Node) -> str:
+def _cannot_provision(cluster: ClusterState, claim: api.PersistentVolumeClaim, node: api.Node) -> str:
     storage_class = cluster.get(api.StorageClass, claim.spec.storage_class_name or "")
     assert storage_class is not None
     if storage_class.provisioner == "kubernetes.io/no-provisioner":
@@ -113,7 +113,7 @@ def _cannot_provision(cluster: Cluster, claim: api.PersistentVolumeClaim, node: 
     return NOT_ENOUGH_SPACE
 
 
-def exceeds(cluster: Cluster, pod: api.Pod, node: api.Node) -> bool:
+def exceeds(cluster: ClusterState, pod: api.Pod, node: api.Node) -> bool:
     """Whether NodeVolumeLimits refuses a node, for pods whose volumes can all be counted."""
     csi_node = cluster.get(api.CSINode, node.name)
     if csi_node is None:
@@ -135,7 +135,7 @@ def exceeds(cluster: Cluster, pod: api.Pod, node: api.Node) -> bool:
     return False
 
 
-def _attachable(cluster: Cluster, pod: api.Pod) -> set[tuple[str, str]]:
+def _attachable(cluster: ClusterState, pod: api.Pod) -> set[tuple[str, str]]:
     found: set[tuple[str, str]] = set()
     for volume in pod.spec.volumes:
         claim = _claim(cluster, pod, volume)

@@ -9,7 +9,7 @@ from typing import Any
 from tests.builders import HOSTNAME
 
 from kubesched.api import objects as api
-from kubesched.cluster.cluster import Cluster
+from kubesched.cluster.state import ClusterState
 from kubesched.cluster.view import Nodes
 from kubesched.framework.handle import Services
 from kubesched.framework.plugin import Handle, Plugin
@@ -222,7 +222,7 @@ class Harness:
     """One plugin on a cluster, run on pods as in a profile without other plugins."""
 
     def __init__(
-        self, plugin: type[Plugin], cluster: Cluster, args: object = None, services: Services | None = None
+        self, plugin: type[Plugin], cluster: ClusterState, args: object = None, services: Services | None = None
     ) -> None:
         self.cluster = cluster
         self.handle = Handle(cluster, Random(0), services=services)

@@ -11,7 +11,7 @@ from tests.builders import ZONE, cluster, node, pod
 from tests.plugins.volumes.storage import Harness, claim, classes, csi_node, selects, volume
 
 from kubesched.api import objects as api
-from kubesched.cluster.cluster import Cluster
+from kubesched.cluster.state import ClusterState
 from kubesched.config.args import VolumeBindingArgs
 from kubesched.framework.handle import Services
 from kubesched.framework.state import CycleState
@@ -26,7 +26,7 @@ SELECTED_NODE = "volume.kubernetes.io/selected-node"
 class FakeApi:
     """An API server and the clock of its world. Something may happen to the cluster whenever time passes."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: ClusterState) -> None:
         self.cluster = cluster
         self.calls: list[tuple[Any, ...]] = []
         self.refuse: str = ""

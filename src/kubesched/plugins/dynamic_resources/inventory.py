@@ -15,7 +15,7 @@ import numpy as np
 from kubesched.api import devices as dra
 from kubesched.api import objects as api
 from kubesched.base.features import Features
-from kubesched.cluster.cluster import Cluster
+from kubesched.cluster.state import ClusterState
 from kubesched.cluster.table import Ints
 from kubesched.plugins.dynamic_resources.kinds import DeviceKinds
 from kubesched.plugins.dynamic_resources.ledger import Ledger, PoolId
@@ -39,7 +39,7 @@ class NodeView:
 class Inventory:
     """The devices of all nodes."""
 
-    def __init__(self, cluster: Cluster, ledger: Ledger, features: Features) -> None:
+    def __init__(self, cluster: ClusterState, ledger: Ledger, features: Features) -> None:
         self._cluster = cluster
         self._ledger = ledger
         self._features = features

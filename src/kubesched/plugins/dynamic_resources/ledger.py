@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from kubesched.api import devices as dra
 from kubesched.api import objects as api
 from kubesched.api.quantity import nanos
-from kubesched.cluster.cluster import Cluster
+from kubesched.cluster.state import ClusterState
 
 PoolId = tuple[str, str]
 """A driver and the name of one of its pools."""
@@ -72,7 +72,7 @@ class Pending:
 class Ledger:
     """All claims, with what was decided about them, and the devices that are taken by them."""
 
-    def __init__(self, cluster: Cluster, *, shares: bool) -> None:
+    def __init__(self, cluster: ClusterState, *, shares: bool) -> None:
         self._cluster = cluster
         self._shares = shares
         self._seen = -1

@@ -15,7 +15,7 @@ import numpy as np
 from kubesched.api import devices as dra
 from kubesched.api import objects as api
 from kubesched.base.features import Features
-from kubesched.cluster.cluster import Cluster
+from kubesched.cluster.state import ClusterState
 from kubesched.cluster.table import Ints
 from kubesched.plugins.dynamic_resources.inventory import Inventory
 from kubesched.plugins.dynamic_resources.requests import AllocationError, CompiledClaim, compile_claims
@@ -82,7 +82,7 @@ class Plan:
 class Plans:
     """Plans by the specs of claims."""
 
-    def __init__(self, cluster: Cluster, inventory: Inventory, features: Features) -> None:
+    def __init__(self, cluster: ClusterState, inventory: Inventory, features: Features) -> None:
         self._cluster = cluster
         self._inventory = inventory
         self._features = features

@@ -13,7 +13,7 @@ from typing import TypeVar
 import numpy as np
 
 from kubesched.api import objects as api
-from kubesched.cluster.cluster import Cluster
+from kubesched.cluster.state import ClusterState
 from kubesched.cluster.table import Ints, Mask
 from kubesched.plugins.csi_migration import (
     BY_PLUGIN,
@@ -53,7 +53,7 @@ class ClaimMissingError(VolumeError):
 class Resolver:
     """Follows a pod's volumes to their CSI volumes, and records the objects that it read."""
 
-    def __init__(self, cluster: Cluster, *, migrated: bool) -> None:
+    def __init__(self, cluster: ClusterState, *, migrated: bool) -> None:
         self.cluster = cluster
         self.migrated = migrated
         """Whether the node has a CSINode. Without one, nothing in-tree is served by a CSI driver."""
@@ -148,7 +148,7 @@ class _Row:
 class AttachedVolumes:
     """Counts and limits of all nodes, updated on demand."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: ClusterState) -> None:
         self.cluster = cluster
         self.errors: dict[int, str] = {}
         """Rows with a pod whose volumes cannot be counted, and why."""

@@ -21,9 +21,9 @@ from kubesched.api.selectors import (
 )
 from kubesched.api.taints import HARD_EFFECTS
 from kubesched.base.features import DEFAULT_FEATURES, Features
-from kubesched.cluster.cluster import Cluster
 from kubesched.cluster.counters import DomainCounts, RowCounter
 from kubesched.cluster.matching import required_affinity_mask, untolerated_mask
+from kubesched.cluster.state import ClusterState
 from kubesched.cluster.table import Ints, Mask
 from kubesched.cluster.view import Nodes
 
@@ -64,11 +64,11 @@ class Constraints:
     def __bool__(self) -> bool:
         return bool(self.items)
 
-    def counter(self, cluster: Cluster, namespace: str, constraint: Constraint) -> RowCounter:
+    def counter(self, cluster: ClusterState, namespace: str, constraint: Constraint) -> RowCounter:
         """Counts the pods that a constraint selects. As upstream, an empty selector counts none."""
         return cluster.counts.spread(namespace, NOTHING if constraint.selector.is_empty else constraint.selector)
 
-    def domains(self, cluster: Cluster, namespace: str, constraint: Constraint) -> DomainCounts:
+    def domains(self, cluster: ClusterState, namespace: str, constraint: Constraint) -> DomainCounts:
         """The counts per domain, over the nodes that count."""
         affinity = self.required if constraint.honor_affinity and self.required != _ANY_NODE else None
         tolerations = self.tolerations if constraint.honor_taints else None
@@ -83,7 +83,7 @@ class Constraints:
 
         return self.counter(cluster, namespace, constraint).by_domain(constraint.topology_key, eligible, key)
 
-    def counts(self, cluster: Cluster, namespace: str, constraint: Constraint) -> Ints:
+    def counts(self, cluster: ClusterState, namespace: str, constraint: Constraint) -> Ints:
         """Pods per domain, for scoring. Where a node may lack the label, it counts as having the empty value."""
         domains = self.domains(cluster, namespace, constraint)
         empty = domains.column.index.get("")
@@ -155,7 +155,7 @@ def _compile(
     )
 
 
-def default_selector(cluster: Cluster, pod: api.Pod) -> Selector:
+def default_selector(cluster: ClusterState, pod: api.Pod) -> Selector:
     """The default selector of a pod, from the services that select it and the controller that owns it."""
     labels: dict[str, str] = {}
     for service in cluster.all(api.Service):
@@ -172,7 +172,7 @@ def default_selector(cluster: Cluster, pod: api.Pod) -> Selector:
     return _narrowed(selector_from_map(labels), _owner_selector(cluster, owner, key))
 
 
-def _owner_selector(cluster: Cluster, owner: api.OwnerReference, key: str) -> api.LabelSelector | None:
+def _owner_selector(cluster: ClusterState, owner: api.OwnerReference, key: str) -> api.LabelSelector | None:
     if owner.api_version != "apps/v1":
         return None
     if owner.kind == "ReplicaSet":

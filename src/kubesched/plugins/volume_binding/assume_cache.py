@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Generic, TypeVar
 
 from kubesched.api import objects as api
-from kubesched.cluster.cluster import Cluster
+from kubesched.cluster.state import ClusterState
 
 O = TypeVar("O", bound=api.Object)  # noqa: E741  # the one-letter name for "some kind of object"
 
@@ -18,7 +18,7 @@ O = TypeVar("O", bound=api.Object)  # noqa: E741  # the one-letter name for "som
 class AssumeCache(Generic[O]):
     """The cluster's objects of one kind, with assumed ones in their place."""
 
-    def __init__(self, cluster: Cluster, kind: type[O]) -> None:
+    def __init__(self, cluster: ClusterState, kind: type[O]) -> None:
         self._cluster = cluster
         self._kind = kind
         self._seen = cluster.version(kind)

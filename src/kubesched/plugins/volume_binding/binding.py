@@ -8,7 +8,7 @@ import msgspec
 
 from kubesched.api import objects as api
 from kubesched.base.clock import Clock
-from kubesched.cluster.cluster import Cluster
+from kubesched.cluster.state import ClusterState
 from kubesched.framework.handle import ApiClient
 from kubesched.plugins.csi_migration import TranslationError, csi_node_affinity, migrated_plugins, migration_of
 from kubesched.plugins.volume_binding.assume_cache import AssumeCache
@@ -25,7 +25,7 @@ T = TypeVar("T", api.PersistentVolume, api.PersistentVolumeClaim)
 class BindingHandle(Protocol):
     """What PreBind needs of the scheduler it runs in."""
 
-    cluster: Cluster
+    cluster: ClusterState
     client: ApiClient
     clock: Clock
 

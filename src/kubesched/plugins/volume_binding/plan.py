@@ -12,7 +12,7 @@ import numpy as np
 
 from kubesched.api import objects as api
 from kubesched.api.quantity import nanos
-from kubesched.cluster.cluster import Cluster
+from kubesched.cluster.state import ClusterState
 from kubesched.cluster.table import Ids, Mask
 from kubesched.framework.status import Status, error, unresolvable
 from kubesched.plugins.csi_migration import TranslationError, csi_node_affinity, migrated_plugins, migration_of
@@ -94,7 +94,7 @@ class Plan:
 class Planner:
     """Makes plans from the cluster's objects and from earlier reservations."""
 
-    def __init__(self, cluster: Cluster, volumes: AssumeCache[api.PersistentVolume]) -> None:
+    def __init__(self, cluster: ClusterState, volumes: AssumeCache[api.PersistentVolume]) -> None:
         self._cluster = cluster
         self._volumes = volumes
         self._places = Places(cluster.nodes)

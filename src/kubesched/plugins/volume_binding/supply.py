@@ -12,7 +12,7 @@ import numpy as np
 from kubesched.api import objects as api
 from kubesched.api.quantity import nanos, value
 from kubesched.api.selectors import EVERYTHING, NodeSelector, Selector, SelectorError, label_selector
-from kubesched.cluster.cluster import Cluster
+from kubesched.cluster.state import ClusterState
 from kubesched.cluster.table import Ints, Mask
 from kubesched.plugins.volume_binding.assume_cache import AssumeCache
 from kubesched.plugins.volume_binding.places import Places, pool_place, volume_place
@@ -104,7 +104,7 @@ class Pool(NamedTuple):
 class Supply:
     """Volumes by storage class and by the claim they are reserved for; pools of storage by class."""
 
-    def __init__(self, cluster: Cluster, volumes: AssumeCache[api.PersistentVolume], places: Places) -> None:
+    def __init__(self, cluster: ClusterState, volumes: AssumeCache[api.PersistentVolume], places: Places) -> None:
         self._cluster = cluster
         self._volumes = volumes
         self._places = places

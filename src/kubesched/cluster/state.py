@@ -21,7 +21,7 @@ O = TypeVar("O", bound=api.Object)  # noqa: E741  # the one-letter name for "som
 T = TypeVar("T")
 
 
-class Cluster:
+class ClusterState:
     """Placement: which pods are on which nodes, assumed ones included; and a way to the rest."""
 
     def __init__(self, features: Features = DEFAULT_FEATURES, nodes: NodeTable | None = None) -> None:
@@ -127,7 +127,10 @@ class Cluster:
             # An update of an assumed pod from before its binding changes nothing; one from after it does.
             if known is not None and (pod.node_name or pod.uid not in self.assumed):
                 self.remove_pod(pod.uid)
-            self._nominate(pod)
+            if pod.nominated_node_name:
+                self.nominate(self.classes.info(pod), pod.nominated_node_name)
+            else:
+                self.nominations.remove(pod.uid)
             return
         self.nominations.remove(pod.uid)
         info = self.classes.info(pod)
@@ -162,11 +165,15 @@ class Cluster:
         if uid in self.assumed:
             self.remove_pod(uid)
 
-    def _nominate(self, pod: api.Pod) -> None:
-        if pod.nominated_node_name and not pod.is_terminal and pod.uid not in self.pods:
-            self.nominations.add(self.classes.info(pod), pod.nominated_node_name)
+    def nominate(self, info: PodInfo, node_name: str) -> None:
+        """Nominate a pod to a node, instead of any earlier nomination; an empty name withdraws it.
+
+        Every nomination is made here. A pod that is on a node or has ended is nominated nowhere.
+        """
+        if node_name and not info.pod.is_terminal and info.pod.uid not in self.pods:
+            self.nominations.add(info, node_name)
         else:
-            self.nominations.remove(pod.uid)
+            self.nominations.remove(info.pod.uid)
 
     def _place(self, info: PodInfo, node_name: str) -> None:
         row = info.row = self.nodes.row_for_pod(node_name)
