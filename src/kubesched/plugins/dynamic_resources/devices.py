@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kubesched.cluster.cluster import Cluster
+from kubesched.cluster.state import ClusterState
 from kubesched.plugins.device_classes import DeviceClassResolver
 from kubesched.plugins.dynamic_resources.inventory import Inventory
 from kubesched.plugins.dynamic_resources.ledger import Ledger
@@ -12,7 +12,7 @@ from kubesched.plugins.dynamic_resources.plan import Plans
 class Devices:
     """The devices of a cluster."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: ClusterState) -> None:
         features = cluster.features
         self.resolver = cluster.share(DeviceClassResolver)
         self.ledger = Ledger(cluster, shares=features.dra_consumable_capacity)
