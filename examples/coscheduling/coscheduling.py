@@ -67,7 +67,7 @@ class Coscheduling(Plugin):
         give up would make room for the next of the same group, and they would hold it for ever in turns."""
 
     def events_to_register(self) -> list[EventHint]:
-        """Only other labels help a pod here: whoever had a place and gave it up is woken by the end of the rest."""
+        """Only other labels help a pod here: pods that gave up their place are activated when the others end."""
         return [on(Resource.UNSCHEDULED_POD, Action.UPDATE_POD_LABEL)]
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:

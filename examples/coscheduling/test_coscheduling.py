@@ -50,7 +50,7 @@ def test_all_go_when_the_last_has_a_place(two: VirtualCluster) -> None:
 
 
 def test_they_give_up_together(two: VirtualCluster) -> None:
-    """With room for two of three, nobody is bound, and after ten seconds the room is free for others."""
+    """With room for two of three, no pod is bound, and after ten seconds the room is free for others."""
     for name in NAMES:
         two.add(member(name))
     two.advance(5)
@@ -63,7 +63,7 @@ def test_they_give_up_together(two: VirtualCluster) -> None:
 
 
 def test_one_that_came_later_gives_up_with_the_first(two: VirtualCluster) -> None:
-    """Its own ten seconds are not over, but there is nobody left to wait for."""
+    """Its own ten seconds are not over, but no pod is left to wait for."""
     two.schedule(member("job-0"))
     two.advance(6)
     two.schedule(member("job-1"))
@@ -87,7 +87,7 @@ def test_a_member_is_deleted_while_it_waits(two: VirtualCluster) -> None:
 
 
 def test_two_groups_do_not_block_each_other(two: VirtualCluster) -> None:
-    """Each has half of what there is; one gets it all, and when its pods are gone the other."""
+    """Each has half of the room; one gets all of it, and the other when the first one's pods are gone."""
     two.add(node("n3"), node("n4"))
     members = [(group, f"{group}-{number}") for number in range(3) for group in ("one", "two")]
     for group, name in members:
@@ -141,7 +141,7 @@ def test_a_member_that_is_going_does_not_count(two: VirtualCluster) -> None:
     assert placed(two)[1:] == [False, False]
 
 
-def test_a_group_without_a_size_is_told_so(two: VirtualCluster) -> None:
+def test_a_group_without_a_size_gets_a_message(two: VirtualCluster) -> None:
     """A label that is no number keeps the pod pending, with the reason, until it is put right; pods without a group do
     not care."""
     decision = two.schedule(member("job-0", of="three"))

@@ -33,7 +33,7 @@ class CostAware(Plugin):
     reads = Reads.NODE  # so the answers are kept for all pods, until a node changes
 
     def score_all(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints:
-        """Millionths of the price per hour, -1 where nobody knows it.
+        """Millionths of the price per hour, -1 where it is unknown.
 
         `by_label` asks once per distinct value: five thousand nodes of six types are six questions.
         """

@@ -34,7 +34,7 @@ def test_the_cheapest_core_wins(cluster: VirtualCluster) -> None:
 
 
 def test_without_any_price_nothing_is_preferred(cluster: VirtualCluster) -> None:
-    """Nodes that nobody has priced all get the same."""
+    """Nodes without a known price all get the same score."""
     cluster.use(CostAware)
     cluster.add(node("n1"), node("n2"))
     scores = cluster.schedule(pod("web")).node_scores

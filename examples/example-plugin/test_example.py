@@ -74,5 +74,5 @@ def test_on_the_embedded_cluster(embedded: Embedded) -> None:
 
 
 def test_it_keeps_the_contract() -> None:
-    """It changes nothing, and turns nobody down."""
+    """It changes nothing and rejects no node."""
     check_plugin(Example)

@@ -31,7 +31,7 @@ class IndexScheduling(Plugin):
     reads = Reads.ROW  # the pod's name counts, and that differs among pods of one template
 
     def events_to_register(self) -> list[EventHint]:
-        """Names never change, so only a new node can help a pod that was turned down."""
+        """Names never change, so only a new node can help a rejected pod."""
         return [on(Resource.NODE, Action.ADD)]
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:

@@ -58,7 +58,7 @@ def test_a_pod_without_a_digit_goes_anywhere(ten: VirtualCluster) -> None:
 
 
 def test_a_pod_that_is_deleted_while_it_waits(ten: VirtualCluster) -> None:
-    """Its timer finds nobody, and one of the same UID that comes later waits its full time."""
+    """Its timer finds no pod, and a later pod with the same UID waits its full time."""
     waits = pod("pod9", scheduler="node-number")
     ten.schedule(waits)
     ten.advance(5)

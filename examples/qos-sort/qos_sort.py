@@ -15,7 +15,7 @@ class QOSSort(Plugin):
     name = "QOSSort"
 
     def sort_key(self, pod: Pod) -> tuple[int, int]:
-        """Smaller keys come first; of equal keys, the pod that has waited longer. A key is asked for once per pod and
+        """Smaller keys come first; of equal keys, the pod that has waited longer. The key is computed once per pod and
         compared often, which is why this is faster than `less(a, b)`."""
         return -pod.priority, qos_class(pod)
 

@@ -29,7 +29,7 @@ def asking(name: str, like: Pod, priority: int = 0) -> Pod:
 
 
 def test_the_queue(cluster: VirtualCluster) -> None:
-    """Priority counts first, then the class; of equals, whoever came first."""
+    """Priority counts first, then the class; of equals, the one that came first."""
     cluster.know(QOSSort)
     cluster.configure(Path(__file__).parent / "scheduler.yaml")
     cluster.add(
@@ -58,7 +58,7 @@ def test_the_queue(cluster: VirtualCluster) -> None:
     ],
 )
 def test_the_class_of_a_pod(pods: list[Pod], expected: int) -> None:
-    """As Kubernetes tells it: by CPU and memory of all containers, and 500m is 0.5."""
+    """As Kubernetes defines it: by CPU and memory of all containers, and 500m is 0.5."""
     assert qos_class(pod(containers=[container for each in pods for container in each.spec.containers])) == expected
 
 

@@ -92,9 +92,9 @@ def test_a_decision_says_everything() -> None:
     assert decision.rejected["n3"].plugin == "TaintToleration"
     assert str(decision).startswith("default/web goes to n2.\n2 of 3 nodes fit.")
     assert repr(decision) == "<Decision: default/web goes to n2>"
-    told = json.loads(json.dumps(decision.to_dict()))
-    assert told["rejected"]["n3"]["message"] == "node(s) had untolerated taint(s)"
-    assert (told["node"], told["scores"]) == ("n2", decision.scores)
+    written = json.loads(json.dumps(decision.to_dict()))
+    assert written["rejected"]["n3"]["message"] == "node(s) had untolerated taint(s)"
+    assert (written["node"], written["scores"]) == ("n2", decision.scores)
 
 
 def test_a_decision_stays_as_it_was() -> None:
@@ -157,7 +157,7 @@ def test_a_gated_pod_is_not_scheduled() -> None:
     assert decision.message == "waiting for scheduling gates: [example.com/wait]"
 
 
-def test_what_cannot_be_asked() -> None:
+def test_pods_that_cannot_be_scheduled() -> None:
     """A pod on a node, and a pod of another scheduler, are refused with what to do."""
     cluster = Cluster(node("n1"), pod("a", node="n1"))
     with pytest.raises(ValueError, match=r"pod default/a is on node n1 already; remove\(\) it and leave out"):

@@ -1,4 +1,4 @@
-"""A plugin that answers with what is no answer, or raises, fails the attempt, says what to change, and nothing else."""
+"""A plugin that returns a wrong type, or raises, fails the attempt with a message that says what to change."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_a_gate_that_answers_with_nonsense(cluster: VirtualCluster) -> None:
 
 
 def test_a_hint_that_answers_with_nonsense(cluster: VirtualCluster) -> None:
-    """The pod is tried, since nobody knows better, and the log says what to return."""
+    """The pod is retried to be safe, and the log says what to return."""
     events = [on(Resource.NODE, Action.ADD, lambda pod, old, new: "yes")]  # type: ignore[arg-type, return-value]  # the mistake
     cluster.use(failing("filter", lambda _: unschedulable("no"), events_to_register=lambda _: events))
     cluster.add(node("n1"))
@@ -173,7 +173,7 @@ def test_keys_that_cannot_be_compared(cluster: VirtualCluster) -> None:
 
 
 def test_what_keeps_it_from_starting(cluster: VirtualCluster) -> None:
-    """An __init__ that raises and events that are none are told at the start, with the plugin's name and the place."""
+    """An __init__ that raises and wrong events are reported at the start, with the plugin's name and the place."""
 
     class Broken(Plugin):
         name = "Broken"

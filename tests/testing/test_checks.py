@@ -275,7 +275,7 @@ def test_labels_of_given_pods_may_be_those_that_a_pod_gets() -> None:
 
 
 def test_arguments_are_as_in_a_file() -> None:
-    """And bad ones are told as there."""
+    """Wrong ones are reported in the same way."""
     from kubesched.plugins.node_resources import NodeResourcesBalancedAllocation
 
     check_plugin(NodeResourcesBalancedAllocation, args={"resources": [{"name": "memory"}]}, examples=5)

@@ -1,4 +1,4 @@
-"""Kept answers of a plugin of one's own are asked for again when anything changes that they were allowed to read."""
+"""Cached results of a third-party plugin are computed again when anything changes that they may read."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class ByAnnotation(Plugin):
 
     name = "ByAnnotation"
     reads = Reads.NODE
-    asked = 0
+    calls = 0
 
     def filter_all(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts | None:
-        ByAnnotation.asked += 1
+        ByAnnotation.calls += 1
         return reject(nodes.by_node(lambda each: each.node.annotations.get("asleep") == "yes") > 0, NO)
 
     def score_all(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints:
@@ -35,7 +35,7 @@ def with_condition(name: str, status: str) -> Node:
 
 
 def test_annotations_and_conditions_of_nodes(cluster: VirtualCluster) -> None:
-    """A change of either reaches the next pod of the same template; a heartbeat has nobody asked again."""
+    """A change of either reaches the next pod of the same template; a heartbeat does not."""
     cluster.use(ByAnnotation, weight=1000)
     cluster.add(node("n1"), node("n2"))
     cluster.schedule(pod("a"))
@@ -44,10 +44,10 @@ def test_annotations_and_conditions_of_nodes(cluster: VirtualCluster) -> None:
     cluster.add(node("n1"), with_condition("n2", "False"))
     cluster.add(with_condition("n1", "True"))
     assert cluster.schedule(pod("c")).node == "n1"
-    before = ByAnnotation.asked
+    before = ByAnnotation.calls
     cluster.add(with_condition("n1", "True"))
     cluster.schedule(pod("d"))
-    assert ByAnnotation.asked == before
+    assert ByAnnotation.calls == before
 
 
 class Crowded(Plugin):
@@ -70,8 +70,8 @@ def test_annotations_of_pods_on_nodes(cluster: VirtualCluster) -> None:
 
 
 @pytest.mark.parametrize("plugin", [None, ByAnnotation])
-def test_without_such_plugins_nothing_is_asked_twice(cluster: VirtualCluster, plugin: type[Plugin] | None) -> None:
-    """The table looks closer only if somebody else's plugin has answers kept."""
+def test_without_such_plugins_nothing_is_computed_twice(cluster: VirtualCluster, plugin: type[Plugin] | None) -> None:
+    """The table compares nodes closely only if a third-party plugin has cached results."""
     if plugin is not None:
         cluster.use(plugin)
     cluster.add(node("n1"))

@@ -78,7 +78,7 @@ def test_a_pod_is_scheduled_for_real(cluster: VirtualCluster) -> None:
 
 
 def test_a_decision_explains_itself(cluster: VirtualCluster) -> None:
-    """In words: where it goes, every plugin's scores, and who was turned down by whom."""
+    """In words: where it goes, every plugin's scores, and which plugin rejected which node."""
     cluster.use(is_awake)
     cluster.use(by_name)
     cluster.add(node("n1"), node("n2"), node("n3", labels={"resting": "true"}))
@@ -180,11 +180,11 @@ def test_a_configuration_as_text_and_as_a_tree(cluster: VirtualCluster) -> None:
     cluster.add(node("n1"), node("n2"))
     assert cluster.scheduler.config.pod_max_backoff_seconds == 2
     assert cluster.schedule(pod("web")).node_scores["n2"]["by_name"] == 2
-    with VirtualCluster() as other, pytest.raises(ValueError, match="no object"):
+    with VirtualCluster() as other, pytest.raises(ValueError, match="not an object"):
         other.configure("just words")
 
 
-def test_bad_arguments_are_told_with_their_path(cluster: VirtualCluster) -> None:
+def test_bad_arguments_are_reported_with_their_path(cluster: VirtualCluster) -> None:
     """As at the start of a daemon."""
     cluster.use(Waits, args={"secnds": 30})
     with pytest.raises(ConfigError, match=r"profiles\[0\].pluginConfig\[0\].args.secnds: unknown field; did you mean"):
@@ -217,7 +217,7 @@ def test_a_plugin_that_raises(cluster: VirtualCluster) -> None:
         (pod("web", gates=["later"]), "is held back by PreEnqueue plugin SchedulingGates"),
     ],
 )
-def test_a_pod_that_nobody_tries(cluster: VirtualCluster, wrong: Pod, said: str) -> None:
+def test_a_pod_that_is_not_tried(cluster: VirtualCluster, wrong: Pod, said: str) -> None:
     """The error says why there is no decision."""
     cluster.add(node("n1"))
     with pytest.raises(NotTriedError, match=said):
@@ -229,7 +229,7 @@ def test_too_late(cluster: VirtualCluster) -> None:
     cluster.start()
     with pytest.raises(RuntimeError, match="it is too late to use a plugin: the scheduler runs"):
         cluster.use(by_name)
-    with pytest.raises(RuntimeError, match="it is too late to make a plugin known"):
+    with pytest.raises(RuntimeError, match="it is too late to register a plugin"):
         cluster.know(by_name)
     with pytest.raises(RuntimeError, match="it is too late to configure it"):
         cluster.configure({})
@@ -239,7 +239,7 @@ def test_too_late(cluster: VirtualCluster) -> None:
 
 def test_what_a_handle_has(cluster: VirtualCluster) -> None:
     """All that a plugin may use is there when it is made, but for the profile's other plugins, which are not made yet;
-    and the API server can be asked before a pod is bound."""
+    and the API server can be called before a pod is bound."""
     made: list[str] = []
 
     class Curious(Plugin):
@@ -251,7 +251,7 @@ def test_what_a_handle_has(cluster: VirtualCluster) -> None:
             assert len(handle.waiting_pods) == 0
             handle.log(0, "made", now=handle.clock.now())
             with pytest.raises(AttributeError, match="use it in a method, not in __init__"):
-                handle.what_if  # noqa: B018  # asked for to see it refused
+                handle.what_if  # noqa: B018  # read to see the error
             with pytest.raises(AttributeError, match="no attribute 'clinet'"):
                 handle.clinet  # type: ignore[attr-defined]  # noqa: B018  # as above
 

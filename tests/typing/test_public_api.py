@@ -1,4 +1,4 @@
-"""The public names: all there, loaded when asked for, and of the types that plugins' authors rely on.
+"""The public names: all there, loaded on first use, and of the types that plugins' authors rely on.
 
 mypy reads this file with the rest of the tests. What it must refuse is marked with a `type: ignore`, and mypy refuses
 such a mark where there is nothing to ignore.
@@ -259,10 +259,10 @@ def test_every_name_is_there() -> None:
         assert getattr(kubesched, name) is getattr(sys.modules[module or ""], name)
     assert set(kubesched.__all__) <= set(dir(kubesched))
     with pytest.raises(AttributeError, match="module 'kubesched' has no attribute 'filtr'"):
-        kubesched.filtr  # type: ignore[attr-defined]  # noqa: B018  # it is asked for to see it refused
+        kubesched.filtr  # type: ignore[attr-defined]  # noqa: B018  # read to see the error
 
 
-def test_nothing_is_loaded_before_it_is_asked_for() -> None:
+def test_nothing_is_loaded_before_it_is_used() -> None:
     """`import kubesched` is quick: NumPy waits until a plugin is written."""
     check = "import sys, kubesched; assert 'numpy' not in sys.modules; kubesched.Plugin; assert 'numpy' in sys.modules"
     subprocess.run([sys.executable, "-c", check], check=True)
@@ -274,8 +274,8 @@ def test_every_name_is_in_the_guide(module: ModuleType) -> None:
     _, heading, rest = GUIDE.partition(f"`from {module.__name__} import …`:")
     assert heading
     table = rest.strip().partition("\n\n")[0]
-    told = {name for row in table.splitlines() for name in re.findall(r"`(\w+)`", row.split("|")[1])}
-    assert told == {name for name in getattr(module, "__all__", vars(module)) if _is_public(module, name)}
+    listed = {name for row in table.splitlines() for name in re.findall(r"`(\w+)`", row.split("|")[1])}
+    assert listed == {name for name in getattr(module, "__all__", vars(module)) if _is_public(module, name)}
 
 
 def _is_public(module: ModuleType, name: str) -> bool:

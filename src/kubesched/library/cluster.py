@@ -23,7 +23,7 @@ from kubesched.library import live
 from kubesched.library.admission import admitted
 from kubesched.library.configuration import Config, configuration, known_plugins
 from kubesched.library.decision import Decision
-from kubesched.library.draining import evictions
+from kubesched.library.draining import Budgets, evictions
 from kubesched.library.manifests import Manifests, Source, completed, read_objects, read_paths, read_pod, read_pods
 from kubesched.library.results import Comparison, Fate, Placement, Placements
 from kubesched.library.tables import Row, as_frame, as_html
@@ -177,7 +177,8 @@ class Cluster:
         node = self.node(name)
         trial = self.copy()
         trial.add(replace(node, spec=replace(node.spec, unschedulable=True)))
-        plan = list(evictions(self._state, [each for each in self.pods if each.node_name == name]))
+        budgets = Budgets(self._all(api.PodDisruptionBudget))
+        plan = list(evictions(budgets, [each for each in self.pods if each.node_name == name]))
         moved = [each.pod for each in plan if each.fate is Fate.PENDING]
         trial.remove(*moved)
         fresh = [replace(each, spec=replace(each.spec, node_name=""), status=api.PodStatus()) for each in moved]

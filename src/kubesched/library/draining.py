@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 
 from kubesched.api import objects as api
 from kubesched.api.selectors import Selector, SelectorError, label_selector
-from kubesched.cluster.state import ClusterState
 from kubesched.library.results import Fate, Placement
 
 MIRROR = "kubernetes.io/config.mirror"
@@ -42,9 +41,8 @@ class Budgets:
         return True
 
 
-def evictions(state: ClusterState, pods: Iterable[api.Pod]) -> Iterator[Placement]:
+def evictions(budgets: Budgets, pods: Iterable[api.Pod]) -> Iterator[Placement]:
     """What a drain does to the pods of a node, highest priority first. Evicted ones are pending."""
-    budgets = Budgets(state.all(api.PodDisruptionBudget))
     for pod in sorted(pods, key=lambda each: (-each.priority, each.key)):
         if pod.is_terminal:
             continue

@@ -1,4 +1,4 @@
-"""For testing plugins: objects in one line, a cluster in memory, and a check of everything that a plugin must keep to.
+"""For testing plugins: objects in one line, a cluster in memory, and a check of the plugin contract.
 
     def test_it(cluster):                                     # a pytest fixture: nothing to import
         cluster.use(QuietHours, weight=2)
@@ -8,7 +8,7 @@
     def test_it_keeps_the_contract():
         check_plugin(QuietHours, labels={"resting": ["true", "false"]})
 
-These names stay, as those of `kubesched` do.
+These names are stable, like those of `kubesched`.
 """
 
 from kubesched.api.builders import affinity as affinity

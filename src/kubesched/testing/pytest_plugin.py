@@ -1,6 +1,6 @@
-"""What pytest gets from kubesched: the fixture `cluster`, and decisions explained where a test that uses it fails.
+"""A pytest plugin: the fixture `cluster`, and explained decisions in the reports of failed tests that use it.
 
-pytest loads this wherever kubesched is installed, so it imports nothing of kubesched until a test asks for it.
+pytest loads this wherever kubesched is installed, so it imports nothing else of kubesched until a test needs it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def cluster() -> Iterator[VirtualCluster]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Adds what was decided, and why, to the report of a test that failed."""
+    """Add the explained decisions to the report of a failed test."""
     report = yield
     decisions = getattr(getattr(item, "funcargs", {}).get("cluster"), "decisions", None)
     if report.when == "call" and report.failed and isinstance(decisions, list) and decisions:

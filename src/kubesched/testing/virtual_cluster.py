@@ -1,7 +1,7 @@
 """A cluster in memory with the real scheduler in it, on a clock that jumps.
 
-Nothing is mocked but the API server and time: a pod goes through queue, plugins, Reserve, Permit and binding as it
-would in production. An hour of backoff passes in a moment, and the same test gives the same outcome every time.
+Only the API server and time are simulated: a pod goes through queue, plugins, Reserve, Permit and binding as in
+production. An hour of backoff takes a moment, and the same test has the same outcome every time.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ T = TypeVar("T")
 
 
 class NotTriedError(AssertionError):
-    """A pod that nobody has tried to schedule."""
+    """The scheduler has not tried this pod."""
 
 
 class VirtualCluster:
     """An in-memory API server, a scheduler, and virtual time.
 
-    Say what to `use` and how to `configure` it first; the scheduler starts with the first pod to `schedule`, or when
-    time is to `advance`. Then both come too late. Close it in the end, or use it in a ``with`` statement.
+    Call `use` and `configure` first: the scheduler starts with the first `schedule` or `advance`, and then it is too
+    late for them. Close the cluster at the end, or use it in a ``with`` statement.
     """
 
     def __init__(self, *, seed: int = 0) -> None:
@@ -53,11 +53,11 @@ class VirtualCluster:
         assert isinstance(loop, VirtualLoop)
         self.clock = VirtualClock(loop)
         self.api = FaultyApi(self.clock, seed=seed)
-        """The API server; it can be made to fail, to be slow, or to hang."""
+        """The API server; its calls can fail, be slow, or hang."""
         self.events = RecordedEvents()
         self.log = LogLines()
         self.decisions: list[Decision] = []
-        """Every attempt that came to a decision, in order, with all that was said."""
+        """The decision of every attempt, in order, with all scores and rejections."""
         self._seed = seed
         self._registry = in_tree_registry()
         self._tree: dict[str, Any] = {"apiVersion": API_VERSION, "kind": KIND}
@@ -71,7 +71,7 @@ class VirtualCluster:
     def use(self, plugin: PluginSource, *, weight: int | None = None, args: Mapping[str, object] | None = None) -> None:
         """Enable a plugin at all its points in every profile, beside the default plugins.
 
-        `args` are as they stand in a configuration file.
+        `args` are as in a configuration file.
         """
         self._not_started("use a plugin")
         name = plugin_class(plugin).name
@@ -81,13 +81,13 @@ class VirtualCluster:
             self._args.append({"name": name, "args": dict(args)})
 
     def know(self, *plugins: PluginSource) -> None:
-        """Make plugins known that the configuration enables by itself."""
-        self._not_started("make a plugin known")
+        """Register plugins that the configuration enables by name."""
+        self._not_started("register a plugin")
         for each in plugins:
             self._registry.add(each)
 
     def configure(self, config: Path | str | Mapping[str, object]) -> None:
-        """Take a KubeSchedulerConfiguration: a file, its text, or the tree."""
+        """Use a KubeSchedulerConfiguration: a file, its text, or the tree."""
         self._not_started("configure it")
         if isinstance(config, Mapping):
             self._tree = {**self._tree, **config}
@@ -95,7 +95,7 @@ class VirtualCluster:
         problems: list[Problem] = []
         tree = read(config.read_bytes() if isinstance(config, Path) else config, problems)
         if problems or not isinstance(tree, dict):
-            raise ValueError("; ".join(map(str, problems)) or "the configuration is no object")
+            raise ValueError("; ".join(map(str, problems)) or "the configuration is not an object")
         self._tree = tree
 
     def start(self) -> None:
@@ -122,7 +122,7 @@ class VirtualCluster:
         self._settle_if_started()
 
     def remove(self, *objects: api.Object) -> None:
-        """Take objects out of the cluster."""
+        """Delete objects."""
         for each in objects:
             self.api.delete(each)
         self._settle_if_started()
@@ -142,15 +142,15 @@ class VirtualCluster:
         return self.decision(created.name, created.namespace)
 
     def advance(self, seconds: float) -> None:
-        """Let virtual time pass, and everything happen that is due."""
+        """Advance virtual time and run everything that is due."""
         self.start()
         self.run(self.clock.advance(seconds))
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run something in the cluster's event loop, on its time: to start the server of an extender, say."""
+        """Run a coroutine in the cluster's event loop, on its clock: to start an extender's server, for example."""
         return self._runner.run(work)
 
-    # --- what has become of pods --------------------------------------------------------------------------------------
+    # --- pods and decisions -------------------------------------------------------------------------------------------
 
     def decision(self, name: str, namespace: str = "default") -> Decision:
         """The latest decision about a pod."""
@@ -164,7 +164,7 @@ class VirtualCluster:
         return sum((each.pod.name, each.pod.namespace) == (name, namespace) for each in self.decisions)
 
     def pod(self, name: str, namespace: str = "default") -> api.Pod:
-        """A pod as the API server has it."""
+        """A pod, as stored by the API server."""
         found = self.api.get(api.Pod, f"{namespace}/{name}")
         if found is None:
             raise LookupError(f"there is no pod {namespace}/{name}")
@@ -182,7 +182,7 @@ class VirtualCluster:
     # --- the end ------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Stop the scheduler and forget everything."""
+        """Stop the scheduler and drop everything."""
         if self._scheduler is not None and self._running is not None:
             self.api.heal()
             self.run(self._stop(self._scheduler, self._running))
@@ -203,7 +203,9 @@ class VirtualCluster:
 
     def _not_started(self, what: str) -> None:
         if self._scheduler is not None:
-            raise RuntimeError(f"it is too late to {what}: the scheduler runs; do it before the first schedule()")
+            raise RuntimeError(
+                f"it is too late to {what}: the scheduler runs already; do it before the first schedule()"
+            )
 
     async def _start(self) -> None:
         registry = self._registry
@@ -228,7 +230,7 @@ class VirtualCluster:
         await running
 
     def _configuration(self) -> dict[str, object]:
-        """The configuration with what was asked to be used laid over every profile."""
+        """The configuration, with the plugins of `use` added to every profile."""
         profiles = [dict(each) for each in self._tree.get("profiles") or [{"schedulerName": "default-scheduler"}]]
         for profile in profiles:
             plugins = dict(profile.get("plugins") or {})
@@ -251,4 +253,4 @@ class VirtualCluster:
         if status is not None:
             return f"pod {pod.key} is held back by PreEnqueue plugin {status.plugin}: {status.message}"
         errors = "; ".join(self.log.errors()) or "its queue shows " + str(self.scheduler.queue.pod_lists())
-        return f"pod {pod.key} came to no decision: {errors}"
+        return f"pod {pod.key} has no decision: {errors}"
