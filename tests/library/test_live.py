@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from kubesched.apiserver.http_server import HttpServer
 from kubesched.apiserver.inprocess.local import LocalClient
@@ -62,3 +65,29 @@ def test_without_a_kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     with pytest.raises(KubeconfigError, match="none: no such file"):
         Cluster.from_kubeconfig()
+
+
+async def refuse_most(request: web.Request) -> web.Response:
+    """Shows nodes and pods, forbids storage classes, and has no other kind."""
+    kind = request.path.rpartition("/")[2]
+    if kind in ("nodes", "pods"):
+        return web.json_response({"metadata": {"resourceVersion": "1"}, "items": []})
+    code, reason = (403, "Forbidden") if kind == "storageclasses" else (404, "NotFound")
+    return web.json_response({"kind": "Status", "code": code, "reason": reason, "message": f"no {kind}"}, status=code)
+
+
+async def test_kinds_that_the_user_may_not_read(tmp_path: Path) -> None:
+    """A forbidden kind gives a warning, because decisions may differ; a kind that the server lacks gives none."""
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", refuse_most)
+    async with TestServer(app) as server:
+        config = {
+            "current-context": "x",
+            "contexts": [{"name": "x", "context": {"cluster": "c"}}],
+            "clusters": [{"name": "c", "cluster": {"server": str(server.make_url("")).rstrip("/")}}],
+        }
+        (tmp_path / "config").write_text(json.dumps(config))
+        with pytest.warns(UserWarning, match="decisions may differ: no storageclasses") as warned:
+            cluster = await asyncio.to_thread(Cluster.from_kubeconfig, tmp_path / "config")
+    assert len(warned) == 1
+    assert cluster.nodes == []
