@@ -39,7 +39,7 @@ class CoschedulingArgs(msgspec.Struct, frozen=True, rename="camel"):
 
     permit_waiting_time_seconds: int = 60
     backoff_seconds: int = 20
-    """How long a group that gave up leaves its room to others before it is tried again."""
+    """Seconds that a group waits after giving up, before it is retried."""
 
 
 def group_of(pod: Pod) -> Group | None:
@@ -49,13 +49,13 @@ def group_of(pod: Pod) -> Group | None:
 
 
 def needed(pod: Pod) -> int | None:
-    """How many of its group there must be; None if the label says nothing that can be used."""
+    """The required size of the pod's group; None if the label is no number."""
     text = pod.labels.get(MIN_AVAILABLE, "")
     return int(text) if text.isascii() and text.isdigit() and int(text) > 0 else None
 
 
 class Coscheduling(Plugin):
-    """Lets the pods of a group go together."""
+    """Binds the pods of a group together."""
 
     name = "Coscheduling"
     args_type = CoschedulingArgs
@@ -63,15 +63,15 @@ class Coscheduling(Plugin):
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
         self._resting: dict[Group, dict[str, Pod]] = {}
-        """Groups that gave up a moment ago, with their members to be tried again, by UID. Without a rest the first to
-        give up would make room for the next of the same group, and they would hold it for ever in turns."""
+        """Groups that gave up recently, with the members to retry, by UID. Without this backoff, members of one group
+        would take turns in holding the room for ever."""
 
     def events_to_register(self) -> list[EventHint]:
         """Only other labels help a pod here: pods that gave up their place are activated when the others end."""
         return [on(Resource.UNSCHEDULED_POD, Action.UPDATE_POD_LABEL)]
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
-        """A group that does not say how large it is would never start: say so at once. One that rests waits."""
+        """Reject a group without a size, which would never start, and a group that backs off."""
         group = group_of(pod)
         if group is None:
             return None
@@ -83,11 +83,11 @@ class Coscheduling(Plugin):
         return None
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """Nothing to reserve; it is here because `unreserve` belongs to it."""
+        """Nothing to reserve; the plugin needs `unreserve`, which belongs to this point."""
         return None
 
     def permit(self, state: CycleState, pod: Pod, node_name: str) -> tuple[Status, float] | None:
-        """Wait for the others, or be the last one and let all go."""
+        """Wait for the others, or allow all if this is the last one."""
         group, wanted = group_of(pod), needed(pod)
         if group is None or wanted is None:
             return None
@@ -98,7 +98,7 @@ class Coscheduling(Plugin):
         return None
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """One gave up its place, for whatever reason: those that still wait for it give up theirs."""
+        """A member lost its node: reject those that still wait for it."""
         group = group_of(pod)
         if group is None:
             return
@@ -117,7 +117,7 @@ class Coscheduling(Plugin):
         return [each for each in self.handle.waiting_pods if group_of(each.pod) == group]
 
     def _placed(self, group: Group, pod: Pod) -> int:
-        """How many of the group have a place: bound, waiting, and the pod itself, which has just been given one."""
+        """The members that have a node: bound ones, waiting ones, and the pod itself."""
         infos = self.handle.cluster.pods.values()
         there = {each.pod.uid for each in infos if group_of(each.pod) == group and not each.pod.is_terminating}
         return len(there | {pod.uid})

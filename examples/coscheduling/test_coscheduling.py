@@ -73,7 +73,7 @@ def test_one_that_came_later_gives_up_with_the_first(two: VirtualCluster) -> Non
 
 
 def test_a_member_is_deleted_while_it_waits(two: VirtualCluster) -> None:
-    """The others give up with it; when others have come, and the group has rested, it starts."""
+    """The others give up with it; with new members, and after its backoff, the group starts."""
     two.add(node("n3"))
     for name in ("gone", "job-0"):
         two.schedule(member(name))
@@ -102,7 +102,7 @@ def test_two_groups_do_not_block_each_other(two: VirtualCluster) -> None:
 
 
 def test_a_group_of_which_too_few_exist_leaves_room_most_of_the_time(two: VirtualCluster) -> None:
-    """It tries again every half minute, and nothing that happens meanwhile makes it try more often."""
+    """It is retried every half minute, and no event in between makes it more often."""
     for name in NAMES[:2]:
         two.add(member(name))
     for number in range(15):
@@ -112,7 +112,7 @@ def test_a_group_of_which_too_few_exist_leaves_room_most_of_the_time(two: Virtua
 
 
 def test_they_are_tried_again_together(two: VirtualCluster) -> None:
-    """Long after all gave up a node comes with room for the third, and the group starts."""
+    """Long after all gave up, a node with room for the third is added, and the group starts."""
     for name in NAMES:
         two.add(member(name))
     two.advance(120)
@@ -133,7 +133,7 @@ def test_a_member_that_comes_back_finds_the_others(two: VirtualCluster) -> None:
 
 
 def test_a_member_that_is_going_does_not_count(two: VirtualCluster) -> None:
-    """Its place is there no more in a moment."""
+    """A pod that is being deleted does not count."""
     going = pod("job-0", node="n1", labels=member("job-0").labels)
     two.add(node("n3"), replace(going, metadata=replace(going.metadata, deletion_timestamp="2026-01-01T00:00:00Z")))
     for name in NAMES[1:]:
@@ -142,8 +142,8 @@ def test_a_member_that_is_going_does_not_count(two: VirtualCluster) -> None:
 
 
 def test_a_group_without_a_size_gets_a_message(two: VirtualCluster) -> None:
-    """A label that is no number keeps the pod pending, with the reason, until it is put right; pods without a group do
-    not care."""
+    """A label that is no number keeps the pod pending, with the reason, until it is corrected; pods without a group
+    are not affected."""
     decision = two.schedule(member("job-0", of="three"))
     assert "must be a positive number" in decision.message
     found = two.pod("job-0")

@@ -22,11 +22,11 @@ class CostAwareArgs(msgspec.Struct, frozen=True, rename="camel"):
     prices: dict[str, float] = {}
     """The price of each value of `type_label`."""
     per_core: bool = True
-    """Compare the price of a core, so that a large node is not dear because it is large."""
+    """Compare the price of a core, so that a large node does not count as expensive because of its size."""
 
 
 class CostAware(Plugin):
-    """Gives the cheapest node 100 and the dearest 0."""
+    """Gives the cheapest node 100 and the most expensive 0."""
 
     name = "CostAware"
     args_type = CostAwareArgs
@@ -45,7 +45,7 @@ class CostAware(Plugin):
         return np.where(np.isnan(price), UNKNOWN, np.rint(np.nan_to_num(price) * MICRO)).astype(np.int64)
 
     def normalize(self, state: CycleState, pod: Pod, scores: Ints) -> Ints:
-        """Turn prices into points. An unknown price gets none, as the dearest; equal prices all get 100."""
+        """Turn prices into scores. An unknown price gets 0, like the most expensive; equal prices all get 100."""
         known = scores != UNKNOWN
         if not known.any():
             return np.zeros_like(scores)
@@ -55,7 +55,7 @@ class CostAware(Plugin):
 
 
 def _number(text: str | None) -> float:
-    """A price as people write it into a label; NaN for none, and for what is no price."""
+    """The price in a label; NaN if it is missing or malformed."""
     try:
         price = float(text or "")
     except ValueError:

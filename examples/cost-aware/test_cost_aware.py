@@ -56,6 +56,6 @@ def test_on_the_embedded_cluster(embedded: Embedded) -> None:
 
 
 def test_it_keeps_the_contract() -> None:
-    """In range, and kept answers are right: no more is read than the node."""
+    """Scores are in range, and results can be cached: only the node is read."""
     prices = {PRICE: ["0.1", "0.25", "free", "-1", "inf"], TYPE: ["m5.large", "c5.xlarge"]}
     check_plugin(CostAware, labels=prices, args={"prices": {"m5.large": 0.096}})

@@ -1,4 +1,4 @@
-"""example: logs what each node offers, and lets every pod pass."""
+"""example: logs each node's resources and accepts every pod."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ CONFIG = HERE / "scheduler-config.yaml"
 
 
 def test_filter_logs_every_node(cluster: VirtualCluster) -> None:
-    """A pod of profile example-scheduler is scheduled, and what each node offers is in the log."""
+    """A pod of profile example-scheduler is scheduled, and each node's resources are in the log."""
     cluster.know(Example)
     cluster.configure(CONFIG)
     cluster.add(node("n1", cpu="4", memory="8Gi"), node("n2", cpu="500m", memory="1Gi"))

@@ -1,4 +1,4 @@
-"""The rule of IndexScheduling as a scheduler extender: a small HTTP server that any kube-scheduler can ask.
+"""The rule of IndexScheduling as a scheduler extender: a small HTTP server that any kube-scheduler can call.
 
 python examples/index-scheduling/index_extender.py
 """
@@ -41,8 +41,8 @@ async def answer(request: web.Request) -> web.Response:
 
 
 def judge(pod_name: str, nodes: dict[str, Any] | None, names: list[str] | None) -> dict[str, Any]:
-    """Which nodes will do. They come as objects or, to an extender that is nodeCacheCapable, as names; so do those
-    that are answered with."""
+    """The nodes that fit. They are objects or, for an extender that is nodeCacheCapable, names; so are those
+    that are returned."""
     failed: dict[str, str] = {}
 
     def fits(node_name: str) -> bool:

@@ -1,4 +1,4 @@
-"""NodeNumber: prefers the node whose name ends in the same digit as the pod's, and lets pods wait by that digit."""
+"""NodeNumber: prefers the node whose name ends in the same digit as the pod's, and delays pods by that digit."""
 
 from __future__ import annotations
 
@@ -66,12 +66,12 @@ class NodeNumber(Plugin):
         return None
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
-        """10 or nothing, as the original."""
+        """10 or 0, as the original."""
         matches = last_digit(node.name) == state.read(NOTE, int)
         return MATCH if matches != self.args.reverse else 0
 
     def permit(self, state: CycleState, pod: Pod, node_name: str) -> Status | tuple[Status, float] | None:
-        """Let the pod go after as many seconds as the node's digit says.
+        """Allow the pod after as many seconds as the node's digit says.
 
         For 0 there is nothing to wait for. `call_later` counts on the loop's clock, so tests need not wait at all.
         """

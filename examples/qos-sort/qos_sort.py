@@ -37,6 +37,6 @@ def qos_class(pod: Pod) -> int:
 
 
 def _amounts(given: Mapping[str, Quantity]) -> dict[str, int]:
-    """CPU and memory in numbers, so that 500m equals 0.5; nothing of what is zero."""
+    """CPU and memory in numbers, so that 500m equals 0.5; without zeros."""
     amounts = {name: nanos(given[name]) for name in ("cpu", "memory") if name in given}
     return {name: amount for name, amount in amounts.items() if amount}

@@ -24,7 +24,7 @@ ZERO = pod(cpu="0", limits={"memory": 0})
 
 
 def asking(name: str, like: Pod, priority: int = 0) -> Pod:
-    """A pod that asks for the same."""
+    """A pod with these requests."""
     return pod(name, containers=like.spec.containers, priority=priority)
 
 
@@ -63,7 +63,7 @@ def test_the_class_of_a_pod(pods: list[Pod], expected: int) -> None:
 
 
 def test_on_the_embedded_cluster(embedded: Embedded) -> None:
-    """The README's commands: pods, then a node with room for two; the pod that asks for nothing waits."""
+    """The README's commands: pods, then a node with room for two; the pod without requests waits."""
 
     async def act(client: ScenarioClient) -> None:
         await embedded.apply(client, "pods.yaml")

@@ -19,13 +19,13 @@ from kubesched import (
 
 
 class Sample2(Plugin):
-    """A Filter on a label, and a PreScore that only looks."""
+    """A Filter on a label, and a PreScore that only logs."""
 
     name = "sample2"
     reads = Reads.ROW  # it could be NODE, but kept answers would not be logged again
 
     def events_to_register(self) -> list[EventHint]:
-        """The original registers nothing and so is woken by everything; this is all that can help."""
+        """The original registers nothing and so is woken by everything; only these events can help."""
         return [on(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL)]
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
