@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from tests.builders import node, pod
 
 from kubesched.api import objects as api
 from kubesched.base.features import DEFAULT_FEATURES, Features
@@ -74,37 +77,14 @@ class Recorder:
         self.reasons[plugin, profile] += change
 
 
-def make_pod(
-    name: str,
-    *,
-    uid: str | None = None,
-    priority: int | None = None,
-    labels: Mapping[str, str] | None = None,
-    gates: Sequence[str] = (),
-    tolerations: int = 0,
-    cpu: str = "",
-    node: str = "",
-    nominated: str = "",
-) -> api.Pod:
-    """A pod with just these things set; its UID is its name unless said otherwise."""
-    resources = api.ResourceRequirements(requests={"cpu": cpu} if cpu else {})
-    return api.Pod(
-        metadata=api.ObjectMeta(
-            name=name, namespace="default", uid=name if uid is None else uid, labels=dict(labels or {})
-        ),
-        spec=api.PodSpec(
-            node_name=node,
-            priority=priority,
-            containers=(api.Container(name="main", resources=resources),),
-            scheduling_gates=tuple(api.PodSchedulingGate(name=gate) for gate in gates),
-            tolerations=tuple(api.Toleration(key=f"key-{n}", operator="Exists") for n in range(tolerations)),
-        ),
-        status=api.PodStatus(nominated_node_name=nominated),
-    )
+def make_pod(name: str, *, uid: str = "", tolerations: int = 0, **fields: Any) -> api.Pod:
+    """A pod with as many tolerations; its UID is its name unless one is given."""
+    return pod(name, uid=uid or name, tolerations=[f"key-{number}" for number in range(tolerations)], **fields)
 
 
 def make_node(name: str = "node", **labels: str) -> api.Node:
-    return api.Node(metadata=api.ObjectMeta(name=name, uid=f"uid-{name}", labels=labels))
+    """A node with these labels."""
+    return node(name, labels=labels)
 
 
 class Rig:
