@@ -22,8 +22,8 @@ from kubesched.plugins.dynamic_resources.ledger import Ledger, PoolId
 from kubesched.plugins.dynamic_resources.pools import Pool, PoolError, PoolView, with_taints
 from kubesched.plugins.dynamic_resources.states import PoolState, States
 
-MOST_STATES = 100_000
-"""States that are remembered before all are forgotten and counted anew."""
+MOST_STATES = 20_000
+"""States that are remembered, at least, before all are forgotten and counted anew."""
 
 
 @dataclass(slots=True, eq=False)
@@ -232,7 +232,7 @@ class Inventory:
                 for pool in view.pools:
                     if pool.pool == identity:
                         pool.current = None
-        if len(self.states.nodes) > MOST_STATES:
+        if len(self.states.nodes) > max(MOST_STATES, 4 * len(self._views)):
             self._forget_states()
         for view in self._stale:
             pools = tuple(self._pool_state(pool) for pool in view.pools)

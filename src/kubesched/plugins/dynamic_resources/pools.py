@@ -105,6 +105,7 @@ class Pool:
         ]
         self.nodes = frozenset(each.spec.node_name for each in self._usable if each.spec.node_name)
         """Nodes that slices name."""
+        self._per_device = any(each.spec.per_device_node_selection for each in self.slices)
         self._kinds = kinds
         self._features = features
         self._views: dict[tuple[object, ...], PoolView | None] = {}
@@ -127,9 +128,7 @@ class Pool:
             return None
         generation = max(each.spec.pool.generation for each in relevant)
         newest = [each for each in relevant if each.spec.pool.generation == generation]
-        visible = tuple(
-            visible for each in newest if not each.spec.shared_counters for visible in self._visible(each, node)
-        )
+        visible = tuple(self._visible(newest, node)) if self._per_device else ()
         key = (*(each.name for each in newest), visible)
         if key not in self._views:
             view = self._build(newest, generation, visible)
@@ -150,10 +149,11 @@ class Pool:
             return any(self._is_visible(each, device, node) for device in spec.devices)
         return False
 
-    def _visible(self, each: dra.ResourceSlice, node: api.Node) -> Iterable[bool]:
-        if not each.spec.per_device_node_selection:
-            return (True for _ in each.spec.devices)
-        return (self._is_visible(each, device, node) for device in each.spec.devices)
+    def _visible(self, slices: Iterable[dra.ResourceSlice], node: api.Node) -> Iterable[bool]:
+        for each in slices:
+            if not each.spec.shared_counters:
+                chosen = bool(each.spec.per_device_node_selection)
+                yield from (not chosen or self._is_visible(each, device, node) for device in each.spec.devices)
 
     def _is_visible(self, each: dra.ResourceSlice, device: dra.Device, node: api.Node) -> bool:
         return self._matches(device, node, f"device {device.name} in slice {each.name}")
@@ -210,7 +210,7 @@ class Pool:
             self.identity,
             devices=devices,
             kinds=tuple(self._kind(device) for _, device in devices),
-            visible=visible,
+            visible=visible or (True,) * len(devices),
             others=tuple((device.name, self._kind(device)) for each in others for device in each.spec.devices),
             counters=counters,
             has_binding_conditions=any(device.binding_conditions for _, device in devices),

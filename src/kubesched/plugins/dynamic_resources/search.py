@@ -82,6 +82,9 @@ class Search:
         self._check = check
         """Called now and then; it raises when the search has taken too long."""
         self._steps = 0
+        self._places = state.places()
+        self._free = [place for place in self._places if not place.used]
+        """Devices that no claim has to itself."""
         self._numbers: dict[Ask, int] = {}
         self._all: dict[Ask, list[Place]] = {}
         self._picks: list[list[Pick]] = [[] for _ in claims]
@@ -140,7 +143,7 @@ class Search:
         """The devices of the first so many pools that a request selects."""
         return [
             place
-            for place in self._state.places
+            for place in self._places
             if place.pool < pools and self._is_selectable(ask, place) and self._has_capacity(ask, place)
         ]
 
@@ -209,7 +212,7 @@ class Search:
         if ask.all_devices:
             return self._next_of_all(ask, claim, request, index)
         tried: set[Hashable] = set()
-        places = self._state.places
+        places = self._places if ask.admin else self._free
         for position in range(start, len(places)):
             place = places[position]
             if not self._is_candidate(ask, place, claim):

@@ -32,6 +32,15 @@ class PoolState:
     """What is left of each counter; negative if more was given out than there is."""
     incomplete: bool = False
     invalid: bool = False
+    _places: dict[int, list[Place]] = field(default_factory=dict)
+
+    def places(self, number: int) -> list[Place]:
+        """The devices, for a node whose pool of this number it is. Other states of the node have the same ones."""
+        found = self._places.get(number)
+        if found is None:
+            usable = () if self.incomplete or self.invalid else enumerate(self.kinds)
+            found = self._places[number] = [Place(number, index, kind, self) for index, kind in usable]
+        return found
 
 
 @dataclass(slots=True, eq=False)
@@ -41,16 +50,10 @@ class NodeState:
     pools: tuple[PoolState, ...]
     counter_pools: tuple[int, ...]
     """For each pool, the first one of the same name: upstream counts counters by the pool's name alone."""
-    places: list[Place] = field(init=False)
-    """All devices of pools that may be allocated from."""
 
-    def __post_init__(self) -> None:
-        self.places = [
-            Place(number, index, kind, pool)
-            for number, pool in enumerate(self.pools)
-            if not pool.incomplete and not pool.invalid
-            for index, kind in enumerate(pool.kinds)
-        ]
+    def places(self) -> list[Place]:
+        """All devices of pools that may be allocated from."""
+        return [place for number, pool in enumerate(self.pools) for place in pool.places(number)]
 
 
 class Place:
