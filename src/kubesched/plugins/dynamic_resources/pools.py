@@ -55,10 +55,12 @@ class PoolView:
 
     def state(self, usage: Usage, states: States) -> PoolState:
         """What the view amounts to while this much of the pool is taken."""
-        used, consumed = 0, {}
+        used, shared, consumed = 0, 0, {}
         for index, (_, device) in enumerate(self.devices):
             if device.name in usage.dedicated:
                 used |= 1 << index
+            if device.name in usage.shares:
+                shared |= 1 << index
             if device.name in usage.consumed:
                 consumed[index] = usage.consumed[device.name]
         counters = self._available(usage) if self.counters else {}
@@ -66,6 +68,7 @@ class PoolView:
             tuple(kind.number for kind in self.kinds),
             self.visible,
             used,
+            shared,
             tuple((index, tuple(sorted(amounts.items()))) for index, amounts in consumed.items()),
             tuple(counters.items()),
             self.incomplete,
@@ -75,6 +78,7 @@ class PoolView:
             kinds=self.kinds,
             visible=self.visible,
             used=used,
+            shared=shared,
             consumed={index: dict(amounts) for index, amounts in consumed.items()},
             counters=counters,
             incomplete=self.incomplete,

@@ -26,6 +26,8 @@ class PoolState:
     """Whether the node can use each device."""
     used: int = 0
     """Devices that a claim has to itself, as bits."""
+    shared: int = 0
+    """Devices that claims share, as bits."""
     consumed: Mapping[int, Consumed] = field(default_factory=dict)
     """What claims have taken of devices that they share."""
     counters: Mapping[CounterKey, int] = field(default_factory=dict)
@@ -59,7 +61,7 @@ class NodeState:
 class Place:
     """A device by its position."""
 
-    __slots__ = ("consumed", "device", "kind", "pool", "used", "visible")
+    __slots__ = ("consumed", "device", "kind", "pool", "shared", "used", "visible")
 
     def __init__(self, pool: int, device: int, kind: DeviceKind, state: PoolState) -> None:
         self.pool = pool
@@ -67,6 +69,7 @@ class Place:
         self.kind = kind
         self.visible = state.visible[device]
         self.used = bool(state.used >> device & 1)
+        self.shared = bool(state.shared >> device & 1)
         self.consumed = state.consumed.get(device)
 
 

@@ -14,6 +14,9 @@ from kubesched.base.features import Features
 from kubesched.cluster.table import CPU, EPHEMERAL_STORAGE, MEMORY, NONZERO_CPU, NONZERO_MEMORY, Ints, NodeTable
 from kubesched.cluster.view import Nodes
 from kubesched.config.args import ResourceSpec
+from kubesched.framework.plugin import Handle
+from kubesched.plugins.device_classes import may_be_devices
+from kubesched.plugins.dynamic_resources.devices import Devices
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +27,34 @@ class ScoredRequests:
     amounts: Ints
     weights: Ints
     best_effort: bool
+    names: tuple[str, ...] = ()
 
-    def of(self, nodes: Nodes) -> tuple[Ints, Ints]:
-        """(allocatable, used) for the window, a row per resource."""
+    def of(self, nodes: Nodes, devices: Devices | None = None) -> tuple[Ints, Ints]:
+        """(allocatable, used) for the window, a row per resource. Resources that a node does not have are counted in
+        `devices`, if a device class stands behind them."""
         table, rows = nodes.table, nodes.rows
-        if isinstance(rows, slice):
-            return table.allocatable[self.columns, rows], table.used[self.columns, rows]
-        columns = self.columns[:, None]
-        return table.allocatable[columns, rows], table.used[columns, rows]
+        columns = self.columns if isinstance(rows, slice) else self.columns[:, None]
+        offered, used = table.allocatable[columns, rows], table.used[columns, rows]
+        if devices is not None:
+            for index, name in enumerate(self.names):
+                totals = devices.totals(name)
+                if totals is not None:
+                    _count_devices(offered[index], used[index], *totals.of(rows))
+        return offered, used
+
+
+def _count_devices(offered: Ints, used: Ints, there: Ints, allocated: Ints) -> None:
+    """Put devices in the place of a resource that nodes do not have."""
+    by_devices = (offered == 0) & (there > 0)
+    offered[by_devices] = there[by_devices]
+    used[by_devices] = allocated[by_devices]
+
+
+def scored_devices(handle: Handle, resources: Sequence[ResourceSpec]) -> Devices | None:
+    """The cluster's devices, if scoring may have to count them."""
+    if not handle.features.dra_extended_resource or not any(may_be_devices(each.name) for each in resources):
+        return None
+    return handle.cluster.share(Devices)
 
 
 def scored_requests(
@@ -52,6 +75,7 @@ def scored_requests(
     columns: list[int] = []
     amounts: list[int] = []
     weights: list[int] = []
+    names: list[str] = []
     best_effort = True
     for resource in resources:
         exact = requests.get(resource.name, 0)
@@ -61,10 +85,12 @@ def scored_requests(
             continue
         columns.append(fixed[resource.name] if resource.name in fixed else table.resource(resource.name))
         amounts.append(amount)
+        names.append(resource.name)
         weights.append(resource.weight)
     return ScoredRequests(
         columns=np.array(columns, dtype=np.int64),
         amounts=np.array(amounts, dtype=np.int64).reshape(-1, 1),
         weights=np.array(weights, dtype=np.int64).reshape(-1, 1),
         best_effort=best_effort,
+        names=tuple(names),
     )

@@ -13,10 +13,10 @@ from kubesched.api import objects as api
 from kubesched.cluster.table import Ints
 from kubesched.cluster.view import Nodes
 from kubesched.config.args import NodeResourcesBalancedAllocationArgs
-from kubesched.framework.plugin import MAX_NODE_SCORE, Plugin, Reads
+from kubesched.framework.plugin import MAX_NODE_SCORE, Handle, Plugin, Reads
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import SKIP, Status
-from kubesched.plugins.node_resources.amounts import ScoredRequests, scored_requests
+from kubesched.plugins.node_resources.amounts import ScoredRequests, scored_devices, scored_requests
 from kubesched.plugins.node_resources.strategies import in_range
 
 _HALF = MAX_NODE_SCORE // 2
@@ -31,6 +31,12 @@ class NodeResourcesBalancedAllocation(Plugin):
     args_type = NodeResourcesBalancedAllocationArgs
     reads = Reads.PODS
 
+    def __init__(self, args: NodeResourcesBalancedAllocationArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._devices = scored_devices(handle, args.resources)
+        if self._devices is not None:
+            self.reads = Reads.ROW  # type: ignore[misc]  # scores change with claims, not only with pods
+
     def pre_score(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Status | None:
         return SKIP if self._wanted(state, pod, nodes).best_effort else None
 
@@ -38,7 +44,7 @@ class NodeResourcesBalancedAllocation(Plugin):
         wanted = self._wanted(state, pod, nodes)
         if wanted.best_effort:
             return 0  # only where a profile has disabled PreScore
-        offered, used = wanted.of(nodes)
+        offered, used = wanted.of(nodes, self._devices)
         with_pod = _balance(used + wanted.amounts, offered)
         change = _HALF + with_pod - _balance(used, offered)
         return in_range(_HALF + (change + (change < 0)) // 2)

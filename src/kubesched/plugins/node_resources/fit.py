@@ -25,7 +25,7 @@ from kubesched.framework.plugin import Handle, Plugin, Reads, Verdicts
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import Status, unresolvable, unschedulable
 from kubesched.plugins.device_classes import DeviceClassResolver
-from kubesched.plugins.node_resources.amounts import ScoredRequests, scored_requests
+from kubesched.plugins.node_resources.amounts import ScoredRequests, scored_devices, scored_requests
 from kubesched.plugins.node_resources.strategies import strategy
 
 
@@ -61,6 +61,9 @@ class NodeResourcesFit(Plugin):
         self._ignored_groups = frozenset(args.ignored_resource_groups)
         self._resources = args.scoring_strategy.resources
         self._strategy = strategy(args.scoring_strategy)
+        self._devices = scored_devices(handle, self._resources)
+        if self._devices is not None:
+            self.reads = Reads.ROW  # type: ignore[misc]  # scores change with claims, not only with pods
         self._classes = handle.cluster.share(DeviceClassResolver)
 
     def events_to_register(self) -> list[EventHint]:
@@ -102,7 +105,7 @@ class NodeResourcesFit(Plugin):
         wanted = self._scored(state, pod, nodes.table)
         if not len(wanted.columns):
             return 0
-        offered, used = wanted.of(nodes)
+        offered, used = wanted.of(nodes, self._devices)
         return self._strategy(used + wanted.amounts, offered, wanted.weights)
 
     def _needed(self, state: CycleState, table: NodeTable) -> CheckedRequests:
