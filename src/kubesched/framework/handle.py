@@ -123,6 +123,30 @@ class RecordEvent(Protocol):
         ...
 
 
+class ClaimMetrics(Protocol):
+    """Counts what happens to resource claims."""
+
+    def claim_created(self, status: str) -> None:
+        """A claim was to be created: "success" or "failure"."""
+        ...
+
+    def device_awaited(self, profile: str, driver: str, status: str, seconds: float) -> None:
+        """A pod has waited for the devices of a claim, one of which is this driver's."""
+        ...
+
+    def conditions_used(self, profile: str, driver: str, status: str) -> None:
+        """A device with binding conditions was part of an attempt."""
+        ...
+
+
+class NoClaimMetrics:
+    """Counts nothing."""
+
+    def claim_created(self, status: str) -> None: ...
+    def device_awaited(self, profile: str, driver: str, status: str, seconds: float) -> None: ...
+    def conditions_used(self, profile: str, driver: str, status: str) -> None: ...
+
+
 Activate = Callable[[Iterable[api.Pod]], None]
 Spawn = Callable[[Coroutine[Any, Any, None]], object]
 
@@ -165,6 +189,7 @@ class Services:
     """Records an event in the name of the profile that is its first argument."""
     waiting_pods: WaitingPods = field(default_factory=NobodyWaits)
     activate: Activate = no_activation
+    claim_metrics: ClaimMetrics = field(default_factory=NoClaimMetrics)
 
 
 class Handle:
@@ -192,6 +217,7 @@ class Handle:
         self.recorder: RecordEvent = partial(services.event, profile_name)
         """Creates Events about pods."""
         self.waiting_pods = services.waiting_pods
+        self.claim_metrics = services.claim_metrics
         self.activate = services.activate
         """Have pods tried as soon as possible, whatever they wait for."""
 

@@ -96,6 +96,7 @@ def build_scheduler(
         log=log,
         event=recorder.event,
         waiting_pods=waiting,
+        claim_metrics=metrics,
         activate=lambda pods: inbox.put(queue.activate, list(pods)),
     )
     engines = build_engines(

@@ -2,7 +2,7 @@
 
 All STABLE and BETA metrics are here, and the ALPHA ones that have a meaning in this scheduler. Left out are those of
 things it does in another way: batching (pods of one class share their evaluation always, not by chance), asynchronous
-API calls (gate off upstream), the volume binder's cache (there is none), pod groups and DRA's own.
+API calls (gate off upstream), the volume binder's cache (there is none) and pod groups.
 
 `Metrics` is what the queue and the loop are told to call. It is rendered when somebody asks.
 """
@@ -201,6 +201,20 @@ class Metrics:
         self._cache_size = self._gauge(
             "cache_size", "Number of nodes, pods, and assumed (bound) pods in the scheduler cache.", ("type",)
         )
+        self._claims = self._counter(
+            "resourceclaim_creates_total", "Number of ResourceClaims creation requests within scheduler", ("status",)
+        )
+        self._conditions = self._counter(
+            "dra_bindingconditions_allocations_total",
+            "Number of allocations using devices with BindingConditions, counted per driver per scheduling attempt",
+            ("profile", "driver", "status"),
+        )
+        self._conditions_seconds = self._histogram(
+            "dra_bindingconditions_wait_duration_seconds",
+            "Time in seconds spent waiting for BindingConditions to be satisfied during PreBind.",
+            exponential(0.1, 2, 14),
+            ("profile", "driver", "status"),
+        )
         self._features = self.add(
             Gauge(
                 "kubernetes_feature_enabled",
@@ -262,6 +276,18 @@ class Metrics:
     def permit_wait(self, result: str, seconds: float) -> None:
         """A pod has waited on Permit."""
         self._permit_seconds.observe((result,), seconds)
+
+    def claim_created(self, status: str) -> None:
+        """A claim for extended resources was to be created."""
+        self._claims.add((status,))
+
+    def device_awaited(self, profile: str, driver: str, status: str, seconds: float) -> None:
+        """A pod has waited for the devices of a claim."""
+        self._conditions_seconds.observe((profile, driver, status), seconds)
+
+    def conditions_used(self, profile: str, driver: str, status: str) -> None:
+        """A device with binding conditions was part of an attempt."""
+        self._conditions.add((profile, driver, status))
 
     def event_handled(self, event: str, seconds: float) -> None:
         """A cluster event, by its label, was taken in."""

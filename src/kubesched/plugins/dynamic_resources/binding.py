@@ -24,6 +24,7 @@ from kubesched.plugins.dynamic_resources.cycle import Cycle
 from kubesched.plugins.dynamic_resources.extended import IN_MEMORY, Mapping
 from kubesched.plugins.dynamic_resources.ledger import Ledger
 
+TIMEOUT, FAILURE = "device binding timeout", "device binding failed"
 RETRIES = 5
 RETRY_SECONDS = 0.01
 POLL_SECONDS = 5.0
@@ -161,7 +162,13 @@ class Binder:
         }
         body = {"metadata": metadata, "spec": _json(claim.spec)}
         what = f"create claim for extended resources {pod.namespace}/"
-        return await _said(what, self._handle.client.create_object(dra.ResourceClaim, body, pod.namespace))
+        try:
+            made = await _said(what, self._handle.client.create_object(dra.ResourceClaim, body, pod.namespace))
+        except BaseException:
+            self._handle.claim_metrics.claim_created("failure")
+            raise
+        self._handle.claim_metrics.claim_created("success")
+        return made
 
     async def _record_in_pod(self, cycle: Cycle, claim: dra.ResourceClaim, pod: api.Pod) -> None:
         mappings = () if cycle.chosen is None else cycle.chosen.mappings
@@ -178,12 +185,33 @@ class Binder:
     async def _wait(self, cycle: Cycle, pod: api.Pod, node_name: str) -> None:
         note = f"waiting for binding conditions for device on node {node_name}"
         self._handle.recorder(pod, "Normal", "BindingConditionsPending", "Scheduling", note)
-        deadline = self._handle.clock.monotonic() + self._timeout
+        started = self._handle.clock.monotonic()
+        status = "error"
+        try:
+            await self._until_ready(cycle, started + self._timeout)
+            status = "success"
+            self._handle.log(5, "BindingConditions is met", pod=pod, node=node_name)
+        except BindingError as problem:
+            text = str(problem)
+            status = "timeout" if text.startswith(TIMEOUT) else "failure" if text.startswith(FAILURE) else "error"
+            raise
+        finally:
+            self._measure(cycle, status, self._handle.clock.monotonic() - started)
+
+    async def _until_ready(self, cycle: Cycle, deadline: float) -> None:
         while not self._all_ready(cycle):
             left = deadline - self._handle.clock.monotonic()
             if left <= 0:
-                raise BindingError("device binding timeout: context deadline exceeded")
+                raise BindingError(f"{TIMEOUT}: context deadline exceeded")
             await self._handle.clock.sleep(min(POLL_SECONDS, left))
+
+    def _measure(self, cycle: Cycle, status: str, seconds: float) -> None:
+        profile, metrics = self._handle.profile_name, self._handle.claim_metrics
+        for claim in cycle.claims:
+            for result in claim.status.allocation.devices.results if claim.status.allocation is not None else ():
+                metrics.device_awaited(profile, result.driver, status, seconds)
+                if result.binding_conditions:
+                    metrics.conditions_used(profile, result.driver, status)
 
     def _all_ready(self, cycle: Cycle) -> bool:
         for index, claim in enumerate(cycle.claims):
@@ -194,7 +222,7 @@ class Binder:
             try:
                 if not is_ready(newest):
                     if self._is_late(newest):
-                        raise BindingError(f"device binding timeout: claim={newest.name}")
+                        raise BindingError(f"{TIMEOUT}: claim={newest.name}")
                     return False
             except BindingFailed as problem:
                 raise BindingError(str(problem)) from problem
