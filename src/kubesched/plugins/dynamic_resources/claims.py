@@ -49,6 +49,14 @@ def claims_of(pod: api.Pod, ledger: Ledger) -> Iterator[tuple[str, dra.ResourceC
         yield reference.name, claim
 
 
+def refers_to(pod: api.Pod, claim: dra.ResourceClaim) -> bool:
+    """Whether a claim has a name that the pod mentions."""
+    if pod.namespace != claim.namespace:
+        return False
+    named = any(reference.resource_claim_name == claim.name for reference in pod.spec.resource_claims)
+    return named or any(status.resource_claim_name == claim.name for status in pod.status.resource_claim_statuses)
+
+
 def is_controlled_by(claim: dra.ResourceClaim, pod: api.Pod) -> bool:
     """Whether the pod is the claim's controller."""
     controller = next((owner for owner in claim.metadata.owner_references if owner.controller), None)

@@ -48,14 +48,6 @@ def claim_in_memory(pod: api.Pod, uid: str) -> dra.ResourceClaim:
     return dra.ResourceClaim(metadata=metadata)
 
 
-def is_claim_for(claim: dra.ResourceClaim, pod: api.Pod) -> bool:
-    """Whether this is the claim that was created for the pod's extended resources."""
-    if claim.annotations.get(dra.EXTENDED_RESOURCE_CLAIM) != "true":
-        return False
-    owners = claim.metadata.owner_references
-    return any(owner.name == pod.name and owner.controller and owner.uid == pod.uid for owner in owners)
-
-
 def claim_on_node(
     claim: dra.ResourceClaim, pod: api.Pod, resources: Sequence[str], resolver: DeviceClassResolver
 ) -> tuple[dra.ResourceClaim, list[Mapping]]:

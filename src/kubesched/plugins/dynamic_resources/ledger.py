@@ -81,6 +81,10 @@ class Ledger:
         self._pending: dict[str, Pending] = {}
         self._recorded: dict[str, dra.AllocationResult] = {}
         """The allocation of each claim that is counted, by the claim's key."""
+        self._made_for: dict[str, str] = {}
+        """The key of the claim that was made for a pod's extended resources, by the pod's UID."""
+        self._owners: dict[str, str] = {}
+        """The other way round."""
         self._usage: dict[PoolId, Usage] = {}
         self.changed: set[PoolId] = set()
         """Pools of which something was taken or given back; whoever follows them empties it."""
@@ -111,6 +115,12 @@ class Ledger:
         """Go back to what the cluster knows of a claim."""
         if self._assumed.pop(key, None) is not None:
             self._record(key)
+
+    def made_for(self, pod: api.Pod) -> dra.ResourceClaim | None:
+        """The claim that was made for a pod's extended resources."""
+        self.sync()
+        key = self._made_for.get(pod.uid)
+        return None if key is None else self.get(key)
 
     # Allocations that are not written yet
 
@@ -162,6 +172,7 @@ class Ledger:
 
     def _record(self, key: str) -> None:
         claim = self.get(key)
+        self._note_maker(key, claim)
         now = None if claim is None else claim.status.allocation
         before = self._recorded.get(key)
         if before is now or before == now:
@@ -172,6 +183,15 @@ class Ledger:
         if now is not None:
             self._count(now, 1)
             self._recorded[key] = now
+
+    def _note_maker(self, key: str, claim: dra.ResourceClaim | None) -> None:
+        pod = self._owners.pop(key, None)
+        if pod is not None:
+            self._made_for.pop(pod, None)
+        if claim is not None and claim.annotations.get(dra.EXTENDED_RESOURCE_CLAIM) == "true":
+            for owner in claim.metadata.owner_references:
+                if owner.controller:
+                    self._made_for[owner.uid], self._owners[key] = key, owner.uid
 
     def _count(self, allocation: dra.AllocationResult, sign: int) -> None:
         for result in allocation.devices.results:

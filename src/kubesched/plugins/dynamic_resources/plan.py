@@ -27,10 +27,15 @@ UNKNOWN, FITS, IMPOSSIBLE, INVALID_POOL = -1, 0, 1, 2
 FIRST_ERROR = 3
 """Codes from here on are errors, numbered in `Plan.errors`."""
 MOST_PLANS = 256
+Timer = Callable[[int], Callable[[], None] | None]
 
 
 class FilterTimeout(Exception):  # noqa: N818  # upstream's name for the limit
-    """The search on one node takes too long."""
+    """The search in one state takes too long."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
 
 
 class Plan:
@@ -45,8 +50,8 @@ class Plan:
         self._solutions: dict[int, Solution] = {}
         self.errors: list[AllocationError] = []
 
-    def codes(self, numbers: Ints, states: Sequence[NodeState], check: Callable[[], None] | None) -> Ints:
-        """A code per state number."""
+    def codes(self, numbers: Ints, states: Sequence[NodeState], timer: Timer) -> Ints:
+        """A code per state number. `timer` makes a check for a search, which raises when it has taken too long."""
         if len(self._codes) < len(states):
             more = len(states) + 64 - len(self._codes)
             self._codes = np.concatenate((self._codes, np.full(more, UNKNOWN, dtype=np.int64)))
@@ -54,7 +59,7 @@ class Plan:
         codes = self._codes[numbers]
         if (codes == UNKNOWN).any():
             for number in np.unique(numbers[codes == UNKNOWN]).tolist():
-                self._codes[number] = self._search(number, states[number], check)
+                self._codes[number] = self._search(number, states[number], timer(number))
             codes = self._codes[numbers]
         return codes
 

@@ -12,7 +12,7 @@ from kubesched.api import devices as dra
 from kubesched.api import objects as api
 from kubesched.api.selectors import node_selector
 from kubesched.cluster.matching import node_selector_mask
-from kubesched.cluster.table import Ints
+from kubesched.cluster.table import Ints, Mask, NodeTable
 from kubesched.cluster.view import Nodes
 from kubesched.config.args import DynamicResourcesArgs
 from kubesched.framework.diagnosis import Diagnosis
@@ -29,6 +29,7 @@ from kubesched.plugins.dynamic_resources.claims import (
     claims_of,
     is_ready,
     is_reserved_for,
+    refers_to,
 )
 from kubesched.plugins.dynamic_resources.cycle import NO_CLAIMS, Cycle, NodeClaims
 from kubesched.plugins.dynamic_resources.devices import Devices
@@ -71,6 +72,7 @@ class DynamicResources(Plugin):
         self._ledger = devices.ledger
         self._inventory = devices.inventory
         self._plans = devices.plans
+        self._without: dict[str, tuple[int, Mask | None]] = {}
 
     def events_to_register(self) -> list[EventHint]:
         change = Action.ADD | Action.UPDATE
@@ -100,15 +102,14 @@ class DynamicResources(Plugin):
     def _after_claim_change(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
         if not isinstance(new, dra.ResourceClaim):
             return Hint.QUEUE
-        try:
-            uses = any(claim.uid == new.uid for _, claim in list(claims_of(pod, self._ledger)))
-        except ClaimError:
-            return Hint.SKIP
         before = old if isinstance(old, dra.ResourceClaim) else None
-        if before is not None and before.status.allocation is not None and new.status.allocation is None:
-            return Hint.QUEUE  # its devices are free for others
-        if not uses:
+        freed = before is not None and before.status.allocation is not None and new.status.allocation is None
+        if not freed and not refers_to(pod, new):
+            return Hint.SKIP  # most claims are somebody else's, so this comes first
+        if self._problem(pod) is not None:
             return Hint.SKIP
+        if freed:
+            return Hint.QUEUE  # its devices are there for others
         return Hint.SKIP if before is not None and before.status == new.status else Hint.QUEUE
 
     def _after_pod_change(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
@@ -150,10 +151,7 @@ class DynamicResources(Plugin):
         """The claim for extended resources that device classes stand behind: an earlier one, or a new one."""
         if not any(self._resolver.class_of(name) is not None for name in extended.resources_of(scalar)):
             return None
-        for claim in self.handle.cluster.all(api.ResourceClaim):
-            if extended.is_claim_for(claim, pod):
-                return self._ledger.get(claim.key)
-        return extended.claim_in_memory(pod, self._new_uid())
+        return self._ledger.made_for(pod) or extended.claim_in_memory(pod, self._new_uid())
 
     def _inspect(self, cycle: Cycle, index: int, claim: dra.ResourceClaim) -> Status | None:
         """See what has to be done about a claim; a status if nothing can be."""
@@ -276,10 +274,10 @@ class DynamicResources(Plugin):
             return codes + (_FIRST_ERROR + len(errors) - 1)
         numbers = self._inventory.state_numbers(rows)
         try:
-            codes = plan.codes(numbers, self._inventory.states.nodes, self._timer())
-        except FilterTimeout:
+            codes = plan.codes(numbers, self._inventory.states.nodes, self._timer)
+        except FilterTimeout as timeout:
             problem = AllocationError("node {node}: timed out trying to allocate devices")
-            errors.append((problem, group, int(rows[0])))
+            errors.append((problem, group, int(rows[numbers == timeout.number][0])))
             return codes + (_FIRST_ERROR + len(errors) - 1)
         result = codes.copy()
         for code in np.unique(codes[codes >= FIRST_ERROR]).tolist():
@@ -295,8 +293,8 @@ class DynamicResources(Plugin):
         rows = nodes.rows
         return np.arange(rows.start, rows.stop, dtype=np.int64) if isinstance(rows, slice) else rows
 
-    def _timer(self) -> Callable[[], None] | None:
-        """Raises FilterTimeout once a node's search has taken longer than the configuration allows."""
+    def _timer(self, number: int) -> Callable[[], None] | None:
+        """Raises FilterTimeout once the search in a state has taken longer than the configuration allows."""
         clock = getattr(self.handle, "clock", None)
         limit = self.args.filter_timeout.seconds
         if clock is None or not self._features.dra_scheduler_filter_timeout or limit <= 0:
@@ -305,17 +303,23 @@ class DynamicResources(Plugin):
 
         def check() -> None:
             if clock.monotonic() > deadline:
-                raise FilterTimeout
+                raise FilterTimeout(number)
 
         return check
 
     def _reject_unfit(self, cycle: Cycle, nodes: Nodes, codes: Ints) -> None:
         """Nodes that lack an extended resource which no device class stands behind."""
         for resource in cycle.unbacked:
-            for position in np.flatnonzero(nodes.allocatable(resource) == 0).tolist():
-                node = nodes.table.nodes[int(self._rows(nodes)[position])]
-                if node is not None and resource not in node.status.allocatable:
-                    codes[position] = NO_RESOURCE
+            codes[self._lacking(resource, nodes.table)[nodes.rows]] = NO_RESOURCE
+
+    def _lacking(self, resource: str, table: NodeTable) -> Mask:
+        """Where a resource is not even listed; looked up again only when a node has changed."""
+        version, mask = self._without.get(resource, (-1, None))
+        if mask is None or version != table.node_version or len(mask) != table.size:
+            listed = (node is not None and resource in node.status.allocatable for node in table.nodes[: table.size])
+            mask = ~np.fromiter(listed, dtype=np.bool_, count=table.size)
+            self._without[resource] = (table.node_version, mask)
+        return mask
 
     def _check_places(self, cycle: Cycle, nodes: Nodes, codes: Ints) -> None:
         """Nodes from which devices that are allocated already cannot be reached, or are not to be waited for."""
