@@ -28,6 +28,7 @@ from kubesched.api import devices as dra
 from kubesched.api import objects as api
 from kubesched.api.quantity import nanos
 from kubesched.base.features import DEFAULT_FEATURES
+from kubesched.plugins.dynamic_resources import search
 from kubesched.plugins.dynamic_resources.requests import AllocationError
 
 N = builders.node("n")
@@ -189,6 +190,22 @@ def test_shared_devices_give_out_capacity() -> None:
     assert allocator.devices("n", *(claim(name, part) for name in "cde")) is None
 
 
+def test_hopeless_combinations_are_not_all_tried() -> None:
+    """Ten of thirty different partitions that need more than there is: found out in steps, not in millions of them."""
+
+    def partition(number: int) -> dict[str, Any]:
+        consumes = [{"counterSet": "gpu", "counters": {"memory": {"value": "3Gi"}}}]
+        return device(f"part-{number}", attributes={"number": number}, consumesCounters=consumes)
+
+    allocator = Allocator.of(
+        N,
+        resource_slice("counters", pool="n", count=2, **counters("29Gi")),
+        resource_slice("devices", *map(partition, range(30)), node="n", count=2),
+    )
+    assert allocator.devices("n", claim("c", exactly("r", 10))) is None
+    assert allocator.devices("n", claim("c", exactly("r", 9))) is not None
+
+
 # --- against trying everything ----------------------------------------------------------------------------------------
 
 MODELS = ("a", "b")
@@ -331,13 +348,19 @@ class Everything:
         return True
 
 
-@settings(max_examples=300, deadline=None)
-@given(pools(), claims())
-def test_the_result_is_the_first_one_of_all(objects: list[api.Object], wanted: list[api.ResourceClaim]) -> None:
-    """The search finds a solution exactly if there is one, and it is the first that trying everything finds."""
+@pytest.mark.parametrize("remember_after", [0, search.REMEMBER_AFTER])
+@settings(max_examples=200, deadline=None)
+@given(objects=pools(), wanted=claims())
+def test_the_result_is_the_first_one_of_all(
+    remember_after: int, objects: list[api.Object], wanted: list[api.ResourceClaim]
+) -> None:
+    """The search finds a solution exactly if there is one, and it is the first that trying everything finds; whether
+    failures are remembered or not."""
     everything = Everything(objects, wanted)
     expected = everything.first()
-    found = Allocator.of(*objects).allocate("n", *wanted)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(search, "REMEMBER_AFTER", remember_after)
+        found = Allocator.of(*objects).allocate("n", *wanted)
     if expected is None:
         assert found is None
         return

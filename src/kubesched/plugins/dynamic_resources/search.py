@@ -151,17 +151,16 @@ class Search:
 
     def _request(self, claim: int, request: int) -> Found:
         """Go on with a request, and all that follow it."""
-        while request >= len(self._claims[claim].requests):
-            claim, request = claim + 1, 0
-            if claim >= len(self._claims):
-                return Found.YES
-            found = self._remembered(claim, 0)
-            # A claim that is too large now may be small enough if the claims before it get other devices.
-            return Found.NO if found is Found.TOO_MANY else found
-        return self._remembered(claim, request)
+        if request < len(self._claims[claim].requests):
+            return self._remembered(claim, request)
+        if claim + 1 == len(self._claims):
+            return Found.YES
+        found = self._request(claim + 1, 0)
+        # A claim that is too large now may be small enough if the claims before it get other devices.
+        return Found.NO if found is Found.TOO_MANY else found
 
     def _remembered(self, claim: int, request: int) -> Found:
-        if self._steps < REMEMBER_AFTER or request >= len(self._claims[claim].requests):
+        if self._steps < REMEMBER_AFTER:
             return self._alternatives(claim, request)
         key = self._situation(claim, request)
         found = self._failed.get(key)
@@ -179,15 +178,12 @@ class Search:
             len(self._picks[claim]),
             frozenset((place, frozenset(holders)) for place, holders in self._holders.items() if holders),
             frozenset((place, self._sums(place)) for place, shares in self._taking.items() if shares),
-            frozenset((pool, frozenset(counts.items())) for pool, counts in self._counted.items()),
+            self._counts(),
             tuple(constraint.state() for each in self._constraints[claim:] for constraint in each),
         )
 
     def _alternatives(self, claim: int, request: int) -> Found:
-        requests = self._claims[claim].requests
-        if request >= len(requests):
-            return self._request(claim, request)
-        wanted = requests[request]
+        wanted = self._claims[claim].requests[request]
         if not wanted.prioritized:
             return self._devices(wanted.alternatives[0], claim, request, 0, 0)
         too_many = True
@@ -211,6 +207,40 @@ class Search:
             return Found.TOO_MANY
         if ask.all_devices:
             return self._next_of_all(ask, claim, request, index)
+        if self._steps < REMEMBER_AFTER or not self._is_last(claim, request):
+            return self._next_device(ask, claim, request, index, start)
+        key = self._situation_of_last(ask, claim, index, start)
+        found = self._failed.get(key)
+        if found is None:
+            found = self._next_device(ask, claim, request, index, start)
+            if found is not Found.YES:
+                self._failed[key] = found
+        return found
+
+    def _is_last(self, claim: int, request: int) -> bool:
+        return claim == len(self._claims) - 1 and request == len(self._claims[claim].requests) - 1
+
+    def _situation_of_last(self, ask: Ask, claim: int, index: int, start: int) -> Hashable:
+        """Everything that decides how the last request goes on. Devices before `start` play no part any more."""
+        places = self._places if ask.admin else self._free
+        later = set(places[start:])
+        return (
+            ask,
+            index,
+            start,
+            len(self._picks[claim]),
+            frozenset((p, frozenset(holders)) for p, holders in self._holders.items() if holders and p in later),
+            frozenset((p, self._sums(p)) for p, shares in self._taking.items() if shares and p in later),
+            self._counts(),
+            tuple(constraint.state() for constraint in self._constraints[claim]),
+        )
+
+    def _counts(self) -> Hashable:
+        return frozenset(
+            (pool, key, count) for pool, counts in self._counted.items() for key, count in counts.items() if count
+        )
+
+    def _next_device(self, ask: Ask, claim: int, request: int, index: int, start: int) -> Found:
         tried: set[Hashable] = set()
         places = self._places if ask.admin else self._free
         for position in range(start, len(places)):
