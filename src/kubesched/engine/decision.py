@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 from kubesched.api import objects as api
 from kubesched.cluster.pods import PodInfo
@@ -22,6 +23,9 @@ from kubesched.framework.plugin import PostFilterResult
 from kubesched.framework.record import Record, no_time
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import Status, unschedulable
+
+if TYPE_CHECKING:
+    from kubesched.engine.filtering import Feasible
 
 NO_REASON = unschedulable()
 """An extender may leave a node out of its answer without a reason."""
@@ -50,6 +54,16 @@ class Scores:
             )
 
 
+class Part(NamedTuple):
+    """One plugin's scores of the feasible nodes: as it gave them, and normalised and weighted. An int stands for the
+    same score on every node."""
+
+    plugin: str
+    weight: int
+    raw: Ints | int
+    weighted: Ints | int
+
+
 class Decision(Record):
     """One attempt to schedule one pod."""
 
@@ -65,9 +79,11 @@ class Decision(Record):
         "failure",
         "feasible",
         "feasible_rows",
+        "found",
         "info",
         "message",
         "outcome",
+        "parts",
         "permit_timeouts",
         "plugin",
         "post_filter",
@@ -111,6 +127,10 @@ class Decision(Record):
         """Plugins whose PreScore skipped Score; None if no node was scored."""
         self.feasible_rows: Ints | None = None
         """Recorded in detail only, like the scores and the rejections of other nodes."""
+        self.found: Feasible | None = None
+        """Where the pod fits. Its arrays are the engine's and change with the next decision: copy what is to last."""
+        self.parts: list[Part] = []
+        """Scores that are not in the cached sum: those that were normalised, and those of this cycle alone."""
         self.best_rows: Ints | None = None
         self.scores: Scores | None = None
         self.refused_by: Mapping[str, str] = {}

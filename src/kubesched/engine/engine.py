@@ -103,6 +103,7 @@ class Engine:
             diagnosis.freeze()
 
     def _feasible(self, decision: Decision, found: Feasible) -> None:
+        decision.found = found
         decision.feasible = found.size
         decision.evaluated = int(np.count_nonzero(found.looked_at))
         if decision.detailed:

@@ -45,6 +45,16 @@ class Diagnosis:
         self._looked_at = self._looked_at.copy()
         self._rejections = None if self._rejections is None else self._rejections.copy()
 
+    @property
+    def looked_at(self) -> Mask:
+        """The rows that were looked at one by one."""
+        return self._looked_at
+
+    @property
+    def rejections(self) -> Rejections | None:
+        """The plugins' verdicts; None if PreFilter has turned down the pod."""
+        return self._rejections
+
     def statuses(self) -> Iterator[tuple[Status, Ints]]:
         """The distinct statuses of nodes that were looked at, with the rows that have them."""
         return self._rejections.groups(self._looked_at) if self._rejections is not None else iter(())

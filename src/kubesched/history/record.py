@@ -1,0 +1,243 @@
+"""One attempt as it is remembered: numbers in columns, one entry per row of the node table, and few words.
+
+On 5,000 nodes that is some kilobytes. Columns that depend on nodes alone are shared by all attempts of a pod class, and
+the names of the nodes by all attempts. Everything is worked out when it is read, not when it is recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from kubesched.history.columns import Column, unpacked
+
+FIXED_BYTES = 8192
+"""What a record needs beside its columns and reasons: at most this, with its message and the objects that hold it
+together."""
+_OBJECT = 64
+"""The size of a Python string or array without its content, and a little more."""
+
+Ints = npt.NDArray[np.int64]
+
+
+class Verdict(msgspec.Struct, frozen=True, gc=False):
+    """What a code of a Filter plugin means."""
+
+    code: str
+    """kube-scheduler's name of the status code."""
+    reasons: tuple[str, ...]
+
+
+class FilterColumn(msgspec.Struct, frozen=True, gc=False):
+    """One Filter plugin's codes for all rows; 0 where the pod fits."""
+
+    plugin: str
+    codes: Column
+    verdicts: Mapping[int, Verdict]
+    shared: bool = False
+    """Whether other records may refer to it, too."""
+
+    @property
+    def nbytes(self) -> int:
+        """What it takes in memory."""
+        texts = (len(reason) + _OBJECT for each in self.verdicts.values() for reason in each.reasons)
+        return self.codes.nbytes + sum(texts) + 4 * _OBJECT
+
+
+class ScoreColumn(msgspec.Struct, frozen=True, gc=False):
+    """One Score plugin's scores, for all rows or for the feasible ones. An int stands for the same score everywhere."""
+
+    plugin: str
+    weight: int
+    raw: Column | int
+    weighted: Column | int | None = None
+    """Normalised and weighted, where that is not the raw score times the weight."""
+    whole: bool = False
+    """Whether the columns have an entry for every row, not only for the feasible ones."""
+    shared: bool = False
+
+    @property
+    def nbytes(self) -> int:
+        """What it takes in memory."""
+        raw = 0 if isinstance(self.raw, int) else self.raw.nbytes
+        return raw + (0 if self.weighted is None or isinstance(self.weighted, int) else self.weighted.nbytes)
+
+    def final(self, rows: Ints) -> Ints:
+        """The weighted scores of the feasible rows."""
+        if self.weighted is None:
+            return self.given(rows) * self.weight
+        return self._pick(self.weighted, rows)
+
+    def given(self, rows: Ints) -> Ints:
+        """The raw scores of the feasible rows."""
+        return self._pick(self.raw, rows)
+
+    def _pick(self, column: Column | int, rows: Ints) -> Ints:
+        if isinstance(column, int):
+            return np.full(len(rows), column, dtype=np.int64)
+        return (column[rows] if self.whole else column).astype(np.int64)
+
+
+class Names(msgspec.Struct, frozen=True, gc=False):
+    """The names of all rows at some time, and what they take in memory."""
+
+    names: tuple[str, ...]
+    nbytes: int
+
+
+@dataclass(slots=True)
+class Rejection:
+    """Nodes that one plugin rejected for the same reasons. Each node counts where it was first rejected."""
+
+    plugin: str
+    code: str
+    reasons: tuple[str, ...]
+    nodes: list[str]
+
+
+@dataclass(slots=True)
+class NodeScore:
+    """A feasible node, its total, and what each plugin gave it: (as given, normalised and weighted)."""
+
+    node: str
+    total: int
+    plugins: dict[str, tuple[int, int]]
+
+
+class AttemptRecord(msgspec.Struct, gc=False):
+    """One attempt to schedule a pod."""
+
+    number: int
+    """Counts all attempts of this scheduler."""
+    namespace: str
+    name: str
+    uid: str
+    profile: str
+    attempt: int
+    """Counts the attempts of this pod."""
+    started: float
+    """Seconds since the epoch."""
+    names: Names
+    outcome: str = "undecided"
+    binding: str = "not started"
+    node: str = ""
+    """The node that was chosen, also if the binding failed."""
+    message: str = ""
+    seconds: float = 0.0
+    """From the start to the binding, or to the failure."""
+    finished: bool = False
+    evaluated: int = 0
+    feasible: int = 0
+    nominated_node: str = ""
+    victims: tuple[str, ...] = ()
+    pre_filter: tuple[str, Verdict] | None = None
+    """The plugin that rejected the pod as a whole, and how."""
+    unschedulable_plugins: tuple[str, ...] = ()
+    mask: bytes | None = None
+    """The feasible rows, in bits; None if all are feasible, or if none is."""
+    looked_at: bytes | None = None
+    """The rows that were filtered, in bits; None for all."""
+    filters: Sequence[FilterColumn] = ()
+    scores: Sequence[ScoreColumn] = ()
+    overruled: Mapping[int, tuple[str, Verdict]] = {}
+    """Rows that were rejected by an extender, or because of pods that are nominated to them."""
+    points: Sequence[tuple[str, str, float]] = ()
+    """Extension points that ran: name, status, seconds."""
+    skip_score: frozenset[str] = frozenset()
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def size(self) -> int:
+        """How many rows the node table had."""
+        return len(self.names.names)
+
+    def own_bytes(self) -> int:
+        """What the record takes in memory, without what other records may share with it."""
+        size = FIXED_BYTES + sum(each.nbytes for each in self.filters if not each.shared)
+        size += sum(each.nbytes for each in self.scores if not each.shared)
+        if self.victims or self.overruled:
+            size += sum(len(each) + _OBJECT for each in self.victims)
+            size += sum(len(reason) + 4 * _OBJECT for _, each in self.overruled.values() for reason in each.reasons)
+        return size + len(self.mask or b"") + len(self.looked_at or b"")
+
+    def shared_parts(self) -> list[Names | FilterColumn | ScoreColumn]:
+        """What other records may share with it."""
+        return [self.names, *(each for each in self.filters if each.shared), *(c for c in self.scores if c.shared)]
+
+    # Reading it
+
+    def feasible_rows(self) -> Ints:
+        """The rows where the pod fits."""
+        if not self.feasible:
+            return np.zeros(0, dtype=np.int64)
+        return np.flatnonzero(unpacked(self.mask, self.size))
+
+    def totals(self) -> tuple[Ints, Ints]:
+        """The feasible rows, and the total score of each; no totals if nothing was scored."""
+        rows = self.feasible_rows()
+        total = np.zeros(len(rows), dtype=np.int64)
+        for column in self.scores:
+            total += column.final(rows)
+        return rows, total
+
+    def best(self, most: int) -> list[NodeScore]:
+        """The feasible nodes with the highest totals. The chosen one comes first, as it won any tie."""
+        rows, totals = self.totals()
+        if not len(rows) or not self.scores:
+            return []
+        names = self.names.names
+        order = np.argsort(-totals, kind="stable")[: max(most, 1)]
+        chosen = names.index(self.node) if self.node in names else -1
+        where = np.flatnonzero(rows == chosen)
+        if len(where):
+            order = np.concatenate((where[:1], order[order != where[0]]))[: max(most, 1)]
+        columns = [
+            (each.plugin, each.given(rows)[order].tolist(), each.final(rows)[order].tolist()) for each in self.scores
+        ]
+        return [
+            NodeScore(
+                names[int(rows[position])],
+                int(totals[position]),
+                {plugin: (raw[index], final[index]) for plugin, raw, final in columns},
+            )
+            for index, position in enumerate(order.tolist())
+        ]
+
+    def rejections(self) -> list[Rejection]:
+        """Why the other nodes were rejected, by plugin and reason."""
+        names = self.names.names
+        left = unpacked(self.looked_at, self.size)
+        left[self.feasible_rows()] = False
+        found: dict[tuple[str, Verdict], list[str]] = {}
+        for row, said in self.overruled.items():
+            if left[row]:
+                left[row] = False
+                found.setdefault(said, []).append(names[row])
+        for column in self.filters:
+            rows = np.flatnonzero(left & (column.codes != 0))
+            for code in np.unique(column.codes[rows]).tolist():
+                verdict = column.verdicts.get(code)
+                if verdict is not None:
+                    rejected = rows[column.codes[rows] == code].tolist()
+                    found.setdefault((column.plugin, verdict), []).extend(names[row] for row in rejected)
+            left[rows] = False
+        return [Rejection(plugin, verdict.code, verdict.reasons, nodes) for (plugin, verdict), nodes in found.items()]
+
+    def objections(self, node: str) -> list[tuple[str, Verdict]]:
+        """Every plugin that rejects a node, in the profile's order, not only the first."""
+        if node not in self.names.names:
+            return []
+        row = self.names.names.index(node)
+        found = [self.overruled[row]] if row in self.overruled else []
+        for column in self.filters:
+            verdict = column.verdicts.get(int(column.codes[row]))
+            if verdict is not None:
+                found.append((column.plugin, verdict))
+        return found
