@@ -17,6 +17,7 @@ from kubesched.controllers.job import JobController
 from kubesched.controllers.namespaces import NamespaceController, PodCollector, ServiceAccountController
 from kubesched.controllers.node_lifecycle import LifecycleSettings, NodeLifecycleController
 from kubesched.controllers.replicaset import ReplicaSetController, replication_controllers
+from kubesched.controllers.resource_claims import ResourceClaimController
 from kubesched.controllers.statefulset import StatefulSetController
 from kubesched.controllers.storage_protection import EphemeralController, ProtectionController
 from kubesched.controllers.taint_eviction import TaintEvictionController
@@ -59,6 +60,7 @@ class ControllerManager:
         yield volumes
         yield ProtectionController(context)
         yield EphemeralController(context)
+        yield ResourceClaimController(context)
         yield DisruptionController(context)
         yield EndpointsController(context)
         yield PodCollector(context)

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from kubesched.apiserver.wire.status import StatusError
+from kubesched.base.annotations import DEVICES
 from kubesched.base.types import JSON
 from kubesched.kubelet.addresses import Addresses
+from kubesched.kubelet.devices import DevicePublisher, DeviceTextError
 from kubesched.kubelet.images import full_image, image_digest, image_size
 from kubesched.reconcile.access import LEASES, NODES
 from kubesched.reconcile.conditions import set_condition
@@ -41,6 +43,8 @@ class NodeSettings:
     memory: str = "8Gi"
     pods: str = "110"
     storage: str = "100Gi"
+    devices: str = ""
+    """The simulated devices of nodes without an annotation for them; see `kubelet.devices`."""
     heartbeat: float = 10.0
     """Seconds between heartbeats; 0 for none, which saves a long simulation most of its writes."""
 
@@ -62,6 +66,7 @@ class Nodes(Controller):
         self._up: set[str] = set()
         self.on_change: Callable[[Node], None] = _ignore
         """Called with a node whose kubelet has started or stopped."""
+        self._devices = DevicePublisher(self._access, settings.devices, self.enqueue)
         context.nodes.watch(self._on_node)
 
     # --- registration ----------------------------------------------------------------------------------------------
@@ -89,8 +94,11 @@ class Nodes(Controller):
         fresh = old is None or old.metadata.uid != new.metadata.uid
         before = not fresh and new.metadata.name in self._up
         runs = not new.kubelet_stopped
-        if fresh or before != runs or (old is not None and old.status.devices != new.status.devices):
+        if fresh or before != runs or (old is not None and self._has_other_devices(old, new)):
             self.enqueue(new.metadata.name)
+
+    def _has_other_devices(self, old: Node, new: Node) -> bool:
+        return old.status.devices != new.status.devices or self._devices.text_of(old) != self._devices.text_of(new)
 
     def _drop(self, name: str) -> None:
         self._up.discard(name)
@@ -109,9 +117,11 @@ class Nodes(Controller):
             self._register(key)
             self._up.add(key)
             self._beat(key)
-            self._record_start(key)
+            self._record(key, "Normal", "Starting", "Starting kubelet.")
         else:
             self._access.edit_status(NODES, key, _follow_capacity)
+        if not node.kubelet_stopped:
+            self._publish_devices(key)
         self.on_change(self._context.nodes.objects[key])
 
     def _register(self, name: str) -> None:
@@ -168,11 +178,16 @@ class Nodes(Controller):
         status.setdefault("nodeInfo", _node_info(name))
         status.setdefault("images", [])
 
-    def _record_start(self, name: str) -> None:
+    def _publish_devices(self, name: str) -> None:
+        try:
+            self._devices.publish(self._context.nodes.objects[name])
+        except DeviceTextError as error:
+            self._record(name, "Warning", "InvalidAnnotation", f"{DEVICES}: {error}")
+
+    def _record(self, name: str, kind: str, reason: str, message: str) -> None:
         node = self._access.get(NODES, name)
         if node is not None:
-            about = {**reference(node), "uid": name}
-            self._context.events.record("kubelet", about, "Normal", "Starting", "Starting kubelet.", host=name)
+            self._context.events.record("kubelet", {**reference(node), "uid": name}, kind, reason, message, host=name)
 
     # --- images -------------------------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from kubesched.kubelet import status
 from kubesched.kubelet.behavior import DEFAULT, behavior_of
 from kubesched.kubelet.containers import FIRST_BACK_OFF, MAX_BACK_OFF, Role, SimulatedContainer, waiting
 from kubesched.kubelet.nodes import Nodes
+from kubesched.kubelet.preparation import refusal
 from kubesched.kubelet.settings import KubeletSettings
 from kubesched.kubelet.timeline import KILLED, Timeline, timeline
 from kubesched.reconcile.access import CLAIMS, PODS
@@ -102,6 +103,10 @@ class PodWorker:
             self._record("Warning", "InvalidAnnotation", problem)
         if missing := self._missing_claim():
             self._record("Warning", "FailedMount", missing)
+            self._after(MOUNT_RETRY, self._begin)
+            return
+        if refused := refusal(self._access, self._pod):
+            self._record("Warning", "FailedPrepareDynamicResources", f"Failed to prepare dynamic resources: {refused}")
             self._after(MOUNT_RETRY, self._begin)
             return
         self._active_since = self._now()

@@ -60,7 +60,9 @@ class LocalCluster:
                 stop_delay=flags.pod_stop_delay.seconds,
                 run_time=flags.pod_run_time.seconds,
             ),
-            node=NodeSettings(cpu=flags.node_cpu, memory=flags.node_memory, pods=str(flags.node_pods)),
+            node=NodeSettings(
+                cpu=flags.node_cpu, memory=flags.node_memory, pods=str(flags.node_pods), devices=flags.devices
+            ),
         )
         certificate = self.server.identity.authority.certificate_pem.decode()
         self.embedded = EmbeddedCluster(self.server.api, settings, root_certificate=certificate)

@@ -14,6 +14,7 @@ from kubesched.daemon.flags.flag import Flag, FlagSection, flag
 from kubesched.daemon.flags.options import Options
 from kubesched.daemon.flags.sections import ServingFlags
 from kubesched.daemon.flags.value_types import DURATION, INT, IP, STRING
+from kubesched.kubelet.devices import DeviceTextError, parse_devices
 
 INTRODUCTION = """\
 Starts a whole Kubernetes cluster in this process, on loopback, in about a second: an API server for kubectl, the
@@ -32,6 +33,7 @@ With a plugin of your own, a function or class in a file (docs/guides/plugins.md
 --nodes creates nodes, and so does kubectl apply with a Node object. Pods that end, such as those of Jobs, run for
 --pod-run-time or for the duration in their annotation kubesched.io/run-time (90s, 1h), and exit with the code in
 kubesched.io/exit-code. kubectl annotate node NAME kubesched.io/kubelet=stopped simulates an unresponsive machine.
+--devices='gpu.example.com=4' gives every node four GPUs for resource claims (docs/guides/devices.md).
 
 A pod is scheduled by the profile named in its schedulerName. With a --config that has no profile default-scheduler,
 pods without a schedulerName stay pending.
@@ -58,6 +60,12 @@ class ClusterFlags(FlagSection):
     node_cpu: str = flag(STRING, "4", "CPUs of a node that does not declare its own.")
     node_memory: str = flag(STRING, "8Gi", "Memory of a node that does not declare its own.")
     node_pods: int = flag(INT, 110, "Maximum pods on a node that does not declare its own.")
+    devices: str = flag(
+        STRING,
+        "",
+        "Devices of every node that has no annotation kubesched.io/devices: driver=count, then attributes and "
+        "capacities after colons, with commas between drivers: gpu.example.com=4:memory=80Gi:model=a100",
+    )
     node_name_format: str = flag(
         STRING,
         "node-{}",
@@ -96,6 +104,7 @@ class UpOptions(Options):
         if cluster.node_pods < 0:
             yield f"--node-pods {cluster.node_pods} must not be negative"
         yield from self._quantity_problems()
+        yield from self._device_problems()
         yield from self._delay_problems()
         yield from self._name_problems()
 
@@ -106,6 +115,12 @@ class UpOptions(Options):
                     yield f'--{name} "{text}" must not be negative'
             except QuantityError:
                 yield f'--{name} "{text}" is not a quantity; write it as 4, 500m or 8Gi'
+
+    def _device_problems(self) -> Iterator[str]:
+        try:
+            parse_devices(self.cluster.devices)
+        except DeviceTextError as error:
+            yield f"--devices: {error}"
 
     def _delay_problems(self) -> Iterator[str]:
         for name in ("pod-start-delay", "pod-stop-delay", "pod-run-time"):

@@ -24,6 +24,8 @@ CLAIMS, VOLUMES, CLASSES = "/persistentvolumeclaims", "/persistentvolumes", "sto
 CONTROLLERS, REPLICA_SETS, DEPLOYMENTS = "/replicationcontrollers", "apps/replicasets", "apps/deployments"
 STATEFUL_SETS, DAEMON_SETS, REVISIONS = "apps/statefulsets", "apps/daemonsets", "apps/controllerrevisions"
 JOBS, CRON_JOBS = "batch/jobs", "batch/cronjobs"
+DEVICE_CLASSES, SLICES = "resource.k8s.io/deviceclasses", "resource.k8s.io/resourceslices"
+DEVICE_CLAIMS, CLAIM_TEMPLATES = "resource.k8s.io/resourceclaims", "resource.k8s.io/resourceclaimtemplates"
 BUDGETS, LEASES = "policy/poddisruptionbudgets", "coordination.k8s.io/leases"
 
 Edit = Callable[[JSON], object]

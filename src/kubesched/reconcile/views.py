@@ -161,6 +161,14 @@ class Gate(Part, frozen=True):
     condition_type: str = ""
 
 
+class PodResourceClaim(Part, frozen=True):
+    """One of the claims on devices in a pod's spec: a claim by name, or a template to create one from."""
+
+    name: str = ""
+    resource_claim_name: str = ""
+    resource_claim_template_name: str = ""
+
+
 class PodSpec(Part, frozen=True):
     node_name: str = ""
     restart_policy: str = "Always"
@@ -174,6 +182,7 @@ class PodSpec(Part, frozen=True):
     readiness_gates: tuple[Gate, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     volumes: tuple[Volume, ...] = ()
+    resource_claims: tuple[PodResourceClaim, ...] = ()
     affinity: _Affinity = _Affinity()
 
     @property
@@ -190,6 +199,17 @@ class ContainerStatus(Part, frozen=True):
     restart_count: int = 0
 
 
+class ResourceClaimStatus(Part, frozen=True):
+    """The claim that was created for one of a pod's claims; an empty name if none is needed."""
+
+    name: str = ""
+    resource_claim_name: str = ""
+
+
+class ExtendedClaimStatus(Part, frozen=True):
+    resource_claim_name: str = ""
+
+
 class PodStatus(Part, frozen=True):
     phase: str = "Pending"
     reason: str = ""
@@ -198,6 +218,8 @@ class PodStatus(Part, frozen=True):
     conditions: tuple[Condition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     ephemeral_container_statuses: tuple[ContainerStatus, ...] = ()
+    resource_claim_statuses: tuple[ResourceClaimStatus, ...] = ()
+    extended_resource_claim_status: ExtendedClaimStatus | None = None
 
 
 class Pod(View, frozen=True):
@@ -243,6 +265,21 @@ class Pod(View, frozen=True):
         named = [each.persistent_volume_claim.claim_name for each in self.spec.volumes if each.persistent_volume_claim]
         ephemeral = [f"{self.metadata.name}-{each.name}" for each in self.spec.volumes if each.ephemeral is not None]
         return (*named, *ephemeral)
+
+    def device_claim(self, claim: PodResourceClaim) -> str | None:
+        """The name of the ResourceClaim for one of its claims: empty if none is needed, None if not yet known."""
+        if not claim.resource_claim_template_name:
+            return claim.resource_claim_name
+        return next(
+            (each.resource_claim_name for each in self.status.resource_claim_statuses if each.name == claim.name), None
+        )
+
+    @property
+    def device_claims(self) -> tuple[str, ...]:
+        """The known names of its ResourceClaims, with the one that the scheduler made for extended resources."""
+        named = [self.device_claim(each) for each in self.spec.resource_claims]
+        extended = self.status.extended_resource_claim_status
+        return tuple(filter(None, (*named, extended.resource_claim_name if extended else None)))
 
 
 class Taint(api.Taint, frozen=True):

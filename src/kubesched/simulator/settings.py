@@ -10,6 +10,7 @@ from kubesched.api.quantity import QuantityError, nanos
 from kubesched.config.duration import Duration
 from kubesched.config.errors import Problem, join
 from kubesched.embedded import ClusterSettings
+from kubesched.kubelet.devices import DeviceTextError, parse_devices
 from kubesched.kubelet.nodes import NodeSettings
 from kubesched.kubelet.settings import KubeletSettings
 
@@ -29,6 +30,8 @@ class ClusterOptions(msgspec.Struct, frozen=True, rename="camel"):
     """A Kubernetes quantity, quoted or not."""
     node_memory: object = "8Gi"
     node_pods: object = "110"
+    node_devices: str = ""
+    """Devices of nodes without an annotation for them, such as ``gpu.example.com=4:memory=80Gi``."""
     heartbeat: Duration = Duration.of(10)
     """Interval between heartbeats of a node. With ``0s`` there are none, and no node is ever considered lost."""
     events: bool = True
@@ -47,6 +50,11 @@ class ClusterOptions(msgspec.Struct, frozen=True, rename="camel"):
                     where, "is not a quantity", value, "write a number with or without a suffix, such as 4 or 8Gi"
                 )
 
+        try:
+            parse_devices(self.node_devices)
+        except DeviceTextError as error:
+            yield Problem(join(path, "nodeDevices"), str(error))
+
     def for_cluster(self, seed: int) -> ClusterSettings:
         """Convert the options to settings of the embedded cluster."""
         return ClusterSettings(
@@ -60,6 +68,7 @@ class ClusterOptions(msgspec.Struct, frozen=True, rename="camel"):
                 cpu=str(self.node_cpu),
                 memory=str(self.node_memory),
                 pods=str(self.node_pods),
+                devices=self.node_devices,
                 heartbeat=self.heartbeat.seconds,
             ),
             events=self.events,

@@ -9,6 +9,7 @@ import base64
 from collections.abc import Callable
 from typing import Any
 
+from kubesched.apiserver.admission import defaults_devices
 from kubesched.apiserver.admission.defaults_pod import pod_spec, pod_status, requests
 from kubesched.apiserver.kinds.registry import ApiResource
 from kubesched.base.types import JSON
@@ -16,11 +17,12 @@ from kubesched.base.types import JSON
 _RBAC_GROUP = "rbac.authorization.k8s.io"
 
 
-def apply(resource: ApiResource, obj: JSON) -> None:
-    """Set the defaults of an object in place."""
-    complete = _DEFAULTS.get(resource.storage)
-    if complete is not None:
+def apply(resource: ApiResource, obj: JSON, now: float) -> None:
+    """Set the defaults of an object in place. Some are the current time."""
+    if (complete := _DEFAULTS.get(resource.storage)) is not None:
         complete(obj)
+    elif (complete_at := _DEVICES.get(resource.storage)) is not None:
+        complete_at(obj, now)
 
 
 def _section(obj: JSON, name: str) -> JSON:
@@ -300,4 +302,10 @@ _DEFAULTS: dict[str, Callable[[JSON], None]] = {
     "rbac.authorization.k8s.io/clusterrolebindings": _binding,
     "discovery.k8s.io/endpointslices": _endpoint_slice,
     "apiextensions.k8s.io/customresourcedefinitions": _definition,
+}
+
+_DEVICES: dict[str, Callable[[JSON, float], None]] = {
+    "resource.k8s.io/resourceclaims": defaults_devices.claim,
+    "resource.k8s.io/resourceclaimtemplates": defaults_devices.claim_template,
+    "resource.k8s.io/resourceslices": defaults_devices.resource_slice,
 }

@@ -6,7 +6,7 @@ Kinds differ in the details, and clients rely on them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from kubesched.apiserver.kinds.registry import ApiResource
 from kubesched.apiserver.meta import bump_generation
@@ -137,6 +137,21 @@ def prepare_status_update(resource: ApiResource, old: JSON, new: JSON) -> None:
         kept.append("labels")
     for field in kept:
         _keep(before, after, field)
+    if resource.storage == "resource.k8s.io/resourceclaims":
+        _drop_deallocated(old.get("status") or {}, new.get("status") or {})
+
+
+def _drop_deallocated(old: JSON, new: JSON) -> None:
+    """Devices that are no longer allocated lose their status."""
+    gone = set(_devices((old.get("allocation") or {}).get("devices", {}).get("results")))
+    gone -= set(_devices((new.get("allocation") or {}).get("devices", {}).get("results")))
+    statuses = new.get("devices")
+    if statuses and gone:
+        new["devices"] = [each for each, id_ in zip(statuses, _devices(statuses), strict=True) if id_ not in gone]
+
+
+def _devices(listed: list[JSON] | None) -> Iterator[tuple[object, ...]]:
+    return (tuple(each.get(part) for part in ("driver", "pool", "device", "shareID")) for each in listed or ())
 
 
 def prepare_ephemeral_update(_resource: ApiResource, old: JSON, new: JSON) -> None:

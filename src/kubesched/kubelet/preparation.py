@@ -1,0 +1,51 @@
+"""Whether a kubelet lets a pod use its claims on devices, with upstream's messages.
+
+The scheduler sees to allocations and reservations. A pod that was bound without it may lack them.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from kubesched.api import objects as api
+from kubesched.api.selectors import node_selector
+from kubesched.base.types import JSON
+from kubesched.reconcile.access import DEVICE_CLAIMS, NODES, Access
+from kubesched.reconcile.views import Pod
+
+
+def refusal(access: Access, pod: Pod) -> str:
+    """Say why a pod cannot start because of its claims on devices; empty if it can."""
+    for each in pod.spec.resource_claims:
+        name = pod.device_claim(each)
+        if name is None:
+            why = f'pod "{pod.key}": ResourceClaim not created yet'
+        elif name:
+            why = _refused_claim(access, pod, name)
+        else:
+            continue
+        if why:
+            return f"prepare dynamic resources: {why}"
+    return ""
+
+
+def _refused_claim(access: Access, pod: Pod, name: str) -> str:
+    claim = access.get(DEVICE_CLAIMS, f"{pod.metadata.namespace}/{name}")
+    if claim is None:
+        return f'fetch ResourceClaim {name}: resourceclaims.resource.k8s.io "{name}" not found'
+    meta, uid, status = pod.metadata, claim["metadata"]["uid"], claim.get("status") or {}
+    if not any(user["uid"] == meta.uid for user in status.get("reservedFor") or []):
+        return f"pod {meta.name} ({meta.uid}) is not allowed to use ResourceClaim {name} ({uid})"
+    if not _is_for_node(status.get("allocation"), access.get(NODES, pod.spec.node_name)):
+        return f"NodePrepareResources failed for ResourceClaim {name}: its devices are not on node {pod.spec.node_name}"
+    return ""
+
+
+def _is_for_node(allocation: JSON | None, node: JSON | None) -> bool:
+    if allocation is None or node is None:
+        return False
+    wanted = allocation.get("nodeSelector")
+    if wanted is None:
+        return True
+    compiled = node_selector(msgspec.convert(wanted, api.NodeSelector))
+    return compiled.matches(node["metadata"].get("labels") or {}, node["metadata"]["name"])
