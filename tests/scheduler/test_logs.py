@@ -14,6 +14,7 @@ LIFE = [
     (5, "Pod moved to an internal scheduling queue", {"pod", "event", "queue"}),
     (4, "About to try and schedule pod", {"pod"}),
     (3, "Attempting to schedule pod", {"pod"}),
+    (4, "OpportunisticBatch no node hint available for pod", {"profile", "pod", "cycleCount"}),
     (3, "Attempting to bind pod to node", {"logger", "pod", "node"}),
     (5, "Finished binding for pod, can be expired", {"podKey", "pod"}),
     (2, "Successfully bound pod to node", {"pod", "node", "evaluatedNodes", "feasibleNodes"}),

@@ -23,7 +23,7 @@ from kubesched.scheduler.resource_metrics import resource_metrics
 UPSTREAM = json.loads(Path(__file__).with_name("upstream_metrics.json").read_text("utf-8"))
 """What v1.36.4 defines."""
 
-LEFT_OUT = ("batch_", "async_api_", "pending_async_", "get_node_hint", "store_schedule", "podgroup_", "volume_")
+LEFT_OUT = ("async_api_", "pending_async_", "podgroup_", "volume_")
 """ALPHA metrics of things that this scheduler does not do, or does in another way."""
 
 
@@ -36,6 +36,9 @@ def every_metric() -> Metrics:
     metrics.extension_point("Filter", "Success", "default-scheduler", 0.0002)
     metrics.plugin("NodeName", "Filter", "Success", 0.00002)
     metrics.evaluations(ports.Evaluations("default-scheduler", [], ["NodeName"], [], [], decisions=1, nodes=5000))
+    metrics.batch("default-scheduler", ["no_hint"], ["empty_list"])
+    metrics.node_hint("no_hint", "default-scheduler", 0.00002)
+    metrics.batch_stored("default-scheduler", 0.00002)
     metrics.permit_wait("Success", 1.0)
     metrics.event_handled("NodeAdd", 0.001)
     metrics.preemption_attempted()

@@ -35,6 +35,7 @@ eventhandlers.go "Add event for unscheduled pod" pod
 active_queue.go "Pod moved to an internal scheduling queue" pod event queue
 schedule_one.go "About to try and schedule pod" pod
 schedule_one.go "Attempting to schedule pod" pod
+batch.go "OpportunisticBatch no node hint available for pod" profile pod cycleCount
 default_binder.go "Attempting to bind pod to node" logger pod node
 cache.go "Finished binding for pod, can be expired" podKey pod
 schedule_one.go "Successfully bound pod to node" pod node evaluatedNodes feasibleNodes
@@ -230,6 +231,7 @@ async def test_every_point_is_told_of(clock: VirtualClock) -> None:
         await clock.advance(1)
         shown = here.shown("scheduler_framework_extension_point_duration_seconds_count")
     assert {labels["extension_point"]: labels["status"] for labels in shown} == {
+        "Sign": "Success",
         "PreFilter": "Success",
         "Filter": "Success",
         "Reserve": "Success",

@@ -7,7 +7,7 @@ status writes and explanations are made from it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from kubesched.api import objects as api
@@ -64,14 +64,35 @@ class Part(NamedTuple):
     weighted: Ints | int
 
 
+@dataclass(slots=True)
+class BatchReport:
+    """What batching did in one attempt (see `engine.batching`), in the words of kube-scheduler's metrics."""
+
+    signature: bytes | None = None
+    failed_signer: str = ""
+    sign_error: str = ""
+    hint: str = ""
+    """The node that the pod was to try first."""
+    hint_seconds: float | None = None
+    totals: Ints | None = None
+    """The scores of all rows; -1 where the pod does not fit. Only of pods with a signature."""
+    store_seconds: float | None = None
+    results: list[str] = field(default_factory=list)
+    flushes: list[str] = field(default_factory=list)
+    lines: list[tuple[int, str, dict[str, object]]] = field(default_factory=list)
+    """Verbosity, message and fields, for the log."""
+
+
 class Decision(Record):
     """One attempt to schedule one pod."""
 
     __slots__ = (
         "assumed",
+        "batch",
         "best_rows",
         "binding",
         "chosen",
+        "cycle",
         "detailed",
         "diagnosis",
         "evaluated",
@@ -110,6 +131,9 @@ class Decision(Record):
         self.state = CycleState(info.pod_class, self)
         self.outcome = Outcome.UNDECIDED
         self.message = ""
+        self.cycle = 0
+        """The number of the scheduling cycle in the loop; 0 outside of it."""
+        self.batch: BatchReport | None = None
         self.chosen = ""
         """The node that the engine selected, also if something after that failed."""
         self.evaluated = 0

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from kubesched.api import objects as api
 from kubesched.cluster.pods import PodInfo
 from kubesched.cluster.table import Ints
+from kubesched.engine.batching import Batching
 from kubesched.engine.decision import Decision
 from kubesched.engine.extending import ExtenderRound
 from kubesched.engine.failure import Failure
@@ -42,14 +43,18 @@ class Engine:
         percentage_of_nodes_to_score: int = 0,
         choose: Choose | None = None,
         extended: bool = False,
+        extenders: bool = False,
     ) -> None:
-        """`extended` tells that extenders filter or score nodes, so that one feasible node is not enough."""
+        """`extended` tells that extenders filter or score nodes, so that one feasible node is not enough; `extenders`
+        that there are any, so that pods have no signatures."""
         self.framework = framework
         self.cluster = framework.cluster
-        self.filtering = Filtering(framework, percentage_of_nodes_to_score, extended=extended)
-        self._scoring = Scoring(framework)
         self._choose = choose
         self._random = random
+        self.batching = Batching(framework, self._one_of, extenders=extenders)
+        self.filtering = Filtering(framework, percentage_of_nodes_to_score, self.batching, extended=extended)
+        self._scoring = Scoring(framework)
+        self._batches = framework.cluster.features.opportunistic_batching
 
     def schedule(self, info: PodInfo, *, record: bool = False) -> Decision:
         """Choose a node for a pod, or find out why there is none. With `record`, every score and rejection is kept."""
@@ -68,6 +73,8 @@ class Engine:
             if not self.cluster.nodes.valid_count:
                 decision.has_no_nodes()
                 return
+            if self._batches and decision.cycle:
+                self.batching.begin(decision)
             others = None if extenders is None else ExtenderRound.begin(self, decision, extenders)
             found = self.filtering.find(decision)  # PreFilter, Filter
             if others is not None and isinstance(found, Feasible):
@@ -85,6 +92,7 @@ class Engine:
                 best = self._scoring.best(decision, found, await others.score(found))
                 decision.end_point("Score")
             self._select(decision, best)
+            self.batching.store(decision)
         except (PluginError, ExtenderError) as problem:
             decision.has_failed(problem)
 
@@ -113,14 +121,15 @@ class Engine:
     def _select(self, decision: Decision, best: Ints) -> None:
         """Take one of the best nodes."""
         decision.best_rows = best
-        if len(best) == 1:
-            row = int(best[0])
-        elif self._choose is None:
-            row = int(best[self._random.randrange(len(best))])
-        else:
-            row = self._choose(best.tolist())
-        decision.chosen = self.cluster.nodes.names[row]
+        decision.chosen = self.cluster.nodes.names[self._one_of(best)]
         decision.outcome = Outcome.SCHEDULED
+
+    def _one_of(self, rows: Ints) -> int:
+        if len(rows) == 1:
+            return int(rows[0])
+        if self._choose is None:
+            return int(rows[self._random.randrange(len(rows))])
+        return self._choose(rows.tolist())
 
     # After the decision
 

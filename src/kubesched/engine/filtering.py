@@ -12,6 +12,7 @@ from kubesched.api import objects as api
 from kubesched.cluster.pods import PodClass
 from kubesched.cluster.table import Ints, Mask
 from kubesched.cluster.view import Nodes
+from kubesched.engine.batching import Batching
 from kubesched.engine.cache import CachedAnswers
 from kubesched.engine.decision import Decision
 from kubesched.engine.search import PartialFilter, search
@@ -52,8 +53,11 @@ class Feasible:
 class Filtering:
     """PreFilter and Filter for the pods of one profile."""
 
-    def __init__(self, framework: Framework, percentage_of_nodes_to_score: int, *, extended: bool) -> None:
+    def __init__(
+        self, framework: Framework, percentage_of_nodes_to_score: int, batching: Batching, *, extended: bool
+    ) -> None:
         self._framework = framework
+        self._batching = batching
         self._cluster = framework.cluster
         self._percentage = percentage_of_nodes_to_score
         self._extended = extended
@@ -74,8 +78,10 @@ class Filtering:
             decision.end_point("PreFilter", outcome.status.code.upstream)
             return Diagnosis(table, others=outcome.status, pre_filter=outcome.status, plugins=outcome.plugins)
         decision.end_point("PreFilter")
-        if try_nominated and pod.status.nominated_node_name:
-            fits = self._on_nominated_node(pod, state, cached)
+        if try_nominated:
+            hint = self._batching.hint(decision, cached)
+            name = pod.status.nominated_node_name
+            fits = self._on_row(table.row_of.get(name) if name else hint, pod, state, cached)
             if fits is not None:
                 decision.end_point("Filter")
                 return fits
@@ -227,10 +233,9 @@ class Filtering:
                     for status, _ in rejections.groups(looked_at):
                         checked(status)
 
-    def _on_nominated_node(self, pod: api.Pod, state: CycleState, cached: CachedAnswers) -> Feasible | None:
-        """A nominated pod goes to its node if it fits there; no other node is looked at."""
+    def _on_row(self, row: int | None, pod: api.Pod, state: CycleState, cached: CachedAnswers) -> Feasible | None:
+        """A pod goes to its nominated or hinted node if it fits there; no other node is looked at."""
         table = self._cluster.nodes
-        row = table.row_of.get(pod.status.nominated_node_name)
         if row is None or not table.valid[row] or self._framework.what_if.status_on(state, pod, row) is not None:
             return None
         mask = np.zeros(table.size, dtype=np.bool_)

@@ -28,6 +28,7 @@ def build_engines(
     choose: Choose | None = None,
     services: Services | None = None,
     extended: bool = False,
+    extenders: bool = False,
 ) -> dict[str, Engine]:
     """An engine for every profile, by scheduler name. `services` are for plugins; decisions alone need none."""
     engines = {}
@@ -41,6 +42,7 @@ def build_engines(
             percentage_of_nodes_to_score=percentage or 0,
             choose=choose,
             extended=extended,
+            extenders=extenders,
         )
     return engines
 

@@ -58,12 +58,17 @@ class Scoring:
                     parts.append(part)
         if not parts:
             ranked = cached.ranked if found.mask is cached.mask else np.where(found.mask, cached.base, -1)
+            if decision.batch is not None and decision.batch.signature is not None:
+                decision.batch.totals = ranked.copy()
             return np.flatnonzero(ranked == ranked.max())
         totals = cached.base[nodes.rows] + parts[0]
         for part in parts[1:]:
             totals += part
         best = np.flatnonzero(totals == totals.max())
         rows = nodes.rows
+        if decision.batch is not None and decision.batch.signature is not None:
+            decision.batch.totals = np.full(self._table.size, -1, dtype=np.int64)
+            decision.batch.totals[rows] = totals
         return best if isinstance(rows, slice) else rows[best]
 
     def _pre_score(self, decision: Decision, found: Feasible, nodes: Nodes) -> frozenset[str]:

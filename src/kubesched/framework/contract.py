@@ -37,6 +37,7 @@ PARAMETERS: Final = {
     "pre_bind": "state, pod, node_name",
     "bind": "state, pod, node_name",
     "post_bind": "state, pod, node_name",
+    "sign": "pod",
     "events_to_register": "",
     "close": "",
 }
@@ -49,6 +50,7 @@ OTHER_WORDS: Final = {
     "normalise": "normalize",
     "normalisescore": "normalize",
     "eventstoregister": "events_to_register",
+    "signpod": "sign",
     "queueinghints": "events_to_register",
 }
 """What people call methods who know upstream, in lower case and without underscores."""

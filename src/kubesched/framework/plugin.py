@@ -18,6 +18,7 @@ A plugin is a class with a `name`. It takes part in an extension point by having
 |            | `async pre_bind(state, pod, node_name)`                       | `None` or `Status`                      |
 | Bind       | `async bind(state, pod, node_name)`                           | `None` or `Status` (Skip: not mine)     |
 | PostBind   | `async post_bind(state, pod, node_name)`                      |                                         |
+| Sign       | `sign(pod)`: the parts of a pod that Filter and Score read    | a dict, or a `Status`: not signable     |
 | events     | `events_to_register()`                                        | `EventHint`s                            |
 
 `None` means success. An exception fails the attempt, with the plugin's name in the message.

@@ -11,6 +11,7 @@ from kubesched.api import objects as api
 from kubesched.cluster.table import Ints
 from kubesched.cluster.view import Nodes
 from kubesched.framework.plugin import MAX_NODE_SCORE, Plugin, Reads
+from kubesched.framework.signatures import Signature
 from kubesched.framework.state import CycleState
 
 _MB = 1024 * 1024
@@ -23,6 +24,10 @@ class ImageLocality(Plugin):
 
     name = "ImageLocality"
     reads = Reads.NODE
+
+    def sign(self, pod: api.Pod) -> Signature:
+        containers = (*pod.spec.containers, *pod.spec.init_containers)
+        return {"v1.Pod.Spec.CanonicalImageNames()": sorted({_with_tag(container.image) for container in containers})}
 
     def score_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Ints | int:
         table = nodes.table

@@ -22,6 +22,7 @@ from kubesched.cluster.view import Nodes
 from kubesched.config.args import NodeAffinityArgs
 from kubesched.framework.events import Action, EventHint, Hint, Resource, on
 from kubesched.framework.plugin import Handle, Plugin, Reads, Verdicts, default_normalize
+from kubesched.framework.signatures import Signature, unordered
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import SKIP, Status, error, unresolvable
 
@@ -45,6 +46,13 @@ class NodeAffinity(Plugin):
         preferred = added and added.preferred_during_scheduling_ignored_during_execution
         self._enforced: NodeSelector | None = strict_node_selector(required) if required else None
         self._added: PreferredSchedulingTerms | None = preferred_terms(preferred) if preferred else None
+
+    def sign(self, pod: api.Pod) -> Signature:
+        affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
+        return {
+            "v1.Pod.Spec.Affinity.NodeAffinity": unordered(affinity),
+            "v1.Pod.Spec.Affinity.NodeSelector": pod.spec.node_selector,
+        }
 
     def events_to_register(self) -> list[EventHint]:
         return [on(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL, self._after_node_change, by_class=True)]

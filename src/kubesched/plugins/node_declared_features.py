@@ -15,6 +15,7 @@ from kubesched.api import objects as api
 from kubesched.cluster.view import Nodes
 from kubesched.framework.events import Action, EventHint, Hint, Resource, on
 from kubesched.framework.plugin import Plugin, Reads, Verdicts, reject
+from kubesched.framework.signatures import Signature
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import SKIP, Status, error, unresolvable
 
@@ -48,6 +49,9 @@ class NodeDeclaredFeatures(Plugin):
 
     name = "NodeDeclaredFeatures"
     reads = Reads.NODE
+
+    def sign(self, pod: api.Pod) -> Signature:
+        return {"v1.Pod.Spec.RequiredFeatures()": required_features(pod.spec)}
 
     def events_to_register(self) -> list[EventHint]:
         if not self.handle.features.node_declared_features:

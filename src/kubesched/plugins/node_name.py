@@ -8,6 +8,7 @@ from kubesched.api import objects as api
 from kubesched.cluster.view import Nodes
 from kubesched.framework.events import Action, EventHint, Resource, on
 from kubesched.framework.plugin import Plugin, Reads, Verdicts, reject
+from kubesched.framework.signatures import Signature
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import unresolvable
 
@@ -19,6 +20,9 @@ class NodeName(Plugin):
 
     name = "NodeName"
     reads = Reads.ROW
+
+    def sign(self, pod: api.Pod) -> Signature:
+        return {"v1.Pod.Spec.NodeName": pod.spec.node_name}
 
     def events_to_register(self) -> list[EventHint]:
         return [on(Resource.NODE, Action.ADD)]

@@ -9,6 +9,7 @@ from kubesched.cluster.pods import ANY_ADDRESS, host_ports
 from kubesched.cluster.view import Nodes
 from kubesched.framework.events import Action, EventHint, Hint, Resource, on
 from kubesched.framework.plugin import Plugin, Reads, Verdicts, reject
+from kubesched.framework.signatures import Signature
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import SKIP, Status, unschedulable
 
@@ -23,6 +24,10 @@ class NodePorts(Plugin):
     name = "NodePorts"
     reads = Reads.PODS
     relies_on = frozenset(("preFilter",))
+
+    def sign(self, pod: api.Pod) -> Signature:
+        containers = (*pod.spec.containers, *pod.spec.init_containers)
+        return {"v1.Pod.Spec.HostPorts()": sorted({p.host_port for c in containers for p in c.ports if p.host_port})}
 
     def events_to_register(self) -> list[EventHint]:
         return [

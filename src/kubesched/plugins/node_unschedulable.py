@@ -7,6 +7,7 @@ from kubesched.api.taints import tolerates_unschedulable
 from kubesched.cluster.view import Nodes
 from kubesched.framework.events import Action, EventHint, Hint, Resource, on
 from kubesched.framework.plugin import Plugin, Reads, Verdicts, reject
+from kubesched.framework.signatures import Signature, tolerations
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import unresolvable
 
@@ -18,6 +19,9 @@ class NodeUnschedulable(Plugin):
 
     name = "NodeUnschedulable"
     reads = Reads.NODE
+
+    def sign(self, pod: api.Pod) -> Signature:
+        return tolerations(pod)
 
     def events_to_register(self) -> list[EventHint]:
         return [

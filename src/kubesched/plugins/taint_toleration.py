@@ -9,6 +9,7 @@ from kubesched.cluster.table import Ints
 from kubesched.cluster.view import Nodes
 from kubesched.framework.events import Action, EventHint, Hint, Resource, on
 from kubesched.framework.plugin import Handle, Plugin, Reads, Verdicts, default_normalize, reject
+from kubesched.framework.signatures import Signature, tolerations
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import unresolvable
 
@@ -25,6 +26,9 @@ class TaintToleration(Plugin):
     def __init__(self, args: object, handle: Handle) -> None:
         super().__init__(args, handle)
         self._compare = handle.features.taint_toleration_comparison_operators
+
+    def sign(self, pod: api.Pod) -> Signature:
+        return tolerations(pod)
 
     def events_to_register(self) -> list[EventHint]:
         return [

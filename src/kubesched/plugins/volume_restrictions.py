@@ -12,6 +12,7 @@ from kubesched.cluster.table import NodeTable
 from kubesched.cluster.view import Nodes
 from kubesched.framework.events import Action, EventHint, Hint, Resource, on
 from kubesched.framework.plugin import Plugin, Verdicts
+from kubesched.framework.signatures import Signature, volumes
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import SKIP, Status, error, unresolvable, unschedulable
 from kubesched.plugins.volumes import claim_key, claim_names, not_found
@@ -30,6 +31,9 @@ class VolumeRestrictions(Plugin):
     """PreFilter and Filter on disks and exclusive claims, by looking up their users."""
 
     name = "VolumeRestrictions"
+
+    def sign(self, pod: api.Pod) -> Signature:
+        return volumes(pod)
 
     def events_to_register(self) -> list[EventHint]:
         return [

@@ -11,6 +11,7 @@ from kubesched.cluster.table import Mask
 from kubesched.cluster.view import Nodes
 from kubesched.framework.events import Action, EventHint, Hint, Resource, on
 from kubesched.framework.plugin import Plugin, Reads, Verdicts, reject
+from kubesched.framework.signatures import Signature, volumes
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import SKIP, Status, unresolvable
 from kubesched.plugins.volumes import (
@@ -47,6 +48,9 @@ class VolumeZone(Plugin):
 
     name = "VolumeZone"
     reads = Reads.ROW
+
+    def sign(self, pod: api.Pod) -> Signature:
+        return volumes(pod)
 
     def events_to_register(self) -> list[EventHint]:
         return [

@@ -107,7 +107,12 @@ def build_scheduler(
         choose=choose,
         services=services,
         extended=any(each.is_filter or each.is_prioritizer for each in extenders),
+        extenders=bool(extenders),
     )
+    if features.opportunistic_batching:
+        for engine in engines.values():
+            for message, fields in engine.batching.obstacles():
+                log(0, message, **fields)
     queue = build_queue(
         {name: engine.framework for name, engine in engines.items()},
         cluster,

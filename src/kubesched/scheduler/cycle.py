@@ -88,6 +88,7 @@ class SchedulingCycle:
         times_plugins = self._cycles % TIMED == 0
         self._cycles += 1
         attempt = Attempt(queued, profile, self._shared.clock, detailed=detailed, times_plugins=times_plugins)
+        attempt.cycle = self._shared.queue.scheduling_cycle
         self._publisher.started(attempt)
         return attempt
 

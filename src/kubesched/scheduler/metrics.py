@@ -1,15 +1,14 @@
 """kube-scheduler's metrics: its names, labels, bounds and texts, so that its dashboards and alerts need no change.
 
-All STABLE and BETA metrics are here, and the ALPHA ones that have a meaning in this scheduler. Left out are those of
-things it does in another way: batching (pods of one class share their evaluation always, not by chance), asynchronous
-API calls (gate off upstream), the volume binder's cache (there is none) and pod groups.
+All STABLE and BETA metrics are here, and the ALPHA ones that have a meaning in this scheduler. Those of the volume
+binder's cache are left out, because there is no such cache.
 
 `Metrics` is what the queue and the loop are told to call. It is rendered when somebody asks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final, TypeVar
 
 from prometheus_client import CollectorRegistry, ProcessCollector
@@ -39,6 +38,7 @@ _MILLISECONDS: Final = exponential(0.001, 2, 15)
 _TENTHS: Final = exponential(0.0001, 2, 12)
 _FINE: Final = exponential(0.00001, 1.5, 20)
 _LONG: Final = exponential(0.01, 2, 20)
+_HINTS: Final = exponential(0.00001, 2, 12)
 
 
 class Metrics:
@@ -68,6 +68,7 @@ class Metrics:
         self._define_attempts()
         self._define_framework()
         self._define_queue()
+        self._define_batching()
         self._define_rest()
         for queue in QUEUES:
             self._pending.set((queue,), 0)
@@ -188,6 +189,20 @@ class Metrics:
             BETA,
         )
 
+    def _define_batching(self) -> None:
+        self._batch_results = self._counter(
+            "batch_attempts_total", "Counts of results when we attempt to use batching.", ("profile", "result")
+        )
+        self._batch_flushes = self._counter(
+            "batch_cache_flushed_total", "Counts of cache flushes by reason.", ("profile", "reason")
+        )
+        self._get_hint_seconds = self._histogram(
+            "get_node_hint_duration_seconds", "Latency for getting a node hint.", _HINTS, ("hinted", "profile")
+        )
+        self._store_seconds = self._histogram(
+            "store_schedule_results_duration_seconds", "Latency for getting a no.", _HINTS, ("profile",)
+        )
+
     def _define_rest(self) -> None:
         self._event_seconds = self._histogram(
             "event_handling_duration_seconds", "Event handling latency in seconds.", _TENTHS, ("event",)
@@ -272,6 +287,21 @@ class Metrics:
     def evaluations(self, evaluations: Evaluations) -> None:
         """Show these from now on; they go on counting."""
         self._told.append(evaluations)
+
+    def batch(self, profile: str, results: Iterable[str], flushes: Iterable[str]) -> None:
+        """Whether a hint was given and used ("no_hint", "hint_used", …), and why batches were dropped."""
+        for result in results:
+            self._batch_results.add((profile, result))
+        for reason in flushes:
+            self._batch_flushes.add((profile, reason))
+
+    def node_hint(self, hinted: str, profile: str, seconds: float) -> None:
+        """A node hint was looked for: "hint" or "no_hint"."""
+        self._get_hint_seconds.observe((hinted, profile), seconds)
+
+    def batch_stored(self, profile: str, seconds: float) -> None:
+        """The scores of a pod were kept for the next one, or dropped."""
+        self._store_seconds.observe((profile,), seconds)
 
     def permit_wait(self, result: str, seconds: float) -> None:
         """A pod has waited on Permit."""

@@ -25,6 +25,7 @@ EFFECTIVE: Final = {
     "MatchLabelKeysInPodTopologySpread": "use matchLabelKeys of spread constraints",
     "NodeDeclaredFeatures": "enable the plugin NodeDeclaredFeatures",
     "NominatedNodeNameForExpectation": "announce a node before Permit and PreBind wait",
+    "OpportunisticBatching": "let equal pods share scores",
     "PodLevelResources": "count spec.resources of pods",
     "SchedulerAsyncPreemption": "delete victims in the background",
     "SchedulerPopFromBackoffQ": "let an idle scheduler end backoffs early",
@@ -39,7 +40,7 @@ SCHEDULING: Final = frozenset(
     CoordinatedLeaderElection DRAConsumableCapacity DRADeviceBindingConditions DRADeviceTaintRules DRADeviceTaints
     DRAExtendedResource DRAListTypeAttributes DRANodeAllocatableResources DRAPartitionableDevices DRAPrioritizedList
     DRAResourceClaimDeviceStatus DRASchedulerFilterTimeout DRAWorkloadResourceClaims GangScheduling GenericWorkload
-    NativeHistograms OpportunisticBatching SchedulerAsyncAPICalls TopologyAwareWorkloadScheduling
+    NativeHistograms SchedulerAsyncAPICalls TopologyAwareWorkloadScheduling
     WorkloadAwarePreemption
     """.split()  # noqa: SIM905 - a list of strings would be a page
 )

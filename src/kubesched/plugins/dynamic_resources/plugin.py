@@ -18,6 +18,7 @@ from kubesched.config.args import DynamicResourcesArgs
 from kubesched.framework.diagnosis import Diagnosis
 from kubesched.framework.events import Action, EventHint, Hint, Resource, on
 from kubesched.framework.plugin import Handle, Plugin, PostFilterResult, Reads, Verdicts, default_normalize
+from kubesched.framework.signatures import Signature
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import SKIP, Status, error, unresolvable, unschedulable
 from kubesched.plugins.dynamic_resources import extended
@@ -73,6 +74,9 @@ class DynamicResources(Plugin):
         self._inventory = devices.inventory
         self._plans = devices.plans
         self._without: dict[str, tuple[int, Mask | None]] = {}
+
+    def sign(self, pod: api.Pod) -> Signature | Status:
+        return unschedulable("pods with dra resource claims are not signable") if pod.spec.resource_claims else {}
 
     def events_to_register(self) -> list[EventHint]:
         change = Action.ADD | Action.UPDATE

@@ -21,6 +21,7 @@ from kubesched.cluster.view import Nodes
 from kubesched.config.args import InterPodAffinityArgs
 from kubesched.framework.events import Action, EventHint, Hint, Resource, on
 from kubesched.framework.plugin import MAX_NODE_SCORE, Plugin, Verdicts
+from kubesched.framework.signatures import Signature
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import SKIP, Status, error, unresolvable, unschedulable
 
@@ -80,6 +81,13 @@ class InterPodAffinity(Plugin):
     name = "InterPodAffinity"
     args_type = InterPodAffinityArgs
     relies_on = frozenset(("preFilter", "preScore"))
+
+    def sign(self, pod: api.Pod) -> Signature | Status:
+        affinity = pod.spec.affinity
+        if affinity is not None and (affinity.pod_affinity is not None or affinity.pod_anti_affinity is not None):
+            return unschedulable("pods with InterPodAffinity are not signable")
+        ignored = self.args.ignore_preferred_terms_of_existing_pods
+        return {} if ignored else {"v1.Pod.Labels": pod.metadata.labels}
 
     def events_to_register(self) -> list[EventHint]:
         return [

@@ -9,14 +9,25 @@ import numpy as np
 
 from kubesched.api import objects as api
 from kubesched.api.quantity import milli_of, value_of
-from kubesched.api.resources import is_scalar, pod_requests
+from kubesched.api.resources import is_scalar, pod_requests, scheduling_requests
 from kubesched.base.features import Features
 from kubesched.cluster.table import CPU, EPHEMERAL_STORAGE, MEMORY, NONZERO_CPU, NONZERO_MEMORY, Ints, NodeTable
 from kubesched.cluster.view import Nodes
 from kubesched.config.args import ResourceSpec
 from kubesched.framework.plugin import Handle
-from kubesched.plugins.device_classes import may_be_devices
+from kubesched.framework.signatures import Signature
+from kubesched.framework.status import Status, unschedulable
+from kubesched.plugins.device_classes import DeviceClassResolver, may_be_devices
 from kubesched.plugins.dynamic_resources.devices import Devices
+
+
+def signed_requests(pod: api.Pod, features: Features, classes: DeviceClassResolver) -> Signature | Status:
+    """A pod's requests, for its signature; a pod whose extended resources are devices has none."""
+    requests = scheduling_requests(pod, features)
+    if any(amount and classes.class_of(name) is not None for name, amount in requests.scalar.items()):
+        return unschedulable("signature disabled when dra extended resources are used in the cluster")
+    amounts = {"cpu": requests.milli_cpu, "memory": requests.memory, "ephemeral-storage": requests.ephemeral_storage}
+    return {"v1.Pod.Spec.ContainerRequestsAndOverheads()": amounts | requests.scalar}
 
 
 @dataclass(frozen=True, slots=True)

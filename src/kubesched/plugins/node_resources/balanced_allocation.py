@@ -14,9 +14,11 @@ from kubesched.cluster.table import Ints
 from kubesched.cluster.view import Nodes
 from kubesched.config.args import NodeResourcesBalancedAllocationArgs
 from kubesched.framework.plugin import MAX_NODE_SCORE, Handle, Plugin, Reads
+from kubesched.framework.signatures import Signature
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import SKIP, Status
-from kubesched.plugins.node_resources.amounts import ScoredRequests, scored_devices, scored_requests
+from kubesched.plugins.device_classes import DeviceClassResolver
+from kubesched.plugins.node_resources.amounts import ScoredRequests, scored_devices, scored_requests, signed_requests
 from kubesched.plugins.node_resources.strategies import in_range
 
 _HALF = MAX_NODE_SCORE // 2
@@ -36,6 +38,9 @@ class NodeResourcesBalancedAllocation(Plugin):
         self._devices = scored_devices(handle, args.resources)
         if self._devices is not None:
             self.reads = Reads.ROW  # type: ignore[misc]  # scores change with claims, not only with pods
+
+    def sign(self, pod: api.Pod) -> Signature | Status:
+        return signed_requests(pod, self.handle.features, self.handle.cluster.share(DeviceClassResolver))
 
     def pre_score(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Status | None:
         return SKIP if self._wanted(state, pod, nodes).best_effort else None

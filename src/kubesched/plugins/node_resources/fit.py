@@ -22,10 +22,11 @@ from kubesched.cluster.view import Nodes
 from kubesched.config.args import NodeResourcesFitArgs
 from kubesched.framework.events import Action, EventHint, Hint, Resource, on
 from kubesched.framework.plugin import Handle, Plugin, Reads, Verdicts
+from kubesched.framework.signatures import Signature
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import Status, unresolvable, unschedulable
 from kubesched.plugins.device_classes import DeviceClassResolver
-from kubesched.plugins.node_resources.amounts import ScoredRequests, scored_devices, scored_requests
+from kubesched.plugins.node_resources.amounts import ScoredRequests, scored_devices, scored_requests, signed_requests
 from kubesched.plugins.node_resources.strategies import strategy
 
 
@@ -65,6 +66,9 @@ class NodeResourcesFit(Plugin):
         if self._devices is not None:
             self.reads = Reads.ROW  # type: ignore[misc]  # scores change with claims, not only with pods
         self._classes = handle.cluster.share(DeviceClassResolver)
+
+    def sign(self, pod: api.Pod) -> Signature | Status:
+        return signed_requests(pod, self.handle.features, self._classes)
 
     def events_to_register(self) -> list[EventHint]:
         return [

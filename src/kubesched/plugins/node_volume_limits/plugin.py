@@ -12,6 +12,7 @@ from kubesched.cluster.table import Ids, Mask
 from kubesched.cluster.view import Nodes
 from kubesched.framework.events import Action, EventHint, Hint, Resource, on
 from kubesched.framework.plugin import Handle, Plugin, Reads, Verdicts
+from kubesched.framework.signatures import Signature, volumes
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import SKIP, Status, error, unresolvable, unschedulable
 from kubesched.plugins.csi_migration import CSIVolume, TranslationError, inline_handle, migration_of
@@ -36,6 +37,9 @@ class NodeVolumeLimits(Plugin):
     def __init__(self, args: object, handle: Handle) -> None:
         super().__init__(args, handle)
         self._attached = AttachedVolumes(handle.cluster)
+
+    def sign(self, pod: api.Pod) -> Signature:
+        return volumes(pod)
 
     def events_to_register(self) -> list[EventHint]:
         return [

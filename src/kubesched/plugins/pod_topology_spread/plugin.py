@@ -18,6 +18,7 @@ from kubesched.cluster.view import Nodes
 from kubesched.config.args import PodTopologySpreadArgs
 from kubesched.framework.events import Action, EventHint, Hint, Resource, on
 from kubesched.framework.plugin import MAX_NODE_SCORE, Handle, Plugin, Verdicts
+from kubesched.framework.signatures import Signature
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import SKIP, Status, error, unresolvable, unschedulable
 from kubesched.plugins.pod_topology_spread.constraints import (
@@ -92,6 +93,11 @@ class PodTopologySpread(Plugin):
         super().__init__(args, handle)
         self._system = args.defaulting_type == "System"
         self._defaults = SYSTEM_DEFAULTS if self._system else args.default_constraints
+
+    def sign(self, pod: api.Pod) -> Signature | Status:
+        if pod.spec.topology_spread_constraints:
+            return unschedulable("pods with topology constraints are not signable")
+        return unschedulable("pods with default topology constraints are not signable") if self._defaults else {}
 
     def events_to_register(self) -> list[EventHint]:
         pods = Action.ADD | Action.UPDATE_POD_LABEL | Action.UPDATE_POD_TOLERATION | Action.DELETE

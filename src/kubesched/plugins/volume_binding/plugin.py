@@ -12,6 +12,7 @@ from kubesched.cluster.view import Nodes
 from kubesched.config.args import VolumeBindingArgs
 from kubesched.framework.events import Action, EventHint, Hint, Resource, on
 from kubesched.framework.plugin import Handle, Plugin, Reads, Verdicts, reject
+from kubesched.framework.signatures import Signature, volumes
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import SKIP, Status, error, unresolvable
 from kubesched.plugins.csi_migration import MIGRATED_PLUGINS
@@ -69,6 +70,9 @@ class VolumeBinding(Plugin):
         self._planner = Planner(handle.cluster, self._volumes)
         # The configuration has a shape if and only if the gate StorageCapacityScoring is on.
         self._scorer = scorer(args.shape) if args.shape else None
+
+    def sign(self, pod: api.Pod) -> Signature:
+        return volumes(pod)
 
     def events_to_register(self) -> list[EventHint]:
         change = Action.ADD | Action.UPDATE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kubesched.api import objects as api
 from kubesched.base.log import ERROR, Log
+from kubesched.engine.decision import BatchReport
 from kubesched.engine.outcome import Outcome
 from kubesched.framework.extender import ExtenderCall
 from kubesched.framework.record import Objection
@@ -45,10 +46,21 @@ class AttemptLog(Subscriber):
     def decided(self, attempt: Attempt) -> None:
         for call in attempt.extender_calls:
             self._extender(attempt.pod, call)
+        if attempt.batch is not None:
+            self._batch(attempt, attempt.batch)
         if attempt.scores is not None and self._log.verbosity >= SCORES:
             self._scores(attempt)
         if attempt.outcome is not Outcome.SCHEDULED:
             self._no_node(attempt)
+
+    def _batch(self, attempt: Attempt, batch: BatchReport) -> None:
+        if batch.sign_error:
+            self._log(ERROR, "SignPod failed for plugin", err=batch.sign_error, plugin=batch.failed_signer)
+        if self._log.verbosity >= 3:
+            for level, message, fields in batch.lines:
+                about = {"pod": attempt.pod} if "pod" in fields else {}
+                start = {"profile": attempt.profile.name, **about, "cycleCount": attempt.cycle}
+                self._log(level, message, **(start | fields))
 
     def _no_node(self, attempt: Attempt) -> None:
         log, pod = self._log, attempt.pod

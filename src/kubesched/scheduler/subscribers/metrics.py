@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kubesched.engine.decision import BatchReport
 from kubesched.engine.outcome import Binding, Outcome
 from kubesched.framework.runtime import Framework
 from kubesched.framework.status import Code
@@ -36,6 +37,14 @@ class AttemptMetrics(Subscriber):
             self._metrics.preemption_attempted()
         if attempt.outcome in (Outcome.SCHEDULED, Outcome.UNSCHEDULABLE):
             self._evaluations[attempt.profile.name].count(attempt)
+        if attempt.batch is not None and attempt.batch.hint_seconds is not None:
+            self._batch(attempt.profile.name, attempt.batch, attempt.batch.hint_seconds)
+
+    def _batch(self, profile: str, batch: BatchReport, hint_seconds: float) -> None:
+        self._metrics.node_hint("hint" if batch.hint else "no_hint", profile, hint_seconds)
+        self._metrics.batch(profile, batch.results, batch.flushes)
+        if batch.store_seconds is not None:
+            self._metrics.batch_stored(profile, batch.store_seconds)
 
     def binding_started(self, attempt: Attempt) -> None:
         self._metrics.goroutines("binding", 1)
