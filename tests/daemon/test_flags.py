@@ -12,6 +12,7 @@ from kubesched.config.duration import Duration
 from kubesched.config.load import load
 from kubesched.daemon.flags import Options, parse, usage
 from kubesched.daemon.flags.gates import SCHEDULING, FeatureGates, known_gates
+from kubesched.daemon.flags.sections import HistoryFlags, PluginFlags
 from kubesched.daemon.flags.value_types import NamedCertKey
 
 GOLDEN = Path(__file__).with_name("flagz.txt")
@@ -99,10 +100,14 @@ BARE = {
 """Flags that may stand alone, and therefore take no value from the next word."""
 
 
-def test_the_table_has_every_flag_of_the_reference_and_one_of_ours() -> None:
-    """No flag of kube-scheduler is missing, and only those about plugins have been added."""
+OURS = {each.name for section in (PluginFlags, HistoryFlags) for each in section.flags()}
+
+
+def test_the_table_has_every_flag_of_the_reference_and_some_of_ours() -> None:
+    """No flag of kube-scheduler is missing, and only those about plugins and history have been added."""
     known = {flag.name for section in Options().sections() for flag in type(section).flags()}
-    assert known == {*VALUES, "plugin", "plugin-dir", "enable"}
+    assert known == {*VALUES, *OURS}
+    assert not OURS & VALUES.keys()
 
 
 @pytest.mark.parametrize("name", VALUES)
@@ -134,7 +139,7 @@ def test_values_are_shown_as_pflag_shows_them() -> None:
     parsed = parse(words)
     assert parsed.problems == []
     shown = parsed.options.shown()
-    for added in ("plugin", "plugin-dir", "enable"):
+    for added in OURS:
         del shown[added]
     assert shown == dict(line.split("=", 1) for line in GOLDEN.read_text().splitlines())
 
@@ -217,6 +222,8 @@ def test_plugins_and_certificates_repeat() -> None:
         ("--authorization-always-allow-paths=/a*b", 'only trailing * allowed in "/a*b"'),
         ("--logging-format=xml", 'format: Invalid value: "xml": Unsupported log format'),
         ("--log-text-split-stream", "Feature LoggingAlphaOptions is disabled"),
+        ("--decision-history=-1", "--decision-history -1 must be at least 0"),
+        ("--decision-history-bytes=1k", "--decision-history-bytes 1000 must be at least 1048576"),
         ("extra", "it does not take any arguments, got extra"),
     ],
 )
@@ -359,7 +366,7 @@ def test_the_help_has_upstreams_sections_and_every_flag() -> None:
     """--help is grouped as kube-scheduler's, and every flag is in it with its default."""
     text = usage("kubesched run", width=100)
     sections = [line.removesuffix(" flags:") for line in text.splitlines() if line.endswith(" flags:")]
-    assert [each for each in sections if each != "Plugin"] == [
+    assert [each for each in sections if each not in ("Plugin", "Decision history")] == [
         "Misc",
         "Secure serving",
         "Authentication",

@@ -25,12 +25,14 @@ from kubesched.client.whole import WholeObjects
 from kubesched.config import dump
 from kubesched.daemon import garbage_collection
 from kubesched.daemon.flags.gates import known_gates
+from kubesched.daemon.history import DaemonHistory
 from kubesched.daemon.plugin_reloading import plugins_changed
 from kubesched.daemon.process_metrics import ProcessMetrics
 from kubesched.daemon.serving import from_flags
 from kubesched.daemon.serving.pages.endpoints import Endpoints, Served
 from kubesched.daemon.serving.pages.health import PING as PING_CHECK
 from kubesched.daemon.serving.pages.health import Check, handler_sync, informer_sync, log_check, shutdown, watchdog
+from kubesched.daemon.serving.pages.scheduling import SchedulingPages
 from kubesched.daemon.serving.server import SecureServer
 from kubesched.daemon.serving.tls.context import ServingError
 from kubesched.daemon.setup import Setup, SetupError
@@ -113,6 +115,7 @@ class Process:
         setup.metrics.count_from(
             "kubesched_events_lost_total", lost, lambda: self._recorder.dropped + self._recorder.abandoned
         )
+        self._history = DaemonHistory(setup.options.history, self._clock, self._log)
         self._scheduler = build_scheduler(
             config,
             setup.registry,
@@ -122,6 +125,7 @@ class Process:
             recorder=self._recorder,
             metrics=setup.metrics,
             log=self._log,
+            subscribers=self._history.subscribers,
             raw_objects=whole,
             may_write=self._may_write,
             bind_calls=calls,
@@ -222,6 +226,7 @@ class Process:
             profiling=setup.config.enable_profiling,
             healthz=dogs,
             readyz=[*dogs, shutdown(self._stopping.is_set), handler_sync(scheduler.synced.is_set)],
+            more=() if self._history.history is None else SchedulingPages(scheduler, self._history.history).routes(),
             alone=[PING_CHECK, log_check(self._log.flush), informer_sync(scheduler.unsynced)],
         )
 

@@ -12,7 +12,7 @@ from kubesched.api.quantity import QuantityError, nanos
 from kubesched.config.duration import Duration
 from kubesched.daemon.flags.flag import Flag, FlagSection, flag
 from kubesched.daemon.flags.options import Options
-from kubesched.daemon.flags.sections import ServingFlags
+from kubesched.daemon.flags.sections import HistoryFlags, ServingFlags
 from kubesched.daemon.flags.value_types import DURATION, INT, IP, STRING
 from kubesched.kubelet.devices import DeviceTextError, parse_devices
 
@@ -84,10 +84,20 @@ class LocalServingFlags(ServingFlags):
 
 
 @dataclass
+class LocalHistoryFlags(HistoryFlags):
+    """The daemon's history flags. Here attempts are kept by default: a local cluster is there to be looked at."""
+
+    decision_history: int = flag(
+        INT, 10_000, "Attempts to keep in memory and to serve under /debug/scheduling/, with the queue. 0 keeps none."
+    )
+
+
+@dataclass
 class UpOptions(Options):
     """The options of `up`."""
 
     cluster: ClusterFlags = field(default_factory=ClusterFlags)
+    history: HistoryFlags = field(default_factory=LocalHistoryFlags)
     serving: ServingFlags = field(default_factory=LocalServingFlags)
 
     def sections(self) -> Iterator[FlagSection]:

@@ -78,6 +78,12 @@ class BackoffQueue:
         """Whether a pod has yet to wait; until the end of the second its backoff ends in, it has."""
         return self.expiration(queued) >= self._aligned(self._clock.monotonic())
 
+    def until(self, queued: QueuedPodInfo) -> float | None:
+        """When a pod's backoff is over; None if it has none, or if it is over."""
+        if not self.is_backing_off(queued):
+            return None
+        return self.expiration(queued) + (1 if self.pops_early else 0)
+
     def expiration(self, queued: QueuedPodInfo) -> float:
         """The second in which a pod's backoff ends; a pod that never failed has none."""
         failures = queued.consecutive_errors_count or queued.unschedulable_count

@@ -22,6 +22,8 @@ class PodHeap:
 
     SPARE = 64
     """Dead entries that are never worth a clean-up."""
+    COUNTED = 20_000
+    """Pods that `turn` may look at."""
 
     def __init__(self, key: Callable[[QueuedPodInfo], Any]) -> None:
         self._key = key
@@ -42,6 +44,26 @@ class PodHeap:
     def get(self, uid: str) -> QueuedPodInfo | None:
         entry = self._live.get(uid)
         return None if entry is None else entry[2]
+
+    def first_few(self, most: int) -> Iterator[QueuedPodInfo]:
+        """The first pods in order, for people who look. Follows the heap's branches; the heap stays as it is."""
+        ahead = [(self._heap[0][:2], 0)] if self._heap else []
+        while ahead and most > 0:
+            _, at = heapq.heappop(ahead)
+            entry = self._heap[at]
+            for child in (2 * at + 1, 2 * at + 2):
+                if child < len(self._heap):
+                    heapq.heappush(ahead, (self._heap[child][:2], child))
+            if self._live.get(entry[2].uid) is entry:
+                most -= 1
+                yield entry[2]
+
+    def turn(self, uid: str) -> int | None:
+        """How many pods come before this one; None if it is not here, or if there are too many to count them."""
+        entry = self._live.get(uid)
+        if entry is None or len(self._live) > self.COUNTED:
+            return None
+        return sum(other[:2] < entry[:2] for other in self._live.values())
 
     def put(self, queued: QueuedPodInfo) -> None:
         """Add a pod, or find its place anew; while its key is the same it keeps its place."""

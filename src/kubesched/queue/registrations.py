@@ -54,6 +54,10 @@ class EventMap:
             known = self._hints[profile, event] = self._find(profile, event)
         return known
 
+    def registered(self, profile: str, plugin: str) -> list[ClusterEvent]:
+        """The events that a plugin of a profile registered for."""
+        return [each.event for each in self._registrations.get(profile, {}).get(plugin, ())]
+
     def listeners(self, event: ClusterEvent) -> tuple[File, ...]:
         """Profile and plugin of everyone that registered for an event."""
         known = self._listeners.get(event)

@@ -15,7 +15,8 @@ when `pop` has nothing to give.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain, islice
 
 from kubesched.api import objects as api
 from kubesched.base.clock import Clock
@@ -43,7 +44,7 @@ from kubesched.queue.ordering import Order
 from kubesched.queue.places import MOVED, Places
 from kubesched.queue.pods import QueuedPodInfo
 from kubesched.queue.registrations import EventMap
-from kubesched.queue.snapshot import PodLists
+from kubesched.queue.snapshot import PodLists, WaitingState
 from kubesched.queue.unschedulable import UnschedulablePods
 
 
@@ -341,6 +342,44 @@ class SchedulingQueue:
         """All pods, by where they are."""
         places = self._places
         return PodLists.of(places.active, places.backoff, places.unschedulable, self._in_flight)
+
+    def states(self, limit: int) -> list[WaitingState]:
+        """The state of waiting pods, at most so many: in flight, active in their order, backoff, unschedulable."""
+        places = self._places
+        flights = (WaitingState(flight.pod, "InFlight") for flight in self._in_flight)
+        active = (self._state(queued, Place.ACTIVE, turn) for turn, queued in enumerate(places.active.first_few(limit)))
+        backoff = (self._state(queued, Place.BACKOFF) for queued in places.backoff)
+        others = (self._state(queued, Place.UNSCHEDULABLE) for queued in places.unschedulable)
+        return list(islice(chain(flights, active, backoff, others), limit))
+
+    def state_of(self, uid: str) -> WaitingState | None:
+        """The state of one pod; None if it is not here."""
+        flight = self._in_flight.get(uid)
+        if flight is not None:
+            return WaitingState(flight.pod, "InFlight")
+        queued, place = self.get(uid), self.place_of(uid)
+        if queued is None or place is None:
+            return None
+        return self._state(queued, place, self._places.active.turn(uid))
+
+    def _state(self, queued: QueuedPodInfo, place: Place, turn: int | None = None) -> WaitingState:
+        waits = place is Place.UNSCHEDULABLE
+        return WaitingState(
+            queued.pod,
+            "Gated" if queued.gated else place.value,
+            turn if place is Place.ACTIVE else None,
+            queued.attempts,
+            queued.timestamp,
+            self._places.backoff.until(queued),
+            self._unschedulable.retried_at(queued) if waits else None,
+            tuple(sorted(queued.unschedulable_plugins)),
+            tuple(sorted(queued.pending_plugins)),
+            queued.gating_plugin,
+        )
+
+    def wakes(self, profile: str, plugin: str) -> Sequence[ClusterEvent]:
+        """The events that a plugin registered for: what may help a pod that it rejected."""
+        return self._hints.events.registered(profile, plugin)
 
     def pending_pods(self) -> tuple[list[api.Pod], str]:
         """All waiting pods, and in a line how many wait where."""

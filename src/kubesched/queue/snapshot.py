@@ -43,3 +43,23 @@ class PodLists:
         unschedulable = self.unschedulable + self.gated
         summary = f"activeQ:{len(self.active)}; backoffQ:{len(self.backoff)}; unschedulablePods:{len(unschedulable)}"
         return self.active + self.backoff + unschedulable, summary
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingState:
+    """One pod of the queue: where it is, and what it waits for. Times are those of the queue's clock."""
+
+    pod: api.Pod
+    place: str
+    """Active, Backoff, Unschedulable, Gated or InFlight."""
+    position: int | None = None
+    """Its turn among the active pods: 0 is next. Not known for other pods."""
+    attempts: int = 0
+    since: float | None = None
+    """When it came into the queue, or was put back after its last attempt."""
+    backoff_until: float | None = None
+    retried_at: float | None = None
+    """When it is tried again even if nothing happens."""
+    unschedulable_plugins: tuple[str, ...] = ()
+    pending_plugins: tuple[str, ...] = ()
+    gating_plugin: str = ""

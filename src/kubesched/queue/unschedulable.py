@@ -88,6 +88,10 @@ class UnschedulablePods:
                     found.update(group.pods)
         return list(found.values())
 
+    def retried_at(self, queued: QueuedPodInfo) -> float:
+        """When a pod has waited long enough to be tried without an event."""
+        return _waiting_since(queued) + self._longest
+
     def overdue(self, now: float) -> list[QueuedPodInfo]:
         """Take out the pods that have waited longer than any pod should without being tried."""
         found = []

@@ -16,6 +16,7 @@ from kubesched.daemon.flags.sections import (
     DeprecatedFlags,
     FeatureGateFlags,
     GlobalFlags,
+    HistoryFlags,
     LeaderElectionFlags,
     LogFlags,
     MetricsFlags,
@@ -36,6 +37,7 @@ class Options:
 
     misc: MiscFlags = field(default_factory=MiscFlags)
     plugins: PluginFlags = field(default_factory=PluginFlags)
+    history: HistoryFlags = field(default_factory=HistoryFlags)
     serving: ServingFlags = field(default_factory=ServingFlags)
     authentication: AuthenticationFlags = field(default_factory=AuthenticationFlags)
     authorization: AuthorizationFlags = field(default_factory=AuthorizationFlags)
@@ -105,6 +107,7 @@ class Options:
         if bool(self.serving.tls_cert_file) != bool(self.serving.tls_private_key_file):
             yield "--tls-cert-file and --tls-private-key-file must be given together"
         yield from self._header_problems()
+        yield from self._history_problems()
         for path in self.authorization.authorization_always_allow_paths:
             if "*" in path[:-1]:
                 yield f'--authorization-always-allow-paths: only trailing * allowed in "{path}"'
@@ -126,6 +129,21 @@ class Options:
                 yield f"--{name}: component not registered: {component}"
             elif version not in VERSIONS:
                 yield f"--{name}: {version} is not in the range {VERSIONS[0]} to {CURRENT}"
+
+    def _history_problems(self) -> Iterator[str]:
+        flags = self.history
+        for name, least in (
+            ("decision-history", 0),
+            ("decision-history-per-pod", 1),
+            ("decision-history-bytes", 1 << 20),
+            ("decision-log-max-size", 1 << 16),
+            ("decision-log-backups", 0),
+            ("decision-db-attempts", 1),
+        ):
+            if (given := getattr(flags, name.replace("-", "_"))) < least:
+                yield f"--{name} {given} must be at least {least}"
+        if flags.decision_db and flags.decision_db == flags.decision_log:
+            yield "--decision-log and --decision-db must name different files"
 
     def _header_problems(self) -> Iterator[str]:
         section = self.authentication

@@ -68,6 +68,32 @@ class PluginFlags(FlagSection):
 
 
 @dataclass
+class HistoryFlags(FlagSection):
+    title: ClassVar[str] = "Decision history"
+    note: ClassVar[str] = "These are not in kube-scheduler."
+
+    decision_history: int = flag(
+        INT, 0, "Attempts to keep in memory and to serve under /debug/scheduling/, with the queue. 0 keeps none."
+    )
+    decision_history_per_pod: int = flag(INT, 10, "Attempts of one pod to keep in memory.")
+    decision_history_bytes: int = flag(
+        QUANTITY, 64 << 20, "Memory for these attempts: 64Mi. The oldest are dropped when it is used up."
+    )
+    decision_log: str = flag(STRING, "", "Append every attempt to this file, as a line of JSON.")
+    decision_log_max_size: int = flag(QUANTITY, 100 << 20, "Size at which the log is rotated: 100Mi.")
+    decision_log_backups: int = flag(INT, 3, "Rotated logs to keep: FILE.1 is the newest.")
+    decision_db: str = flag(STRING, "", "Add every attempt to this SQLite database.")
+    decision_db_attempts: int = flag(INT, 100_000, "Attempts to keep in the database.")
+    annotate_results: bool = flag(
+        BOOL,
+        False,
+        "Write the results of each attempt to the pod, as annotations of kube-scheduler-simulator. Needs the right to "
+        "patch pods.",
+    )
+    explain_in_events: bool = flag(BOOL, False, "Name the second-best node and its distance in Scheduled events.")
+
+
+@dataclass
 class ServingFlags(FlagSection):
     title: ClassVar[str] = "Secure serving"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from aiohttp import web
@@ -41,6 +41,8 @@ class Served:
     readyz: Sequence[Check] = ()
     alone: Sequence[Check] = ()
     """Checks that are served under their own paths only."""
+    more: Iterable[tuple[str, AnyHandler]] = ()
+    """Further paths and their handlers."""
     started: float = field(default_factory=time.time)
 
 
@@ -63,6 +65,7 @@ class Endpoints:
         if served.profiling:
             self._routes.update(debug.profile_routes())
             self._routes.update(debug.flag_routes(served.set_verbosity))
+        self._routes.update(served.more)
         if served.flags is not None:
             self._routes["/flagz"] = zpages.flagz(served.flags)
         if served.statusz:
