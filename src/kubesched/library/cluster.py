@@ -18,6 +18,7 @@ from kubesched.cluster.view import Nodes
 from kubesched.engine.decision import Decision as Attempt
 from kubesched.engine.outcome import Outcome
 from kubesched.engine.profiles import build_engines
+from kubesched.explain.explainer import Explainer
 from kubesched.framework.registry import PluginSource
 from kubesched.library import live
 from kubesched.library.admission import admitted
@@ -194,6 +195,10 @@ class Cluster:
         incoming = [self._incoming(each) for each in given]
         a, b = (Placements(self._with(each)._play(incoming)) for each in (config_a, config_b))
         return Comparison(a, b)
+
+    def explainer(self, *, now: float | None = None) -> Explainer:
+        """Explains why pods have no node, or have the one they have. `now`, in seconds since 1970, is for ages."""
+        return Explainer(self._state, self._engines, self.pods, now=now)
 
     # --- as a table ---------------------------------------------------------------------------------------------------
 
