@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from tests.builders import cluster, node, pod
 from tests.harness import default_engine, schedule
@@ -73,3 +74,24 @@ def test_a_score_out_of_range_is_noted_once() -> None:
         assert schedule(engine, pod(f"next-{number}")).node == "a"
     (kept,) = engine.filtering._cache.values()
     assert len(kept.suspects) == 1
+
+
+class InPlace(Plugin):
+    """Scores nodes by their number and normalises as Go's plugins do: in place."""
+
+    name = "InPlace"
+    reads = Reads.NODE
+
+    def score_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Ints:
+        return np.arange(len(nodes), dtype=np.int64) * 10
+
+    def normalize(self, state: CycleState, pod: api.Pod, scores: Ints) -> Ints:
+        scores += 1
+        return scores
+
+
+def test_normalising_in_place_spoils_no_cached_scores() -> None:
+    """The second pod of a class gets the scores that the first got."""
+    engine = default_engine(cluster(node("a"), node("b")), InPlace)
+    given = [schedule(engine, pod(name)).node_scores for name in ("first", "second")]
+    assert [[scores["InPlace"] for scores in each.values()] for each in given] == [[1, 11], [1, 11]]

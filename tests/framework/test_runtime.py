@@ -532,6 +532,14 @@ def test_a_reserve_error_says_where_it_is_from() -> None:
     assert outcome.message == 'running Reserve plugin "R0": disk on fire'
 
 
+def test_only_bind_may_skip() -> None:
+    """Skip from Reserve is an error that names the plugin, not an attempt that ends without a word."""
+    outcome, _, _ = reserved(Status(Code.SKIP))
+    assert outcome is not None
+    assert (outcome.code, outcome.plugin) == (Code.ERROR, "R0")
+    assert outcome.message == 'running Reserve plugin "R0": Skip is no result of this point'
+
+
 # --- plugins that raise -----------------------------------------------------------------------------------------------
 
 

@@ -29,6 +29,7 @@ class Fake:
     seconds = 0.0
     broken = False
     binds_with: FaultyApi | None = None
+    loses_answer = False
     preempts: Sequence[str] | None = None
 
     def __init__(self, **attributes: object) -> None:
@@ -68,6 +69,8 @@ class Fake:
         await self._answer("bind")
         assert self.binds_with is not None
         await self.binds_with.bind(pod, node_name)
+        if self.loses_answer:
+            raise ExtenderError("the answer was lost")
 
 
 NODES = [node(f"n{number}") for number in range(4)]
@@ -212,3 +215,17 @@ async def test_a_decision_says_which_extender_said_what(clock: VirtualClock) -> 
     assert "n3: not mine (http://first, Unschedulable)" in nowhere.explain()
     assert "n0, n1, n2: not mine (http://second, Unschedulable)" in nowhere.explain()
     assert failed.explain() == "default/r was not scheduled.\nextender is down"
+
+
+@virtual_time
+async def test_a_binder_that_may_be_ignored_and_whose_answer_was_lost(clock: VirtualClock) -> None:
+    """It has bound the pod, so that our own bind gets a conflict: the API server is asked, and the pod counts as
+    bound."""
+    extender = Fake(binds=True, ignorable=True, loses_answer=True)
+    async with world(clock, node("n1"), extenders=[extender]) as here:
+        extender.binds_with = here.api
+        here.create(pod("web"))
+        await here.settle(1)
+        assert here.node_of("web") == "n1"
+        assert not here.events.of("FailedScheduling")
+        assert len(here.events.of("Scheduled")) == 1

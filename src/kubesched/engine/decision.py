@@ -20,7 +20,7 @@ from kubesched.framework.diagnosis import Diagnosis
 from kubesched.framework.errors import PluginError
 from kubesched.framework.extender import ExtenderCall
 from kubesched.framework.plugin import PostFilterResult
-from kubesched.framework.record import Record, no_time
+from kubesched.framework.record import ERROR, Record, no_time
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import Status, unschedulable
 
@@ -197,10 +197,10 @@ class Decision(Record):
         if isinstance(problem, PluginError):
             self.plugin = problem.plugin
             self.where = problem.place
-            self.end_point(problem.point, "Error")
+            self.end_point(problem.point, ERROR)
 
     def refused(self, failure: Failure) -> None:
-        """Something after the decision has ended the attempt: Reserve, Permit, PreBind or Bind."""
+        """The attempt has ended: Reserve, Permit, PreBind or Bind refused the pod, or an unexpected error came."""
         self.failure = failure
         self.message = failure.message
         self.outcome = Outcome.UNSCHEDULABLE if failure.rejected else Outcome.ERROR

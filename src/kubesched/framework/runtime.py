@@ -265,7 +265,8 @@ class Framework:
 
     def _normalized(self, plugin: ScorePlugin, state: CycleState, pod: api.Pod, scores: Ints) -> Ints:
         assert plugin.normalize is not None
-        answer = plugin.normalize(state, pod, scores)
+        # Cached scores must survive a plugin that normalises in place, as Go's do.
+        answer = plugin.normalize(state, pod, scores if is_built_in(type(plugin.plugin)) else scores.copy())
         if type(answer) is not np.ndarray or answer.dtype != np.int64 or answer.shape != scores.shape:
             check_scores(plugin.plugin, answer, len(scores), "normalize")
             return whole(answer)
@@ -436,10 +437,10 @@ class Framework:
             status = status_answer(plugin, method, answer)
         except AnswerError as problem:
             return self._raised(record, plugin, point, problem)
-        if status is None or status.is_skip:
+        if status is None or (status.is_skip and point == "Bind"):
             return status
         if not status.is_rejected:
-            return fail(record, plugin, point, status.message)
+            return fail(record, plugin, point, status.message or f"{status.code.upstream} is no result of this point")
         record.objections.append(Objection(plugin.name, point, status.by(plugin.name), status.message))
         return status.by(plugin.name)
 

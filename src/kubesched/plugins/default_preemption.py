@@ -117,7 +117,7 @@ class DefaultPreemption(PreemptionPlugin):
         return PostFilterResult(self.handle.cluster.nodes.names[best.row], best.victims), Status(Code.SUCCESS)
 
     def _objection(self, pod: api.Pod, diagnosis: Diagnosis) -> str:
-        """Why the pod may not preempt; None if it may."""
+        """Why the pod may not preempt; empty if it may."""
         if pod.spec.preemption_policy == "Never":
             return "not eligible due to preemptionPolicy=Never."
         nominated = pod.nominated_node_name

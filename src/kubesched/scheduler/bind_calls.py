@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class BindCalls:
     """How many bind calls have not been answered yet."""
 
     def __init__(self) -> None:
         self.pending = 0
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """A call is under way."""
+        self.pending += 1
+        try:
+            yield
+        finally:
+            self.pending -= 1

@@ -116,7 +116,7 @@ class BindingCycle:
         await self._statuses.written(pod.uid)
         status = await self._bind(attempt)
         if status is not None:
-            return replace(Failure.of_status(status), maybe_bound=True)
+            return replace(Failure.of_status(status), maybe_bound=not status.is_skip)
         await self._succeeded(attempt)
         return None
 
@@ -144,12 +144,9 @@ class BindingCycle:
     async def _bind(self, attempt: Attempt) -> Status | None:
         status = await self._bind_by_extender(attempt) if self._extenders else NOT_BOUND
         if status is NOT_BOUND:
-            self._calls.pending += 1
-            try:
-                framework = attempt.profile.engine.framework
+            framework = attempt.profile.engine.framework
+            with self._calls.one():
                 status = await framework.run_bind(attempt.state, attempt.assumed, attempt.chosen)
-            finally:
-                self._calls.pending -= 1
         if status is not None and attempt.unclear and await self._turns_out_bound(attempt):
             return None
         return status
@@ -162,10 +159,10 @@ class BindingCycle:
             try:
                 await extender.bind(pod, attempt.chosen)
             except ExtenderError as problem:
+                attempt.unclear = True
                 if extender.ignorable:
                     attempt.extender_calls.append(ExtenderCall(extender.name, "bind", problem))
                     continue
-                attempt.unclear = True
                 return error(str(problem))
             return None
         return NOT_BOUND
@@ -208,6 +205,7 @@ class BindingCycle:
         except Exception as problem:
             # Every failure that can be foreseen is handled. For all others: the pod must not be lost.
             self._shared.log(ERROR, "Unexpected error after a binding failed", pod=attempt.assumed, err=problem)
+            attempt.queued.rejected_by()
             self._shared.queue.add_unschedulable_if_not_present(attempt.queued)
         self._publisher.finished(attempt)
 

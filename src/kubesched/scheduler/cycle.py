@@ -72,10 +72,10 @@ class SchedulingCycle:
                 self._no_node(attempt)
             elif attempt.profile.engine.place(attempt):
                 self._start_binding(attempt)
-            else:
-                self._fail(attempt)
         except Exception as problem:
             self._unexpected(attempt, problem)
+        if attempt.failure is not None:
+            self._fail(attempt)
 
     def _begin(self, queued: QueuedPodInfo) -> Attempt | None:
         pod = queued.info.pod
@@ -106,7 +106,6 @@ class SchedulingCycle:
             self._preemptor.start(attempt.profile, attempt.pod, made)
         can_make_room = bool(attempt.profile.engine.framework.post_filter)
         attempt.failure = Failure.of_decision(attempt, can_make_room=can_make_room)
-        self._fail(attempt)
 
     async def _preempt_now(self, attempt: Attempt) -> None:
         """Delete the victims, as a part of PostFilter; a failure is PostFilter's, and nominates no node."""
@@ -129,8 +128,10 @@ class SchedulingCycle:
         self._binding.start(attempt)
 
     def _fail(self, attempt: Attempt) -> None:
-        self._failures.handle(attempt)
-        self._publisher.finished(attempt)
+        try:
+            self._failures.handle(attempt)
+        finally:
+            self._publisher.finished(attempt)
 
     def _unexpected(self, attempt: Attempt, problem: Exception) -> None:
         """A mistake of ours: the pod is tried again, and the loop goes on."""
@@ -139,4 +140,3 @@ class SchedulingCycle:
             attempt.profile.engine.take_back(attempt)
             self._shared.waiting.remove(attempt.pod.uid)
         attempt.refused(Failure(f"scheduling: {type(problem).__name__}: {problem}"))
-        self._fail(attempt)

@@ -26,6 +26,8 @@ class ExtenderSet:
     ) -> list[Prioritized]:
         """Ask all of these at the same time for scores."""
         self._metrics.goroutines("prioritizing_extender", len(extenders))
-        answers = await asyncio.gather(*(each.prioritize(pod, nodes) for each in extenders), return_exceptions=True)
-        self._metrics.goroutines("prioritizing_extender", -len(extenders))
+        try:
+            answers = await asyncio.gather(*(each.prioritize(pod, nodes) for each in extenders), return_exceptions=True)
+        finally:
+            self._metrics.goroutines("prioritizing_extender", -len(extenders))
         return list(zip(extenders, answers, strict=True))

@@ -162,6 +162,7 @@ class Scheduler:
         except Exception as problem:
             # Every failure that can be foreseen is handled. For all others: the pod must not be lost.
             self.log(ERROR, "Unexpected error in the scheduling loop", pod=queued.pod, err=problem)
+            queued.rejected_by()
             self.queue.add_unschedulable_if_not_present(queued)
         return True
 

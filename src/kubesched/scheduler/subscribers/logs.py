@@ -8,6 +8,7 @@ from kubesched.engine.decision import BatchReport
 from kubesched.engine.outcome import Outcome
 from kubesched.framework.extender import ExtenderCall
 from kubesched.framework.record import Objection
+from kubesched.framework.status import Code
 from kubesched.scheduler.attempt import Attempt, Dropped, Skipped
 from kubesched.scheduler.subscribers.publisher import Subscriber
 
@@ -74,7 +75,7 @@ class AttemptLog(Subscriber):
             log(3, "No PostFilter plugins are registered, so no preemption will be performed")
         made = attempt.post_filter_status
         if made is not None:
-            level = ERROR if made.code.upstream == "Error" else 5
+            level = ERROR if made.code is Code.ERROR else 5
             log(level, "Status after running PostFilter plugins for pod", pod=pod, status=made.message)
 
     def _scores(self, attempt: Attempt) -> None:

@@ -87,7 +87,7 @@ class EvaluationCounter:
     Score, one per pod in PreFilter and PreScore unless the plugin skips. Nodes that an earlier plugin has rejected
     count for the later ones too; trials for a preemption do not count.
 
-    Attempts with the same active plugins share four numbers. They become counts by plugin when metrics are read.
+    Attempts with the same active plugins share three numbers. They become counts by plugin when metrics are read.
     """
 
     def __init__(self, framework: Framework, metrics: Metrics) -> None:

@@ -13,8 +13,9 @@ from kubesched.scheduler.attempt import Attempt, Dropped, Skipped
 class Subscriber:
     """Is notified of what happens to attempts. Override the stages that matter; do not change the attempt.
 
-    Stages come in this order: `started`, `decided`, then `binding_started`, perhaps `waiting`, and `bound`; or `failed`
-    and then `requeued` or `dropped`. `finished` comes last, always.
+    An attempt goes through `started`, `decided`, `binding_started`, perhaps `waiting`, and `bound`. At any time it may
+    fail instead: `failed`, then `requeued` or `dropped`. `finished` always comes last. A pod that is not tried at all
+    is `skipped`, and nothing follows.
     """
 
     def skipped(self, pod: api.Pod, profile: str, reason: Skipped) -> None:
