@@ -168,3 +168,32 @@ async def test_a_broken_device_is_given_back(clock: VirtualClock) -> None:
         await here.settle(60)
         assert here.node_of("p") == "n2"
         assert devices_of(claim_of(here, "c")) == [("n2", "gpu-0")]
+
+
+def templated(name: str, claim_name: str) -> api.Pod:
+    """A pod whose claim comes from a template."""
+    made = pod(name)
+    reference = api.PodResourceClaim("gpu", resource_claim_template_name="template")
+    status = api.PodStatus(resource_claim_statuses=(api.PodResourceClaimStatus("gpu", claim_name),))
+    return replace(made, spec=replace(made.spec, resource_claims=(reference,)), status=status)
+
+
+def made_for(owner: api.Pod, name: str) -> api.ResourceClaim:
+    """A claim as a controller makes it for a pod."""
+    owners = [{"apiVersion": "v1", "kind": "Pod", "name": owner.name, "uid": owner.uid, "controller": True}]
+    return claim(name, exactly(), metadata={"ownerReferences": owners})
+
+
+@virtual_time
+async def test_a_generated_claim_wakes_its_pod_and_others_that_name_it(clock: VirtualClock) -> None:
+    """A claim made for one pod wakes that pod, and any other pod that mentions it by name."""
+    async with world(clock) as here:
+        here.create(node("n1"), device_class(), gpus("n1", 2))
+        owner = here.api.create(templated("owner", "generated"))
+        here.create(pod("friend", resource_claims=["generated"]))
+        await here.settle(1)
+        assert here.node_of("owner") == here.node_of("friend") == ""
+        here.create(made_for(owner, "generated"))
+        await here.settle(30)
+        assert here.node_of("owner") == here.node_of("friend") == "n1"
+        assert {each.name for each in claim_of(here, "generated").status.reserved_for} == {"owner", "friend"}

@@ -19,7 +19,7 @@ from rich.table import Table
 from kubesched.apiserver.inprocess.memory import MemoryClient
 from kubesched.base.clocks import SystemClock
 from kubesched.bench.sampler import PARTS, Sampler
-from kubesched.bench.workloads import Workload, make_node, make_pod, plain
+from kubesched.bench.workloads import Workload, claiming, device_objects, make_node, make_pod, plain
 from kubesched.config.load import default
 from kubesched.plugins import in_tree_registry
 from kubesched.scheduler.bind_calls import BindCalls
@@ -27,7 +27,11 @@ from kubesched.scheduler.build import build_scheduler
 from kubesched.scheduler.metrics import Metrics
 from kubesched.scheduler.recorder import EventRecorder
 
-LOOPS = (Workload("plain", 500, 0, 10_000, plain), Workload("plain", 5000, 0, 10_000, plain))
+LOOPS = (
+    Workload("plain", 500, 0, 10_000, plain),
+    Workload("plain", 5000, 0, 10_000, plain),
+    Workload("devices", 500, 0, 4_000, plain, devices=10),
+)
 WARM_UP = 200
 ROUNDS = 3
 """The best counts: a machine that others use too makes a run slower, never faster."""
@@ -49,6 +53,8 @@ async def measure(workload: Workload, sampler: Sampler | None) -> tuple[float, f
     cluster = MemoryClient(clock)
     for index in range(workload.nodes):
         cluster.create(make_node(index, workload.node_cpu))
+    for obj in device_objects(workload):
+        cluster.create(obj)
     calls = BindCalls()
     recorder = EventRecorder(cluster, clock, bind_calls=calls)
     scheduler = build_scheduler(
@@ -78,7 +84,11 @@ async def _schedule(cluster: MemoryClient, prefix: str, number: int, workload: W
     """Create pods, a hundred at a time as a controller would, and wait until all are bound and have an event."""
     wanted = len(cluster.bindings) + number
     for index in range(number):
-        cluster.create(make_pod(prefix, index, workload.template(index)))
+        made = make_pod(prefix, index, workload.template(index))
+        if workload.devices:
+            claim, made = claiming(made)
+            cluster.create(claim)
+        cluster.create(made)
         if index % 100 == 99:
             await asyncio.sleep(0)
     while len(cluster.bindings) < wanted or cluster.event_count < wanted:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
+from kubesched.api import devices as dra
 from kubesched.api import objects as api
 from kubesched.api.builders import affinity, node, node_term, pod, pod_term, spread
 
@@ -25,6 +28,8 @@ class Workload:
     initial_template: Callable[[int], dict[str, Any]] | None = None
     node_cpu: str = "32"
     preempts: bool = False
+    devices: int = 0
+    """Devices on each node. With any, every pod has a claim of its own for one of them."""
 
 
 def make_node(index: int, cpu: str) -> api.Node:
@@ -43,6 +48,40 @@ def make_pod(prefix: str, index: int, template: dict[str, Any]) -> api.Pod:
     """A pod of a template."""
     name = f"{prefix}-{index}"
     return pod(name, uid=name, **template)
+
+
+DRIVER = "gpu.example.com"
+
+
+def device_objects(workload: Workload) -> Iterator[api.Object]:
+    """The device class and every node's devices."""
+    if workload.devices:
+        selector = dra.DeviceSelector(cel=dra.CELDeviceSelector(expression=f'device.driver == "{DRIVER}"'))
+        yield api.DeviceClass(metadata=api.ObjectMeta(name="gpu"), spec=dra.DeviceClassSpec(selectors=(selector,)))
+    for index in range(workload.nodes if workload.devices else 0):
+        name = f"node-{index:05d}"
+        devices = tuple(dra.Device(name=f"gpu-{number}") for number in range(workload.devices))
+        pool = dra.ResourcePool(name=name, generation=1, resource_slice_count=1)
+        spec = dra.ResourceSliceSpec(driver=DRIVER, pool=pool, node_name=name, devices=devices)
+        yield api.ResourceSlice(metadata=api.ObjectMeta(name=f"{name}-gpus"), spec=spec)
+
+
+def claiming(plain_pod: api.Pod) -> tuple[api.ResourceClaim, api.Pod]:
+    """A pod that claims a device by a template, and the claim that a controller would have made for it."""
+    exactly = dra.ExactDeviceRequest(device_class_name="gpu", allocation_mode=dra.EXACT_COUNT, count=1)
+    request = dra.DeviceRequest(name="gpu", exactly=exactly)
+    owner = api.OwnerReference(api_version="v1", kind="Pod", name=plain_pod.name, uid=plain_pod.uid, controller=True)
+    name = f"{plain_pod.name}-gpu"
+    metadata = api.ObjectMeta(name=name, namespace=plain_pod.namespace, owner_references=(owner,))
+    spec = dra.ResourceClaimSpec(devices=dra.DeviceClaim(requests=(request,)))
+    reference = api.PodResourceClaim("gpu", resource_claim_template_name="gpu")
+    statuses = (api.PodResourceClaimStatus("gpu", name),)
+    pod_spec = msgspec.structs.replace(plain_pod.spec, resource_claims=(reference,))
+    status = msgspec.structs.replace(plain_pod.status, resource_claim_statuses=statuses)
+    return (
+        api.ResourceClaim(metadata=metadata, spec=spec),
+        msgspec.structs.replace(plain_pod, spec=pod_spec, status=status),
+    )
 
 
 def _template(app: str, cpu: str = "100m", memory: str = "128Mi", **more: Any) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from enum import Enum, IntFlag
 from functools import cache
@@ -78,6 +78,9 @@ class Hint(Enum):
 HintFunction = Callable[[api.Pod, api.Object | None, api.Object | None], Hint]
 """(the waiting pod, the object before, the object after) → whether to try the pod again."""
 
+TargetsFunction = Callable[[api.Object | None, api.Object | None], Collection[str] | None]
+"""(the object before, the object after) → UIDs of the only pods that this can help; None if it can help any."""
+
 
 @dataclass(frozen=True, slots=True)
 class ClusterEvent:
@@ -144,8 +147,17 @@ class EventHint:
     """Whether the hint, while the event is about another object than the waiting pod, reads nothing of that pod but
     what its class shares: namespace, labels, spec. Then, of a thousand waiting pods from one template, one is asked
     about."""
+    only: TargetsFunction | None = None
+    """Names the only pods that an event can help, so that the hint is not asked about any other."""
 
 
-def on(resource: Resource, action: Action, hint: HintFunction | None = None, *, by_class: bool = False) -> EventHint:
+def on(
+    resource: Resource,
+    action: Action,
+    hint: HintFunction | None = None,
+    *,
+    by_class: bool = False,
+    only: TargetsFunction | None = None,
+) -> EventHint:
     """Shorthand for registering an event."""
-    return EventHint(ClusterEvent(resource, action), hint, by_class)
+    return EventHint(ClusterEvent(resource, action), hint, by_class, only)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from enum import IntEnum
 
 from kubesched.api import objects as api
@@ -95,6 +96,17 @@ class Inquiry:
         profile, plugin = file
         hints = self._runner.events.hints(profile, self.happened.event)[plugin]
         return any(not hint.by_class or self._helps(plugin, hint, sample, pod_class) for hint in hints)
+
+    def only(self, file: File) -> Collection[str] | None:
+        """UIDs of the only pods that the event can help, by the word of one plugin; None if it can help any."""
+        profile, plugin = file
+        found: set[str] = set()
+        for hint in self._runner.events.hints(profile, self.happened.event)[plugin]:
+            targets = None if hint.only is None else hint.only(self.happened.old, self.happened.new)
+            if targets is None:
+                return None
+            found.update(targets)
+        return found
 
     def _helps(self, plugin: str, registered: EventHint, pod: api.Pod, pod_class: PodClass) -> bool:
         hint = registered.hint

@@ -264,7 +264,7 @@ class SchedulingQueue:
         if event.is_wildcard:
             waiting = list(self._unschedulable)
         else:
-            waiting = self._unschedulable.listening(listeners, inquiry.could_help)
+            waiting = self._unschedulable.listening(listeners, inquiry.could_help, inquiry.only)
         if check is not None:
             waiting = [queued for queued in waiting if check(queued.pod)]
         self._move(waiting, inquiry)

@@ -9,7 +9,7 @@ Within a file, pods of one class are together: most hints have the same answer f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from kubesched.api import objects as api
 from kubesched.cluster.pods import PodClass
@@ -76,13 +76,21 @@ class UnschedulablePods:
         return queued
 
     def listening(
-        self, files: Iterable[File], could_help: Callable[[File, api.Pod, PodClass], bool]
+        self,
+        files: Iterable[File],
+        could_help: Callable[[File, api.Pod, PodClass], bool],
+        only: Callable[[File], Collection[str] | None] = lambda _: None,
     ) -> list[QueuedPodInfo]:
-        """The pods filed under any of these, each once; but not those of a class that could not be helped."""
+        """The pods filed under any of these, each once; but not those of a class that could not be helped, nor any but
+        the `only` ones that could be."""
         found: dict[str, QueuedPodInfo] = {}
         for group in self._files.get(ANY_EVENT, {}).values():
             found.update(group.pods)
         for file in files:
+            targets = only(file) if file in self._files else ()
+            if targets is not None:
+                found.update({uid: pod for uid in targets if (pod := self._filed_under(uid, file)) is not None})
+                continue
             for pod_class, group in self._files.get(file, {}).items():
                 if could_help(file, group.sample, pod_class):
                     found.update(group.pods)
@@ -91,6 +99,9 @@ class UnschedulablePods:
     def retried_at(self, queued: QueuedPodInfo) -> float:
         """When a pod has waited long enough to be tried without an event."""
         return _waiting_since(queued) + self._longest
+
+    def _filed_under(self, uid: str, file: File) -> QueuedPodInfo | None:
+        return self._pods.get(uid) if uid in self._filed and file in self._filed[uid][1] else None
 
     def overdue(self, now: float) -> list[QueuedPodInfo]:
         """Take out the pods that have waited longer than any pod should without being tried."""

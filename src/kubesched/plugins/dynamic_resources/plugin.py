@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import datetime
 from uuid import UUID
 
@@ -44,6 +44,8 @@ NOTHING_TO_DEALLOCATE = unschedulable("no new claims to deallocate")
 
 NOT_AVAILABLE, STALE_CLAIM, NO_RESOURCE = 3, 4, 5
 _FIRST_ERROR = 16
+MOST_NAMES = 100_000
+"""Claims that pods mention by name, up to which they are told from others."""
 _STATUSES = {
     IMPOSSIBLE: unresolvable("cannot allocate all claims"),
     INVALID_POOL: unresolvable("invalid resource pools were encountered"),
@@ -73,6 +75,8 @@ class DynamicResources(Plugin):
         self._ledger = devices.ledger
         self._inventory = devices.inventory
         self._plans = devices.plans
+        self._named: set[str] = set()
+        """Claims that pods mention by name."""
         self._without: dict[str, tuple[int, Mask | None]] = {}
 
     def sign(self, pod: api.Pod) -> Signature | Status:
@@ -82,15 +86,16 @@ class DynamicResources(Plugin):
         change = Action.ADD | Action.UPDATE
         return [
             on(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE),
-            on(Resource.RESOURCE_CLAIM, change, self._after_claim_change),
+            on(Resource.RESOURCE_CLAIM, change, self._after_claim_change, only=self._pods_helped),
             on(Resource.POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM, self._after_pod_change),
-            on(Resource.DEVICE_CLASS, change),
-            on(Resource.RESOURCE_SLICE, change),
+            on(Resource.DEVICE_CLASS, change, self._after_device_change),
+            on(Resource.RESOURCE_SLICE, change, self._after_device_change),
         ]
 
     # PreEnqueue and hints
 
     def pre_enqueue(self, pod: api.Pod) -> Status | None:
+        self._note_names(pod)
         problem = self._problem(pod) if pod.spec.resource_claims else None
         return None if problem is None else unresolvable(problem)
 
@@ -102,6 +107,23 @@ class DynamicResources(Plugin):
         except ClaimError as problem:
             return str(problem)
         return None
+
+    def _pods_helped(self, old: api.Object | None, new: api.Object | None) -> Collection[str] | None:
+        """A claim that was made for a pod helps that pod alone, unless another pod mentions it by name. One that is
+        deallocated may help any pod."""
+        before = old.status.allocation if isinstance(old, dra.ResourceClaim) else None
+        if not isinstance(new, dra.ResourceClaim) or (before is not None and new.status.allocation is None):
+            return None
+        owners = [owner for owner in new.metadata.owner_references if owner.controller]
+        if not owners or owners[0].kind != "Pod" or new.key in self._named or len(self._named) > MOST_NAMES:
+            return None
+        return [owner.uid for owner in owners]
+
+    def _note_names(self, pod: api.Pod) -> None:
+        if len(self._named) > MOST_NAMES:
+            return  # from here on every pod is asked about
+        names = (reference.resource_claim_name for reference in pod.spec.resource_claims)
+        self._named.update(f"{pod.namespace}/{name}" for name in names if name is not None)
 
     def _after_claim_change(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
         if not isinstance(new, dra.ResourceClaim):
@@ -121,6 +143,10 @@ class DynamicResources(Plugin):
             return Hint.QUEUE
         return Hint.QUEUE if new.uid == pod.uid and self._problem(new) is None else Hint.SKIP
 
+    def _after_device_change(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
+        """Devices help every pod but those that PreEnqueue would turn away again."""
+        return Hint.QUEUE if self._problem(pod) is None else Hint.SKIP
+
     # PreFilter
 
     def pre_filter(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Status | None:
@@ -129,6 +155,7 @@ class DynamicResources(Plugin):
         if not pod.spec.resource_claims and not scalar:
             state.skip_score.add(self.name)
             return SKIP
+        self._note_names(pod)
         try:
             claims = [claim for _, claim in claims_of(pod, self._ledger)]
         except ClaimError as problem:
