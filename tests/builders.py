@@ -22,6 +22,7 @@ from kubesched.api.builders import toleration as toleration
 from kubesched.testing.related import budget as budget
 from kubesched.testing.related import cluster as cluster
 from kubesched.testing.related import namespace as namespace
+from kubesched.testing.related import pod_group as pod_group
 from kubesched.testing.related import replica_set as replica_set
 from kubesched.testing.related import replication_controller as replication_controller
 from kubesched.testing.related import service as service

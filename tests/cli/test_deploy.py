@@ -51,6 +51,8 @@ def test_everything_that_is_watched_may_be_watched(kind: Any) -> None:
         ("events.k8s.io", "events", "patch"),
         ("", "persistentvolumeclaims", "patch"),
         ("", "persistentvolumes", "patch"),
+        ("scheduling.k8s.io", "podgroups", "watch"),
+        ("scheduling.k8s.io", "podgroups/status", "patch"),
         ("authentication.k8s.io", "tokenreviews", "create"),
         ("authorization.k8s.io", "subjectaccessreviews", "create"),
     ],

@@ -69,6 +69,7 @@ def pod(
     claims: Iterable[str] = (),
     gates: Iterable[str] = (),
     resource_claims: Iterable[str] = (),
+    group: str = "",
 ) -> api.Pod:
     """A pod: pending, unless it has a `node`. Its UID is made from its name, unless one is given.
 
@@ -105,6 +106,7 @@ def pod(
             volumes=(*volumes, *mounted),
             scheduling_gates=tuple(map(api.PodSchedulingGate, gates)),
             resource_claims=tuple(api.PodResourceClaim(name, resource_claim_name=name) for name in resource_claims),
+            scheduling_group=api.PodSchedulingGroup(group) if group else None,
             restart_policy="Never" if run_time else "",
         ),
         status=api.PodStatus(

@@ -31,6 +31,8 @@ from kubesched.api.meta import ObjectMeta as ObjectMeta
 from kubesched.api.meta import OwnerReference as OwnerReference
 from kubesched.api.meta import Part as Part
 from kubesched.api.quantity import Quantity as Quantity
+from kubesched.api.workloads import PodGroup as PodGroup
+from kubesched.api.workloads import Workload as Workload
 
 ResourceList = dict[str, Quantity]
 
@@ -279,6 +281,10 @@ class PodResourceClaim(Part, frozen=True):
     resource_claim_template_name: str | None = None
 
 
+class PodSchedulingGroup(Part, frozen=True):
+    pod_group_name: str = ""
+
+
 class PodSpec(Part, frozen=True):
     node_name: str = ""
     scheduler_name: str = ""
@@ -295,6 +301,7 @@ class PodSpec(Part, frozen=True):
     resources: ResourceRequirements | None = None
     volumes: tuple[Volume, ...] = ()
     scheduling_gates: tuple[PodSchedulingGate, ...] = ()
+    scheduling_group: PodSchedulingGroup | None = None
     resource_claims: tuple[PodResourceClaim, ...] = ()
     host_network: bool = False
     host_users: bool | None = None
@@ -357,6 +364,12 @@ class Pod(Object, frozen=True):
     @property
     def nominated_node_name(self) -> str:
         return self.status.nominated_node_name
+
+    @property
+    def pod_group(self) -> str:
+        """The key of the PodGroup that the pod belongs to, or the empty string."""
+        group = self.spec.scheduling_group
+        return "" if group is None else f"{self.metadata.namespace}/{group.pod_group_name}"
 
     @property
     def is_terminating(self) -> bool:
@@ -645,6 +658,8 @@ KINDS: dict[tuple[str, str], type[Object]] = {
         ResourceClaim,
         ResourceClaimTemplate,
         ResourceSlice,
+        PodGroup,
+        Workload,
     )
 }
 

@@ -67,6 +67,8 @@ _PLURALS: dict[type[api.Object], tuple[str, bool]] = {
     api.ResourceClaim: ("resourceclaims", True),
     api.ResourceClaimTemplate: ("resourceclaimtemplates", True),
     api.ResourceSlice: ("resourceslices", False),
+    api.PodGroup: ("podgroups", True),
+    api.Workload: ("workloads", True),
 }
 
 ENDPOINTS = {kind: Endpoint(kind.api_version, *row) for kind, row in _PLURALS.items()} | {

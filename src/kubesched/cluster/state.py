@@ -14,6 +14,7 @@ from kubesched.base.features import DEFAULT_FEATURES, Features
 from kubesched.cluster.counts import NO_LABELS, PodCounts
 from kubesched.cluster.nominations import Nominations
 from kubesched.cluster.objects import ObjectsByKind
+from kubesched.cluster.pod_groups import PodGroups
 from kubesched.cluster.pods import PodClasses, PodInfo, identified
 from kubesched.cluster.table import NodeTable
 
@@ -34,6 +35,8 @@ class ClusterState:
         self.pods: dict[str, PodInfo] = {}
         """Pods on nodes, assumed ones included, by UID."""
         self.assumed: set[str] = set()
+        self.pod_groups = PodGroups()
+        """Empty unless the gate GenericWorkload is on."""
         self._shared: dict[type, object] = {}
 
     def share(self, kind: type[T]) -> T:
@@ -180,11 +183,15 @@ class ClusterState:
         self.nodes.place(info, row)
         self.pods[info.pod.metadata.uid] = info
         self.counts.placed(info, row)
+        if len(self.pod_groups):
+            self.pod_groups.placed(info.pod)
 
     def _take_off(self, info: PodInfo) -> None:
         row = info.row
         self.nodes.take_off(info, row)
         del self.pods[info.pod.metadata.uid]
         self.counts.taken_off(info, row)
+        if len(self.pod_groups):
+            self.pod_groups.taken_off(info.pod)
         info.row = -1
         self.nodes.release_if_empty(row)

@@ -75,6 +75,8 @@ def complete(
     """``config`` with every default filled in. Completing a complete configuration changes nothing."""
     if not features.node_declared_features:
         default_plugins = {name: weight for name, weight in default_plugins.items() if name != "NodeDeclaredFeatures"}
+    if features.gang_scheduling:
+        default_plugins = default_plugins | {"GangScheduling": 0}
     ignored = tuple(
         resource.name
         for extender in config.extenders

@@ -109,7 +109,11 @@ def prepare(
 
 
 def _metrics(options: Options) -> Metrics:
-    return Metrics(disabled=options.metrics.disabled_metrics, allowed_labels=options.allowed_labels())
+    return Metrics(
+        disabled=options.metrics.disabled_metrics,
+        allowed_labels=options.allowed_labels(),
+        pod_groups=options.gates.enabled("GenericWorkload"),
+    )
 
 
 def _delegate(kubeconfig: str, flag: str) -> Connection | None:

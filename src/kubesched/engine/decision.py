@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kubesched.api import objects as api
 from kubesched.cluster.pods import PodInfo
-from kubesched.cluster.table import Ints, NodeTable
+from kubesched.cluster.table import Ints, Mask, NodeTable
 from kubesched.engine.explain import explain
 from kubesched.engine.failure import Failure
 from kubesched.engine.outcome import Binding, Outcome
@@ -112,8 +112,10 @@ class Decision(Record):
         "refused_by",
         "scores",
         "skip_score",
+        "skips_post_filter",
         "state",
         "where",
+        "within",
     )
 
     def __init__(
@@ -157,6 +159,10 @@ class Decision(Record):
         """Scores that are not in the cached sum: those that were normalised, and those of this cycle alone."""
         self.best_rows: Ints | None = None
         self.scores: Scores | None = None
+        self.within: Mask | None = None
+        """The only rows to look at, in the trial of a placement of a pod group; None for all."""
+        self.skips_post_filter = False
+        """Whether to leave out PostFilter, because this is only a trial."""
         self.refused_by: Mapping[str, str] = {}
         """Nodes that passed all plugins and not an extender, each with that extender."""
         self.extender_calls: list[ExtenderCall] = []

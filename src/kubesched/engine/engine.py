@@ -98,7 +98,7 @@ class Engine:
 
     async def _make_room(self, decision: Decision, diagnosis: Diagnosis, others: ExtenderRound | None) -> None:
         """No node fits: see whether PostFilter can make room, and word the message."""
-        if self.framework.post_filter:
+        if self.framework.post_filter and not decision.skips_post_filter:
             made = self.framework.run_post_filter(decision.state, decision.pod, diagnosis)
             if others is not None:
                 made = await others.preempt(made)

@@ -30,6 +30,8 @@ class Failure:
     """The plugins that wait for something; once that has come, the pod need not back off."""
     nominate: str | None = ""
     """The node that it is nominated to from now on; empty for none, None to change nothing."""
+    of_group: bool = False
+    """Whether the pod group was rejected, not this pod."""
     maybe_bound: bool = False
     """Whether a call to bind it was made. It may have taken effect although no success was reported."""
 

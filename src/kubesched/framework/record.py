@@ -54,7 +54,7 @@ def no_time() -> float:
 class Record:
     """What ran, in order."""
 
-    __slots__ = ("_began", "_timer", "calls", "objections", "points", "times_plugins")
+    __slots__ = ("_began", "_timer", "calls", "objections", "points", "times_plugins", "wait_reason")
 
     def __init__(self, timer: Callable[[], float] = no_time, *, times_plugins: bool = False) -> None:
         self.points: list[PointRun] = []
@@ -62,6 +62,8 @@ class Record:
         """Calls of single plugins; recorded only with `times_plugins`."""
         self.objections: list[Objection] = []
         self.times_plugins = times_plugins
+        self.wait_reason = ""
+        """Why the last Permit plugin that waits does so."""
         self._timer = timer
         self._began = 0.0
 

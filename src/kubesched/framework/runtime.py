@@ -334,6 +334,7 @@ class Framework:
         except AnswerError as problem:
             return None, self._raised(record, plugin, "Permit", problem)
         if status is not None and status.code is Code.WAIT:
+            record.wait_reason = status.message
             return LONGEST_PERMIT if seconds is None else seconds, None
         return None, self._judged(record, plugin, "Permit", "permit", status)
 

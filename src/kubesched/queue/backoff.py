@@ -51,8 +51,9 @@ class BackoffQueue:
         return self._rejected.get(uid) or self._failed.get(uid)
 
     def put(self, queued: QueuedPodInfo) -> None:
-        """Add a pod; which heap depends on how its attempt ended."""
-        (self._rejected if queued.rejectors else self._failed).put(queued)
+        """Add a pod; which heap depends on how its attempt ended. No event brings back a pod of a group, so it waits
+        for the end of its backoff: an idle scheduler would try it again and again."""
+        (self._rejected if queued.rejectors and not queued.in_group else self._failed).put(queued)
 
     def reorder(self, queued: QueuedPodInfo) -> None:
         """Find a pod's place anew after an update of it."""

@@ -101,6 +101,13 @@ class Places:
             self.count_rejectors(queued, -1)
         return queued
 
+    def take_active(self, uid: str) -> QueuedPodInfo | None:
+        """This very pod, if it is active."""
+        queued = self._out_of_active(uid)
+        if queued is not None:
+            self.count_rejectors(queued, -1)
+        return queued
+
     def reorder(self, queued: QueuedPodInfo) -> None:
         """Find the place in line anew of an active or backing-off pod that was updated."""
         if queued.uid in self.active:

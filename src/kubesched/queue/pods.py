@@ -21,6 +21,7 @@ class QueuedPodInfo:
         "consecutive_errors_count",
         "flush_timestamp",
         "gating_plugin",
+        "in_group",
         "info",
         "initial_attempt_timestamp",
         "pending_plugins",
@@ -30,8 +31,10 @@ class QueuedPodInfo:
         "was_flushed",
     )
 
-    def __init__(self, info: PodInfo, timestamp: float) -> None:
+    def __init__(self, info: PodInfo, timestamp: float, *, in_group: bool = False) -> None:
         self.info = info
+        self.in_group = in_group
+        """Whether the pod is scheduled together with the rest of its pod group."""
         self.timestamp = timestamp
         """When the pod entered the queue: the first time, or after its last attempt."""
         self.initial_attempt_timestamp: float | None = None

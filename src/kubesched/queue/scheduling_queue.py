@@ -137,7 +137,8 @@ class SchedulingQueue:
         self._places.take_out(uid)
 
     def _enter(self, pod: api.Pod, event: ClusterEvent) -> None:
-        queued = QueuedPodInfo(self._classes.info(pod), self._clock.monotonic())
+        in_group = self._features.generic_workload and pod.spec.scheduling_group is not None
+        queued = QueuedPodInfo(self._classes.info(pod), self._clock.monotonic(), in_group=in_group)
         if self._places.to_active(queued, event.label):
             self._nominator.add(queued.info)
             self._on_ready()
@@ -162,13 +163,26 @@ class SchedulingQueue:
     def pop(self) -> QueuedPodInfo | None:
         """The next pod to try, from now on in flight; None while there is none."""
         while (queued := self._places.pop()) is not None:
-            if queued.uid not in self._in_flight:
-                queued.attempts += 1
-                self.scheduling_cycle += 1
-                self._in_flight.start(queued.pod)
+            if self._depart(queued):
                 return queued
-            self._log(ERROR, "Discarding the popped pod", pod=queued.pod)
         return None
+
+    def pop_pod(self, uid: str) -> QueuedPodInfo | None:
+        """This very pod, from now on in flight; None if it does not wait, or if PreEnqueue holds it back."""
+        if uid in self._in_flight:
+            return None
+        self._activate(uid)
+        queued = self._places.take_active(uid)
+        return queued if queued is not None and self._depart(queued) else None
+
+    def _depart(self, queued: QueuedPodInfo) -> bool:
+        if queued.uid in self._in_flight:
+            self._log(ERROR, "Discarding the popped pod", pod=queued.pod)
+            return False
+        queued.attempts += 1
+        self.scheduling_cycle += 1
+        self._in_flight.start(queued.pod)
+        return True
 
     def done(self, uid: str) -> None:
         """A popped pod is through and will not be given back."""
@@ -197,6 +211,14 @@ class SchedulingQueue:
             activated |= self._activate(pod.uid)
         if activated:
             self._on_ready()
+
+    def ungate(self, uid: str) -> None:
+        """PreEnqueue would let this pod pass now. It stays where it is, and events that its rejectors wait for can
+        move it again."""
+        queued = self._unschedulable.get(uid)
+        if queued is not None and queued.gated:
+            queued.gating_plugin = ""
+            self._unschedulable.put(queued, FORCE_ACTIVATE.label)
 
     def _take_back(self, queued: QueuedPodInfo, flight: Flight | None) -> Place | None:
         if self.get(queued.uid) is not None:
@@ -235,7 +257,7 @@ class SchedulingQueue:
             inFlightEventsSize=self._in_flight.event_count,
             inFlightPodsSize=len(self._in_flight),
         )
-        if not queued.rejectors:
+        if not queued.rejectors or queued.in_group:
             return Strategy.AFTER_BACKOFF
         events = self._in_flight.events_of(flight)
         return Strategy.AFTER_BACKOFF if events is None else self._hints.strategy(queued, *events)

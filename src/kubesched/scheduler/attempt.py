@@ -40,7 +40,17 @@ class Dropped(Enum):
 class Attempt(Decision):
     """One pod on its way from the queue to a node."""
 
-    __slots__ = ("ended", "permit_result", "permit_seconds", "profile", "queued", "started", "to_activate", "unclear")
+    __slots__ = (
+        "ended",
+        "group",
+        "permit_result",
+        "permit_seconds",
+        "profile",
+        "queued",
+        "started",
+        "to_activate",
+        "unclear",
+    )
 
     def __init__(
         self, queued: QueuedPodInfo, profile: Profile, clock: Clock, *, detailed: bool, times_plugins: bool
@@ -49,6 +59,8 @@ class Attempt(Decision):
         self.queued = queued
         self.profile = profile
         self.started = clock.monotonic()
+        self.group = ""
+        """The key of the pod group in whose cycle the pod is tried, if it is."""
         self.ended = 0.0
         """When the pod was bound, or the attempt had failed."""
         self.to_activate = PodsToActivate()

@@ -38,6 +38,7 @@ from kubesched.scheduler.failure import FailureHandler
 from kubesched.scheduler.handlers import KINDS, EventHandlers
 from kubesched.scheduler.inbox import Inbox
 from kubesched.scheduler.plugin_client import PluginClient
+from kubesched.scheduler.pod_groups import PodGroupCycle
 from kubesched.scheduler.ports import EventSink, Metrics, NoEvents, NoSchedulerMetrics
 from kubesched.scheduler.preemption import Preemptor
 from kubesched.scheduler.scheduler import Scheduler
@@ -47,6 +48,7 @@ from kubesched.scheduler.statuses import StatusWriter
 from kubesched.scheduler.subscribers.events import AttemptEvents
 from kubesched.scheduler.subscribers.logs import AttemptLog
 from kubesched.scheduler.subscribers.metrics import AttemptMetrics
+from kubesched.scheduler.subscribers.pod_groups import PodGroupReport
 from kubesched.scheduler.subscribers.publisher import Publisher, Subscriber
 from kubesched.scheduler.subscribers.status import AttemptStatus
 from kubesched.scheduler.tasks import Tasks
@@ -133,7 +135,7 @@ def build_scheduler(
     failures = FailureHandler(shared, publisher)
     calls = BindCalls() if bind_calls is None else bind_calls
     binding = BindingCycle(shared, extenders, publisher, failures, statuses, calls, unclear)
-    cycle = SchedulingCycle(
+    pods = SchedulingCycle(
         shared,
         profiles,
         ExtenderSet(extenders, metrics) if extenders else None,
@@ -143,10 +145,14 @@ def build_scheduler(
         Preemptor(shared, statuses),
         detailed=detailed,
     )
+    grouped = features.generic_workload
+    cycle = PodGroupCycle(shared, pods, publisher, PodGroupReport(shared)) if grouped else pods
     handlers = EventHandlers(shared, profiles)
     kinds: list[type[api.Object]] = list(KINDS)
     if features.dra_device_taint_rules:
         kinds.append(api.DeviceTaintRule)
+    if features.generic_workload:
+        kinds.append(api.PodGroup)
     sources = Sources(client, handlers.receive, clock, random, log, kinds)
     return Scheduler(config, shared, profiles, cycle, sources, wake_up, made)
 

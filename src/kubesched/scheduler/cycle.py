@@ -59,38 +59,48 @@ class SchedulingCycle:
 
     async def run(self, queued: QueuedPodInfo) -> None:
         """Try a popped pod. Nothing may change the cluster meanwhile."""
-        attempt = self._begin(queued)
-        if attempt is None:
-            self._shared.queue.done(queued.pod.uid)
+        profile = self.profile_for(queued)
+        if profile is None:
             return
+        attempt = self.attempt(queued, profile)
+        self._publisher.started(attempt)
         try:
-            await attempt.profile.engine.cycle(attempt, self._extenders)
-            if not self._shared.cluster.features.scheduler_async_preemption:
-                await self._preempt_now(attempt)
+            await self.search(attempt)
             self._publisher.decided(attempt)
             if attempt.outcome is not Outcome.SCHEDULED:
                 self._no_node(attempt)
             elif attempt.profile.engine.place(attempt):
-                self._start_binding(attempt)
+                self.start_binding(attempt)
         except Exception as problem:
-            self._unexpected(attempt, problem)
+            self.unexpected(attempt, problem)
         if attempt.failure is not None:
-            self._fail(attempt)
+            self.fail(attempt)
 
-    def _begin(self, queued: QueuedPodInfo) -> Attempt | None:
+    def profile_for(self, queued: QueuedPodInfo) -> Profile | None:
+        """The profile to try a popped pod with; None if it is not to be tried, and then it is through."""
         pod = queued.info.pod
         profile = self._profiles.get(pod.scheduler_name)
         skipped = self._skipped(pod, profile)
         if profile is None or skipped is not None:
             self._publisher.skipped(pod, pod.scheduler_name, skipped or Skipped.UNKNOWN_PROFILE)
+            self._shared.queue.done(pod.uid)
             return None
+        return profile
+
+    def attempt(self, queued: QueuedPodInfo, profile: Profile) -> Attempt:
+        """A new attempt to schedule a pod."""
         detailed = self._detailed or self._shared.log.verbosity >= SCORES
         times_plugins = self._cycles % TIMED == 0
         self._cycles += 1
         attempt = Attempt(queued, profile, self._shared.clock, detailed=detailed, times_plugins=times_plugins)
         attempt.cycle = self._shared.queue.scheduling_cycle
-        self._publisher.started(attempt)
         return attempt
+
+    async def search(self, attempt: Attempt) -> None:
+        """Let the engine decide, and delete victims if that is not done in the background."""
+        await attempt.profile.engine.cycle(attempt, self._extenders)
+        if not self._shared.cluster.features.scheduler_async_preemption:
+            await self._preempt_now(attempt)
 
     def _skipped(self, pod: api.Pod, profile: Profile | None) -> Skipped | None:
         if profile is None:
@@ -101,11 +111,15 @@ class SchedulingCycle:
         return Skipped.PLACED if pod.metadata.uid in self._shared.cluster.pods else None
 
     def _no_node(self, attempt: Attempt) -> None:
+        self.preempt(attempt)
+        can_make_room = bool(attempt.profile.engine.framework.post_filter)
+        attempt.failure = Failure.of_decision(attempt, can_make_room=can_make_room)
+
+    def preempt(self, attempt: Attempt) -> None:
+        """Begin to delete the victims in the background, if there are any."""
         made = attempt.post_filter
         if made is not None and made.victims and self._shared.cluster.features.scheduler_async_preemption:
             self._preemptor.start(attempt.profile, attempt.pod, made)
-        can_make_room = bool(attempt.profile.engine.framework.post_filter)
-        attempt.failure = Failure.of_decision(attempt, can_make_room=can_make_room)
 
     async def _preempt_now(self, attempt: Attempt) -> None:
         """Delete the victims, as a part of PostFilter; a failure is PostFilter's, and nominates no node."""
@@ -119,7 +133,8 @@ class SchedulingCycle:
                 attempt.diagnosis.post_filter_message = attempt.post_filter_status.message
                 attempt.message = attempt.diagnosis.message()
 
-    def _start_binding(self, attempt: Attempt) -> None:
+    def start_binding(self, attempt: Attempt) -> None:
+        """Bind a pod that is assumed, reserved and permitted, or told to wait."""
         if attempt.permit_timeouts:
             self._shared.waiting.add(WaitingPod(attempt.assumed, attempt.permit_timeouts))
         if attempt.to_activate:
@@ -127,14 +142,15 @@ class SchedulingCycle:
             attempt.to_activate.clear()
         self._binding.start(attempt)
 
-    def _fail(self, attempt: Attempt) -> None:
+    def fail(self, attempt: Attempt) -> None:
+        """Put a pod back into the queue; `attempt.failure` says why."""
         try:
             self._failures.handle(attempt)
         finally:
             self._publisher.finished(attempt)
 
-    def _unexpected(self, attempt: Attempt, problem: Exception) -> None:
-        """A mistake of ours: the pod is tried again, and the loop goes on."""
+    def unexpected(self, attempt: Attempt, problem: Exception) -> None:
+        """A mistake of ours: the attempt has failed, and the loop goes on."""
         self._shared.log(ERROR, "Unexpected error in scheduling cycle", pod=attempt.pod, err=problem)
         if attempt.chosen and attempt.pod.uid in self._shared.cluster.assumed:
             attempt.profile.engine.take_back(attempt)

@@ -36,6 +36,7 @@ RESOURCES: Final[dict[type[api.Object], Resource | None]] = {
     api.ResourceClaim: Resource.RESOURCE_CLAIM,
     api.ResourceSlice: Resource.RESOURCE_SLICE,
     api.DeviceClass: Resource.DEVICE_CLASS,
+    api.PodGroup: Resource.POD_GROUP,
     api.Service: None,
     api.ReplicationController: None,
     api.ReplicaSet: None,
@@ -44,8 +45,12 @@ RESOURCES: Final[dict[type[api.Object], Resource | None]] = {
 }
 """Kinds other than pods and nodes, and the events plugins can ask for. Some are only looked up, never waited for."""
 
-KINDS: Final[tuple[type[api.Object], ...]] = (api.Pod, api.Node, *RESOURCES)
-"""Everything a scheduler watches."""
+KINDS: Final[tuple[type[api.Object], ...]] = (
+    api.Pod,
+    api.Node,
+    *(kind for kind in RESOURCES if kind is not api.PodGroup),
+)
+"""Everything that a scheduler watches, whatever its feature gates."""
 
 
 class EventHandlers:
@@ -85,6 +90,8 @@ class EventHandlers:
             # Deleted and made again while nobody was watching.
             self._pod(old, None)
             old = None
+        if self._cluster.features.generic_workload:
+            self._group_member(old, new)
         if new is not None:
             self._shared.pods[new.key] = new
             if old is None:
@@ -94,6 +101,13 @@ class EventHandlers:
         elif old is not None:
             self._shared.pods.pop(old.key, None)
             self._pod_deleted(old)
+
+    def _group_member(self, old: api.Pod | None, new: api.Pod | None) -> None:
+        """Pods of other schedulers count only once they are bound."""
+        if new is not None and (new.node_name or self._is_ours(new)):
+            self._cluster.pod_groups.set(new)
+        elif new is None and old is not None:
+            self._cluster.pod_groups.remove(old)
 
     def _is_ours(self, pod: api.Pod) -> bool:
         return pod.scheduler_name in self._profiles
@@ -106,6 +120,8 @@ class EventHandlers:
             if self._log.verbosity >= 3:
                 self._log(3, "Add event for unscheduled pod", pod=pod)
             self._queue.add(pod)
+            if self._cluster.features.gang_scheduling:
+                self._queue.move_all(UNSCHEDULED_POD_ADD, None, pod)
             self._handled(UNSCHEDULED_POD_ADD.label, started)
 
     def _pod_updated(self, old: api.Pod, new: api.Pod) -> None:

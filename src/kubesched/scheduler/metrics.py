@@ -54,6 +54,7 @@ class Metrics:
         disabled: Collection[str] = (),
         allowed_labels: Mapping[str, str] | None = None,
         process: bool = True,
+        pod_groups: bool = False,
     ) -> None:
         self._families: list[Family] = []
         self._reads: dict[str, tuple[str, Callable[[], float]]] = {}
@@ -70,6 +71,8 @@ class Metrics:
         self._define_queue()
         self._define_batching()
         self._define_rest()
+        if pod_groups:
+            self._define_pod_groups()
         for queue in QUEUES:
             self._pending.set((queue,), 0)
 
@@ -111,6 +114,25 @@ class Metrics:
             "pod_scheduled_after_flush_total",
             "Number of pods that were successfully scheduled after being flushed from unschedulablePods due to "
             "timeout. This metric helps detect potential queueing hint misconfigurations or event handling issues.",
+        )
+
+    def _define_pod_groups(self) -> None:
+        self._group_attempts = self._counter(
+            "podgroup_schedule_attempts_total",
+            "Number of attempts to schedule pod group, by the result. 'unschedulable' means a pod group could not be "
+            "scheduled, while 'error' means an internal scheduler problem.",
+            ("result", "profile"),
+        )
+        self._group_attempt_seconds = self._histogram(
+            "podgroup_scheduling_attempt_duration_seconds",
+            "Pod group scheduling attempt latency in seconds (scheduling algorithm + binding)",
+            _MILLISECONDS,
+            ("result", "profile"),
+        )
+        self._group_algorithm_seconds = self._histogram(
+            "podgroup_scheduling_algorithm_duration_seconds",
+            "Pod group scheduling algorithm latency in seconds",
+            _MILLISECONDS,
         )
 
     def _define_framework(self) -> None:
@@ -266,6 +288,15 @@ class Metrics:
     def algorithm(self, seconds: float) -> None:
         """How long finding a node took, PostFilter included."""
         self._algorithm_seconds.observe((), seconds)
+
+    def group_attempt(self, result: str, profile: str, seconds: float) -> None:
+        """The cycle of a pod group ended."""
+        self._group_attempts.add((result, profile))
+        self._group_attempt_seconds.observe((result, profile), seconds)
+
+    def group_algorithm(self, seconds: float) -> None:
+        """How long the trial of a pod group took."""
+        self._group_algorithm_seconds.observe((), seconds)
 
     def scheduled(self, attempts: int, sli_seconds: float | None, *, after_flush: bool) -> None:
         """A pod is bound, after so many attempts and so long after it first became active."""

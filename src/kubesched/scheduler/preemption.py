@@ -93,15 +93,21 @@ class Preemptor:
             shared.metrics.goroutines("preemption", -1)
             shared.metrics.preemption_executed(outcome, shared.clock.monotonic() - started)
             shared.log(2, "Async Preemption finished completely", preemptor=pod, node=node, result=outcome)
-            shared.inbox.put(self._finish, plugin, pod, outcome)
+            shared.inbox.put(self._finish, plugin, pod, victims, outcome)
 
-    def _finish(self, plugin: PreemptionPlugin | None, pod: api.Pod, outcome: str) -> None:
+    def _finish(self, plugin: PreemptionPlugin | None, pod: api.Pod, victims: Sequence[api.Pod], outcome: str) -> None:
         """Let the pod be tried again: at once if the preemption failed, or if PreEnqueue held it back when a victim
-        left."""
+        left.
+
+        PreEnqueue always holds back a pod of a group. If all victims still end, the pod waits for them.
+        """
         if plugin is not None:
             plugin.end_preemption(pod.uid)
         queued = self._shared.queue.get(pod.uid)
         held_back = plugin is not None and queued is not None and queued.gating_plugin == plugin.name
+        if outcome == SUCCESS and held_back and queued is not None and queued.in_group:
+            held_back = any(self._shared.newest(victim) is None for victim in victims)
+            self._shared.queue.ungate(pod.uid)
         if outcome == FAILED or held_back:
             self._shared.queue.activate([pod])
 

@@ -19,6 +19,7 @@ from kubesched.scheduler.attempt import Profile
 from kubesched.scheduler.cycle import SchedulingCycle
 from kubesched.scheduler.debugger import CacheDebugger
 from kubesched.scheduler.extender import HTTPExtender
+from kubesched.scheduler.pod_groups import PodGroupCycle
 from kubesched.scheduler.shared import Shared
 from kubesched.scheduler.sources import Sources
 
@@ -38,7 +39,7 @@ class Scheduler:
         config: KubeSchedulerConfiguration,
         shared: Shared,
         profiles: Mapping[str, Profile],
-        cycle: SchedulingCycle,
+        cycle: SchedulingCycle | PodGroupCycle,
         sources: Sources,
         wake_up: asyncio.Event,
         extenders: Sequence[HTTPExtender] = (),

@@ -6,7 +6,38 @@ from collections.abc import Iterable
 
 from kubesched.api import objects as api
 from kubesched.api.builders import Labels, Selects, selected
+from kubesched.api.workloads import (
+    BasicSchedulingPolicy,
+    GangSchedulingPolicy,
+    PodGroupSchedulingConstraints,
+    PodGroupSchedulingPolicy,
+    PodGroupSpec,
+    TopologyConstraint,
+)
 from kubesched.cluster.state import ClusterState
+
+
+def pod_group(
+    name: str,
+    min_count: int | None = None,
+    *,
+    topology: str = "",
+    priority: int | None = None,
+    disrupted_together: bool = False,
+) -> api.PodGroup:
+    """A group of pods: a gang with `min_count`, within one value of the label `topology` if that is given."""
+    gang = None if min_count is None else GangSchedulingPolicy(min_count)
+    basic = BasicSchedulingPolicy() if min_count is None else None
+    constraints = PodGroupSchedulingConstraints((TopologyConstraint(topology),)) if topology else None
+    return api.PodGroup(
+        metadata=api.ObjectMeta(name=name, namespace="default", uid=f"group.{name}", generation=1),
+        spec=PodGroupSpec(
+            scheduling_policy=PodGroupSchedulingPolicy(basic, gang),
+            scheduling_constraints=constraints,
+            disruption_mode="PodGroup" if disrupted_together else None,
+            priority=priority,
+        ),
+    )
 
 
 def namespace(name: str = "default", *, labels: Labels | None = None) -> api.Namespace:

@@ -21,6 +21,8 @@ EFFECTIVE: Final = {
     "ComponentStatusz": "serve /statusz",
     "LoggingAlphaOptions": "allow --log-*-split-stream, --log-*-info-buffer-size",
     "RemoteRequestHeaderUID": "allow --requestheader-uid-headers",
+    "GangScheduling": "schedule the pods of a gang together or not at all",
+    "GenericWorkload": "schedule the pods of a PodGroup in one cycle",
     "InPlacePodLevelResourcesVerticalScaling": "count resizes of pod-level requests",
     "MatchLabelKeysInPodTopologySpread": "use matchLabelKeys of spread constraints",
     "NodeDeclaredFeatures": "enable the plugin NodeDeclaredFeatures",
@@ -39,9 +41,8 @@ SCHEDULING: Final = frozenset(
     """
     CoordinatedLeaderElection DRAConsumableCapacity DRADeviceBindingConditions DRADeviceTaintRules DRADeviceTaints
     DRAExtendedResource DRAListTypeAttributes DRANodeAllocatableResources DRAPartitionableDevices DRAPrioritizedList
-    DRAResourceClaimDeviceStatus DRASchedulerFilterTimeout DRAWorkloadResourceClaims GangScheduling GenericWorkload
-    NativeHistograms SchedulerAsyncAPICalls TopologyAwareWorkloadScheduling
-    WorkloadAwarePreemption
+    DRAResourceClaimDeviceStatus DRASchedulerFilterTimeout DRAWorkloadResourceClaims NativeHistograms
+    SchedulerAsyncAPICalls TopologyAwareWorkloadScheduling WorkloadAwarePreemption
     """.split()  # noqa: SIM905 - a list of strings would be a page
 )
 """The gates that have an effect in kube-scheduler and none here. Changing one logs a warning."""

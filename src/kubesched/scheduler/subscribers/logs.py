@@ -40,7 +40,10 @@ class AttemptLog(Subscriber):
 
     def started(self, attempt: Attempt) -> None:
         log = self._log
-        if log.verbosity >= 3:
+        if attempt.group:
+            message = "Attempting to schedule a pod belonging to a pod group"
+            log(4, message, podGroup=attempt.group, pod=attempt.pod)
+        elif log.verbosity >= 3:
             log(4, "About to try and schedule pod", pod=attempt.pod)
             log(3, "Attempting to schedule pod", pod=attempt.pod)
 
@@ -132,7 +135,10 @@ class AttemptLog(Subscriber):
             log(ERROR, "Failed waiting on permit for pod", pod=attempt.assumed, err=waited.message)
         if failure.maybe_bound:
             log(1, "Failed to bind pod", pod=attempt.assumed)
-        if failure.fits_nowhere:
+        if failure.of_group:
+            message = "Unable to schedule pod belonging to a pod group; waiting"
+            log(2, message, pod=attempt.pod, err=failure.message)
+        elif failure.fits_nowhere:
             log(2, "Unable to schedule pod; no fit; waiting", pod=attempt.pod, err=failure.message)
         elif attempt.outcome is Outcome.NO_NODES:
             log(2, "Unable to schedule pod; no nodes are registered to the cluster; waiting", pod=attempt.pod)

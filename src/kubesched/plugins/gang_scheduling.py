@@ -1,0 +1,85 @@
+"""GangScheduling: the pods of a group with a gang policy go to nodes together, or not at all.
+
+PreEnqueue holds pods back until `minCount` of them exist. Permit holds them back until `minCount` of them have a node.
+It also runs in the trial of a pod group's cycle, where its answer tells whether the group is schedulable.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kubesched.api import objects as api
+from kubesched.framework.events import Action, EventHint, Hint, Resource, on
+from kubesched.framework.plugin import Plugin
+from kubesched.framework.state import CycleState
+from kubesched.framework.status import Code, Status, error, unresolvable
+
+PERMIT_SECONDS: Final = 5 * 60.0
+TOO_FEW: Final = unresolvable("waiting for minCount pods from a gang to appear in scheduling queue")
+WAIT: Final = Status(Code.WAIT, "waiting for minCount pods from a gang to be scheduled")
+
+
+class GangScheduling(Plugin):
+    """PreEnqueue and Permit for gangs."""
+
+    name = "GangScheduling"
+
+    def events_to_register(self) -> list[EventHint]:
+        return [
+            on(Resource.POD, Action.ADD, self._after_pod_added, by_class=True),
+            on(Resource.POD_GROUP, Action.ADD, self._after_group_added, by_class=True),
+        ]
+
+    def _after_pod_added(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
+        """Upstream queues the gang for each new member. A gang that is still too small would only be held back again,
+        so it waits here for the member that completes it."""
+        if not isinstance(new, api.Pod) or not pod.pod_group or new.pod_group != pod.pod_group:
+            return Hint.SKIP
+        return Hint.SKIP if self._is_too_small(pod.pod_group) else Hint.QUEUE
+
+    def _after_group_added(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
+        return Hint.QUEUE if new is not None and pod.pod_group == new.key else Hint.SKIP
+
+    def pre_enqueue(self, pod: api.Pod) -> Status | None:
+        key = pod.pod_group
+        if not key:
+            return None
+        if self._group(key) is None:
+            name = key.rpartition("/")[2]
+            return unresolvable(f'waiting for pods\'s pod group "{name}" to appear in scheduling queue')
+        return TOO_FEW if self._is_too_small(key) else None
+
+    def permit(self, state: CycleState, pod: api.Pod, node_name: str) -> Status | tuple[Status, float] | None:
+        key = pod.pod_group
+        if not key:
+            return None
+        group = self._group(key)
+        if group is None:
+            name = key.rpartition("/")[2]
+            return error(f'failed to get podGroup {key}: podgroup.scheduling.k8s.io "{name}" not found')
+        if group.min_count is None:
+            return None
+        known = self.handle.cluster.pod_groups.get(key)
+        if len(known.scheduled) < group.min_count:
+            # The rest of the gang is in this cycle too, so there is nothing to activate.
+            return WAIT, PERMIT_SECONDS
+        self._allow(known.scheduled)
+        return None
+
+    def _allow(self, uids: set[str]) -> None:
+        """Let all members go that wait."""
+        waiting_pods = self.handle.waiting_pods
+        if not len(waiting_pods):
+            return
+        for uid in uids:
+            waiting = waiting_pods.get(uid)
+            if waiting is not None:
+                waiting.allow(self.name)
+
+    def _group(self, key: str) -> api.PodGroup | None:
+        return self.handle.cluster.get(api.PodGroup, key)
+
+    def _is_too_small(self, key: str) -> bool:
+        group = self._group(key)
+        needed = None if group is None else group.min_count
+        return needed is not None and len(self.handle.cluster.pod_groups.get(key).pods) < needed

@@ -1,0 +1,222 @@
+"""The scheduling cycle of a pod group: its pods are tried together, and bound only if the group is schedulable.
+
+The pods are placed one after the other, for trial. Each sees those before it on their nodes. If Permit lets any of them
+pass, the group is schedulable: GangScheduling does so once enough pods have a node. Then everything is undone, and if
+the group is schedulable, the pods that found a node are placed and bound. Otherwise all go back to the queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from kubesched.base.log import ERROR
+from kubesched.engine.failure import Failure
+from kubesched.engine.outcome import Outcome
+from kubesched.framework.status import Code, Status, error, unschedulable
+from kubesched.queue.pods import QueuedPodInfo
+from kubesched.scheduler.attempt import Attempt, Profile
+from kubesched.scheduler.cycle import SchedulingCycle
+from kubesched.scheduler.shared import Shared
+from kubesched.scheduler.subscribers.pod_groups import PodGroupReport
+from kubesched.scheduler.subscribers.publisher import Publisher
+
+SLICE: Final = 32
+"""The event loop gets its turn after so many pods of a group."""
+GROUP_UNSCHEDULABLE: Final = "pod group is unschedulable"
+UNSCHEDULABLE: Final = unschedulable(GROUP_UNSCHEDULABLE)
+WAITS_FOR_VICTIMS: Final = "pod group is waiting for preemption to complete"
+ASKED_TO_WAIT: Final = "one or more plugins asked to wait and no plugin rejected pod"
+
+
+@dataclass(slots=True)
+class Member:
+    """A pod of a group in a trial."""
+
+    attempt: Attempt
+    fits: bool = False
+    """Whether it has a node, perhaps one where victims have to go first."""
+    preempts: bool = False
+
+
+@dataclass(slots=True)
+class Trial:
+    """The result of placing all pods of a group for trial."""
+
+    members: list[Member] = field(default_factory=list)
+    """Fewer than the group's pods after an error."""
+    status: Status | None = UNSCHEDULABLE
+    """None if the group is schedulable."""
+    waits_for_victims: bool = False
+
+
+class PodGroupCycle:
+    """Schedules one pod or one pod group after the other."""
+
+    def __init__(self, shared: Shared, pods: SchedulingCycle, publisher: Publisher, report: PodGroupReport) -> None:
+        self._shared = shared
+        self._pods = pods
+        self._publisher = publisher
+        self._report = report
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether a cycle may wait, so that events have to be held back: a large group lets the event loop run."""
+        return True
+
+    async def run(self, queued: QueuedPodInfo) -> None:
+        """Try a popped pod, or the group that it belongs to. Nothing may change the cluster meanwhile."""
+        if not queued.in_group:
+            await self._pods.run(queued)
+            return
+        pods = self._popped(queued)
+        try:
+            await self._run(queued.pod.pod_group, pods)
+        except Exception as problem:
+            # Every failure that can be foreseen is handled. For all others: no pod must be lost.
+            self._shared.log(ERROR, "Unexpected error in pod group scheduling cycle", pod=queued.pod, err=problem)
+            for each in pods:
+                if each.uid not in self._shared.cluster.assumed:
+                    self._shared.queue.add_unschedulable_if_not_present(each)
+
+    def _popped(self, first: QueuedPodInfo) -> list[QueuedPodInfo]:
+        """All pods of the group that wait, those of high priority and those that came first in front."""
+        queue = self._shared.queue
+        others = (pod.uid for pod in self._shared.cluster.pod_groups.get(first.pod.pod_group).unscheduled)
+        found = [queue.pop_pod(uid) for uid in others if uid != first.uid]
+        pods = [first, *(each for each in found if each is not None)]
+        pods.sort(key=lambda each: (-each.pod.priority, each.initial_attempt_timestamp or 0.0))
+        return pods
+
+    async def _run(self, group: str, pods: Sequence[QueuedPodInfo]) -> None:
+        names = list(dict.fromkeys(each.pod.scheduler_name for each in pods))
+        if len(names) > 1:
+            self._refuse(group, pods, names)
+            return
+        profiles = [(each, self._pods.profile_for(each)) for each in pods]
+        ready = [each for each, profile in profiles if profile is not None]
+        profile = next((profile for _, profile in profiles if profile is not None), None)
+        if profile is None:
+            return
+        started = self._shared.clock.monotonic()
+        self._report.started(group)
+        trial = await self._try(group, ready, profile)
+        self._report.tried(self._shared.clock.monotonic() - started)
+        bound = self._submit(group, ready, profile, trial)
+        seconds = self._shared.clock.monotonic() - started
+        self._report.finished(group, profile.name, trial.status, len(ready), bound, seconds, trial.waits_for_victims)
+
+    def _refuse(self, group: str, pods: Sequence[QueuedPodInfo], names: Sequence[str]) -> None:
+        """The pods name several schedulers, so none can place them together."""
+        message = "all pods in a single pod group should have the same .spec.schedulerName set"
+        failure = Failure(f'{message}, got: "{names[1]}" and "{names[0]}"')
+        for each in pods:
+            profile = self._pods.profile_for(each)
+            if profile is not None:
+                self._fail(self._attempt(group, each, profile), failure)
+
+    # The trial
+
+    async def _try(self, group: str, pods: Sequence[QueuedPodInfo], profile: Profile) -> Trial:
+        """Place all pods, see whether the group is schedulable, and undo it."""
+        trial, placed, preempts = Trial(), [], False
+        try:
+            for number, queued in enumerate(pods, 1):
+                if number % SLICE == 0:
+                    await asyncio.sleep(0)
+                member = await self._try_pod(self._attempt(group, queued, profile))
+                trial.members.append(member)
+                failure = member.attempt.failure
+                if member.fits:
+                    placed.append(member.attempt)
+                    preempts = preempts or member.preempts
+                    if not member.attempt.permit_timeouts:
+                        self._permitted(trial, preempts=preempts)
+                elif failure is not None and not failure.rejected:
+                    trial.status = error(f"failed to schedule other pod from a pod group: {failure.message}")
+                    trial.waits_for_victims = False
+                    break
+        finally:
+            for attempt in reversed(placed):
+                self._take_back(attempt)
+        return trial
+
+    def _permitted(self, trial: Trial, *, preempts: bool) -> None:
+        """Permit let a pod pass, so the group is schedulable, at once or after its victims have gone."""
+        trial.waits_for_victims = preempts
+        trial.status = unschedulable(GROUP_UNSCHEDULABLE, WAITS_FOR_VICTIMS) if preempts else None
+
+    async def _try_pod(self, attempt: Attempt) -> Member:
+        engine = attempt.profile.engine
+        member = Member(attempt)
+        await self._pods.search(attempt)
+        if attempt.outcome is not Outcome.SCHEDULED:
+            # Now: what the diagnosis refers to changes with the next pod.
+            attempt.failure = Failure.of_decision(attempt, can_make_room=bool(engine.framework.post_filter))
+            made = attempt.post_filter
+            if made is None or not made.nominated_node_name:
+                return member
+            # The pods after this one must see it where it will be.
+            attempt.chosen = made.nominated_node_name
+            member.preempts = True
+        member.fits = engine.place(attempt)
+        return member
+
+    def _take_back(self, attempt: Attempt) -> None:
+        attempt.profile.engine.take_back(attempt)
+        if attempt.pod.nominated_node_name:
+            self._shared.queue.nominate(attempt.info)  # placing it had withdrawn the nomination
+
+    def _attempt(self, group: str, queued: QueuedPodInfo, profile: Profile) -> Attempt:
+        attempt = self._pods.attempt(queued, profile)
+        attempt.group = group
+        attempt.cycle = 0  # a trial shares no scores with other pods
+        return attempt
+
+    # Its result
+
+    def _submit(self, group: str, pods: Sequence[QueuedPodInfo], profile: Profile, trial: Trial) -> int:
+        """Bind the pods or put them back into the queue; returns how many are being bound."""
+        bound = 0
+        for member in trial.members:
+            attempt = member.attempt
+            self._publisher.started(attempt)
+            self._publisher.decided(attempt)
+            try:
+                self._pods.preempt(attempt)
+                self._settle(member, trial)
+            except Exception as problem:
+                self._pods.unexpected(attempt, problem)
+            if attempt.failure is not None:
+                self._pods.fail(attempt)
+            else:
+                bound += 1
+        for queued in pods[len(trial.members) :]:
+            assert trial.status is not None
+            self._fail(self._attempt(group, queued, profile), Failure(trial.status.message))
+        return bound
+
+    def _settle(self, member: Member, trial: Trial) -> None:
+        """Bind a pod, or note why it goes back to the queue."""
+        attempt, failure = member.attempt, member.attempt.failure
+        if trial.status is None:
+            if failure is None and attempt.profile.engine.place(attempt):
+                self._pods.start_binding(attempt)
+        elif trial.status.code is Code.ERROR:
+            if failure is None or failure.rejected:
+                attempt.refused(Failure(trial.status.message))
+        elif failure is None or (member.preempts and not trial.waits_for_victims):
+            attempt.refused(self._failure_of_group(attempt, trial))
+
+    def _failure_of_group(self, attempt: Attempt, trial: Trial) -> Failure:
+        """Why a pod that would fit has to wait."""
+        if trial.waits_for_victims and trial.status is not None:
+            return Failure(trial.status.message, rejected=True, nominate=attempt.chosen, of_group=True)
+        reason = f"{GROUP_UNSCHEDULABLE}, {attempt.wait_reason}, {ASKED_TO_WAIT}"
+        return Failure(reason, rejected=True, of_group=True)
+
+    def _fail(self, attempt: Attempt, failure: Failure) -> None:
+        attempt.refused(failure)
+        self._pods.fail(attempt)

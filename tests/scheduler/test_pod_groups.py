@@ -1,0 +1,229 @@
+"""Pod groups and gangs from end to end: pods that are bound together or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tests.builders import node, pod, pod_group
+from tests.scheduler.world import World, world
+
+from kubesched.api import objects as api
+from kubesched.api.workloads import Condition
+from kubesched.base.clocks import VirtualClock, virtual_time
+from kubesched.base.features import Features
+from kubesched.framework.plugin import Plugin
+from kubesched.framework.state import CycleState
+from kubesched.framework.status import Status, error
+
+GANGS = Features(generic_workload=True, gang_scheduling=True)
+WAITS = (
+    "pod group is unschedulable, waiting for minCount pods from a gang to be scheduled, "
+    "one or more plugins asked to wait and no plugin rejected pod"
+)
+
+
+def gang(name: str, count: int, *, cpu: str = "1", priority: int | None = None) -> list[api.Pod]:
+    """Pods of one group."""
+    return [pod(f"{name}-{number}", cpu=cpu, group=name, priority=priority) for number in range(count)]
+
+
+def nodes_of(here: World, pods: Iterable[api.Pod]) -> list[str]:
+    """Where pods are bound, those that are."""
+    return sorted(filter(None, (here.node_of(each.name) for each in pods)))
+
+
+def condition(here: World, group: str) -> Condition:
+    """The only condition of a group; an empty one if it has none."""
+    found = here.api.get(api.PodGroup, f"default/{group}")
+    assert found is not None
+    return found.status.conditions[0] if found.status.conditions else Condition()
+
+
+@virtual_time
+async def test_a_gang_that_fits_is_bound(clock: VirtualClock) -> None:
+    """All pods are bound in one cycle, and the group says so."""
+    pods = gang("g", 3)
+    async with world(clock, node("n1", cpu="2"), node("n2", cpu="1"), features=GANGS) as here:
+        here.create(pod_group("g", 3), *pods)
+        await here.settle()
+        assert nodes_of(here, pods) == ["n1", "n1", "n2"]
+        found = condition(here, "g")
+        assert (found.type, found.status, found.reason) == ("PodGroupScheduled", "True", "Scheduled")
+        assert found.observed_generation == 1
+        done = [fields for _, text, fields in here.log if text == "Successfully scheduled a pod group"]
+        assert [(each["scheduledPods"], each["unschedulablePods"]) for each in done] == [(3, 0)]
+
+
+@virtual_time
+async def test_a_gang_that_fits_only_partly_gets_nothing(clock: VirtualClock) -> None:
+    """Not one pod is bound, each says why, and another pod gets the room."""
+    pods = gang("g", 3)
+    async with world(clock, node("n1", cpu="2"), features=GANGS) as here:
+        here.create(pod_group("g", 3), *pods)
+        await here.settle(3)
+        assert nodes_of(here, pods) == []
+        messages = sorted(here.message(each.name) for each in pods)
+        assert messages[0].startswith("0/1 nodes are available: 1 Insufficient cpu. ")
+        assert messages[1:] == [WAITS, WAITS]
+        found = condition(here, "g")
+        assert (found.status, found.reason, found.message) == ("False", "Unschedulable", "pod group is unschedulable")
+        here.create(pod("alone", cpu="2"))
+        await here.settle()
+        assert here.node_of("alone") == "n1"
+
+
+@virtual_time
+async def test_a_gang_is_tried_again_after_its_backoff(clock: VirtualClock) -> None:
+    """A gang that did not fit is not tried all the time, and is bound once there is room."""
+    pods = gang("g", 2)
+    async with world(clock, node("n1", cpu="1"), features=GANGS) as here:
+        here.create(pod_group("g", 2), *pods)
+        await here.settle(60)
+        assert 4 <= sum(text == "Unable to schedule a pod group" for _, text, _ in here.log) <= 12
+        here.create(node("n2", cpu="1"))
+        await here.settle(12)
+        assert nodes_of(here, pods) == ["n1", "n2"]
+        assert condition(here, "g").status == "True"
+
+
+@virtual_time
+async def test_more_pods_than_the_gang_needs(clock: VirtualClock) -> None:
+    """Pods beyond minCount are bound as far as they fit; the group stays scheduled when the rest fails."""
+    pods = gang("g", 3)
+    async with world(clock, node("n1", cpu="2"), features=GANGS) as here:
+        here.create(pod_group("g", 2), *pods)
+        await here.settle(20)
+        assert nodes_of(here, pods) == ["n1", "n1"]
+        assert condition(here, "g").status == "True"
+        here.create(node("n2", cpu="1"))
+        await here.settle(12)
+        assert nodes_of(here, pods) == ["n1", "n1", "n2"]
+
+
+@virtual_time
+async def test_a_gang_waits_until_it_is_complete(clock: VirtualClock) -> None:
+    """PreEnqueue holds pods back until there is a group and enough of them; nothing is tried before."""
+    pods = gang("g", 3)
+    async with world(clock, node("n1", cpu="4"), features=GANGS) as here:
+        here.create(*pods[:2])
+        await here.settle(5)
+        assert "Attempting to schedule pod group" not in [text for _, text, _ in here.log]
+        here.create(pod_group("g", 3))
+        await here.settle(5)
+        assert nodes_of(here, pods[:2]) == []
+        statuses = [
+            fields["status"] for _, text, fields in here.log if text == "Status after running PreEnqueue plugin"
+        ]
+        reasons = {status.message for status in statuses if isinstance(status, Status)}
+        assert reasons == {
+            'waiting for pods\'s pod group "g" to appear in scheduling queue',
+            "waiting for minCount pods from a gang to appear in scheduling queue",
+        }
+        here.create(pods[2])
+        await here.settle()
+        assert nodes_of(here, pods) == ["n1", "n1", "n1"]
+
+
+@virtual_time
+async def test_two_gangs_do_not_block_one_another(clock: VirtualClock) -> None:
+    """Of two gangs for which there is room only in turn, one is bound whole; the other follows when it is gone."""
+    first, second = gang("a", 2), gang("b", 2)
+    async with world(clock, node("n1", cpu="1"), node("n2", cpu="1"), features=GANGS) as here:
+        mixed = [each for pair in zip(first, second, strict=True) for each in pair]
+        here.create(pod_group("a", 2), pod_group("b", 2), *mixed)
+        await here.settle(30)
+        assert (nodes_of(here, first), nodes_of(here, second)) == (["n1", "n2"], [])
+        for each in first:
+            here.api.delete(here.pod(each.name))
+        await here.settle(12)
+        assert nodes_of(here, second) == ["n1", "n2"]
+
+
+@virtual_time
+async def test_a_gang_that_preempts(clock: VirtualClock) -> None:
+    """Without workload-aware preemption each pod preempts for itself; the gang is bound when the victims are gone."""
+    pods = gang("g", 2, priority=10)
+    low = [pod(f"low-{each}", node=each, cpu="1", priority=0) for each in ("n1", "n2")]
+    async with world(clock, node("n1", cpu="1"), node("n2", cpu="1"), *low, features=GANGS) as here:
+        here.api.deletion_takes = 5
+        here.create(pod_group("g", 2), *pods)
+        await here.settle()
+        found = condition(here, "g")
+        waits = "pod group is unschedulable, pod group is waiting for preemption to complete"
+        assert (found.status, found.reason, found.message) == ("False", "Unschedulable", waits)
+        await here.settle(12)
+        assert nodes_of(here, pods) == ["n1", "n2"]
+        assert sorted(name for name, _ in here.events.of("Preempted")) == ["low-n1", "low-n2"]
+
+
+@virtual_time
+async def test_a_member_that_disappears(clock: VirtualClock) -> None:
+    """A gang that has lost a pod waits; with a new one it is bound."""
+    pods = gang("g", 3)
+    async with world(clock, node("n1", cpu="2"), features=GANGS) as here:
+        here.create(pod_group("g", 3), *pods)
+        await here.settle(3)
+        here.api.delete(here.pod("g-1"))
+        here.create(node("n2", cpu="4"))
+        await here.settle(30)
+        assert nodes_of(here, [pods[0], pods[2]]) == []
+        here.create(pod("g-3", cpu="1", group="g"))
+        await here.settle(12)
+        assert len(nodes_of(here, [pods[0], pods[2], here.pod("g-3")])) == 3
+
+
+@virtual_time
+async def test_a_group_without_a_gang(clock: VirtualClock) -> None:
+    """Pods of a group with the basic policy are bound as far as they fit."""
+    pods = gang("g", 3)
+    async with world(clock, node("n1", cpu="2"), features=GANGS) as here:
+        here.create(pod_group("g"), *pods)
+        await here.settle()
+        assert nodes_of(here, pods) == ["n1", "n1"]
+        assert condition(here, "g").status == "True"
+
+
+class BreaksOn(Plugin):
+    """Fails to reserve one pod."""
+
+    name = "BreaksOn"
+
+    def reserve(self, state: CycleState, pod: api.Pod, node_name: str) -> Status | None:
+        return error("out of order") if pod.name == "g-1" else None
+
+
+@virtual_time
+async def test_an_error_fails_the_whole_group(clock: VirtualClock) -> None:
+    """If one pod fails with an error, all pods and the group carry it."""
+    pods = gang("g", 3)
+    async with world(clock, node("n1", cpu="8"), plugins=[BreaksOn], features=GANGS) as here:
+        here.create(pod_group("g", 2), *pods)
+        await here.settle()
+        own = 'running Reserve plugin "BreaksOn": out of order'
+        others = f"failed to schedule other pod from a pod group: {own}"
+        assert [here.message(each.name) for each in pods] == [others, own, others]
+        assert (condition(here, "g").reason, condition(here, "g").message) == ("SchedulerError", others)
+
+
+@virtual_time
+async def test_pods_of_several_schedulers(clock: VirtualClock) -> None:
+    """A group whose pods name several schedulers is refused."""
+    profiles = [{"schedulerName": "default-scheduler"}, {"schedulerName": "other"}]
+    async with world(clock, node("n1", cpu="8"), profiles=profiles, features=GANGS) as here:
+        here.create(pod_group("g", 2), pod("a", group="g"), pod("b", group="g", scheduler="other"))
+        await here.settle()
+        start = "all pods in a single pod group should have the same .spec.schedulerName set, got: "
+        assert here.message("a").startswith(start)
+        assert here.message("b") == here.message("a")
+
+
+@virtual_time
+async def test_without_the_gates_groups_are_ignored(clock: VirtualClock) -> None:
+    """By default the field `schedulingGroup` has no effect, and PodGroups are not watched."""
+    pods = gang("g", 3)
+    async with world(clock, node("n1", cpu="2")) as here:
+        here.create(pod_group("g", 3), *pods)
+        await here.settle()
+        assert nodes_of(here, pods) == ["n1", "n1"]
+        assert condition(here, "g") == Condition()
+        assert not len(here.scheduler.cluster.pod_groups)
