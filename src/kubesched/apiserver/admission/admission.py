@@ -30,6 +30,8 @@ _SYSTEM_CLASSES = ("system-cluster-critical", "system-node-critical")
 _STORAGE_CLASSES = "storage.k8s.io/storageclasses"
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 _TOPOLOGY = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
+_DEVICE_CLAIMS = ("resource.k8s.io/resourceclaims", "resource.k8s.io/resourceclaimtemplates")
+_ADMIN_ACCESS = "resource.kubernetes.io/admin-access"
 _MIRROR = "kubernetes.io/config.mirror"
 
 
@@ -83,6 +85,24 @@ class Admission:
         act = self._create.get(resource.storage)
         if act is not None:
             act(obj)
+
+    def problems(self, resource: ApiResource, obj: JSON) -> list[Cause]:
+        """The problems of a new object that depend on other objects."""
+        if resource.storage not in _DEVICE_CLAIMS:
+            return []
+        spec = obj["spec"] if resource.storage == _DEVICE_CLAIMS[0] else obj["spec"].get("spec") or {}
+        for index, request in enumerate((spec.get("devices") or {}).get("requests") or []):
+            if (request.get("exactly") or {}).get("adminAccess") and not self._allows_admin_access(obj):
+                why = f"admin access to devices requires the `{_ADMIN_ACCESS}: true` label on the containing namespace"
+                return [
+                    Cause("FieldValueForbidden", f"Forbidden: {why}", f"spec.devices.requests[{index}].adminAccess")
+                ]
+        return []
+
+    def _allows_admin_access(self, obj: JSON) -> bool:
+        record = self._store.get("/namespaces", obj["metadata"].get("namespace", ""))
+        labels = {} if record is None else record.load()["metadata"].get("labels") or {}
+        return bool(labels.get(_ADMIN_ACCESS) == "true")
 
     def update(self, resource: ApiResource, old: JSON, new: JSON, user: UserInfo | None) -> None:
         self._escalation.check(resource, old, new, user)

@@ -109,8 +109,8 @@ class Writer:
         strategies.prepare_create(resource, obj)
         defaults.apply(resource, obj, self.clock.now())
         self.admission.create(resource, obj, user)
-        problems = validation.creation_problems(resource, obj) + self.custom.problems(resource, obj)
-        self._check(resource, obj, problems)
+        problems = self.admission.problems(resource, obj) + validation.creation_problems(resource, obj)
+        self._check(resource, obj, problems + self.custom.problems(resource, obj))
         key = resource.key(namespace, obj["metadata"]["name"])
         if (known := self.store.get(resource.storage, key)) is not None:
             raise already_exists(

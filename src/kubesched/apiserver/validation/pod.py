@@ -10,6 +10,7 @@ from kubesched.api.names import label_key_errors, label_value_errors
 from kubesched.apiserver.admission.defaults_pod import qos_class
 from kubesched.apiserver.validation.containers import check_containers, check_ids, check_name, one_of
 from kubesched.apiserver.validation.naming import label_errors, subdomain_errors
+from kubesched.apiserver.validation.pod_claims import check_pod_claims
 from kubesched.apiserver.validation.problems import Problems, check_address
 from kubesched.base.types import JSON
 
@@ -44,6 +45,7 @@ def check_pod_spec(spec: JSON, path: str, problems: Problems) -> None:
     """Check the spec of a pod or template at a path."""
     volumes = _check_volumes(spec, path, problems)
     check_containers(spec, path, volumes, problems)
+    check_pod_claims(spec, path, problems)
     one_of(spec, "restartPolicy", _RESTART_POLICIES, path, problems)
     one_of(spec, "dnsPolicy", _DNS_POLICIES, path, problems)
     if spec.get("dnsPolicy") == "None" and not spec.get("dnsConfig"):

@@ -12,6 +12,8 @@ from kubesched.api.names import label_key_errors, label_value_errors
 from kubesched.apiserver.kinds.registry import ApiResource
 from kubesched.apiserver.validation import core as validation_core
 from kubesched.apiserver.validation import definitions as validation_definitions
+from kubesched.apiserver.validation import device_claims as validation_device_claims
+from kubesched.apiserver.validation import device_slices as validation_device_slices
 from kubesched.apiserver.validation import pod as validation_pod
 from kubesched.apiserver.validation import workloads as validation_workloads
 from kubesched.apiserver.validation.naming import NO_DOTS, label_errors, subdomain_errors
@@ -44,6 +46,8 @@ def update_problems(resource: ApiResource, old: JSON, new: JSON, subresource: st
     problems = Problems()
     _check_metadata(new["metadata"], problems)
     _check_finalizers(old["metadata"], new["metadata"], problems)
+    if subresource == "status" and (check_status := validation_device_claims.STATUS.get(resource.storage)) is not None:
+        check_status(old, new, problems)
     if subresource not in ("", "resize", "ephemeralcontainers"):
         return problems.found
     check = _CREATE.get(resource.storage)
@@ -141,13 +145,18 @@ def _check_finalizers(old: JSON, new: JSON, problems: Problems) -> None:
         )
 
 
-_NEW: dict[str, Callable[[JSON, Problems], None]] = {"/pods": validation_pod.check_new_pod}
+_NEW: dict[str, Callable[[JSON, Problems], None]] = {
+    "/pods": validation_pod.check_new_pod,
+    **validation_device_claims.NEW,
+}
 """Checks with further rules for new objects."""
 
 _CREATE: dict[str, Callable[[JSON, Problems], None]] = {
     "/pods": validation_pod.check_pod,
     **validation_core.CHECKS,
     **validation_definitions.CHECKS,
+    **validation_device_claims.CHECKS,
+    **validation_device_slices.CHECKS,
     **validation_workloads.CHECKS,
 }
 
@@ -155,5 +164,7 @@ _UPDATE: dict[str, Callable[[JSON, JSON, Problems], None]] = {
     "/pods": validation_pod.compare_pods,
     **validation_core.COMPARISONS,
     **validation_definitions.COMPARISONS,
+    **validation_device_claims.COMPARISONS,
+    **validation_device_slices.COMPARISONS,
     **validation_workloads.COMPARISONS,
 }
