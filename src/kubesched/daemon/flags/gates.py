@@ -39,9 +39,7 @@ EFFECTIVE: Final = {
 
 SCHEDULING: Final = frozenset(
     """
-    CoordinatedLeaderElection DRAConsumableCapacity DRADeviceBindingConditions DRADeviceTaintRules DRADeviceTaints
-    DRAExtendedResource DRAListTypeAttributes DRANodeAllocatableResources DRAPartitionableDevices DRAPrioritizedList
-    DRAResourceClaimDeviceStatus DRASchedulerFilterTimeout DRAWorkloadResourceClaims NativeHistograms
+    CoordinatedLeaderElection DRANodeAllocatableResources DRAWorkloadResourceClaims NativeHistograms
     SchedulerAsyncAPICalls TopologyAwareWorkloadScheduling WorkloadAwarePreemption
     """.split()  # noqa: SIM905 - a list of strings would be a page
 )
