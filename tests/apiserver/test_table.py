@@ -148,6 +148,14 @@ TABLES: list[tuple[str, JSON, list[Any]]] = [
         ["x", "Role/r", "90s", "u", "", "n/s"],
     ),
     ("scheduling.k8s.io/priorityclasses", {"value": 5}, ["x", 5, False, "90s", "PreemptLowerPriority"]),
+    (
+        "scheduling.k8s.io/podgroups",
+        {
+            "spec": {"schedulingPolicy": {"basic": {}}, "podGroupTemplateRef": {"workload": {"workloadName": "w"}}},
+            "status": {"conditions": [{"type": "PodGroupScheduled", "status": "False"}]},
+        },
+        ["x", "Basic", "w", "Unschedulable", "90s"],
+    ),
 ]
 
 

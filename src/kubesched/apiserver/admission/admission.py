@@ -26,6 +26,7 @@ _UNREACHABLE = "node.kubernetes.io/unreachable"
 _TOLERATION_SECONDS = 300
 _TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
 _PRIORITY_CLASSES = "scheduling.k8s.io/priorityclasses"
+_POD_GROUPS = ("podgroups", "scheduling.k8s.io")
 _SYSTEM_CLASSES = ("system-cluster-critical", "system-node-critical")
 _STORAGE_CLASSES = "storage.k8s.io/storageclasses"
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
@@ -62,6 +63,7 @@ class Admission:
             "/persistentvolumeclaims": self._claim,
             "/persistentvolumes": self._volume,
             "/services": self._addresses.assign,
+            "scheduling.k8s.io/podgroups": self._pod_group,
         }
 
     # --- namespaces ---------------------------------------------------------------------------------------------------
@@ -168,6 +170,15 @@ class Admission:
             raise forbidden("pods", "", pod["metadata"].get("name", ""), why)
         spec["priority"], spec["preemptionPolicy"] = value, policy
 
+    def _pod_group(self, group: JSON) -> None:
+        """A group has a priority of its own, which counts when it preempts or is preempted as a whole."""
+        spec = group["spec"]
+        found = self._priority_class(group, spec.get("priorityClassName") or "", _POD_GROUPS)
+        if found is not None:
+            spec["priorityClassName"] = found["metadata"]["name"]
+            spec["priority"] = found["value"]
+        spec.setdefault("disruptionMode", "Pod")
+
     def _check_given(self, pod: JSON, field: str, given: int | None, computed: int) -> None:
         if given not in (None, computed):
             why = (
@@ -176,13 +187,13 @@ class Admission:
             )
             raise forbidden("pods", "", pod["metadata"].get("name", ""), why)
 
-    def _priority_class(self, pod: JSON, name: str) -> JSON | None:
+    def _priority_class(self, obj: JSON, name: str, kind: tuple[str, str] = ("pods", "")) -> JSON | None:
         if not name:
             return self._default_priority_class()
         record = self._store.get(_PRIORITY_CLASSES, name)
         if record is None:
             why = f"no PriorityClass with name {name} was found"
-            raise forbidden("pods", "", pod["metadata"].get("name", ""), why)
+            raise forbidden(*kind, obj["metadata"].get("name", ""), why)
         return record.load()
 
     def _default_priority_class(self) -> JSON | None:

@@ -134,6 +134,7 @@ _STORAGE = "storage.k8s.io/v1"
 _AUTHORIZATION = "authorization.k8s.io/v1"
 _AUTHENTICATION = "authentication.k8s.io/v1"
 _RESOURCE = "resource.k8s.io/v1"
+_WORKLOADS = "scheduling.k8s.io/v1alpha2"
 _POD_SUBRESOURCES = (ATTACH, BINDING, EPHEMERAL, EVICTION, EXEC, LOG, PORT_FORWARD, RESIZE, STATUS)
 
 BUILT_IN: tuple[ApiResource, ...] = (
@@ -190,6 +191,8 @@ BUILT_IN: tuple[ApiResource, ...] = (
         categories="api-extensions",
     ),
     _kind("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", "pc", cluster=True),
+    _kind(_WORKLOADS, "PodGroup", "podgroups", subresources=(STATUS,)),
+    _kind(_WORKLOADS, "Workload", "workloads"),
     _kind("coordination.k8s.io/v1", "Lease", "leases"),
     _kind("discovery.k8s.io/v1", "EndpointSlice", "endpointslices"),
     _kind(_RESOURCE, "DeviceClass", "deviceclasses", cluster=True),

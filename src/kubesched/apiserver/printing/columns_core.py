@@ -298,6 +298,23 @@ def _resource_claim(obj: JSON, now: float) -> list[Cell]:
     return [",".join(words) if status.get("allocation") or words else "pending", age(obj, now)]
 
 
+def _workload(obj: JSON, now: float) -> list[Cell]:
+    return [age(obj, now)]
+
+
+def _pod_group(obj: JSON, now: float) -> list[Cell]:
+    spec, status = _parts(obj)
+    conditions = {each.get("type"): each for each in _listed(status, "conditions")}
+    word = "Pending"
+    if (scheduled := conditions.get("PodGroupScheduled")) is not None:
+        word = "Scheduled" if scheduled.get("status") == "True" else "Unschedulable"
+    if (disrupted := conditions.get("DisruptionTarget")) is not None:
+        word = disrupted.get("reason", "")
+    policy = "Gang" if (spec.get("schedulingPolicy") or {}).get("gang") is not None else "Basic"
+    workload = ((spec.get("podGroupTemplateRef") or {}).get("workload") or {}).get("workloadName") or NONE
+    return [policy, workload, word, age(obj, now)]
+
+
 def _resource_slice(obj: JSON, now: float) -> list[Cell]:
     spec = _parts(obj)[0]
     return [spec.get("nodeName", ""), spec.get("driver", ""), (spec.get("pool") or {}).get("name", ""), age(obj, now)]
@@ -356,6 +373,8 @@ COLUMNS: dict[str, Columns] = {
     "scheduling.k8s.io/priorityclasses": columns(
         "Value:integer, Global-Default:boolean, Age, PreemptionPolicy", _priority_class
     ),
+    "scheduling.k8s.io/workloads": columns("Age", _workload),
+    "scheduling.k8s.io/podgroups": columns("Policy, Workload, Status, Age", _pod_group),
     "coordination.k8s.io/leases": columns("Holder, Age", _lease),
     "resource.k8s.io/resourceclaims": columns("State, Age", _resource_claim),
     "resource.k8s.io/resourceslices": columns("Node, Driver, Pool, Age", _resource_slice),

@@ -55,6 +55,10 @@ _APPLY_REFUSAL = (
     " or a merge, strategic merge or JSON patch"
 )
 _DEPRECATED = {"/endpoints": "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"}
+_ALPHA = (
+    "scheduling.k8s.io/v1alpha2 is always served here; kube-scheduler and kubesched read it only with the feature gates"
+    " GenericWorkload and GangScheduling"
+)
 _SIMULATED = "the nodes of this cluster are simulated and run no containers, so there is"
 _NEEDS_CONTAINERS = {
     "log": f"{_SIMULATED} no log; see kubectl describe and kubectl events for what happened to the pod",
@@ -103,6 +107,8 @@ class ResourceHandler:
     async def handle(self, request: ApiRequest, target: RequestTarget) -> ApiResponse:
         resource = self._registry.find(target.group, target.version, target.plural)
         _check_scope(request, target, resource)
+        if request.method == "POST" and resource.group_version == "scheduling.k8s.io/v1alpha2":
+            request.warnings.append(_ALPHA)
         if resource.storage in _DEPRECATED:
             request.warnings.append(_DEPRECATED[resource.storage])
         if target.subresource:

@@ -15,6 +15,7 @@ from kubesched.apiserver.validation import definitions as validation_definitions
 from kubesched.apiserver.validation import device_claims as validation_device_claims
 from kubesched.apiserver.validation import device_slices as validation_device_slices
 from kubesched.apiserver.validation import pod as validation_pod
+from kubesched.apiserver.validation import pod_groups as validation_pod_groups
 from kubesched.apiserver.validation import workloads as validation_workloads
 from kubesched.apiserver.validation.naming import NO_DOTS, label_errors, subdomain_errors
 from kubesched.apiserver.validation.problems import Problems
@@ -158,6 +159,7 @@ _CREATE: dict[str, Callable[[JSON, Problems], None]] = {
     **validation_device_claims.CHECKS,
     **validation_device_slices.CHECKS,
     **validation_workloads.CHECKS,
+    **validation_pod_groups.CHECKS,
 }
 
 _UPDATE: dict[str, Callable[[JSON, JSON, Problems], None]] = {
@@ -167,4 +169,5 @@ _UPDATE: dict[str, Callable[[JSON, JSON, Problems], None]] = {
     **validation_device_claims.COMPARISONS,
     **validation_device_slices.COMPARISONS,
     **validation_workloads.COMPARISONS,
+    **validation_pod_groups.COMPARISONS,
 }
