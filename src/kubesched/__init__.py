@@ -11,6 +11,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from kubesched.api.custom import CustomObject as CustomObject
+    from kubesched.api.custom import custom_kind as custom_kind
     from kubesched.api.objects import Namespace as Namespace
     from kubesched.api.objects import Node as Node
     from kubesched.api.objects import Object as Object
@@ -65,6 +67,7 @@ if TYPE_CHECKING:
     from kubesched.library.results import Placements as Placements
 
 _HOME: Final = {
+    "api.custom": ("CustomObject", "custom_kind"),
     "api.objects": ("Namespace", "Node", "Object", "Pod"),
     "api.quantity": ("Quantity", "milli", "nanos"),
     "api.resources": ("Requests", "scheduling_requests"),

@@ -15,7 +15,7 @@ from kubesched.api.devices import DeviceClassSpec
 from kubesched.cluster.state import ClusterState
 from kubesched.config.load import default
 from kubesched.engine.profiles import build_engines
-from kubesched.framework.events import Action, ClusterEvent, EventHint, Hint, Resource
+from kubesched.framework.events import Action, ClusterEvent, EventHint, Hint, Resource, name_of
 from kubesched.plugins import in_tree_registry
 from kubesched.queue.registrations import event_map
 
@@ -106,7 +106,7 @@ def test_one_answer_is_right_for_the_whole_class(plugin: str, registered: EventH
 
 def test_which_hints_are_asked_by_class() -> None:
     """Hints that read nothing of a waiting pod but its class, most of them about nodes."""
-    assert {(name, each.event.resource.value) for name, each in BY_CLASS} == {
+    assert {(name, name_of(each.event.resource)) for name, each in BY_CLASS} == {
         ("NodeResourcesFit", "Pod"),
         ("NodeResourcesFit", "Node"),
         ("NodeResourcesFit", "resource.k8s.io/DeviceClass"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from kubesched import CycleState, Object, Plugin, Pod
+from kubesched import Action, CycleState, EventHint, Hint, Nodes, Object, Plugin, Pod, Status, on, unresolvable
 from kubesched.simulator import ScenarioClient, node, pod
 from kubesched.simulator.run import run
 from kubesched.simulator.scenario import Scenario
@@ -60,4 +60,41 @@ def test_a_plugin_reads_lists_and_patches_any_kind() -> None:
         await client.expect(labels={"counted": "true"}, count=2, phase="Running")
 
     report = run(Scenario("accountant", "here", act, plugins=[Accountant]))
+    assert (report.error, [each.message for each in report.expectations if not each.holds]) == ("", [])
+
+
+class Funded(Plugin):
+    """Holds pods back until there is a budget in their namespace."""
+
+    name = "Funded"
+
+    def events_to_register(self) -> list[EventHint]:
+        return [on(Budget, Action.ADD, self._after_budget)]
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
+        budgets = [each for each in self.handle.cluster.all(Budget) if each.namespace == pod.namespace]
+        return None if budgets else unresolvable("no budget")
+
+    def _after_budget(self, pod: Pod, old: Object | None, new: Object | None) -> Hint:
+        assert isinstance(new, Budget)
+        return Hint.QUEUE if new.spent == 0 else Hint.SKIP
+
+
+def test_a_plugin_waits_for_a_custom_kind() -> None:
+    """A kind that is defined while the scheduler runs is watched, and its objects wake the pods that wait for them."""
+
+    async def act(client: ScenarioClient) -> None:
+        await client.create(node("n1"))
+        await client.create(pod("a"))
+        await client.expect(name="a", phase="Pending")
+        await client.create(DEFINITION)
+        budget = {"apiVersion": "example.com/v1", "kind": "Budget", "metadata": {"name": "spent"}, "spent": 7}
+        await client.create(budget)
+        await client.sleep(90)
+        await client.expect(name="a", phase="Pending")
+        await client.create(budget | {"metadata": {"name": "all"}, "spent": 0})
+        await client.sleep(15)
+        await client.expect(name="a", phase="Running")
+
+    report = run(Scenario("funded", "here", act, plugins=[Funded]))
     assert (report.error, [each.message for each in report.expectations if not each.holds]) == ("", [])

@@ -9,6 +9,7 @@ from functools import cache
 from typing import Final
 
 from kubesched.api import objects as api
+from kubesched.api.custom import custom_kind, resource_name
 
 
 class Resource(Enum):
@@ -76,6 +77,9 @@ class Hint(Enum):
     QUEUE = "Queue"
 
 
+Kind = Resource | type[api.Object]
+"""A resource, or a class for all others: custom kinds, and built-in ones that scheduling does not read."""
+
 HintFunction = Callable[[api.Pod, api.Object | None, api.Object | None], Hint]
 """(the waiting pod, the object before, the object after) → whether to try the pod again."""
 
@@ -87,7 +91,7 @@ TargetsFunction = Callable[[api.Object | None, api.Object | None], Collection[st
 class ClusterEvent:
     """Something that happened to objects of a kind."""
 
-    resource: Resource
+    resource: Kind
     action: Action
     custom_label: str = ""
     """What logs and metrics call the event, where that is not the kind and the action."""
@@ -116,9 +120,9 @@ class ClusterEvent:
 
 
 @cache
-def _label(resource: Resource, action: Action) -> str:
+def _label(resource: Kind, action: Action) -> str:
     words = (action.name or "").split("_")
-    return resource.value + "".join(word.capitalize() for word in words)
+    return name_of(resource) + "".join(word.capitalize() for word in words)
 
 
 ASSIGNED_POD_ADD: Final = ClusterEvent(Resource.ASSIGNED_POD, Action.ADD)
@@ -153,12 +157,22 @@ class EventHint:
 
 
 def on(
-    resource: Resource,
+    resource: Kind | str,
     action: Action,
     hint: HintFunction | None = None,
     *,
     by_class: bool = False,
     only: TargetsFunction | None = None,
 ) -> EventHint:
-    """Shorthand for registering an event."""
-    return EventHint(ClusterEvent(resource, action), hint, by_class, only)
+    """Shorthand for registering an event.
+
+    A kind that is not among the resources is named by its class, derived from `Object`, or by plural, version and group
+    as in ``foos.v1.example.com``. The scheduler then watches it, and ``handle.cluster`` has its objects.
+    """
+    kind = custom_kind(resource) if isinstance(resource, str) else resource
+    return EventHint(ClusterEvent(kind, action), hint, by_class, only)
+
+
+def name_of(resource: Kind) -> str:
+    """A kind as upstream's logs and metrics name it."""
+    return resource.value if isinstance(resource, Resource) else resource_name(resource)

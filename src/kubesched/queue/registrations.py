@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from kubesched.api import objects as api
 from kubesched.framework.answers import events_answer
 from kubesched.framework.errors import start_of
 from kubesched.framework.events import Action, ClusterEvent, EventHint, Resource, on
@@ -66,6 +67,11 @@ class EventMap:
                 (profile, plugin) for profile in self._registrations for plugin in self.hints(profile, event)
             )
         return known
+
+    def kinds(self) -> set[type[api.Object]]:
+        """The kinds without a resource name that plugins wait for."""
+        hints = (hint for plugins in self._registrations.values() for each in plugins.values() for hint in each)
+        return {hint.event.resource for hint in hints if isinstance(hint.event.resource, type)}
 
     def _find(self, profile: str, event: ClusterEvent) -> Hints:
         found: dict[str, Sequence[EventHint]] = {}

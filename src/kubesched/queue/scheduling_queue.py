@@ -270,6 +270,11 @@ class SchedulingQueue:
 
     # Events
 
+    @property
+    def awaited_kinds(self) -> set[type[api.Object]]:
+        """The kinds that plugins wait for beside those that every scheduler watches."""
+        return self._hints.events.kinds()
+
     def move_all(
         self,
         event: ClusterEvent,

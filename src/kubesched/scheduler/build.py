@@ -13,6 +13,7 @@ from random import Random
 from msgspec.structs import replace
 
 from kubesched.api import objects as api
+from kubesched.api.custom import resource_name
 from kubesched.base.clock import Clock
 from kubesched.base.features import DEFAULT_FEATURES, Features
 from kubesched.base.log import SILENT, Log
@@ -153,6 +154,7 @@ def build_scheduler(
         kinds.append(api.DeviceTaintRule)
     if features.generic_workload:
         kinds.append(api.PodGroup)
+    kinds += sorted(queue.awaited_kinds.difference(kinds), key=resource_name)
     sources = Sources(client, handlers.receive, clock, random, log, kinds)
     return Scheduler(config, shared, profiles, cycle, sources, wake_up, made)
 

@@ -19,6 +19,7 @@ from kubesched.framework.events import (
     UNSCHEDULED_POD_UPDATE,
     Action,
     ClusterEvent,
+    Kind,
     Resource,
 )
 from kubesched.queue.changes import node_changes, pod_changes
@@ -62,6 +63,7 @@ class EventHandlers:
         self._queue = shared.queue
         self._log = shared.log
         self._profiles = profiles
+        self._awaited = shared.queue.awaited_kinds
 
     def receive(self, old: api.Object | None, new: api.Object | None) -> None:
         """An object was created (no `old`), changed, or deleted (no `new`). Handled at once, or after the scheduling
@@ -238,7 +240,11 @@ class EventHandlers:
             self._cluster.set(new)
         else:
             self._cluster.remove(obj)
-        resource = Resource.RESOURCE_SLICE if isinstance(obj, api.DeviceTaintRule) else RESOURCES.get(type(obj))
+        resource: Kind | None = RESOURCES.get(type(obj))
+        if isinstance(obj, api.DeviceTaintRule):
+            resource = Resource.RESOURCE_SLICE
+        elif type(obj) in self._awaited:
+            resource = type(obj)
         if resource is None:
             return
         action = Action.ADD if old is None else Action.DELETE if new is None else Action.UPDATE

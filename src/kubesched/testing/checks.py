@@ -195,7 +195,7 @@ class _Check:
             wakes = self._wakes(registered, change)
             if not answers.fits and not wakes and self._results(change.then).fits:
                 event = change.events[0] if change.events else NODE_ADD
-                wanted = f"on(Resource.{event.resource.name}, Action.{event.action.name})"
+                wanted = f"on({event.resource}, Action.{event.action.name})"
                 advice = f"add {wanted} to events_to_register, with a hint that returns QUEUE then, or without one"
                 claim = f"rejects the pod on every node, would accept it after {change.words}"
                 raise self._wrong(f"{claim}, and does not have it retried then; {advice}")
