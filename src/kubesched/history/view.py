@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from kubesched.base.clock import Clock
 from kubesched.base.types import JSON
-from kubesched.framework.events import Action, ClusterEvent
+from kubesched.framework.events import Action, ClusterEvent, name_of
 from kubesched.history.columns import unpacked
 from kubesched.history.record import AttemptRecord, Rejection, ScoreColumn
 from kubesched.queue.scheduling_queue import SchedulingQueue
@@ -148,7 +148,8 @@ def _moment(time: float | None, offset: float) -> str | None:
 def _events(events: Iterable[ClusterEvent]) -> list[JSON]:
     found: dict[str, Action] = {}
     for event in events:
-        found[event.resource.value] = found.get(event.resource.value, Action(0)) | event.action
+        resource = name_of(event.resource)
+        found[resource] = found.get(resource, Action(0)) | event.action
     return [{"resource": resource, "actions": _actions(action)} for resource, action in found.items()]
 
 
