@@ -71,7 +71,7 @@ def test_the_whole_loop() -> None:
     """Pods go through the loop, and the table tells which parts of the scheduler their cost belongs to."""
     results = loop.run((TINY,), rounds=1)
     assert results[0]["pods_per_s"] > 0
-    assert {"cycle and binding"} <= set(results[0]["microseconds"]) <= set(PARTS)
+    assert set(results[0]["microseconds"]) <= set(PARTS)
     shown = io.StringIO()
     Console(width=80, file=shown).print(loop.table([*results, *results]))
     lines = shown.getvalue().splitlines()

@@ -99,9 +99,9 @@ def _decode_slowly(kind: type[O], data: bytes) -> O | Malformed:
     try:
         return api.decode_as(kind, data)
     except api.InvalidObject as error:
+        if not error.key and (shallow := _shallow(data)) != data:
+            return _decode_slowly(kind, shallow)  # it was too deep even to find its name
         return Malformed(error.key, str(error))
-    except RecursionError:
-        return _decode_slowly(kind, _shallow(data))
 
 
 # --- watches ----------------------------------------------------------------------------------------------------------
