@@ -6,7 +6,7 @@ import random
 import pytest
 
 from kubesched.base.clocks import VirtualClock, virtual_time
-from kubesched.client.backoff import Backoff
+from kubesched.client.informer_backoff import Backoff
 from kubesched.client.proxy import proxy_for
 from kubesched.client.ratelimit import TokenBucket
 

@@ -11,8 +11,8 @@ import yaml
 from kubesched.config.duration import Duration
 from kubesched.config.load import load
 from kubesched.daemon.flags import Options, parse, usage
+from kubesched.daemon.flags.declarations import HistoryFlags, PluginFlags
 from kubesched.daemon.flags.gates import SCHEDULING, FeatureGates, known_gates
-from kubesched.daemon.flags.sections import HistoryFlags, PluginFlags
 from kubesched.daemon.flags.value_types import NamedCertKey
 
 GOLDEN = Path(__file__).with_name("flagz.txt")

@@ -20,8 +20,8 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 from kubesched.api import objects as api
 from kubesched.base.clock import Clock
 from kubesched.base.clocks import SystemClock
-from kubesched.client.backoff import Backoff
 from kubesched.client.endpoints import endpoint_of
+from kubesched.client.informer_backoff import Backoff
 from kubesched.client.protocol import ApiError, Change, Client, Malformed, WatchEvent
 
 O = TypeVar("O", bound=api.Object)  # noqa: E741 - the one-letter name for "some kind of object", as in the protocol

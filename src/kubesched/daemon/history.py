@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kubesched.base.clock import Clock
 from kubesched.base.log import Log
-from kubesched.daemon.flags.sections import HistoryFlags
+from kubesched.daemon.flags.declarations import HistoryFlags
 from kubesched.history.recorder import HistoryRecorder, Sink
 from kubesched.history.store import History, Limits
 from kubesched.scheduler.subscribers.publisher import Subscriber

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from kubesched.config.types import KubeSchedulerConfiguration
-from kubesched.daemon.flags.sections import PluginFlags
+from kubesched.daemon.flags.declarations import PluginFlags
 from kubesched.framework.loading import add_all, forget_modules
 from kubesched.framework.registry import PluginSource, Registry
 from kubesched.plugins import in_tree_registry

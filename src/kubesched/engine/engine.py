@@ -1,12 +1,12 @@
 """One scheduling cycle: which nodes fit, which is best, and if none fits, what would make room.
 
-`Engine.cycle` is the algorithm from top to bottom. It is a coroutine that waits only for extenders: the loop awaits it
-if there are any, and otherwise, like replays and tests, runs it to its end at once with `Engine.schedule`.
+`Engine.cycle` is the algorithm from top to bottom. It is a coroutine that waits only for extenders. The loop
+awaits it; replays and tests, which have no extenders, run it to its end at once with `Engine.schedule`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine
 from random import Random
 from typing import Any
 
@@ -22,14 +22,12 @@ from kubesched.engine.extending import ExtenderRound
 from kubesched.engine.failure import Failure
 from kubesched.engine.filtering import Feasible, Filtering
 from kubesched.engine.outcome import Outcome
-from kubesched.engine.scoring import Scoring
+from kubesched.engine.scoring import NO_EXTRA, Scoring
+from kubesched.engine.tie_breaking import Choose, TieBreaker
 from kubesched.framework.diagnosis import Diagnosis
 from kubesched.framework.errors import PluginError
 from kubesched.framework.extender import ExtenderError, Extenders
 from kubesched.framework.runtime import Framework
-
-Choose = Callable[[Sequence[int]], int]
-"""Chooses one of several rows with the same score."""
 
 
 class Engine:
@@ -45,13 +43,12 @@ class Engine:
         extended: bool = False,
         extenders: bool = False,
     ) -> None:
-        """`extended` tells that extenders filter or score nodes, so that one feasible node is not enough; `extenders`
+        """`extended` says whether extenders filter or score nodes, so that one feasible node is not enough; `extenders`
         that there are any, so that pods have no signatures."""
         self.framework = framework
         self.cluster = framework.cluster
-        self._choose = choose
-        self._random = random
-        self.batching = Batching(framework, self._one_of, extenders=extenders)
+        self._break_tie = TieBreaker(random, choose)
+        self.batching = Batching(framework, self._break_tie, extenders=extenders)
         self.filtering = Filtering(framework, percentage_of_nodes_to_score, self.batching, extended=extended)
         self._scoring = Scoring(framework)
         self._batches = framework.cluster.features.opportunistic_batching
@@ -75,33 +72,31 @@ class Engine:
                 return
             if self._batches and decision.cycle:
                 self.batching.begin(decision)
-            others = None if extenders is None else ExtenderRound.begin(self, decision, extenders)
+            extender_round = None if extenders is None else ExtenderRound.begin(self, decision, extenders)
             found = self.filtering.find(decision)  # PreFilter, Filter
-            if others is not None and isinstance(found, Feasible):
-                found = await others.filter(found)
+            if extender_round is not None and isinstance(found, Feasible):
+                found = await extender_round.filter(found)
             if isinstance(found, Diagnosis):
-                await self._make_room(decision, found, others)  # PostFilter
+                await self._make_room(decision, found, extender_round)  # PostFilter
                 return
             self._feasible(decision, found)
             if found.size == 1:
                 best: Ints = np.flatnonzero(found.mask)
-            elif others is None:
-                best = self._scoring.best(decision, found)  # PreScore, Score, NormalizeScore
-                decision.end_point("Score")
             else:
-                best = self._scoring.best(decision, found, await others.score(found))
+                extra = NO_EXTRA if extender_round is None else await extender_round.score(found)
+                best = self._scoring.best(decision, found, extra)  # PreScore, Score, NormalizeScore
                 decision.end_point("Score")
             self._select(decision, best)
             self.batching.store(decision)
         except (PluginError, ExtenderError) as problem:
             decision.has_failed(problem)
 
-    async def _make_room(self, decision: Decision, diagnosis: Diagnosis, others: ExtenderRound | None) -> None:
+    async def _make_room(self, decision: Decision, diagnosis: Diagnosis, extender_round: ExtenderRound | None) -> None:
         """No node fits: see whether PostFilter can make room, and word the message."""
         if self.framework.post_filter and not decision.skips_post_filter:
             made = self.framework.run_post_filter(decision.state, decision.pod, diagnosis)
-            if others is not None:
-                made = await others.preempt(made)
+            if extender_round is not None:
+                made = await extender_round.preempt(made)
             decision.post_filter, decision.post_filter_status = made
             diagnosis.post_filter_message = made[1].message
             decision.end_point("PostFilter", made[1].code.upstream)
@@ -121,15 +116,8 @@ class Engine:
     def _select(self, decision: Decision, best: Ints) -> None:
         """Take one of the best nodes."""
         decision.best_rows = best
-        decision.chosen = self.cluster.nodes.names[self._one_of(best)]
+        decision.chosen = self.cluster.nodes.names[self._break_tie(best)]
         decision.outcome = Outcome.SCHEDULED
-
-    def _one_of(self, rows: Ints) -> int:
-        if len(rows) == 1:
-            return int(rows[0])
-        if self._choose is None:
-            return int(rows[self._random.randrange(len(rows))])
-        return self._choose(rows.tolist())
 
     # After the decision
 

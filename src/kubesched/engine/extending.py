@@ -22,7 +22,7 @@ from kubesched.framework.extender import (
     ExtenderVictims,
 )
 from kubesched.framework.plugin import MAX_NODE_SCORE, PostFilterResult
-from kubesched.framework.preemption import PostFilterAnswer
+from kubesched.framework.preemption_contract import PostFilterAnswer
 from kubesched.framework.status import Code, Status, unschedulable
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ import msgspec
 from kubesched.cluster.state import ClusterState
 from kubesched.config.plugins import expand
 from kubesched.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
-from kubesched.engine.engine import Choose, Engine
+from kubesched.engine.engine import Engine
+from kubesched.engine.tie_breaking import Choose
 from kubesched.framework.errors import start_of
 from kubesched.framework.handle import Services
 from kubesched.framework.plugin import Handle, Plugin

@@ -37,7 +37,7 @@ from kubesched.framework.plugin import (
     reject,
     whole,
 )
-from kubesched.framework.preemption import PreemptionPlugin
+from kubesched.framework.preemption_contract import PreemptionPlugin
 from kubesched.framework.record import SUCCESS, Objection, Record
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import Code, Status, error, unresolvable

@@ -16,8 +16,8 @@ from kubesched.base.types import JSON
 from kubesched.kubelet import status
 from kubesched.kubelet.containers import Role, SimulatedContainer
 from kubesched.kubelet.nodes import Nodes, NodeSettings
+from kubesched.kubelet.pod_worker import Host, PodWorker, is_settled, new_container_id, stage_of
 from kubesched.kubelet.settings import KubeletSettings
-from kubesched.kubelet.worker import Host, PodWorker, is_settled, new_container_id, stage_of
 from kubesched.reconcile.access import PODS
 from kubesched.reconcile.context import ControllerContext
 from kubesched.reconcile.views import Container, Node, Pod

@@ -10,9 +10,9 @@ from typing import ClassVar
 
 from kubesched.api.quantity import QuantityError, nanos
 from kubesched.config.duration import Duration
+from kubesched.daemon.flags.declarations import HistoryFlags, ServingFlags
 from kubesched.daemon.flags.flag import Flag, FlagSection, flag
 from kubesched.daemon.flags.options import Options
-from kubesched.daemon.flags.sections import HistoryFlags, ServingFlags
 from kubesched.daemon.flags.value_types import DURATION, INT, IP, STRING
 from kubesched.kubelet.devices import DeviceTextError, parse_devices
 

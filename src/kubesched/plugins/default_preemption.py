@@ -24,7 +24,7 @@ from kubesched.config.args import DefaultPreemptionArgs
 from kubesched.framework.diagnosis import Diagnosis
 from kubesched.framework.events import Action, EventHint, Hint, Resource, on
 from kubesched.framework.plugin import Handle, PostFilterResult
-from kubesched.framework.preemption import PostFilterAnswer, PreemptionPlugin
+from kubesched.framework.preemption_contract import PostFilterAnswer, PreemptionPlugin
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import Code, Status, error, unresolvable, unschedulable
 from kubesched.framework.verdicts import fit_message

@@ -22,8 +22,9 @@ from kubesched.client.transport import MayWrite
 from kubesched.cluster.pods import PodInfo
 from kubesched.cluster.state import ClusterState
 from kubesched.config.types import KubeSchedulerConfiguration
-from kubesched.engine.engine import Choose, Engine
+from kubesched.engine.engine import Engine
 from kubesched.engine.profiles import build_engines
+from kubesched.engine.tie_breaking import Choose
 from kubesched.framework.extender import Extender
 from kubesched.framework.handle import Services
 from kubesched.framework.registry import Registry
@@ -41,7 +42,6 @@ from kubesched.scheduler.inbox import Inbox
 from kubesched.scheduler.plugin_client import PluginClient
 from kubesched.scheduler.pod_groups import PodGroupCycle
 from kubesched.scheduler.ports import EventSink, Metrics, NoEvents, NoSchedulerMetrics
-from kubesched.scheduler.preemption import Preemptor
 from kubesched.scheduler.scheduler import Scheduler
 from kubesched.scheduler.shared import Shared
 from kubesched.scheduler.sources import Sources
@@ -53,6 +53,7 @@ from kubesched.scheduler.subscribers.pod_groups import PodGroupReport
 from kubesched.scheduler.subscribers.publisher import Publisher, Subscriber
 from kubesched.scheduler.subscribers.status import AttemptStatus
 from kubesched.scheduler.tasks import Tasks
+from kubesched.scheduler.victims import Preemptor
 from kubesched.scheduler.waiting import WaitingPods
 
 
@@ -79,18 +80,21 @@ def build_scheduler(
     """Build a scheduler; `run` it.
 
     `subscribers` are notified of attempts after log, metrics, events and status. With `detailed`, every attempt keeps
-    all scores and rejections. Extenders are made from the configuration, unless given.
+    all scores and rejections. Extenders are made from the configuration, unless given; they get pods and nodes as
+    `raw_objects` has them, and make no call that changes something unless `may_write`. `bind_calls` counts bind calls,
+    so that the recorder of events can wait for them. `choose` breaks ties between nodes. A pod that nothing wakes is
+    tried again after `max_in_unschedulable` seconds.
     """
     recorder = NoEvents() if recorder is None else recorder
     metrics = NoSchedulerMetrics() if metrics is None else metrics
     cluster = ClusterState(features)
     inbox, tasks, waiting, unclear, wake_up = Inbox(log), Tasks(log), WaitingPods(), UnclearBinds(), asyncio.Event()
-    made = (
+    owned_extenders = (
         make_extenders(config.extenders, pods_on=_pods_on(cluster), raw=raw_objects, clock=clock, may_write=may_write)
         if extenders is None
         else []
     )
-    extenders = made if extenders is None else extenders
+    extenders = owned_extenders if extenders is None else extenders
 
     services = Services(
         client=PluginClient(client, unclear.note),
@@ -156,7 +160,7 @@ def build_scheduler(
         kinds.append(api.PodGroup)
     kinds += sorted(queue.awaited_kinds.difference(kinds), key=resource_name)
     sources = Sources(client, handlers.receive, clock, random, log, kinds)
-    return Scheduler(config, shared, profiles, cycle, sources, wake_up, made)
+    return Scheduler(config, shared, profiles, cycle, sources, wake_up, owned_extenders)
 
 
 def _profiles(engines: dict[str, Engine]) -> dict[str, Profile]:

@@ -1,6 +1,6 @@
 """The scheduling cycle: one pod from the queue to an assumed place on a node, or back.
 
-It waits for nothing but extenders, and meanwhile everything else is held back.
+It waits only for extenders, and for victims if asynchronous preemption is off. Meanwhile everything else is held back.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from kubesched.queue.pods import QueuedPodInfo
 from kubesched.scheduler.attempt import Attempt, Profile, Skipped
 from kubesched.scheduler.binding import BindingCycle
 from kubesched.scheduler.failure import FailureHandler
-from kubesched.scheduler.preemption import Preemptor
 from kubesched.scheduler.shared import Shared
 from kubesched.scheduler.subscribers.logs import SCORES
 from kubesched.scheduler.subscribers.publisher import Publisher
+from kubesched.scheduler.victims import Preemptor
 from kubesched.scheduler.waiting import WaitingPod
 
 TIMED = 10

@@ -1,7 +1,7 @@
 """kube-scheduler's command line: the same flags, syntax and meanings.
 
 click does not support Go's syntax (``--flag=false`` for a boolean, ``-v5``, repeated lists that add up, underscores for
-dashes), so the flags are a table (`sections`) and a small parser. A flag without effect here logs a warning.
+dashes), so the flags are a table (`declarations`) and a small parser. A flag without effect here logs a warning.
 """
 
 from kubesched.daemon.flags.options import Options as Options

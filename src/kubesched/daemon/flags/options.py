@@ -8,9 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kubesched.base.documents import read_yaml
-from kubesched.daemon.flags.flag import Flag, FlagSection
-from kubesched.daemon.flags.gates import FeatureGates
-from kubesched.daemon.flags.sections import (
+from kubesched.daemon.flags.declarations import (
     AuthenticationFlags,
     AuthorizationFlags,
     DeprecatedFlags,
@@ -24,6 +22,8 @@ from kubesched.daemon.flags.sections import (
     PluginFlags,
     ServingFlags,
 )
+from kubesched.daemon.flags.flag import Flag, FlagSection
+from kubesched.daemon.flags.gates import FeatureGates
 from kubesched.logs.options import LoggingOptions
 
 VERSIONS = ("1.33", "1.34", "1.35", "1.36")

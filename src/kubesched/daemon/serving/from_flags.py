@@ -7,7 +7,7 @@ import socket
 from kubesched.base.clock import Clock
 from kubesched.client.http import HttpClient
 from kubesched.daemon.flags import Options
-from kubesched.daemon.flags.sections import ServingFlags
+from kubesched.daemon.flags.declarations import ServingFlags
 from kubesched.daemon.serving.auth.authentication import DelegatingAuthenticator, TokenAuthenticator
 from kubesched.daemon.serving.auth.authorization import DelegatingAuthorizer
 from kubesched.daemon.serving.auth.client_authorities import Authorities, AuthorityError, ProxyHeaders

@@ -14,7 +14,7 @@ from kubesched.api import objects as api
 from kubesched.base.log import ERROR
 from kubesched.client.protocol import ApiError
 from kubesched.framework.plugin import PostFilterResult
-from kubesched.framework.preemption import PreemptionPlugin
+from kubesched.framework.preemption_contract import PreemptionPlugin
 from kubesched.scheduler.attempt import Profile
 from kubesched.scheduler.ports import NORMAL
 from kubesched.scheduler.shared import Shared

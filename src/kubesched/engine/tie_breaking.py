@@ -1,0 +1,27 @@
+"""Which of several nodes with the same highest score is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+
+from kubesched.cluster.table import Ints
+
+Choose = Callable[[Sequence[int]], int]
+"""Chooses one of several rows."""
+
+
+class TieBreaker:
+    """Takes one at random, as upstream does, or lets a given function choose."""
+
+    def __init__(self, random: Random, choose: Choose | None = None) -> None:
+        self._random = random
+        self._choose = choose
+
+    def __call__(self, best: Ints) -> int:
+        """One of these rows."""
+        if len(best) == 1:
+            return int(best[0])
+        if self._choose is not None:
+            return self._choose(best.tolist())
+        return int(best[self._random.randrange(len(best))])
