@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Iterator
+
 from kubesched.base.clock import Clock
 from kubesched.base.log import Log
 from kubesched.daemon.flags.declarations import HistoryFlags
 from kubesched.history.recorder import HistoryRecorder, Sink
 from kubesched.history.store import History, Limits
+from kubesched.history.writer import Database, JsonLines, Output, Writer
 from kubesched.scheduler.subscribers.publisher import Subscriber
 
 
@@ -18,12 +22,33 @@ class DaemonHistory:
         if flags.decision_history:
             limits = Limits(flags.decision_history_per_pod, flags.decision_history, flags.decision_history_bytes)
             self.history = History(limits)
-        sinks: list[Sink] = []
+        outputs = list(_outputs(flags))
+        self.writer = Writer(outputs, log) if outputs else None
+        sinks: list[Sink] = [] if self.writer is None else [self.writer.put]
         self._recorder: HistoryRecorder | None = None
         if self.history is not None or sinks:
             self._recorder = HistoryRecorder(clock, self.history, sinks)
+
+    def close(self) -> None:
+        """Write what is left."""
+        if self.writer is not None:
+            self.writer.close()
 
     @property
     def subscribers(self) -> list[Subscriber]:
         """What to give to the scheduler."""
         return [] if self._recorder is None else [self._recorder]
+
+
+def _outputs(flags: HistoryFlags) -> Iterator[Output]:
+    """The files that the flags name. Raises ValueError if one cannot be opened."""
+    if flags.decision_log:
+        try:
+            yield JsonLines(flags.decision_log, flags.decision_log_max_size, flags.decision_log_backups)
+        except OSError as error:
+            raise ValueError(f"--decision-log: {flags.decision_log} cannot be written: {error.strerror}") from None
+    if flags.decision_db:
+        try:
+            yield Database(flags.decision_db, flags.decision_db_attempts)
+        except (OSError, sqlite3.Error) as error:
+            raise ValueError(f"--decision-db: {flags.decision_db} cannot be used: {error}") from None

@@ -116,6 +116,12 @@ class Process:
             "kubesched_events_lost_total", lost, lambda: self._recorder.dropped + self._recorder.abandoned
         )
         self._history = DaemonHistory(setup.options.history, self._clock, self._log)
+        self._stack.callback(self._history.close)
+        if (writer := self._history.writer) is not None:
+            missing = "Number of attempts that are missing in the decision log."
+            setup.metrics.count_from(
+                "kubesched_decision_log_lost_total", missing, lambda: writer.dropped + writer.failed
+            )
         self._scheduler = build_scheduler(
             config,
             setup.registry,

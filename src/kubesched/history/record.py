@@ -22,6 +22,7 @@ _OBJECT = 64
 """The size of a Python string or array without its content, and a little more."""
 
 Ints = npt.NDArray[np.int64]
+ALL = slice(None)
 
 
 class Verdict(msgspec.Struct, frozen=True, gc=False):
@@ -66,20 +67,20 @@ class ScoreColumn(msgspec.Struct, frozen=True, gc=False):
         raw = 0 if isinstance(self.raw, int) else self.raw.nbytes
         return raw + (0 if self.weighted is None or isinstance(self.weighted, int) else self.weighted.nbytes)
 
-    def final(self, rows: Ints) -> Ints:
-        """The weighted scores of the feasible rows."""
+    def final(self, rows: Ints, at: Ints | slice = ALL) -> Ints:
+        """The weighted scores of the feasible rows, or of those at some positions."""
         if self.weighted is None:
-            return self.given(rows) * self.weight
-        return self._pick(self.weighted, rows)
+            return self.given(rows, at) * self.weight
+        return self._pick(self.weighted, rows, at)
 
-    def given(self, rows: Ints) -> Ints:
-        """The raw scores of the feasible rows."""
-        return self._pick(self.raw, rows)
+    def given(self, rows: Ints, at: Ints | slice = ALL) -> Ints:
+        """The raw scores of the feasible rows, or of those at some positions."""
+        return self._pick(self.raw, rows, at)
 
-    def _pick(self, column: Column | int, rows: Ints) -> Ints:
+    def _pick(self, column: Column | int, rows: Ints, at: Ints | slice) -> Ints:
         if isinstance(column, int):
-            return np.full(len(rows), column, dtype=np.int64)
-        return (column[rows] if self.whole else column).astype(np.int64)
+            return np.full(len(rows[at]), column, dtype=np.int64)
+        return column[rows[at] if self.whole else at].astype(np.int64)
 
 
 class Names(msgspec.Struct, frozen=True, gc=False):
@@ -193,13 +194,13 @@ class AttemptRecord(msgspec.Struct, gc=False):
         if not len(rows) or not self.scores:
             return []
         names = self.names.names
-        order = np.argsort(-totals, kind="stable")[: max(most, 1)]
+        order = _highest(totals, max(most, 1))
         chosen = names.index(self.node) if self.node in names else -1
         where = np.flatnonzero(rows == chosen)
         if len(where):
             order = np.concatenate((where[:1], order[order != where[0]]))[: max(most, 1)]
         columns = [
-            (each.plugin, each.given(rows)[order].tolist(), each.final(rows)[order].tolist()) for each in self.scores
+            (each.plugin, each.given(rows, order).tolist(), each.final(rows, order).tolist()) for each in self.scores
         ]
         return [
             NodeScore(
@@ -241,3 +242,11 @@ class AttemptRecord(msgspec.Struct, gc=False):
             if verdict is not None:
                 found.append((column.plugin, verdict))
         return found
+
+
+def _highest(totals: Ints, most: int) -> Ints:
+    """The positions of the highest totals, the highest first."""
+    if len(totals) <= 4 * most:
+        return np.argsort(-totals, kind="stable")[:most]
+    some = np.sort(np.argpartition(-totals, most)[:most])
+    return some[np.argsort(-totals[some], kind="stable")]
