@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 from tests.builders import node, pod
 from tests.plugins.dynamic_resources.support import claim, device, device_class, exactly, resource_slice
@@ -197,3 +199,28 @@ async def test_a_generated_claim_wakes_its_pod_and_others_that_name_it(clock: Vi
         await here.settle(30)
         assert here.node_of("owner") == here.node_of("friend") == "n1"
         assert {each.name for each in claim_of(here, "generated").status.reserved_for} == {"owner", "friend"}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_failing_writes_never_give_a_device_twice(seed: int) -> None:
+    """Whatever writes fail, before or after they took effect, every device has one claim at most, and in the end every
+    pod has its device."""
+
+    @virtual_time
+    async def run(clock: VirtualClock) -> None:
+        random = Random(seed)
+        async with world(clock) as here:
+            here.create(device_class(), *(node(f"n{n}") for n in range(3)), *(gpus(f"n{n}", 3) for n in range(3)))
+            for number in range(9):
+                for call in ("merge_patch", "bind"):
+                    if random.random() < 0.4:
+                        problem = random.choice((ApiError(500, "InternalError", "no"), TimeoutError("no answer")))
+                        here.api.fail(call, problem, answer_lost=random.random() < 0.5)
+                here.create(claim(f"c{number}", exactly()), pod(f"p{number}", resource_claims=[f"c{number}"]))
+                await here.settle(random.choice((0, 0.01, 2)))
+            await here.settle(900)
+            taken = [each for number in range(9) for each in devices_of(claim_of(here, f"c{number}"))]
+            assert len(taken) == len(set(taken)) == 9
+            assert all(here.node_of(f"p{number}") for number in range(9))
+
+    run()
