@@ -22,7 +22,7 @@ def devices(here: World, node: str) -> None:
     here.create(SLICES, "s", {"driver": "gpu.example.com", "pool": pool, "nodeName": node, "devices": listed})
 
 
-def container(**resources: JSON) -> JSON:
+def container(**resources: object) -> JSON:
     return {"name": "c", "image": "busybox", "resources": resources}
 
 
