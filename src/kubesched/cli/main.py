@@ -9,6 +9,7 @@ import click
 
 COMMANDS = {
     "demo": "Start a cluster in memory, run a mixed set of pods on it and explain each placement.",
+    "explain": "Explain why pods are pending, or why they are where they are, on any cluster.",
     "up": "Start a whole local cluster in one process: API server, controllers, simulated kubelets, scheduler.",
     "run": "Schedule a real cluster: kube-scheduler's flags, configuration file and endpoints.",
     "plugins": "List all plugins: where each comes from, its extension points, and whether it is vectorised.",
@@ -56,6 +57,7 @@ def main() -> None:
 
     \b
     See decisions explained:               kubesched demo
+    Why are my pods pending?               kubesched explain
     Start a whole cluster for kubectl:     kubesched up --nodes=5
     The same with a plugin of your own:    kubesched up --plugin rule.py --enable my_rule
     Run beside a real cluster's scheduler: kubesched run --config=second.yaml

@@ -63,8 +63,8 @@ class Explainer:
         """A pod by "namespace/name"; without a namespace, in "default" or wherever there is only one of that name."""
         named = [each for each in self.pods if each.key == key or (("/" not in key) and each.name == key)]
         preferred = [each for each in named if each.key == f"default/{key}"]
-        if len(named) == 1 or preferred:
-            return (preferred or named)[0]
+        if preferred or len({each.key for each in named}) == 1:
+            return (preferred or named)[-1]  # a pod that was added in place of another comes last
         if named:
             raise LookupError(f"several pods are called {key!r}: {', '.join(sorted(p.key for p in named))}")
         raise LookupError(f"the cluster has no pod {key!r}; name it as NAMESPACE/NAME")
@@ -232,7 +232,8 @@ class Explainer:
         if other is None or pod.scheduler_name not in other.engines:
             return None
         engine = other.engines[pod.scheduler_name]
-        decision = engine.schedule(other.cluster.classes.info(pod))
+        with other._without(pod) as free:
+            decision = engine.schedule(other.cluster.classes.info(free))
         return Beside(decision.node, decision.message)
 
     def _age(self, pod: api.Pod) -> float | None:

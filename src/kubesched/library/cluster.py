@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from random import Random
@@ -102,9 +102,7 @@ class Cluster:
         return self._with(self._config)
 
     def _with(self, config: Config) -> Cluster:
-        made = Cluster(config=config, plugins=self._plugins, seed=self._seed)
-        for each in self._objects.values():
-            made._set(each)
+        made = self.reconfigured(config, self._plugins)
         made._made, made.ignored = self._made, dict(self.ignored)
         return made
 
@@ -196,9 +194,20 @@ class Cluster:
         a, b = (Placements(self._with(each)._play(incoming)) for each in (config_a, config_b))
         return Comparison(a, b)
 
-    def explainer(self, *, now: float | None = None) -> Explainer:
-        """Explains why pods have no node, or have the one they have. `now`, in seconds since 1970, is for ages."""
-        return Explainer(self._state, self._engines, self.pods, now=now)
+    def reconfigured(self, config: Config, plugins: Iterable[PluginSource] = ()) -> Cluster:
+        """A cluster with the same objects, another configuration and other plugins."""
+        made = Cluster(config=config, plugins=plugins, seed=self._seed)
+        for each in self._objects.values():
+            made._set(each)
+        return made
+
+    def explainer(self, *, now: float | None = None, tries: Mapping[str, int] | None = None) -> Explainer:
+        """Explains why pods have no node, or have the one they have.
+
+        `now`, in seconds since 1970, is for ages; `tries` says how often pods were tried, by UID.
+        """
+        known = tries or {}
+        return Explainer(self._state, self._engines, self.pods, now=now, tries=lambda pod: known.get(pod.uid))
 
     # --- as a table ---------------------------------------------------------------------------------------------------
 

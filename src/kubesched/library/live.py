@@ -9,7 +9,7 @@ from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 from kubesched.api import objects as api
 from kubesched.client.connection import Connection, resolve
@@ -21,6 +21,15 @@ from kubesched.scheduler.handlers import KINDS
 
 T = TypeVar("T")
 
+FAILED: Final = "FailedScheduling"
+
+
+class EventSeries(api.Part, frozen=True):
+    """How often an event has been repeated."""
+
+    count: int = 0
+
+
 READ: Final[tuple[type[api.Object], ...]] = (*KINDS, api.PriorityClass)
 REQUIRED: Final = (api.Pod, api.Node)
 
@@ -28,6 +37,35 @@ REQUIRED: Final = (api.Pod, api.Node)
 def fetch(path: str | os.PathLike[str] | None, context: str | None) -> list[api.Object]:
     """All objects of the kinds that scheduling reads."""
     return _run(_list_all(_connection(path, context)))
+
+
+class SchedulingEvent(api.Object, frozen=True):
+    """An Event; of those about scheduling, what tells how often it was tried."""
+
+    api_version: ClassVar[str] = "v1"
+    kind: ClassVar[str] = "Event"
+    plural: ClassVar[str] = "events"
+
+    involved_object: api.ObjectReference = api.ObjectReference()
+    reason: str = ""
+    count: int = 0
+    series: EventSeries | None = None
+
+
+def fetch_tries(path: str | os.PathLike[str] | None, context: str | None) -> dict[str, int]:
+    """How often each pod was tried in vain, by UID, as far as events tell."""
+    tries: dict[str, int] = {}
+    for each in _run(_list_events(_connection(path, context))):
+        if isinstance(each, SchedulingEvent) and each.reason == FAILED:
+            uid = each.involved_object.uid
+            count = each.series.count if each.series is not None else each.count
+            tries[uid] = tries.get(uid, 0) + max(1, count)
+    return tries
+
+
+async def _list_events(connection: Connection) -> Sequence[api.Object]:
+    async with HttpClient(connection) as client:
+        return await _list(client, SchedulingEvent, "tries are not shown")
 
 
 def _connection(path: str | os.PathLike[str] | None, context: str | None) -> Connection:
@@ -47,14 +85,16 @@ async def _list_all(connection: Connection) -> list[api.Object]:
     return [each for listing in listings for each in listing]
 
 
-async def _list(client: HttpClient, kind: type[api.Object]) -> Sequence[api.Object]:
+async def _list(
+    client: HttpClient, kind: type[api.Object], without: str = "decisions may differ"
+) -> Sequence[api.Object]:
     try:
         listing = await client.list(kind)
     except ApiError as error:
         if kind in REQUIRED or error.code not in (403, 404):
             raise
         if error.code == 403:
-            warnings.warn(f"decisions may differ: {error.message}", stacklevel=1)
+            warnings.warn(f"{without}: {error.message}", stacklevel=1)
         return ()
     for each in listing.malformed:
         warnings.warn(f"{endpoint_of(kind)} {each.key} is ignored: {each.problem}", stacklevel=1)

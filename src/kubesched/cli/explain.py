@@ -1,0 +1,330 @@
+"""`kubesched explain`: why pods are pending, or where they are, for any cluster. `kubectl why` is the same."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import msgspec
+import yaml
+from rich.console import Console
+
+from kubesched.cli.explain_output import as_html, as_markdown, show
+from kubesched.client.kubeconfig import KubeconfigError
+from kubesched.client.protocol import ApiError
+from kubesched.config.errors import ConfigError
+from kubesched.explain.document import Block, fit_document, node_document, overview_document, pod_document
+from kubesched.explain.explainer import Explainer
+from kubesched.explain.places import fit_report, node_report
+from kubesched.explain.report import Overview, PodReport, as_data
+from kubesched.explain.standing import PENDING_STATES
+from kubesched.framework.errors import PluginStartError
+from kubesched.framework.loading import load_place, plugin_files
+from kubesched.framework.registry import PluginSource
+from kubesched.library.cluster import Cluster
+from kubesched.library.live import fetch_tries
+from kubesched.library.manifests import read_pod
+from kubesched.library.suppose import suppose
+
+PENDING = 3
+"""The exit code if a pod is pending. 1 and 2 are errors."""
+OUTPUTS = ("table", "wide", "json", "yaml", "html", "markdown")
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options that all forms of the command have."""
+
+    source: tuple[Path, ...] = ()
+    kubeconfig: Path | None = None
+    context: str | None = None
+    namespace: str | None = None
+    config: Path | None = None
+    plugin: tuple[str, ...] = ()
+    plugin_dir: tuple[str, ...] = ()
+    what_if: tuple[str, ...] = ()
+    output: str | None = None
+    watch: bool = False
+    interval: float | None = None
+
+    def over(self, outer: Options | None) -> Options:
+        """These options, and those of the outer command where these are not given."""
+        if outer is None:
+            return self
+        return Options(**{each.name: getattr(self, each.name) or getattr(outer, each.name) for each in fields(self)})
+
+
+_OPTIONS = (
+    click.option(
+        "--from",
+        "source",
+        multiple=True,
+        type=click.Path(exists=True, path_type=Path),
+        metavar="FILE|FOLDER",
+        help="Read the cluster from here: kubectl get -o json, or manifests. May be repeated.",
+    ),
+    click.option("--kubeconfig", type=click.Path(path_type=Path), metavar="FILE", help="Default: as kubectl finds it."),
+    click.option("--context", metavar="NAME", help="Use this context of the kubeconfig."),
+    click.option("-n", "--namespace", metavar="NAME", help="Only this namespace; for a pod, where it is."),
+    click.option(
+        "--config",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Decide with this KubeSchedulerConfiguration; shown beside the default one.",
+    ),
+    click.option("--plugin", multiple=True, metavar="MODULE:NAME", help="Another plugin, or a file.py with plugins."),
+    click.option("--plugin-dir", multiple=True, metavar="FOLDER", help="A folder with more plugins."),
+    click.option("--what-if", multiple=True, metavar="CHANGE", help="Suppose this first (see above). May be repeated."),
+    click.option("-o", "--output", type=click.Choice(OUTPUTS), help="What to print. Default: table."),
+    click.option("-w", "--watch", is_flag=True, help="Read the cluster again and again, until interrupted."),
+    click.option("--interval", type=click.FloatRange(0.1), metavar="SECONDS", help="How often to watch. Default: 5."),
+)
+
+
+def _with_options(function: F) -> F:
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+@click.group(invoke_without_command=True)
+@_with_options
+@click.pass_context
+def command(context: click.Context, /, **given: Any) -> None:
+    """Explain why pods are pending, or why they are where they are, on any cluster.
+
+    The cluster is read with your kubeconfig, once, or from files. Nothing is installed or changed there, and read
+    rights suffice. Decisions are kube-scheduler's, so it does not matter which scheduler runs the cluster.
+
+    \b
+    kubesched explain                        all pending pods, grouped by cause
+    kubesched explain pod shop/web-1         node by node, every plugin that rejects it
+    kubesched explain pod web-1 --node n7    why (not) this node, and what it would score
+    kubesched explain node n7                who is here and why, what still fits
+    kubesched explain fit -f pod.yaml        where it would go, and how many more fit
+
+    Every suggested change has been tried: with it, the pod gets a node. Suppose changes of your own with --what-if:
+
+    \b
+    'drain N'  'cordon N'  'uncordon N'  'untaint N KEY'  'add 3 like N'
+    'delete pod X'  'delete node N'  'pod.cpu=3'
+
+    The exit code is 3 if a pod is pending, 0 if none is, and 1 or 2 for errors. JSON has a documented schema.
+    """
+    context.obj = Options(**given)
+    if context.invoked_subcommand is None:
+        _answer(context.obj, _overview)
+
+
+@command.command()
+@click.argument("name", metavar="[NAMESPACE/]NAME")
+@click.option("--node", default="", metavar="NAME", help="Only about this node.")
+@_with_options
+@click.pass_obj
+def pod(outer: Options | None, /, name: str, node: str, **given: Any) -> None:
+    """Explain one pod: every plugin that rejects each node, or the scores of the nodes that fit.
+
+    A pod that has a node is decided again on the cluster as it is now.
+    """
+    options = Options(**given).over(outer)
+    _answer(options, lambda explainer, opts: _pod(explainer, opts, name, node), _key(options, name))
+
+
+@command.command()
+@click.argument("name")
+@_with_options
+@click.pass_obj
+def node(outer: Options | None, /, name: str, **given: Any) -> None:
+    """Explain one node: its pods and where they would go today, and which pending pods fit."""
+
+    def answer(explainer: Explainer, options: Options) -> Answer:
+        report = node_report(explainer, name)
+        wide = options.output == "wide"
+        return Answer("NodeExplanation", report, list(node_document(report, wide=wide)), pending=False)
+
+    _answer(Options(**given).over(outer), answer)
+
+
+@command.command()
+@click.option("-f", "--filename", required=True, type=click.File("rb"), metavar="FILE", help="A Pod; - for stdin.")
+@_with_options
+@click.pass_obj
+def fit(outer: Options | None, /, filename: Any, **given: Any) -> None:
+    """Say where a pod would go, how many more like it fit, and what runs out first."""
+    text: bytes = filename.read()
+
+    def answer(explainer: Explainer, options: Options) -> Answer:
+        report = fit_report(explainer, explainer.find(_template(text)))
+        wide = options.output == "wide"
+        return Answer("FitExplanation", report, list(fit_document(report, wide=wide)), pending=not report.count)
+
+    _answer(Options(**given).over(outer), answer, _template(text), added=text)
+
+
+@click.command()
+@click.argument("name", required=False, metavar="POD")
+@click.option("--node", default="", metavar="NAME", help="Only about this node.")
+@_with_options
+def why(name: str | None, node: str, **given: Any) -> None:
+    """Say why a pod is pending, or where it is: `kubectl why POD`. Without a pod, all pending ones.
+
+    The same as `kubesched explain`, whose --help says more. The exit code is 3 if a pod is pending.
+    """
+    options = Options(**given)
+    if name is None:
+        _answer(options, _overview)
+    else:
+        _answer(options, lambda explainer, opts: _pod(explainer, opts, name, node), _key(options, name))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A report with its text, and whether a pod is pending."""
+
+    kind: str
+    report: msgspec.Struct
+    blocks: list[Block]
+    pending: bool
+
+
+def _key(options: Options, name: str) -> str:
+    name = name.removeprefix("pod/")
+    return f"{options.namespace}/{name}" if options.namespace and "/" not in name else name
+
+
+def _overview(explainer: Explainer, options: Options) -> Answer:
+    found = explainer.pending()
+    if options.namespace:
+        inside = tuple(each for each in found.pods if each.pod.startswith(f"{options.namespace}/"))
+        found = Overview(nodes=found.nodes, pods=inside)
+    blocks = list(overview_document(found, wide=options.output == "wide"))
+    return Answer("PendingPods", found, blocks, pending=bool(found.pods))
+
+
+def _pod(explainer: Explainer, options: Options, name: str, node_name: str) -> Answer:
+    if node_name and explainer.cluster.nodes.row_of.get(node_name) is None:
+        raise LookupError(f"the cluster has no node {node_name!r}")
+    report: PodReport = explainer.pod(explainer.find(_key(options, name)), node_name)
+    blocks = list(pod_document(report, wide=options.output == "wide"))
+    return Answer("PodExplanation", report, blocks, pending=report.state in PENDING_STATES)
+
+
+def _template(text: bytes) -> str:
+    return read_pod(text).key
+
+
+# Reading the cluster
+
+
+def _answer(
+    options: Options, ask: Callable[[Explainer, Options], Answer], about: str = "", *, added: bytes | None = None
+) -> None:
+    """Read the cluster, ask, print; with --watch again and again."""
+    with _reported():
+        if not options.watch:
+            answer, notes = _asked(options, ask, about, added)
+            click.echo(_text(answer, notes, options), nl=False)
+            raise click.exceptions.Exit(PENDING if answer.pending else 0)
+        _watch(options, ask, about, added)
+
+
+def _watch(options: Options, ask: Callable[[Explainer, Options], Answer], about: str, added: bytes | None) -> None:
+    before = ""
+    while True:
+        answer, notes = _asked(options, ask, about, added)
+        text = _text(answer, notes, options)
+        if text != before:
+            if sys.stdout.isatty():
+                click.clear()
+            click.echo(text, nl=False)
+            before = text
+        time.sleep(options.interval or 5)
+
+
+@contextmanager
+def _reported() -> Iterator[None]:
+    """What the user can do something about is one line on stderr."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+    except LookupError as problem:
+        raise click.ClickException(str(problem.args[0] if problem.args else problem)) from None
+    except (KubeconfigError, ApiError, ConfigError, PluginStartError, ValueError, OSError, TypeError) as problem:
+        raise click.ClickException(str(problem)) from None
+
+
+def _asked(
+    options: Options, ask: Callable[[Explainer, Options], Answer], about: str, added: bytes | None
+) -> tuple[Answer, tuple[str, ...]]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        cluster, tries = _cluster(options)
+        if added is not None:
+            cluster.add(added)
+        edits = suppose(cluster, options.what_if)
+        if edits:
+            _edit(cluster, edits, about)
+        explainer = cluster.explainer(now=time.time(), tries=tries)
+        if options.config is not None or options.plugin or options.plugin_dir:
+            explainer.beside(cluster.reconfigured(None).explainer())
+        answer = ask(explainer, options)
+    notes = tuple(dict.fromkeys(str(each.message) for each in caught))
+    for note in notes:
+        click.echo(f"Warning: {note}", err=True)
+    return answer, notes
+
+
+def _cluster(options: Options) -> tuple[Cluster, dict[str, int]]:
+    """The cluster, and how often its pods have been tried, by UID, if events tell."""
+    plugins = _plugins(options)
+    config = options.config
+    if options.source:
+        return Cluster.load(*options.source, config=config, plugins=plugins), {}
+    status = Console(stderr=True)
+    with status.status("reading the cluster"):
+        path = options.kubeconfig
+        found = Cluster.from_kubeconfig(path, context=options.context, config=config, plugins=plugins)
+        return found, fetch_tries(path, options.context)
+
+
+def _plugins(options: Options) -> list[PluginSource]:
+    places = [*options.plugin, *(str(file) for folder in options.plugin_dir for file in plugin_files(folder))]
+    return [source for place in places for source in load_place(place)]
+
+
+def _edit(cluster: Cluster, edits: list[Callable[[Any], Any]], about: str) -> None:
+    """Change the pod that is asked about; without one, all pending pods."""
+    chosen = [cluster.explainer().find(about)] if about else cluster.pending
+    for each in chosen:
+        changed = each
+        for edit in edits:
+            changed = edit(changed)
+        cluster.add(changed)
+
+
+# Printing
+
+
+def _text(answer: Answer, notes: tuple[str, ...], options: Options) -> str:
+    output = options.output or "table"
+    if output in ("json", "yaml"):
+        data = as_data(answer.kind, answer.report, notes)
+        return json.dumps(data, indent=2) + "\n" if output == "json" else yaml.safe_dump(data, sort_keys=False)
+    if output == "markdown":
+        return as_markdown(answer.blocks)
+    if output == "html":
+        return as_html(str(getattr(answer.blocks[0], "text", "kubesched explain")), answer.blocks)
+    console = Console(highlight=False)
+    with console.capture() as capture:
+        show(answer.blocks, console)
+    return capture.get()
