@@ -53,7 +53,7 @@ def test_incomplete_pools_are_not_used() -> None:
 
 
 def test_a_repeated_name_makes_a_pool_invalid() -> None:
-    """Two devices of one name cannot be told apart, so none of the pool is used."""
+    """A pool with two devices of the same name is not used at all."""
     allocator = Allocator.of(N, resource_slice("s", device("d"), device("d"), node="n"))
     assert allocator.devices("n", ONE) is None
 
@@ -100,7 +100,7 @@ def test_devices_choose_nodes_one_by_one() -> None:
     assert Allocator.of(*objects, features=without).devices("n", ONE) is None
 
 
-def test_a_device_that_is_everywhere_binds_nobody() -> None:
+def test_a_device_that_is_everywhere_needs_no_node_selector() -> None:
     """An allocation that every node can use has no node selector, unless the device says that it binds to the node."""
     allocator = Allocator.of(N, resource_slice("s", device("d")))
     result = allocated(allocator, "n")

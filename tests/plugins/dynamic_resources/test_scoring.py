@@ -31,7 +31,7 @@ def test_a_better_alternative_scores_higher() -> None:
 
 
 def test_a_pod_without_claims_is_not_scored() -> None:
-    """The plugin has no say about pods without claims."""
+    """The plugin does not score pods without claims."""
     decision = schedule(default_engine(cluster(node("a"), node("b"))), pod("p"), record=True)
     assert decision.scores is not None
     assert "DynamicResources" not in decision.scores.plugins

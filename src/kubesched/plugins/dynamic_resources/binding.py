@@ -231,7 +231,7 @@ class Binder:
     # Undoing
 
     async def deallocate(self, claim: dra.ResourceClaim, pod: api.Pod) -> None:
-        """Take back an allocation that nobody uses, so that other devices can be allocated."""
+        """Remove an allocation that no pod uses, so that other devices can be allocated."""
         self._handle.log(5, "Deallocation of ResourceClaim", pod=pod, resourceclaim=claim)
         status = {"allocation": None, "reservedFor": None, "devices": None}
         await self._logged("deallocation", claim, self._patch(claim, {"status": status}, "status"))
@@ -261,7 +261,7 @@ class Binder:
         await self._logged("delete", claim, both())
 
     async def _logged(self, what: str, claim: dra.ResourceClaim, write: Awaitable[object]) -> None:
-        """Do something of which nobody waits for the outcome. The next attempt tries again."""
+        """Run a write in the background. A failure is logged; the next attempt tries again."""
         try:
             await write
         except Exception as problem:

@@ -11,17 +11,17 @@ from typing import Protocol
 
 from kubesched.api import devices as dra
 from kubesched.plugins.dynamic_resources.kinds import DeviceKind, Value, scalar_value, value_set
-from kubesched.plugins.dynamic_resources.requests import Ask
+from kubesched.plugins.dynamic_resources.requests import SubRequest
 
 
 class Constraint(Protocol):
-    """What the search asks of a constraint."""
+    """What the search subs of a constraint."""
 
-    def add(self, ask: Ask, kind: DeviceKind) -> bool:
+    def add(self, sub: SubRequest, kind: DeviceKind) -> bool:
         """Take a device in, if the constraint still holds with it."""
         ...
 
-    def remove(self, ask: Ask) -> None:
+    def remove(self, sub: SubRequest) -> None:
         """Undo the last `add` that returned true; it was for this request."""
         ...
 
@@ -45,9 +45,9 @@ class _Scope:
         self.attribute = attribute
         self._requests = frozenset(requests)
 
-    def covers(self, ask: Ask) -> bool:
+    def covers(self, sub: SubRequest) -> bool:
         """Whether a request, or the request that it is an alternative of, is among them."""
-        return not self._requests or ask.base_name in self._requests or ask.full_name in self._requests
+        return not self._requests or sub.base_name in self._requests or sub.full_name in self._requests
 
 
 class Matching:
@@ -58,8 +58,8 @@ class Matching:
         self._value: Value | None = None
         self._devices = 0
 
-    def add(self, ask: Ask, kind: DeviceKind) -> bool:
-        if not self._scope.covers(ask):
+    def add(self, sub: SubRequest, kind: DeviceKind) -> bool:
+        if not self._scope.covers(sub):
             return True
         attribute = kind.attribute(self._scope.attribute)
         if attribute is None:
@@ -72,8 +72,8 @@ class Matching:
         self._devices += 1
         return True
 
-    def remove(self, ask: Ask) -> None:
-        if self._scope.covers(ask):
+    def remove(self, sub: SubRequest) -> None:
+        if self._scope.covers(sub):
             self._devices -= 1
 
     def state(self) -> Hashable:
@@ -87,8 +87,8 @@ class MatchingSets:
         self._scope = _Scope(attribute, requests)
         self._common: list[tuple[str, frozenset[object]]] = []
 
-    def add(self, ask: Ask, kind: DeviceKind) -> bool:
-        if not self._scope.covers(ask):
+    def add(self, sub: SubRequest, kind: DeviceKind) -> bool:
+        if not self._scope.covers(sub):
             return True
         attribute = kind.attribute(self._scope.attribute)
         values = None if attribute is None else value_set(attribute)
@@ -102,8 +102,8 @@ class MatchingSets:
         self._common.append(values)
         return True
 
-    def remove(self, ask: Ask) -> None:
-        if self._scope.covers(ask):
+    def remove(self, sub: SubRequest) -> None:
+        if self._scope.covers(sub):
             self._common.pop()
 
     def state(self) -> Hashable:
@@ -123,13 +123,13 @@ class Distinct:
         self._values: dict[str, dra.DeviceAttribute] = {}
         self._devices = 0
 
-    def add(self, ask: Ask, kind: DeviceKind) -> bool:
-        if not self._scope.covers(ask):
+    def add(self, sub: SubRequest, kind: DeviceKind) -> bool:
+        if not self._scope.covers(sub):
             return True
         attribute = kind.attribute(self._scope.attribute)
         if attribute is None or (self._devices and not self._differs(attribute)):
             return False
-        self._values[ask.base_name] = attribute
+        self._values[sub.base_name] = attribute
         self._devices += 1
         return True
 
@@ -146,9 +146,9 @@ class Distinct:
         others = (value_set(other) for other in self._values.values())
         return all(other is None or other[0] != values[0] or not (other[1] & values[1]) for other in others)
 
-    def remove(self, ask: Ask) -> None:
-        if self._scope.covers(ask):
-            self._values.pop(ask.base_name, None)
+    def remove(self, sub: SubRequest) -> None:
+        if self._scope.covers(sub):
+            self._values.pop(sub.base_name, None)
             self._devices -= 1
 
     def state(self) -> Hashable:

@@ -58,7 +58,7 @@ class Inventory:
         self._seen_by: list[dict[PoolId, PoolView]] = []
         """What each row sees of each pool."""
         self.problems: dict[int, str] = {}
-        """Rows whose devices cannot be told, with the reason."""
+        """Rows whose pools cannot be determined, with the reason."""
         self._views: dict[tuple[int, ...], NodeView] = {}
         self._by_pool: dict[PoolId, set[NodeView]] = defaultdict(set)
         self._view_list: list[NodeView | None] = []

@@ -15,7 +15,7 @@ from kubesched.api.quantity import nanos
 from kubesched.plugins.dynamic_resources.capacity import Capacity, compiled_capacity
 
 PREVENTING = ("NoSchedule", "NoExecute")
-"""Effects of taints that keep a device from being allocated. All others, None included, have no say."""
+"""Effects of taints that keep a device from being allocated. All others are ignored, None included."""
 
 Value = tuple[str, object]
 """An attribute's type and value. With list-type attributes the value is the set of all values."""

@@ -23,7 +23,7 @@ class Usage:
     """What claims have of one pool, by the device's name."""
 
     dedicated: dict[str, int] = field(default_factory=dict)
-    """Claims that have the device to themselves; more than one only if somebody else than a scheduler wrote them."""
+    """Claims that have the device to themselves; more than one only if another program wrote the allocations."""
     shares: dict[str, int] = field(default_factory=dict)
     """Claims that share the device."""
     consumed: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class Ledger:
         """The other way round."""
         self._usage: dict[PoolId, Usage] = {}
         self.changed: set[PoolId] = set()
-        """Pools of which something was taken or given back; whoever follows them empties it."""
+        """Pools whose devices were taken or given back. The inventory clears it."""
 
     # Claims
 

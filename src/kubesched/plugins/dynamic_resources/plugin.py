@@ -45,7 +45,7 @@ NOTHING_TO_DEALLOCATE = unschedulable("no new claims to deallocate")
 NOT_AVAILABLE, STALE_CLAIM, NO_RESOURCE = 3, 4, 5
 _FIRST_ERROR = 16
 MOST_NAMES = 100_000
-"""Claims that pods mention by name, up to which they are told from others."""
+"""Names of claims to remember. With more, every claim event is checked against every waiting pod."""
 _STATUSES = {
     IMPOSSIBLE: unresolvable("cannot allocate all claims"),
     INVALID_POOL: unresolvable("invalid resource pools were encountered"),
@@ -121,7 +121,7 @@ class DynamicResources(Plugin):
 
     def _note_names(self, pod: api.Pod) -> None:
         if len(self._named) > MOST_NAMES:
-            return  # from here on every pod is asked about
+            return
         names = (reference.resource_claim_name for reference in pod.spec.resource_claims)
         self._named.update(f"{pod.namespace}/{name}" for name in names if name is not None)
 
@@ -131,7 +131,7 @@ class DynamicResources(Plugin):
         before = old if isinstance(old, dra.ResourceClaim) else None
         freed = before is not None and before.status.allocation is not None and new.status.allocation is None
         if not freed and not refers_to(pod, new):
-            return Hint.SKIP  # most claims are somebody else's, so this comes first
+            return Hint.SKIP  # most claims belong to other pods, so this is checked first
         if self._problem(pod) is not None:
             return Hint.SKIP
         if freed:
@@ -396,7 +396,7 @@ class DynamicResources(Plugin):
         return None, unschedulable("still not schedulable")
 
     def _deallocatable(self, cycle: Cycle, pod: api.Pod, diagnosis: Diagnosis) -> int | None:
-        """A claim that keeps the pod from a node and that nobody else uses; any of them, as upstream."""
+        """A claim that keeps the pod off a node and is reserved for no other pod. Upstream picks one at random too."""
         candidates = [
             index
             for index, claim in enumerate(cycle.claims[: cycle.user_claims])

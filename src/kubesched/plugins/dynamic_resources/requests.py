@@ -1,4 +1,4 @@
-"""Claims compiled for allocation: what each request asks for, and which kinds of device will do.
+"""Claims compiled for allocation: what each request needs, and which kinds of device match.
 
 Claims made from one template have equal specs, so they share one compiled form, and with it every answer about a kind
 of device.
@@ -20,7 +20,7 @@ class AllocationError(Exception):
     """Allocation cannot go on: something is wrong with a claim, a class or a pool. It fails the whole attempt.
 
     The text may name the claim as ``{claim}``, a device as ``{device}`` and a pool as ``{pool}``: equal claims on
-    nodes with equal devices share the error, so names are filled in by `told`.
+    nodes with equal devices share the error, so the plugin fills in the names.
     """
 
     def __init__(self, text: str, *, claim: int = -1, pool: int = -1, device: int = -1) -> None:
@@ -32,8 +32,8 @@ class AllocationError(Exception):
 
 
 @dataclass(slots=True, eq=False)
-class Ask:
-    """A request, or one of a request's alternatives."""
+class SubRequest:
+    """One of the alternatives of a request; a request without alternatives has exactly one."""
 
     claim: int
     """The position of its claim."""
@@ -131,7 +131,7 @@ class Request:
     """A request of a claim: one thing asked for, or several of which the first that can be had is taken."""
 
     name: str
-    alternatives: tuple[Ask, ...]
+    alternatives: tuple[SubRequest, ...]
     prioritized: bool
 
 
@@ -168,24 +168,26 @@ def _request(index: int, request: dra.DeviceRequest, find_class: FindClass, feat
         if not features.dra_prioritized_list:
             text = f"request {request.name}: has subrequests, but the DRAPrioritizedList feature is disabled"
             raise AllocationError(f"claim {{claim}}, {text}", claim=index)
-        asks = tuple(
-            _ask(index, each, each.name, request.name, find_class, features) for each in request.first_available
+        subs = tuple(
+            _sub_request(index, each, each.name, request.name, find_class, features) for each in request.first_available
         )
-        return Request(request.name, asks, prioritized=True)
+        return Request(request.name, subs, prioritized=True)
     exactly = request.exactly if request.exactly is not None else dra.ExactDeviceRequest()
-    return Request(request.name, (_ask(index, exactly, request.name, "", find_class, features),), prioritized=False)
+    return Request(
+        request.name, (_sub_request(index, exactly, request.name, "", find_class, features),), prioritized=False
+    )
 
 
-def _ask(
+def _sub_request(
     index: int,
     request: dra.ExactDeviceRequest | dra.DeviceSubRequest,
     name: str,
     parent: str,
     find_class: FindClass,
     features: Features,
-) -> Ask:
+) -> SubRequest:
     admin_access = request.admin_access if isinstance(request, dra.ExactDeviceRequest) else None
-    return Ask(
+    return SubRequest(
         claim=index,
         name=name,
         parent=parent,

@@ -49,12 +49,12 @@ def _result(
     driver, pool = view.pools[pick.pool].pool
     _, device = _device(pick, view)
     return dra.DeviceRequestAllocationResult(
-        request=pick.ask.full_name,
+        request=pick.sub.full_name,
         driver=driver,
         pool=pool,
         device=device.name,
-        admin_access=True if pick.ask.admin else None,
-        tolerations=pick.ask.tolerations,
+        admin_access=True if pick.sub.admin else None,
+        tolerations=pick.sub.tolerations,
         binding_conditions=device.binding_conditions if binds_with_conditions(features) else (),
         binding_failure_conditions=device.binding_failure_conditions if binds_with_conditions(features) else (),
         share_id=None if pick.taken is None else new_share(),
@@ -64,12 +64,12 @@ def _result(
 
 def _configs(claim: CompiledClaim, alternatives: Sequence[int]) -> list[dra.DeviceAllocationConfiguration]:
     """The configuration of each class once, with the requests that it is for, then the claim's own."""
-    asks = [request.alternatives[chosen] for request, chosen in zip(claim.requests, alternatives, strict=True)]
-    classes = {ask.device_class.name: ask.device_class for ask in asks}
+    subs = [request.alternatives[chosen] for request, chosen in zip(claim.requests, alternatives, strict=True)]
+    classes = {sub.device_class.name: sub.device_class for sub in subs}
     configs = [
         dra.DeviceAllocationConfiguration(
             source=FROM_CLASS,
-            requests=tuple(ask.full_name for ask in asks if ask.device_class is device_class),
+            requests=tuple(sub.full_name for sub in subs if sub.device_class is device_class),
             opaque=config.opaque,
         )
         for device_class in classes.values()
@@ -77,7 +77,7 @@ def _configs(claim: CompiledClaim, alternatives: Sequence[int]) -> list[dra.Devi
     ]
     for config in claim.config:
         # As upstream, a configuration for two requests is listed twice.
-        named = [ask for ask in asks if ask.base_name in config.requests or ask.full_name in config.requests]
+        named = [sub for sub in subs if sub.base_name in config.requests or sub.full_name in config.requests]
         times = len(named) if config.requests else 1
         own = dra.DeviceAllocationConfiguration(source=FROM_CLAIM, requests=config.requests, opaque=config.opaque)
         configs += [own] * times

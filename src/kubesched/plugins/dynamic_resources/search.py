@@ -17,7 +17,7 @@ from kubesched.base.features import Features
 from kubesched.plugins.dynamic_resources.capacity import NOTHING, Amount, fits
 from kubesched.plugins.dynamic_resources.claims import binds_with_conditions
 from kubesched.plugins.dynamic_resources.constraints import Constraint, constraint_of
-from kubesched.plugins.dynamic_resources.requests import AllocationError, Ask, CompiledClaim
+from kubesched.plugins.dynamic_resources.requests import AllocationError, CompiledClaim, SubRequest
 from kubesched.plugins.dynamic_resources.selectors import Selectors
 from kubesched.plugins.dynamic_resources.states import CounterKey, NodeState, Place
 
@@ -38,7 +38,7 @@ class Found(Enum):
 class Pick:
     """A device for a request."""
 
-    ask: Ask
+    sub: SubRequest
     pool: int
     device: int
     taken: dict[str, Amount] | None
@@ -58,7 +58,7 @@ class Solution:
             sum(
                 MAX_SUBREQUESTS - chosen
                 for request, chosen in zip(claim.requests, alternatives, strict=True)
-                if request.prioritized and any(pick.ask is request.alternatives[chosen] for pick in picks)
+                if request.prioritized and any(pick.sub is request.alternatives[chosen] for pick in picks)
             )
             for claim, alternatives, picks in zip(claims, self.alternatives, self.picks, strict=True)
         )
@@ -85,8 +85,8 @@ class Search:
         self._places = state.places()
         self._free = [place for place in self._places if not place.used]
         """Devices that no claim has to itself."""
-        self._numbers: dict[Ask, int] = {}
-        self._all: dict[Ask, list[Place]] = {}
+        self._numbers: dict[SubRequest, int] = {}
+        self._all: dict[SubRequest, list[Place]] = {}
         self._picks: list[list[Pick]] = [[] for _ in claims]
         self._chosen: list[list[int]] = [[0] * len(claim.requests) for claim in claims]
         self._constraints: list[list[Constraint]] = [
@@ -119,32 +119,32 @@ class Search:
         """Find out how many devices each request needs, at least."""
         least = 0
         for request in claim.requests:
-            for ask in request.alternatives:
-                if ask.all_devices:
-                    self._all[ask] = list(self._every(ask))
-                self._numbers[ask] = len(self._all[ask]) if ask.all_devices else ask.count
-            least += min(self._numbers[ask] for ask in request.alternatives)
+            for sub in request.alternatives:
+                if sub.all_devices:
+                    self._all[sub] = list(self._every(sub))
+                self._numbers[sub] = len(self._all[sub]) if sub.all_devices else sub.count
+            least += min(self._numbers[sub] for sub in request.alternatives)
         if least > MAX_RESULTS:
             text = f"number of requested devices {least} exceeds the claim limit of {MAX_RESULTS}"
             raise AllocationError(f"claim {{claim}}: {text}", claim=number)
 
-    def _every(self, ask: Ask) -> list[Place]:
+    def _every(self, sub: SubRequest) -> list[Place]:
         """The devices of a request for all; pools in transition make it unanswerable."""
         for number, pool in enumerate(self._state.pools):
             if pool.incomplete or pool.invalid:
-                self._every_in(ask, number)
+                self._every_in(sub, number)
                 what = "being updated" if pool.incomplete else "invalid"
-                name = ask.name.replace("{", "{{").replace("}", "}}")
+                name = sub.name.replace("{", "{{").replace("}", "}}")
                 text = f"request {name}: asks for all devices, but resource pool {{pool}} is currently {what}"
-                raise AllocationError(f"claim {{claim}}, {text}", claim=ask.claim, pool=number)
-        return self._every_in(ask, len(self._state.pools))
+                raise AllocationError(f"claim {{claim}}, {text}", claim=sub.claim, pool=number)
+        return self._every_in(sub, len(self._state.pools))
 
-    def _every_in(self, ask: Ask, pools: int) -> list[Place]:
+    def _every_in(self, sub: SubRequest, pools: int) -> list[Place]:
         """The devices of the first so many pools that a request selects."""
         return [
             place
             for place in self._places
-            if place.pool < pools and self._is_selectable(ask, place) and self._has_capacity(ask, place)
+            if place.pool < pools and self._is_selectable(sub, place) and self._has_capacity(sub, place)
         ]
 
     # The search
@@ -187,32 +187,32 @@ class Search:
         if not wanted.prioritized:
             return self._devices(wanted.alternatives[0], claim, request, 0, 0)
         too_many = True
-        for index, ask in enumerate(wanted.alternatives):
-            found = self._devices(ask, claim, request, 0, 0)
+        for index, sub in enumerate(wanted.alternatives):
+            found = self._devices(sub, claim, request, 0, 0)
             if found is Found.YES:
                 self._chosen[claim][request] = index
                 return found
             too_many = too_many and found is Found.TOO_MANY
         return Found.TOO_MANY if too_many else Found.NO
 
-    def _devices(self, ask: Ask, claim: int, request: int, index: int, start: int) -> Found:
+    def _devices(self, sub: SubRequest, claim: int, request: int, index: int, start: int) -> Found:
         """Find the next device of a request, looking at places from `start` on, and all that follows."""
         self._step()
-        if ask.all_devices and not self._all[ask]:
+        if sub.all_devices and not self._all[sub]:
             return Found.NO
-        number = self._numbers[ask]
+        number = self._numbers[sub]
         if index >= number:
             return self._request(claim, request + 1)
         if len(self._picks[claim]) + number - index > MAX_RESULTS:
             return Found.TOO_MANY
-        if ask.all_devices:
-            return self._next_of_all(ask, claim, request, index)
+        if sub.all_devices:
+            return self._next_of_all(sub, claim, request, index)
         if self._steps < REMEMBER_AFTER or not self._is_last(claim, request):
-            return self._next_device(ask, claim, request, index, start)
-        key = self._situation_of_last(ask, claim, index, start)
+            return self._next_device(sub, claim, request, index, start)
+        key = self._situation_of_last(sub, claim, index, start)
         found = self._failed.get(key)
         if found is None:
-            found = self._next_device(ask, claim, request, index, start)
+            found = self._next_device(sub, claim, request, index, start)
             if found is not Found.YES:
                 self._failed[key] = found
         return found
@@ -220,12 +220,12 @@ class Search:
     def _is_last(self, claim: int, request: int) -> bool:
         return claim == len(self._claims) - 1 and request == len(self._claims[claim].requests) - 1
 
-    def _situation_of_last(self, ask: Ask, claim: int, index: int, start: int) -> Hashable:
+    def _situation_of_last(self, sub: SubRequest, claim: int, index: int, start: int) -> Hashable:
         """Everything that decides how the last request goes on. Devices before `start` play no part any more."""
-        places = self._places if ask.admin else self._free
+        places = self._places if sub.admin else self._free
         later = set(places[start:])
         return (
-            ask,
+            sub,
             index,
             start,
             len(self._picks[claim]),
@@ -240,32 +240,32 @@ class Search:
             (pool, key, count) for pool, counts in self._counted.items() for key, count in counts.items() if count
         )
 
-    def _next_device(self, ask: Ask, claim: int, request: int, index: int, start: int) -> Found:
+    def _next_device(self, sub: SubRequest, claim: int, request: int, index: int, start: int) -> Found:
         tried: set[Hashable] = set()
-        places = self._places if ask.admin else self._free
+        places = self._places if sub.admin else self._free
         for position in range(start, len(places)):
             place = places[position]
-            if not self._is_candidate(ask, place, claim):
+            if not self._is_candidate(sub, place, claim):
                 continue
             alike = self._alike(place)
-            if alike in tried or not self._take(ask, place, claim):
+            if alike in tried or not self._take(sub, place, claim):
                 continue
-            found = self._devices(ask, claim, request, index + 1, position + 1)
+            found = self._devices(sub, claim, request, index + 1, position + 1)
             if found is Found.YES:
                 return found
-            self._give_back(ask, place, claim)
+            self._give_back(sub, place, claim)
             if found is Found.TOO_MANY:
                 return found
             tried.add(alike)
         return Found.NO
 
-    def _next_of_all(self, ask: Ask, claim: int, request: int, index: int) -> Found:
-        place = self._all[ask][index]
-        if not self._take(ask, place, claim, must=True):
+    def _next_of_all(self, sub: SubRequest, claim: int, request: int, index: int) -> Found:
+        place = self._all[sub][index]
+        if not self._take(sub, place, claim, must=True):
             return Found.NO
-        found = self._devices(ask, claim, request, index + 1, 0)
+        found = self._devices(sub, claim, request, index + 1, 0)
         if found is not Found.YES:
-            self._give_back(ask, place, claim)
+            self._give_back(sub, place, claim)
         return found
 
     def _step(self) -> None:
@@ -282,27 +282,27 @@ class Search:
 
     # One device
 
-    def _is_candidate(self, ask: Ask, place: Place, claim: int) -> bool:
-        if ask.admin:
+    def _is_candidate(self, sub: SubRequest, place: Place, claim: int) -> bool:
+        if sub.admin:
             if claim in self._holders.get(place, ()):
                 return False
         elif self._in_use(place):
             return False
-        return self._is_selectable(ask, place) and self._has_capacity(ask, place)
+        return self._is_selectable(sub, place) and self._has_capacity(sub, place)
 
     def _in_use(self, place: Place) -> bool:
         return place.used or bool(self._holders.get(place))
 
-    def _is_selectable(self, ask: Ask, place: Place) -> bool:
+    def _is_selectable(self, sub: SubRequest, place: Place) -> bool:
         kind = place.kind
         if kind.device.binding_conditions and not binds_with_conditions(self._features):
             return False
-        return ask.selects(kind, self._selectors) and place.visible
+        return sub.selects(kind, self._selectors) and place.visible
 
-    def _has_capacity(self, ask: Ask, place: Place) -> bool:
+    def _has_capacity(self, sub: SubRequest, place: Place) -> bool:
         if not self._features.dra_consumable_capacity:
             return True
-        taken = ask.taken(place.kind)
+        taken = sub.taken(place.kind)
         if taken is None:
             return False
         shares = self._taking.get(place)
@@ -317,12 +317,12 @@ class Search:
                 sums[name] = sums.get(name, 0) + amount.nanos
         return tuple(sorted(sums.items()))
 
-    def _take(self, ask: Ask, place: Place, claim: int, *, must: bool = False) -> bool:
+    def _take(self, sub: SubRequest, place: Place, claim: int, *, must: bool = False) -> bool:
         """Give a device to a request, if it is free and every constraint holds. With `must`, a constraint that does
         not is an error: a claim for all devices that may not have all of them makes no sense."""
         kind = place.kind
         shared = kind.multiple and self._features.dra_consumable_capacity
-        if ask.admin:
+        if sub.admin:
             if not shared and claim in self._holders.get(place, ()):
                 return False
         elif self._in_use(place):
@@ -332,56 +332,56 @@ class Search:
         counted = bool(kind.counters) and not (shared and self._is_shared(place))
         if counted and not self._count(place):
             return False
-        if self._features.dra_device_taints and not ask.tolerates(kind):
+        if self._features.dra_device_taints and not sub.tolerates(kind):
             self._uncount(place, counted)
             return False
-        if not self._add_to_constraints(ask, place, claim):
+        if not self._add_to_constraints(sub, place, claim):
             self._uncount(place, counted)
             if must:
-                name = ask.name.replace("{", "{{").replace("}", "}}")
+                name = sub.name.replace("{", "{{").replace("}", "}}")
                 text = f"request {name}: cannot add device {{device}} because a claim constraint would not be satisfied"
                 raise AllocationError(f"claim {{claim}}, {text}", claim=claim, pool=place.pool, device=place.device)
             return False
-        if not self._has_capacity(ask, place):
-            self._remove_from_constraints(ask, claim)
+        if not self._has_capacity(sub, place):
+            self._remove_from_constraints(sub, claim)
             self._uncount(place, counted)
             return False
-        self._record(ask, place, claim, shared=shared, counted=counted)
+        self._record(sub, place, claim, shared=shared, counted=counted)
         return True
 
-    def _record(self, ask: Ask, place: Place, claim: int, *, shared: bool, counted: bool) -> None:
-        taken = ask.taken(place.kind) if shared else None
+    def _record(self, sub: SubRequest, place: Place, claim: int, *, shared: bool, counted: bool) -> None:
+        taken = sub.taken(place.kind) if shared else None
         if taken is None:
             self._holders.setdefault(place, set()).add(claim)
         else:
             self._taking.setdefault(place, []).append(taken)
-        self._picks[claim].append(Pick(ask, place.pool, place.device, taken))
+        self._picks[claim].append(Pick(sub, place.pool, place.device, taken))
         self._was_counted.append(counted)
 
-    def _give_back(self, ask: Ask, place: Place, claim: int) -> None:
+    def _give_back(self, sub: SubRequest, place: Place, claim: int) -> None:
         pick = self._picks[claim].pop()
         if pick.taken is None:
             self._holders[place].discard(claim)
         else:
             self._taking[place].pop()
-        self._remove_from_constraints(ask, claim)
+        self._remove_from_constraints(sub, claim)
         self._uncount(place, self._was_counted.pop())
 
     def _is_shared(self, place: Place) -> bool:
         return place.consumed is not None or bool(self._taking.get(place))
 
-    def _add_to_constraints(self, ask: Ask, place: Place, claim: int) -> bool:
+    def _add_to_constraints(self, sub: SubRequest, place: Place, claim: int) -> bool:
         constraints = self._constraints[claim]
         for number, constraint in enumerate(constraints):
-            if not constraint.add(ask, place.kind):
+            if not constraint.add(sub, place.kind):
                 for added in reversed(constraints[:number]):
-                    added.remove(ask)
+                    added.remove(sub)
                 return False
         return True
 
-    def _remove_from_constraints(self, ask: Ask, claim: int) -> None:
+    def _remove_from_constraints(self, sub: SubRequest, claim: int) -> None:
         for constraint in reversed(self._constraints[claim]):
-            constraint.remove(ask)
+            constraint.remove(sub)
 
     # Counters
 
