@@ -23,7 +23,7 @@ from kubesched.scheduler.resource_metrics import resource_metrics
 UPSTREAM = json.loads(Path(__file__).with_name("upstream_metrics.json").read_text("utf-8"))
 """What v1.36.4 defines."""
 
-LEFT_OUT = ("async_api_", "pending_async_", "podgroup_", "volume_")
+LEFT_OUT = ("podgroup_", "volume_")
 """ALPHA metrics of things that this scheduler does not do, or does in another way."""
 
 
@@ -39,6 +39,8 @@ def every_metric() -> Metrics:
     metrics.batch("default-scheduler", ["no_hint"], ["empty_list"])
     metrics.node_hint("no_hint", "default-scheduler", 0.00002)
     metrics.batch_stored("default-scheduler", 0.00002)
+    metrics.api_call("pod_binding", "success", 0.01)
+    metrics.api_calls_pending("pod_binding", 1)
     metrics.permit_wait("Success", 1.0)
     metrics.event_handled("NodeAdd", 0.001)
     metrics.preemption_attempted()

@@ -124,6 +124,11 @@ _UPSTREAM: Final[dict[str, dict[int, str]]] = {
         43: "Cache comparer finished",
         60: "Cache mismatch",
     },
+    "api_calls/pod_status_patch.go": {
+        97: "Updating pod condition",
+        103: "Pod status patch call does not need to be executed because it has no effect",
+        110: "Failed to patch pod status",
+    },
     "runtime/batch.go": {
         81: "OpportunisticBatch no node hint available for pod",
         89: "OpportunisticBatch provided node hint",

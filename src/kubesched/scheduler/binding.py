@@ -113,7 +113,8 @@ class BindingCycle:
         status = await run_pre_bind(shared, attempt, needed)
         if status is not None:
             return Failure.of_status(status)
-        await self._statuses.written(pod.uid)
+        if not self._statuses.is_async:
+            await self._statuses.written(pod.uid)
         status = await self._bind(attempt)
         if status is not None:
             return replace(Failure.of_status(status), maybe_bound=not status.is_skip)
@@ -124,7 +125,7 @@ class BindingCycle:
         """Before a wait, let others know, the autoscaler above all, where the pod is going to be."""
         message = "Failed to update the nominated node name in the binding cycle"
         task = self._statuses.update(attempt.pod, nominated=attempt.chosen, on_error=message)
-        if task is not None:
+        if task is not None and not self._statuses.is_async:
             await asyncio.wait((task,))
 
     async def _wait_on_permit(self, attempt: Attempt) -> Status | None:

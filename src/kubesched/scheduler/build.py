@@ -29,6 +29,7 @@ from kubesched.framework.extender import Extender
 from kubesched.framework.handle import Services
 from kubesched.framework.registry import Registry
 from kubesched.queue.build import build_queue
+from kubesched.scheduler.api_calls import Dispatcher
 from kubesched.scheduler.attempt import Profile
 from kubesched.scheduler.bind_calls import BindCalls
 from kubesched.scheduler.binding import BindingCycle, UnclearBinds
@@ -96,8 +97,9 @@ def build_scheduler(
     )
     extenders = owned_extenders if extenders is None else extenders
 
+    dispatcher = Dispatcher(tasks, metrics, clock) if features.scheduler_async_api_calls else None
     services = Services(
-        client=PluginClient(client, unclear.note),
+        client=PluginClient(client, unclear.note, dispatcher),
         clock=clock,
         spawn=tasks.spawn,
         log=log,
@@ -134,7 +136,7 @@ def build_scheduler(
     )
     shared = Shared(cluster, queue, client, clock, log, recorder, metrics, inbox, tasks, waiting)
     profiles = _profiles(engines)
-    statuses = StatusWriter(shared)
+    statuses = StatusWriter(shared, dispatcher)
     reports = (AttemptLog(log), AttemptMetrics(metrics, profiles), AttemptEvents(recorder), AttemptStatus(statuses))
     publisher = Publisher((*reports, *subscribers), log)
     failures = FailureHandler(shared, publisher)

@@ -70,6 +70,7 @@ class Metrics:
         self._define_framework()
         self._define_queue()
         self._define_batching()
+        self._define_api_calls()
         self._define_rest()
         if pod_groups:
             self._define_pod_groups()
@@ -225,6 +226,22 @@ class Metrics:
             "store_schedule_results_duration_seconds", "Latency for getting a no.", _HINTS, ("profile",)
         )
 
+    def _define_api_calls(self) -> None:
+        self._api_calls = self._counter(
+            "async_api_call_execution_total",
+            "Total number of API calls executed by the async dispatcher.",
+            ("call_type", "result"),
+        )
+        self._api_call_seconds = self._histogram(
+            "async_api_call_execution_duration_seconds",
+            "Duration in seconds for executing API call in the async dispatcher.",
+            _MILLISECONDS,
+            ("call_type", "result"),
+        )
+        self._pending_api_calls = self._gauge(
+            "pending_async_api_calls", "Number of API calls currently pending in the async queue.", ("call_type",)
+        )
+
     def _define_rest(self) -> None:
         self._event_seconds = self._histogram(
             "event_handling_duration_seconds", "Event handling latency in seconds.", _TENTHS, ("event",)
@@ -366,6 +383,15 @@ class Metrics:
         """All victims of a preemption are dealt with: "success" or "error"."""
         self._preemption_seconds.observe((result,), seconds)
         self._preemption_runs.add((result,))
+
+    def api_call(self, call_type: str, result: str, seconds: float) -> None:
+        """A call was made in the background: "success" or "error"."""
+        self._api_calls.add((call_type, result))
+        self._api_call_seconds.observe((call_type, result), seconds)
+
+    def api_calls_pending(self, call_type: str, change: int) -> None:
+        """More, or fewer, calls wait to be made in the background."""
+        self._pending_api_calls.add((call_type,), change)
 
     def goroutines(self, operation: str, change: int) -> None:
         """More, or fewer, tasks of a kind are under way."""

@@ -10,13 +10,18 @@ import msgspec
 from kubesched.api import objects as api
 from kubesched.base.types import JSON
 from kubesched.client.protocol import ApiError, Client, O
+from kubesched.scheduler.api_calls import BindingCall, Dispatcher
 
 
 class PluginClient:
-    """A client for plugins. `on_unclear_bind` is called with a pod that may be bound although the call failed."""
+    """A client for plugins. `on_unclear_bind` is called with a pod that may be bound although the call failed. With a
+    dispatcher, bindings take their turn among the other calls of their pod."""
 
-    def __init__(self, client: Client, on_unclear_bind: Callable[[api.Pod], None]) -> None:
+    def __init__(
+        self, client: Client, on_unclear_bind: Callable[[api.Pod], None], dispatcher: Dispatcher | None = None
+    ) -> None:
         self._client = client
+        self._dispatcher = dispatcher
         self._on_unclear_bind = on_unclear_bind
         self.patch_pod_status = client.patch_pod_status
         self.delete_pod = client.delete_pod
@@ -46,7 +51,10 @@ class PluginClient:
     async def bind(self, pod: api.Pod, node_name: str) -> None:
         """Create the pod's Binding; reports a failure that leaves open whether it took effect."""
         try:
-            await self._client.bind(pod, node_name)
+            if self._dispatcher is None:
+                await self._client.bind(pod, node_name)
+            else:
+                await self._dispatcher.add(BindingCall(self._client, pod, node_name))
         except Exception as problem:
             refused = isinstance(problem, ApiError) and 400 <= problem.code < 500
             if not refused:

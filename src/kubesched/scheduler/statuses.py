@@ -15,6 +15,7 @@ from kubesched.api import objects as api
 from kubesched.base.log import ERROR
 from kubesched.base.types import JSON
 from kubesched.client.protocol import ApiError
+from kubesched.scheduler.api_calls import ApiCall, Dispatcher
 from kubesched.scheduler.shared import Shared
 
 POD_SCHEDULED = "PodScheduled"
@@ -26,8 +27,11 @@ MOST_ANSWERS = 1000
 class StatusWriter:
     """Patches pods' status where it is not yet as it should be."""
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: Shared, dispatcher: Dispatcher | None = None) -> None:
+        """With a dispatcher, patches wait for other calls of the pod, or give way to them."""
         self._shared = shared
+        self._dispatcher = dispatcher
+        self.log = shared.log
         self._last: dict[str, asyncio.Task[None]] = {}
         self._answers: dict[str, api.Pod] = {}
 
@@ -39,12 +43,14 @@ class StatusWriter:
         *,
         on_error: str = "Error updating pod",
         only_if_unchanged: bool = False,
-    ) -> asyncio.Task[None] | None:
+    ) -> asyncio.Future[None] | None:
         """Set a condition and, unless it is None, the nominated node; the empty name clears it. With
         `only_if_unchanged`, a pod that is no longer as we know it is left as it is.
 
         Answers with the task that does so, or None if there is nothing to do.
         """
+        if self._dispatcher is not None:
+            return self._dispatcher.add(StatusPatch(self, pod, condition, nominated, only_if_unchanged))
         fields: dict[str, object] = {"pod": pod}
         if condition is not None:
             fields |= {"conditionType": condition.type, "conditionStatus": condition.status}
@@ -54,11 +60,7 @@ class StatusWriter:
         self._shared.log(3, "Updating pod condition and nominated node name", **fields)
 
         def due() -> JSON | None:
-            newest = self.newest(pod)
-            patch = self.patch(newest, condition, nominated)
-            if patch is not None and only_if_unchanged:
-                patch["metadata"]["resourceVersion"] = newest.metadata.resource_version
-            return patch
+            return self.due(pod, condition, nominated, only_if_unchanged=only_if_unchanged)
 
         previous = self._last.get(pod.uid)
         if previous is None and due() is None:
@@ -66,6 +68,25 @@ class StatusWriter:
         task = self._last[pod.uid] = self._shared.tasks.spawn(self._send(previous, pod, due, on_error))
         task.add_done_callback(lambda done: self._forget(pod.uid, done))
         return task
+
+    @property
+    def is_async(self) -> bool:
+        """Whether calls of one pod are put in order by a dispatcher, so that nobody has to wait for them."""
+        return self._dispatcher is not None
+
+    def due(
+        self, pod: api.Pod, condition: api.PodCondition | None, nominated: str | None, *, only_if_unchanged: bool
+    ) -> JSON | None:
+        """The patch that makes a pod's status what it should be; None if it is."""
+        newest = self.newest(pod)
+        patch = self.patch(newest, condition, nominated)
+        if patch is not None and only_if_unchanged:
+            patch["metadata"]["resourceVersion"] = newest.metadata.resource_version
+        return patch
+
+    async def send(self, pod: api.Pod, patch: JSON) -> None:
+        """Send a patch, and remember what it left."""
+        self._remember(await self._shared.client.patch_pod_status(pod, patch))
 
     def newest(self, pod: api.Pod) -> api.Pod:
         """A pod as last heard of, from the watch or in the answer to a patch."""
@@ -112,7 +133,7 @@ class StatusWriter:
         if patch is None:
             return
         try:
-            self._remember(await self._shared.client.patch_pod_status(pod, patch))
+            await self.send(pod, patch)
         except Exception as problem:
             outdated = isinstance(problem, ApiError) and problem.code == 409 and "resourceVersion" in patch["metadata"]
             self._shared.log(4 if outdated else ERROR, on_error, pod=pod, err=problem)
@@ -134,6 +155,53 @@ class StatusWriter:
     def _now(self) -> str:
         moment = datetime.fromtimestamp(int(self._shared.clock.now()), UTC)
         return moment.isoformat().replace("+00:00", "Z")
+
+
+class StatusPatch(ApiCall):
+    """A patch of a pod's status in the background."""
+
+    call_type = "pod_status_patch"
+    relevance = 1
+
+    def __init__(
+        self,
+        writer: StatusWriter,
+        pod: api.Pod,
+        condition: api.PodCondition | None,
+        nominated: str | None,
+        only_if_unchanged: bool,
+    ) -> None:
+        super().__init__(pod.uid)
+        self._writer, self._pod = writer, pod
+        self.condition, self.nominated = condition, nominated
+        self._only_if_unchanged = only_if_unchanged
+
+    def merge(self, older: ApiCall) -> None:
+        assert isinstance(older, StatusPatch)
+        self.condition = older.condition if self.condition is None else self.condition
+        self.nominated = older.nominated if self.nominated is None else self.nominated
+
+    def _due(self) -> JSON | None:
+        only = self._only_if_unchanged
+        return self._writer.due(self._pod, self.condition, self.nominated, only_if_unchanged=only)
+
+    def has_effect(self) -> bool:
+        return self._due() is not None
+
+    async def execute(self) -> None:
+        new, log = self.condition, self._writer.log
+        if new is not None:
+            fields = {"conditionType": new.type, "conditionStatus": new.status, "conditionReason": new.reason}
+            log(3, "Updating pod condition", pod=self._pod, **fields)
+        patch = self._due()
+        if patch is None:
+            log(5, "Pod status patch call does not need to be executed because it has no effect", pod=self._pod)
+            return
+        try:
+            await self._writer.send(self._pod, patch)
+        except Exception as problem:
+            log(ERROR, "Failed to patch pod status", pod=self._pod, err=problem)
+            raise
 
 
 def _version(pod: api.Pod) -> int:

@@ -29,6 +29,7 @@ EFFECTIVE: Final = {
     "NominatedNodeNameForExpectation": "announce a node before Permit and PreBind wait",
     "OpportunisticBatching": "let equal pods share scores",
     "PodLevelResources": "count spec.resources of pods",
+    "SchedulerAsyncAPICalls": "queue API calls by pod",
     "SchedulerAsyncPreemption": "delete victims in the background",
     "SchedulerPopFromBackoffQ": "let an idle scheduler end backoffs early",
     "StorageCapacityScoring": "let VolumeBinding score nodes by their storage",
@@ -40,7 +41,7 @@ EFFECTIVE: Final = {
 SCHEDULING: Final = frozenset(
     """
     CoordinatedLeaderElection DRANodeAllocatableResources DRAWorkloadResourceClaims NativeHistograms
-    SchedulerAsyncAPICalls TopologyAwareWorkloadScheduling WorkloadAwarePreemption
+    TopologyAwareWorkloadScheduling WorkloadAwarePreemption
     """.split()  # noqa: SIM905 - a list of strings would be a page
 )
 """The gates that have an effect in kube-scheduler and none here. Changing one logs a warning."""
