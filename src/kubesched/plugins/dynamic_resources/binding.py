@@ -71,6 +71,7 @@ class Binder:
         if special and allocation is None and not claim.spec.devices.requests:
             return claim  # a device plugin provides everything
         uid, written = claim.uid, False
+        self._handle.log(5, "preparing claim status update", claim=claim, allocation=allocation)
         try:
             if special and claim.name == IN_MEMORY:
                 claim = cycle.claims[index] = await self._create(cycle, pod, node_name)
@@ -81,6 +82,7 @@ class Binder:
             known = written and await self._assume(claim, special=special)
             if allocation is not None:
                 self._ledger.drop_pending(uid, force=known)
+        self._handle.log(5, "reserved", pod=pod, node=node_name, resourceclaim=claim)
         if special:
             await self._record_in_pod(cycle, claim, pod)
         return claim
@@ -143,6 +145,7 @@ class Binder:
             except Exception as problem:
                 if not _is_conflict(problem) or attempt == RETRIES:
                     raise
+            self._handle.log(5, "retrying update after conflict", claim=claim)
             await self._handle.clock.sleep(RETRY_SECONDS)
             what = f"get updated claim {claim.key} after conflict"
             claim = await _said(what, self._handle.client.read(dra.ResourceClaim, claim.name, claim.namespace))

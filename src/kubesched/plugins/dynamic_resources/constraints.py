@@ -15,7 +15,7 @@ from kubesched.plugins.dynamic_resources.requests import SubRequest
 
 
 class Constraint(Protocol):
-    """What the search subs of a constraint."""
+    """What the search needs of a constraint."""
 
     def add(self, sub: SubRequest, kind: DeviceKind) -> bool:
         """Take a device in, if the constraint still holds with it."""

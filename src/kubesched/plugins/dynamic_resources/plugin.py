@@ -160,6 +160,8 @@ class DynamicResources(Plugin):
             claims = [claim for _, claim in claims_of(pod, self._ledger)]
         except ClaimError as problem:
             return unresolvable(str(problem))
+        if self.handle.log.verbosity >= 5:
+            self.handle.log(5, "pod resource claims", pod=pod, resourceclaims=claims)
         special = self._special_claim(pod, scalar)
         if not claims and special is None:
             state.skip_score.add(self.name)
@@ -174,6 +176,10 @@ class DynamicResources(Plugin):
             if status is not None:
                 return status
         if cycle.allocates:
+            if self.handle.log.verbosity >= 5:
+                listed = [cycle.claims[index] for index in cycle.to_allocate()]
+                message = "Preparing allocation with structured parameters"
+                self.handle.log(5, message, pod=pod, resourceclaims=listed)
             self._inventory.sync()
         state.write(self.name, cycle)
         return None
@@ -463,8 +469,15 @@ class DynamicResources(Plugin):
         cycle.chosen = group
         for index, allocation in zip(cycle.to_allocate(), made, strict=True):
             cycle.allocations[index] = allocation
-            self._ledger.add_pending(cycle.claims[index].uid, allocation)
+            claim = cycle.claims[index]
+            self._ledger.add_pending(claim.uid, allocation)
+            if self.handle.log.verbosity >= 5:
+                self._log_allocation("Reserved resource in allocation result", claim, allocation)
         return None
+
+    def _log_allocation(self, message: str, claim: dra.ResourceClaim, allocation: dra.AllocationResult | None) -> None:
+        version = claim.metadata.resource_version
+        self.handle.log(5, message, claim=claim, uid=claim.uid, resourceVersion=version, allocation=allocation)
 
     def unreserve(self, state: CycleState, pod: api.Pod, node_name: str) -> None:
         if self.name not in state:
@@ -472,6 +485,7 @@ class DynamicResources(Plugin):
         cycle = state.read(self.name, Cycle)
         for index, claim in enumerate(cycle.claims[: cycle.user_claims]):
             if self._ledger.drop_pending(claim.uid):
+                self._log_allocation("Released resource in allocation result", claim, claim.status.allocation)
                 self._ledger.restore(claim.key)
             cycle.allocations[index] = None
             if claim.status.allocation is not None and is_reserved_for(claim, pod):
