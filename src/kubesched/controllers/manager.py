@@ -9,6 +9,7 @@ from contextlib import suppress
 from kubesched.controllers.cronjob import CronJobController
 from kubesched.controllers.daemonset import DaemonSetController
 from kubesched.controllers.deployment import DeploymentController
+from kubesched.controllers.device_taint_eviction import DeviceTaintEvictionController
 from kubesched.controllers.disruption import DisruptionController
 from kubesched.controllers.endpoints import EndpointsController
 from kubesched.controllers.event_expiry import EventExpiry
@@ -66,6 +67,7 @@ class ControllerManager:
         yield PodCollector(context)
         yield NodeLifecycleController(context, lifecycle, heartbeat)
         yield TaintEvictionController(context)
+        yield DeviceTaintEvictionController(context)
         yield EventExpiry(context)
 
     def start(self) -> None:

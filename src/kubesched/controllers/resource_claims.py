@@ -13,7 +13,7 @@ from kubesched.base.types import JSON
 from kubesched.reconcile.access import CLAIM_TEMPLATES, DEVICE_CLAIMS, PODS
 from kubesched.reconcile.cache import Cache, Index
 from kubesched.reconcile.context import ControllerContext
-from kubesched.reconcile.events import reference
+from kubesched.reconcile.events import pod_reference
 from kubesched.reconcile.loop import Controller
 from kubesched.reconcile.views import Pod, PodResourceClaim, View
 
@@ -119,15 +119,12 @@ class ResourceClaimController(Controller):
         return {"metadata": {**made, "ownerReferences": [owner]}, "spec": template["spec"].get("spec") or {}}
 
     def _record_failure(self, pod: Pod, claim: PodResourceClaim, error: StatusError) -> None:
-        stored = self._access.get(PODS, pod.key)
-        if stored is None:
-            return
         why = f"create ResourceClaim : {error.message}"
         if error.code == 404:
             why = f'resource claim template "{claim.resource_claim_template_name}": {error.message}'
         message = f"PodResourceClaim {claim.name}: {why}"
-        about = reference(stored)
-        self._context.events.record(_EVENT_SOURCE, about, "Warning", "FailedResourceClaimCreation", message)
+        reason = "FailedResourceClaimCreation"
+        self._context.events.record(_EVENT_SOURCE, pod_reference(pod), "Warning", reason, message)
 
     def _write_names(self, pod: Pod, created: dict[str, str]) -> None:
         def edit(found: JSON) -> None:

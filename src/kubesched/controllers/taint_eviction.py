@@ -10,6 +10,7 @@ from kubesched.base.types import JSON
 from kubesched.reconcile.access import PODS
 from kubesched.reconcile.conditions import set_condition
 from kubesched.reconcile.context import ControllerContext
+from kubesched.reconcile.events import pod_reference
 from kubesched.reconcile.loop import Controller
 from kubesched.reconcile.views import Node, Pod, Taint
 
@@ -73,24 +74,22 @@ class TaintEvictionController(Controller):
         return self._since.setdefault((node.metadata.name, taint.key, taint.value), now)
 
     def _evict(self, pod: Pod) -> None:
-        access = self._context.access
-        now = access.now()
-
-        def edit(obj: JSON) -> None:
-            new = {
-                "type": "DisruptionTarget",
-                "status": "True",
-                "reason": "DeletionByTaintManager",
-                "message": "Taint manager: deleting due to NoExecute taint",
-            }
-            obj["status"]["conditions"] = set_condition(obj["status"].get("conditions") or [], new, now)
-
-        meta = pod.metadata
-        about = {"kind": "Pod", "namespace": meta.namespace, "name": meta.name, "uid": meta.uid, "apiVersion": "v1"}
         text = f"Marking for deletion Pod {pod.key}"
-        self._context.events.record(self.name, about, "Normal", "TaintManagerEviction", text)
-        access.edit_status(PODS, pod.key, edit, meta.uid)
-        access.delete(PODS, pod.key, uid=meta.uid)
+        self._context.events.record(self.name, pod_reference(pod), "Normal", "TaintManagerEviction", text)
+        evict(self._context, pod, "DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint")
+
+
+def evict(context: ControllerContext, pod: Pod, reason: str, message: str) -> None:
+    """Delete a pod, after setting the condition that says why."""
+    access = context.access
+    now = access.now()
+
+    def edit(obj: JSON) -> None:
+        new = {"type": "DisruptionTarget", "status": "True", "reason": reason, "message": message}
+        obj["status"]["conditions"] = set_condition(obj["status"].get("conditions") or [], new, now)
+
+    access.edit_status(PODS, pod.key, edit, pod.metadata.uid)
+    access.delete(PODS, pod.key, uid=pod.metadata.uid)
 
 
 def _evicting(node: Node) -> tuple[Taint, ...]:

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from kubesched.apiserver.meta import timestamp
 from kubesched.base.types import JSON
 from kubesched.reconcile.access import EVENTS, NAMESPACES, Access
+from kubesched.reconcile.views import Pod
 
 MAX_KNOWN_EVENTS = 4096
 
@@ -100,3 +101,9 @@ def reference(obj: JSON) -> JSON:
     if meta.get("resourceVersion"):
         found["resourceVersion"] = meta["resourceVersion"]
     return found
+
+
+def pod_reference(pod: Pod) -> JSON:
+    """Return the reference by which an event names a pod."""
+    meta = pod.metadata
+    return {"kind": "Pod", "namespace": meta.namespace, "name": meta.name, "uid": meta.uid, "apiVersion": "v1"}
