@@ -211,6 +211,13 @@ class Decision(Record):
         self.message = failure.message
         self.outcome = Outcome.UNSCHEDULABLE if failure.rejected else Outcome.ERROR
 
+    def release(self) -> None:
+        """Drop what only `decided` needs: a pod may wait on Permit for long, and these hold whole columns."""
+        self.found = None
+        self.parts = []
+        if self.batch is not None:
+            self.batch.totals = None
+
     # Reading it
 
     @property

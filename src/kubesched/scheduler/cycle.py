@@ -67,6 +67,7 @@ class SchedulingCycle:
         try:
             await self.search(attempt)
             self._publisher.decided(attempt)
+            attempt.release()
             if attempt.outcome is not Outcome.SCHEDULED:
                 self._no_node(attempt)
             elif attempt.profile.engine.place(attempt):
