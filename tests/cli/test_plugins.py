@@ -60,7 +60,7 @@ def test_the_built_in_plugins_are_listed() -> None:
     assert found.keys() >= {plugin.name for plugin in IN_TREE}
     fit = found["NodeResourcesFit"]
     assert fit["origin"] == "built-in"
-    assert fit["points"] == ["preFilter", "filter", "preScore", "score"]
+    assert fit["points"] == ["preFilter", "filter", "preScore", "score", "placementScore"]
     assert fit["vectorised"] is True
     assert fit["reads"] == "PODS"
     assert "scoringStrategy" in fit["args"]

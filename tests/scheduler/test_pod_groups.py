@@ -227,3 +227,86 @@ async def test_without_the_gates_groups_are_ignored(clock: VirtualClock) -> None
         assert nodes_of(here, pods) == ["n1", "n1"]
         assert condition(here, "g") == Condition()
         assert not len(here.scheduler.cluster.pod_groups)
+
+
+# --- topology ---------------------------------------------------------------------------------------------------------
+
+TOPOLOGY = Features(generic_workload=True, gang_scheduling=True, topology_aware_workload_scheduling=True)
+
+
+def rack(name: str, in_rack: str, cpu: str = "2") -> api.Node:
+    """A node in a rack."""
+    return node(name, cpu=cpu, labels={"rack": in_rack})
+
+
+@virtual_time
+async def test_a_group_goes_to_one_domain(clock: VirtualClock) -> None:
+    """A gang goes to the only rack that has room for it, though others have more room per node."""
+    pods = gang("g", 3)
+    nodes = [rack("a1", "a", "2"), rack("b1", "b", "2"), rack("b2", "b", "1"), node("none", cpu="8")]
+    async with world(clock, *nodes, features=TOPOLOGY) as here:
+        here.create(pod_group("g", 3, topology="rack"), *pods)
+        await here.settle()
+        assert nodes_of(here, pods) == ["b1", "b1", "b2"]
+
+
+@virtual_time
+async def test_a_group_that_fits_into_no_domain(clock: VirtualClock) -> None:
+    """Messages count the nodes of the first placement, and the condition counts the placements."""
+    pods = gang("g", 3)
+    async with world(clock, rack("a1", "a", "2"), rack("b1", "b", "2"), features=TOPOLOGY) as here:
+        here.create(pod_group("g", 3, topology="rack"), *pods)
+        await here.settle(3)
+        assert nodes_of(here, pods) == []
+        messages = sorted(here.message(each.name) for each in pods)
+        refusal = "preemption: not eligible due to placement-based pod group scheduling limitation"
+        assert messages[0].startswith("0/1 nodes are available: 1 Insufficient cpu. ")
+        assert messages[0].endswith(refusal)
+        first = "first placement status: pod group is unschedulable"
+        assert condition(here, "g").message == f"0/2 placements are available, {first}"
+
+
+@virtual_time
+async def test_the_domain_with_more_pods_wins(clock: VirtualClock) -> None:
+    """Of several racks with room for the gang, the one that takes more of its pods is chosen."""
+    pods = gang("g", 3)
+    async with world(clock, rack("a1", "a", "2"), rack("b1", "b", "3"), features=TOPOLOGY) as here:
+        here.create(pod_group("g", 2, topology="rack"), *pods)
+        await here.settle()
+        assert nodes_of(here, pods) == ["b1", "b1", "b1"]
+
+
+@virtual_time
+async def test_the_domain_that_becomes_fuller_wins(clock: VirtualClock) -> None:
+    """Of racks that take all pods, the one that they fill most is chosen."""
+    pods = gang("g", 2)
+    async with world(clock, rack("a1", "a", "8"), rack("b1", "b", "2"), features=TOPOLOGY) as here:
+        here.create(pod_group("g", 2, topology="rack"), *pods)
+        await here.settle()
+        assert nodes_of(here, pods) == ["b1", "b1"]
+
+
+@virtual_time
+async def test_later_pods_follow_the_first(clock: VirtualClock) -> None:
+    """Pods that come later go to the domain of those that have nodes, or nowhere."""
+    pods = gang("g", 2)
+    async with world(clock, rack("a1", "a", "2"), features=TOPOLOGY) as here:
+        here.create(pod_group("g", 2, topology="rack"), *pods)
+        await here.settle()
+        here.create(rack("b1", "b"), pod("g-2", cpu="1", group="g"))
+        await here.settle(3)
+        assert here.node_of("g-2") == ""
+        here.create(rack("a2", "a"))
+        await here.settle(12)
+        assert here.node_of("g-2") == "a2"
+
+
+@virtual_time
+async def test_no_node_has_the_label(clock: VirtualClock) -> None:
+    """Without any domain the group is unschedulable."""
+    pods = gang("g", 2)
+    async with world(clock, node("n1", cpu="4"), features=TOPOLOGY) as here:
+        here.create(pod_group("g", 2, topology="rack"), *pods)
+        await here.settle()
+        assert condition(here, "g").message == "no feasible placements found"
+        assert here.message("g-0") == "no feasible placements found"

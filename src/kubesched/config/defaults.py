@@ -77,6 +77,8 @@ def complete(
         default_plugins = {name: weight for name, weight in default_plugins.items() if name != "NodeDeclaredFeatures"}
     if features.gang_scheduling:
         default_plugins = default_plugins | {"GangScheduling": 0}
+    if features.topology_aware_workload_scheduling:
+        default_plugins = default_plugins | {"TopologyPlacementGenerator": 0, "PodGroupPodsCount": 1}
     ignored = tuple(
         resource.name
         for extender in config.extenders

@@ -76,27 +76,44 @@ class Filtering:
         outcome = self._framework.run_pre_filter(self._pre_filter_answers(cached, state, pod), state)
         if outcome.status is not None:
             decision.end_point("PreFilter", outcome.status.code.upstream)
-            return Diagnosis(table, others=outcome.status, pre_filter=outcome.status, plugins=outcome.plugins)
+            return Diagnosis(
+                table,
+                others=outcome.status,
+                pre_filter=outcome.status,
+                plugins=outcome.plugins,
+                nodes=_count(decision.within),
+            )
         decision.end_point("PreFilter")
         if try_nominated:
             hint = self._batching.hint(decision, cached)
             name = pod.status.nominated_node_name
-            fits = self._on_row(table.row_of.get(name) if name else hint, pod, state, cached)
+            row = table.row_of.get(name) if name else hint
+            if row is not None and decision.within is not None and not decision.within[row]:
+                row = None
+            fits = self._on_row(row, pod, state, cached)
             if fits is not None:
                 decision.end_point("Filter")
                 return fits
         mask = cached.mask
         looked_at = table.valid[: table.size]
         others: Status | None = None
+        if decision.within is not None:
+            looked_at = looked_at & decision.within
+            mask = mask & decision.within
         if outcome.node_names is not None:
-            looked_at = self._only(outcome.node_names)
+            looked_at = looked_at & self._only(outcome.node_names)
             mask = mask & looked_at
             others = unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(outcome.plugins))}]")
         found = self._filter(pod, state, cached, mask, looked_at)
         decision.end_point("Filter")
         if found.size == 0:
             return Diagnosis(
-                table, looked_at=looked_at, rejections=found.rejections, others=others, plugins=outcome.plugins
+                table,
+                looked_at=looked_at,
+                rejections=found.rejections,
+                others=others,
+                plugins=outcome.plugins,
+                nodes=_count(decision.within),
             )
         return found
 
@@ -270,6 +287,10 @@ class Filtering:
             return nodes
         percentage = self._percentage or max(50 - nodes // 125, MIN_FEASIBLE_PERCENTAGE)
         return max(nodes * percentage // 100, MIN_FEASIBLE_NODES)
+
+
+def _count(within: Mask | None) -> int | None:
+    return None if within is None else int(np.count_nonzero(within))
 
 
 def _marked(rows: Ints, size: int) -> Mask:

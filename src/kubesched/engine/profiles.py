@@ -67,7 +67,7 @@ def build_framework(
     points: Mapping[str, Sequence[Plugin]] = {
         str(point): [plugins[name] for name in names] for point, names in resolved.points.items()
     }
-    framework = Framework(profile.scheduler_name, cluster, points, resolved.weights)
+    framework = Framework(profile.scheduler_name, cluster, points, resolved.weights, resolved.placement_weights)
     return framework
 
 

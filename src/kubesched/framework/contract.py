@@ -38,6 +38,9 @@ PARAMETERS: Final = {
     "bind": "state, pod, node_name",
     "post_bind": "state, pod, node_name",
     "sign": "pod",
+    "generate_placements": "group, parent",
+    "score_placement": "group, assignments",
+    "normalize_placements": "scores",
     "events_to_register": "",
     "close": "",
 }

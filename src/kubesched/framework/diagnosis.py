@@ -24,9 +24,11 @@ class Diagnosis:
         others: Status | None = None,
         pre_filter: Status | None = None,
         plugins: frozenset[str] = frozenset(),
+        nodes: int | None = None,
     ) -> None:
+        """`nodes` is the number of nodes there are to choose from; by default all."""
         self.table = table
-        self.nodes = table.valid_count
+        self.nodes = table.valid_count if nodes is None else nodes
         self.pre_filter = pre_filter
         """PreFilter's rejection of the pod as a whole, if that is what happened."""
         self.post_filter_message = ""

@@ -19,6 +19,10 @@ A plugin is a class with a `name`. It takes part in an extension point by having
 | Bind       | `async bind(state, pod, node_name)`                           | `None` or `Status` (Skip: not mine)     |
 | PostBind   | `async post_bind(state, pod, node_name)`                      |                                         |
 | Sign       | `sign(pod)`: the parts of a pod that Filter and Score read    | a dict, or a `Status`: not signable     |
+| Placement- | `generate_placements(group, parent)`                          | `Placement`s, or a `Status`             |
+| Generate   |                                                               |                                         |
+| Placement- | `score_placement(group, assignments)`                         | an int                                  |
+| Score      | `normalize_placements(scores)`                                | ints of 0…100                           |
 | events     | `events_to_register()`                                        | `EventHint`s                            |
 
 `None` means success. An exception fails the attempt, with the plugin's name in the message.
@@ -134,6 +138,8 @@ POINTS: dict[str, tuple[str, ...]] = {
     "preBind": ("pre_bind",),
     "bind": ("bind",),
     "postBind": ("post_bind",),
+    "placementGenerate": ("generate_placements",),
+    "placementScore": ("score_placement",),
 }
 """Extension points, by their name in the configuration, and the methods that make a plugin take part."""
 

@@ -71,11 +71,13 @@ class Framework:
         cluster: ClusterState,
         points: Mapping[str, Sequence[Plugin]],
         weights: Mapping[str, int],
+        placement_weights: Mapping[str, int] | None = None,
     ) -> None:
         self.profile_name = profile_name
         self.cluster = cluster
         self.points = points
         self.weights = weights
+        self.placement_weights = placement_weights or {}
         self.pre_enqueue: Sequence[Any] = points.get("preEnqueue", ())
         self.pre_filter: Sequence[Any] = points.get("preFilter", ())
         self.filters = [self._at_filter(plugin) for plugin in points.get("filter", ())]
@@ -87,6 +89,8 @@ class Framework:
         self.pre_bind: Sequence[Any] = points.get("preBind", ())
         self.bind: Sequence[Any] = points.get("bind", ())
         self.post_bind: Sequence[Any] = points.get("postBind", ())
+        self.placement_generate: Sequence[Any] = points.get("placementGenerate", ())
+        self.placement_score: Sequence[Any] = points.get("placementScore", ())
         self.what_if = WhatIf(self)
         others = (plugin for plugin in self.plugins if not is_built_in(type(plugin)))
         if any(plugin.reads.is_cacheable for plugin in others):

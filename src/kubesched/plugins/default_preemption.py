@@ -118,6 +118,8 @@ class DefaultPreemption(PreemptionPlugin):
 
     def _objection(self, pod: api.Pod, diagnosis: Diagnosis) -> str:
         """Why the pod may not preempt; empty if it may."""
+        if pod.spec.scheduling_group is not None and (objection := self._objection_of_group(pod)):
+            return objection
         if pod.spec.preemption_policy == "Never":
             return "not eligible due to preemptionPolicy=Never."
         nominated = pod.nominated_node_name
@@ -129,6 +131,16 @@ class DefaultPreemption(PreemptionPlugin):
             info.pod.priority < pod.priority and _leaving_by_preemption(info.pod) for info in table.pods[row].values()
         )
         return "not eligible due to a terminating pod on the nominated node." if leaving else ""
+
+    def _objection_of_group(self, pod: api.Pod) -> str:
+        """A pod of a group may not preempt where that would be done once per placement."""
+        if not self.handle.features.topology_aware_workload_scheduling:
+            return ""
+        group = self.handle.cluster.get(api.PodGroup, pod.pod_group)
+        if group is None:
+            return "pod group for pod not found"
+        constrained = group.spec.scheduling_constraints is not None
+        return "not eligible due to placement-based pod group scheduling limitation" if constrained else ""
 
     def _unhelpful(self, nodes: int, trials: Iterable[Trial]) -> str:
         reasons: Counter[str] = Counter()

@@ -153,7 +153,7 @@ def build_scheduler(
         detailed=detailed,
     )
     grouped = features.generic_workload
-    cycle = PodGroupCycle(shared, pods, publisher, PodGroupReport(shared)) if grouped else pods
+    cycle = PodGroupCycle(shared, pods, publisher, PodGroupReport(shared), random) if grouped else pods
     handlers = EventHandlers(shared, profiles)
     kinds: list[type[api.Object]] = list(KINDS)
     if features.dra_device_taint_rules:

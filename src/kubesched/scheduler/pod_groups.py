@@ -10,11 +10,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from random import Random
 from typing import Final
 
+from kubesched.api import objects as api
 from kubesched.base.log import ERROR
+from kubesched.cluster.pods import PodInfo
+from kubesched.cluster.table import Mask
 from kubesched.engine.failure import Failure
 from kubesched.engine.outcome import Outcome
+from kubesched.framework.placements import Assignments, Placement, run_placement_generate, run_placement_score
 from kubesched.framework.status import Code, Status, error, unschedulable
 from kubesched.queue.pods import QueuedPodInfo
 from kubesched.scheduler.attempt import Attempt, Profile
@@ -51,15 +56,24 @@ class Trial:
     """None if the group is schedulable."""
     waits_for_victims: bool = False
 
+    @property
+    def placed(self) -> list[PodInfo]:
+        """The pods that have a node."""
+        return [member.attempt.info for member in self.members if member.fits]
+
 
 class PodGroupCycle:
     """Schedules one pod or one pod group after the other."""
 
-    def __init__(self, shared: Shared, pods: SchedulingCycle, publisher: Publisher, report: PodGroupReport) -> None:
+    def __init__(
+        self, shared: Shared, pods: SchedulingCycle, publisher: Publisher, report: PodGroupReport, random: Random
+    ) -> None:
+        """`random` chooses among placements with the same score."""
         self._shared = shared
         self._pods = pods
         self._publisher = publisher
         self._report = report
+        self._random = random
 
     @property
     def may_wait(self) -> bool:
@@ -102,7 +116,7 @@ class PodGroupCycle:
             return
         started = self._shared.clock.monotonic()
         self._report.started(group)
-        trial = await self._try(group, ready, profile)
+        trial = await self._search(group, ready, profile)
         self._report.tried(self._shared.clock.monotonic() - started)
         bound = self._submit(group, ready, profile, trial)
         seconds = self._shared.clock.monotonic() - started
@@ -119,14 +133,59 @@ class PodGroupCycle:
 
     # The trial
 
-    async def _try(self, group: str, pods: Sequence[QueuedPodInfo], profile: Profile) -> Trial:
+    async def _search(self, group: str, pods: Sequence[QueuedPodInfo], profile: Profile) -> Trial:
+        """Try the group on all nodes; with topology-aware scheduling on each placement, of which the best is taken."""
+        if not self._shared.cluster.features.topology_aware_workload_scheduling:
+            return await self._try(group, pods, profile)
+        found = self._shared.cluster.get(api.PodGroup, group)
+        if found is None:
+            return Trial(status=error(f'podgroup.scheduling.k8s.io "{group.rpartition("/")[2]}" not found'))
+        placements = run_placement_generate(profile.engine.framework, found)
+        if isinstance(placements, Status):
+            return Trial(status=placements)
+        trials = []
+        for placement in placements:
+            self._shared.log(4, "Assuming placement in snapshot", placement=placement.name)
+            trials.append(await self._try(group, pods, profile, placement.rows))
+            status = trials[-1].status
+            if status is not None and status.code is Code.ERROR:
+                return trials[-1]
+        return self._best(found, profile, placements, trials)
+
+    def _best(
+        self, group: api.PodGroup, profile: Profile, placements: Sequence[Placement], trials: Sequence[Trial]
+    ) -> Trial:
+        """The trial with the highest score, of those in which the group is schedulable."""
+        good = [
+            (placement, trial)
+            for placement, trial in zip(placements, trials, strict=True)
+            if trial.status is None or trial.waits_for_victims
+        ]
+        if not good:
+            first = f"first placement status: {GROUP_UNSCHEDULABLE}"
+            trials[0].status = unschedulable(f"0/{len(placements)} placements are available, {first}")
+            return trials[0]
+        if len(good) == 1:
+            return good[0][1]
+        candidates = [Assignments(placement, trial.placed) for placement, trial in good]
+        scores = run_placement_score(profile.engine.framework, group, candidates)
+        if isinstance(scores, Status):
+            return Trial(status=scores)
+        highest = [trial for (_, trial), score in zip(good, scores, strict=True) if score == max(scores)]
+        return self._random.choice(highest)
+
+    async def _try(
+        self, group: str, pods: Sequence[QueuedPodInfo], profile: Profile, within: Mask | None = None
+    ) -> Trial:
         """Place all pods, see whether the group is schedulable, and undo it."""
         trial, placed, preempts = Trial(), [], False
         try:
             for number, queued in enumerate(pods, 1):
                 if number % SLICE == 0:
                     await asyncio.sleep(0)
-                member = await self._try_pod(self._attempt(group, queued, profile))
+                attempt = self._attempt(group, queued, profile)
+                attempt.within = within
+                member = await self._try_pod(attempt)
                 trial.members.append(member)
                 failure = member.attempt.failure
                 if member.fits:
@@ -195,7 +254,8 @@ class PodGroupCycle:
                 bound += 1
         for queued in pods[len(trial.members) :]:
             assert trial.status is not None
-            self._fail(self._attempt(group, queued, profile), Failure(trial.status.message))
+            failure = Failure(trial.status.message, rejected=trial.status.is_rejected)
+            self._fail(self._attempt(group, queued, profile), failure)
         return bound
 
     def _settle(self, member: Member, trial: Trial) -> None:

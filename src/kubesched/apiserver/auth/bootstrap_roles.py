@@ -78,6 +78,8 @@ _SCHEDULER = (
     _R("get list patch update watch", "resource.k8s.io", "resourceclaims/status"),
     _R("patch update", "resource.k8s.io", "resourceclaims/binding"),
     _R("update", "core", "pods/finalizers"),
+    _R(_READ, "scheduling.k8s.io", "podgroups"),
+    _R("patch update", "scheduling.k8s.io", "podgroups/status"),
 )
 
 CLUSTER_ROLES: dict[str, ClusterRole] = {

@@ -34,6 +34,7 @@ EFFECTIVE: Final = {
     "SchedulerPopFromBackoffQ": "let an idle scheduler end backoffs early",
     "StorageCapacityScoring": "let VolumeBinding score nodes by their storage",
     "TaintTolerationComparisonOperators": "use the operators Gt and Lt of tolerations",
+    "TopologyAwareWorkloadScheduling": "place pod groups within one topology domain",
     "VolumeLimitScaling": "keep pods off nodes that lack a required CSI driver",
 }
 """The gates that have an effect here, and which."""
@@ -41,7 +42,7 @@ EFFECTIVE: Final = {
 SCHEDULING: Final = frozenset(
     """
     CoordinatedLeaderElection DRANodeAllocatableResources DRAWorkloadResourceClaims NativeHistograms
-    TopologyAwareWorkloadScheduling WorkloadAwarePreemption
+    WorkloadAwarePreemption
     """.split()  # noqa: SIM905 - a list of strings would be a page
 )
 """The gates that have an effect in kube-scheduler and none here. Changing one logs a warning."""

@@ -21,13 +21,14 @@ from kubesched.cluster.table import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Ints, 
 from kubesched.cluster.view import Nodes
 from kubesched.config.args import NodeResourcesFitArgs
 from kubesched.framework.events import Action, EventHint, Hint, Resource, on
+from kubesched.framework.placements import Assignments
 from kubesched.framework.plugin import Handle, Plugin, Reads, Verdicts
 from kubesched.framework.signatures import Signature
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import Status, unresolvable, unschedulable
 from kubesched.plugins.device_classes import DeviceClassResolver
 from kubesched.plugins.node_resources.amounts import ScoredRequests, scored_devices, scored_requests, signed_requests
-from kubesched.plugins.node_resources.strategies import strategy
+from kubesched.plugins.node_resources.strategies import most_allocated, strategy
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +112,31 @@ class NodeResourcesFit(Plugin):
             return 0
         offered, used = wanted.of(nodes, self._devices)
         return self._strategy(used + wanted.amounts, offered, wanted.weights)
+
+    def score_placement(self, group: api.PodGroup, assignments: Assignments) -> int:
+        """Prefer placements that the group fills, whatever the strategy for single nodes."""
+        table, features = self.handle.cluster.nodes, self.handle.features
+        requested: dict[int, int] = {}
+        weights: dict[int, int] = {}
+        for info in assignments.pods:
+            pod, pod_class = info.pod, info.pod_class
+            wanted = pod_class.remember(
+                (self, "score"),
+                lambda pod=pod: scored_requests(table, pod, self._resources, features, non_zero=True),  # type: ignore[misc]
+            )
+            for column, amount, weight in zip(
+                wanted.columns.tolist(), wanted.amounts.ravel().tolist(), wanted.weights.ravel().tolist(), strict=True
+            ):
+                requested[column] = requested.get(column, 0) + amount
+                weights[column] = weight
+        if not requested:
+            return 0
+        columns, rows = np.array(list(requested)), np.flatnonzero(assignments.placement.rows)
+        block = np.ix_(columns, rows)
+        used = np.array(list(requested.values())) + table.used[block].sum(axis=1)
+        offered = table.allocatable[block].sum(axis=1)
+        scores = most_allocated(used[:, None], offered[:, None], np.array(list(weights.values()))[:, None])
+        return int(scores[0])
 
     def _needed(self, state: CycleState, table: NodeTable) -> CheckedRequests:
         # Device classes decide which extended resources are checked here.
