@@ -25,7 +25,7 @@ from kubesched.explain.document import Block, fit_document, node_document, overv
 from kubesched.explain.explainer import Explainer
 from kubesched.explain.places import fit_report, node_report
 from kubesched.explain.report import Overview, PodReport, as_data
-from kubesched.explain.standing import PENDING_STATES
+from kubesched.explain.standing import PENDING_STATES, State
 from kubesched.framework.errors import PluginStartError
 from kubesched.framework.loading import load_place, plugin_files
 from kubesched.framework.registry import PluginSource
@@ -118,7 +118,7 @@ def command(context: click.Context, /, **given: Any) -> None:
     'drain N'  'cordon N'  'uncordon N'  'untaint N KEY'  'add 3 like N'
     'delete pod X'  'delete node N'  'pod.cpu=3'
 
-    The exit code is 3 if a pod is pending, 0 if none is, and 1 or 2 for errors. JSON has a documented schema.
+    The exit code is 3 if a pod is pending, 0 if none is (after --what-if: would be), and 1 or 2 for errors.
     """
     context.obj = Options(**given)
     if context.invoked_subcommand is None:
@@ -207,7 +207,8 @@ def _overview(explainer: Explainer, options: Options) -> Answer:
         inside = tuple(each for each in found.pods if each.pod.startswith(f"{options.namespace}/"))
         found = Overview(nodes=found.nodes, pods=inside)
     blocks = list(overview_document(found, wide=options.output == "wide"))
-    return Answer("PendingPods", found, blocks, pending=bool(found.pods))
+    pending = any(_is_pending(each, options) for each in found.pods)
+    return Answer("PendingPods", found, blocks, pending=pending)
 
 
 def _pod(explainer: Explainer, options: Options, name: str, node_name: str) -> Answer:
@@ -215,7 +216,14 @@ def _pod(explainer: Explainer, options: Options, name: str, node_name: str) -> A
         raise LookupError(f"the cluster has no node {node_name!r}")
     report: PodReport = explainer.pod(explainer.find(_key(options, name)), node_name)
     blocks = list(pod_document(report, wide=options.output == "wide"))
-    return Answer("PodExplanation", report, blocks, pending=report.state in PENDING_STATES)
+    return Answer("PodExplanation", report, blocks, pending=_is_pending(report, options))
+
+
+def _is_pending(report: PodReport, options: Options) -> bool:
+    """Whether the pod waits for a node. With suppositions, one that would get a node does not."""
+    if options.what_if and report.state is State.SCHEDULABLE:
+        return False
+    return report.state in PENDING_STATES
 
 
 def _template(text: bytes) -> str:

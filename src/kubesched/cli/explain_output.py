@@ -45,13 +45,13 @@ def _plain(text: str, **style: Any) -> RichText:
 
 
 def _show_items(block: Items, console: Console) -> None:
-    grid = RichTable.grid(padding=(0, 1))
     for number, (text, commands) in enumerate(block.items, 1):
-        grid.add_row(f"{number}." if block.numbered else "-", _plain(text))
+        line = RichTable.grid(padding=(0, 1, 0, 0))
+        line.add_row(f"{number}." if block.numbered else "-", _plain(text))
+        console.print(line)
         for command in commands:
-            # In a line of its own and not wrapped by us, so that it can be copied.
-            grid.add_row("", _plain(command, style="dim", overflow="fold"))
-    console.print(grid)
+            # The terminal breaks the line, not we, so that it can be copied.
+            console.print(_plain(f"   {command}", style="dim"), soft_wrap=True)
 
 
 def _table(block: Table, console: Console) -> RichTable:

@@ -301,4 +301,8 @@ def _headline(pod: api.Pod, state: State, decision: Decision, survey: Survey, pl
         return f"{pod.key}: {place.words}"
     if decision.node:
         return f"{pod.key} fits now and goes to {decision.node} at the next try"
-    return f"{pod.key} fits on none of {total} nodes" if total else f"{pod.key}: the cluster has no nodes"
+    if not total:
+        return f"{pod.key}: the cluster has no nodes"
+    room = decision.post_filter.nominated_node_name if decision.post_filter is not None else ""
+    helps = f"; preemption makes room on {room}" if room else ""
+    return f"{pod.key} fits on none of {total} nodes{helps}"
