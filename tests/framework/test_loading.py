@@ -199,3 +199,11 @@ def test_a_failed_file_leaves_nothing_behind(folder: Path) -> None:
     with pytest.raises(ZeroDivisionError):
         load_place("broken.py")
     assert not [name for name in sys.modules if "broken" in name]
+
+
+def test_a_file_that_calls_exit_does_not_end_the_program(folder: Path) -> None:
+    """The problem names the file and the line; the other files of the folder are loaded."""
+    (folder / "leaves.py").write_text("import sys\nsys.exit(3)\n")
+    _, asked, problems = added(folders=[str(folder)])
+    assert "Picky" in asked
+    assert problems == [f"--plugin-dir: {folder / 'leaves.py'}: SystemExit: 3 (leaves.py:2)"]

@@ -36,7 +36,7 @@ class Colors:
 
 
 def broken(pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
-    raise RuntimeError("no idea")
+    raise SystemExit("no idea")
 
 
 def test_an_event_wakes_whom_it_helps() -> None:

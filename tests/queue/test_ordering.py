@@ -31,7 +31,7 @@ class Moody:
 
     def sort_key(self, pod: api.Pod) -> int:
         if "bad" in pod.name:
-            raise ValueError("no")
+            raise SystemExit("no")
         return len(pod.name)
 
 
@@ -41,7 +41,7 @@ class Hopeless:
     name = "Hopeless"
 
     def less(self, a: QueuedPodInfo, b: QueuedPodInfo) -> bool:
-        raise ValueError("no")
+        raise SystemExit("no")
 
 
 def test_higher_priority_first_then_who_waited_longer() -> None:

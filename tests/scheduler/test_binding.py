@@ -523,12 +523,12 @@ RAISES += ["permit", "pre_bind", "bind"]
 NAMES = {"normalize": "NormalizeScore", "pre_enqueue": "PreEnqueue"}
 
 
-def raising(point: str) -> type[Plugin]:
+def raising(point: str, problem: type[BaseException]) -> type[Plugin]:
     """A plugin that raises at one point until it is told not to."""
 
     def fail(self: Any, *args: Any) -> None:
         if self.broken:
-            raise RuntimeError("out of order")
+            raise problem("out of order")
         if point in ("score", "normalize"):
             return args[-1] if point == "normalize" else 0  # type: ignore[return-value]
         if point == "bind":
@@ -546,10 +546,11 @@ def raising(point: str) -> type[Plugin]:
     return type("Raising", (Plugin,), {"name": "Raising", "broken": True, **methods})
 
 
+@pytest.mark.parametrize("problem", [RuntimeError, SystemExit, asyncio.CancelledError, BaseException])
 @pytest.mark.parametrize("point", RAISES)
-def test_a_plugin_that_raises_fails_that_attempt_only(point: str) -> None:
+def test_a_plugin_that_raises_fails_that_attempt_only(point: str, problem: type[BaseException]) -> None:
     """The message names plugin and point, the loop goes on, and the pod is scheduled once the plugin is well again."""
-    plugin = raising(point)
+    plugin = raising(point, problem)
     # A Bind plugin after the default one would never be asked.
     first = {"bind": {"enabled": [{"name": "Raising"}, {"name": "DefaultBinder"}], "disabled": [{"name": "*"}]}}
     profiles = [{"schedulerName": "default-scheduler", "plugins": first}] if point == "bind" else None
@@ -562,7 +563,7 @@ def test_a_plugin_that_raises_fails_that_attempt_only(point: str) -> None:
             assert here.node_of("web") == ""
             if point != "pre_enqueue":
                 name = NAMES.get(point, point.title().replace("_", ""))
-                assert here.message("web") == f'running {name} plugin "Raising": RuntimeError: out of order'
+                assert here.message("web") == f'running {name} plugin "Raising": {problem.__name__}: out of order'
             plugin.broken = False  # type: ignore[attr-defined]
             await here.settle(400)
             assert here.node_of("web") in ("n1", "n2")

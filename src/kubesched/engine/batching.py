@@ -85,7 +85,9 @@ class Batching:
                 if isinstance(answer, Status):
                     return None
                 parts |= answer or {}
-            except Exception as problem:
+            except KeyboardInterrupt:
+                raise
+            except BaseException as problem:
                 report.failed_signer, report.sign_error = plugin.name, described(problem)
                 return None
         return _encode(parts)

@@ -92,7 +92,9 @@ class CachedAnswers:
                 self._update_row(pod, changed[0])
             else:
                 self._update_rows(pod, np.array(sorted(set(changed)), dtype=np.int64))
-        except Exception:
+        except KeyboardInterrupt:
+            raise
+        except BaseException:
             # A rebuild finds out which plugin failed, if it fails again.
             self._node_version = -1
             self._rebuild(pod)

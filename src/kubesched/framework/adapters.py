@@ -116,7 +116,9 @@ def _checked_status(plugin: Plugin, status_of: Callable[[int], object], code: in
         if isinstance(status, Status):
             return status
         raise wrong(plugin, "filter_all", status, f"let status_of({code}) return a Status")
-    except Exception as problem:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as problem:
         raise plugin_error(plugin, "Filter", problem) from problem
 
 

@@ -31,26 +31,28 @@ def start_of(plugin: type[Plugin], method: str) -> Iterator[None]:
     """Call a plugin before the first pod comes. What it raises becomes an error for its author."""
     try:
         yield
-    except Exception as problem:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as problem:
         said = str(problem) if isinstance(problem, AnswerError) else f"{method} raised {described(problem)}"
         where = place_of_error(problem, getattr(plugin, "written_as", plugin))
         place = "" if isinstance(problem, AnswerError) else f" ({where})"
         raise PluginStartError(f'plugin "{plugin.name}": {said}{place}') from problem
 
 
-def plugin_error(plugin: Any, point: str, problem: Exception) -> PluginError:
+def plugin_error(plugin: Any, point: str, problem: BaseException) -> PluginError:
     """An exception of a plugin, or a wrong return value, as the failure of that plugin."""
     return PluginError(
         plugin.name, point, f'running {point} plugin "{plugin.name}": {described(problem)}', place_in(plugin, problem)
     )
 
 
-def described(problem: Exception) -> str:
+def described(problem: BaseException) -> str:
     """What went wrong, for a message. An `AnswerError` describes itself."""
     return str(problem) if isinstance(problem, AnswerError) else f"{type(problem).__name__}: {problem}"
 
 
-def place_in(plugin: Any, problem: Exception) -> str:
+def place_in(plugin: Any, problem: BaseException) -> str:
     """The line of the plugin's own file that failed; the start of the plugin if there is no such line."""
     return problem.place if isinstance(problem, AnswerError) else place_of_error(problem, source_of(plugin))
 

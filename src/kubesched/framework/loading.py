@@ -135,14 +135,16 @@ def _attempt(place: str, source: str, problems: list[str]) -> list[PluginSource]
         if source != "--plugin-dir":  # a folder may hold helpers, too
             problems.append(f"{source}: {place} is no plugin; {error}")
         return []
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         # Whatever somebody else's module raises, the message must say which module that was.
         said = str(error) if type(error) in (LookupError, TypeError) else f"{type(error).__name__}: {error}"
         problems.append(f"{source}: {place}: {said}{_where(error)}")
         return []
 
 
-def _where(error: Exception) -> str:
+def _where(error: BaseException) -> str:
     """The line of the author's own code that failed, if it is not in the message already."""
     last = error.__traceback__
     while last is not None and last.tb_next is not None:

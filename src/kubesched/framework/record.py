@@ -67,6 +67,11 @@ class Record:
         self._timer = timer
         self._began = 0.0
 
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the current task is being cancelled. Otherwise a CancelledError is the plugin's own."""
+        return False
+
     def begin_point(self) -> None:
         """Start timing an extension point."""
         self._began = self._timer()

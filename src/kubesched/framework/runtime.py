@@ -112,7 +112,9 @@ class Framework:
         for plugin in self.plugins:
             try:
                 plugin.close()
-            except Exception as problem:
+            except KeyboardInterrupt:
+                raise
+            except BaseException as problem:
                 problems.append(PluginError(plugin.name, "close", described(problem), place_in(plugin, problem)))
         return problems
 
@@ -331,7 +333,7 @@ class Framework:
         return rejection, timeouts
 
     def _permitted(self, record: Record, plugin: Any, answer: Any) -> tuple[float | None, Status | None]:
-        if isinstance(answer, Exception):
+        if isinstance(answer, BaseException):
             return None, self._raised(record, plugin, "Permit", answer)
         try:
             status, seconds = permit_answer(plugin, answer)
@@ -352,7 +354,7 @@ class Framework:
         for plugin in self.pre_bind:
             ask = getattr(plugin, "pre_bind_needed", None)
             answer = True if ask is None else self._try(record, plugin, "PreBindPreFlight", ask, state, pod, node_name)
-            if isinstance(answer, Exception):
+            if isinstance(answer, BaseException):
                 failed = error(f'running PreBindPreFlight "{plugin.name}": {described(answer)}')
                 record.objections.append(Objection(plugin.name, "PreBindPreFlight", failed, described(answer)))
                 record.end_point("PreBindPreFlight", _name_of(failed))
@@ -399,7 +401,9 @@ class Framework:
             return _timed(record, plugin, point, method, args)
         except PluginError:
             raise
-        except Exception as problem:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as problem:
             raise plugin_error(plugin, point, problem) from problem
 
     def _try(self, record: Record, plugin: Any, point: str, method: Callable[..., Any], *args: Any) -> Any:
@@ -408,7 +412,9 @@ class Framework:
             if not record.times_plugins:
                 return method(*args)
             return _timed(record, plugin, point, method, args)
-        except Exception as problem:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as problem:
             return problem
 
     async def _try_async(
@@ -419,7 +425,11 @@ class Framework:
         answer: Any
         try:
             answer = await method(*args)
-        except Exception as problem:
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as problem:
+            if not isinstance(problem, (Exception, SystemExit)) and record.is_cancelled:
+                raise
             answer = problem
         if record.times_plugins:
             record.add_call(plugin.name, point, started, answer)
@@ -436,7 +446,7 @@ class Framework:
         """The status of a point after the decision; None for success. A rejection or a failure is recorded."""
         if answer is None:
             return None
-        if isinstance(answer, Exception):
+        if isinstance(answer, BaseException):
             return self._raised(record, plugin, point, answer)
         try:
             status = status_answer(plugin, method, answer)
@@ -449,7 +459,7 @@ class Framework:
         record.objections.append(Objection(plugin.name, point, status.by(plugin.name), status.message))
         return status.by(plugin.name)
 
-    def _raised(self, record: Record, plugin: Any, point: str, problem: Exception) -> Status:
+    def _raised(self, record: Record, plugin: Any, point: str, problem: BaseException) -> Status:
         """The author of a plugin is told the line. In our own plugins the exception is the API server's."""
         place = "" if is_built_in(type(plugin)) else place_in(plugin, problem)
         return fail(record, plugin, point, described(problem), place)
@@ -470,7 +480,9 @@ def _timed(record: Record, plugin: Any, point: str, method: Callable[..., Any], 
     started = record.now()
     try:
         answer = method(*args)
-    except Exception as problem:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as problem:
         record.add_call(plugin.name, point, started, problem)
         raise
     record.add_call(plugin.name, point, started, answer)

@@ -53,7 +53,9 @@ class HintRunner:
             if not isinstance(answer, Hint):
                 said, answer = repr(answer), Hint.QUEUE
                 raise TypeError(f"a hint answered with {said}; return Hint.QUEUE or Hint.SKIP")
-        except Exception as problem:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as problem:
             # A pod tried in vain costs a moment; one that waits for an event that has passed may wait for good.
             outcome = "Error"
             message = "QueueingHintFn returns error"

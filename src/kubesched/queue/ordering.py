@@ -13,7 +13,7 @@ from kubesched.queue.pods import QueuedPodInfo
 OrderKey = tuple[Any, float]
 """A plugin's key, of a kind only it knows, and the time that breaks ties."""
 Order = Callable[[QueuedPodInfo], OrderKey]
-Report = Callable[[Exception, QueuedPodInfo], None]
+Report = Callable[[BaseException, QueuedPodInfo], None]
 
 
 def queue_order(plugin: Any, log: Log = SILENT) -> Order:
@@ -23,7 +23,7 @@ def queue_order(plugin: Any, log: Log = SILENT) -> Order:
     """
     name = getattr(plugin, "name", type(plugin).__name__)
 
-    def report(problem: Exception, queued: QueuedPodInfo) -> None:
+    def report(problem: BaseException, queued: QueuedPodInfo) -> None:
         log(ERROR, "QueueSort plugin failed", plugin=name, pod=queued.pod, err=problem)
 
     if hasattr(plugin, "sort_key"):
@@ -36,7 +36,9 @@ def _by_key(sort_key: Callable[[Any], Any], report: Report, *, guard: bool) -> O
         try:
             found = sort_key(queued.info.pod)
             return _Key(found, queued, report) if guard else found, queued.timestamp
-        except Exception as problem:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as problem:
             report(problem, queued)
             return LAST, queued.timestamp
 
@@ -47,7 +49,9 @@ def _by_less(less: Callable[[QueuedPodInfo, QueuedPodInfo], bool], report: Repor
     def is_less(a: QueuedPodInfo, b: QueuedPodInfo) -> bool:
         try:
             return less(a, b)
-        except Exception as problem:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as problem:
             report(problem, a)
             return False
 
@@ -70,7 +74,9 @@ class _Key:
             return NotImplemented
         try:
             return bool(self.value < other.value)
-        except Exception as problem:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as problem:
             self.report(problem, self.queued)
             return False
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from enum import Enum
 
@@ -71,3 +72,8 @@ class Attempt(Decision):
         """How long the pod waited on Permit, if it did."""
         self.permit_result: Status | None = None
         """What ended that wait; None if all plugins allowed the pod."""
+
+    @property
+    def is_cancelled(self) -> bool:
+        task = asyncio.current_task()
+        return task is not None and task.cancelling() > 0
