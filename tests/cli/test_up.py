@@ -22,6 +22,7 @@ import yaml
 
 from kubesched.cli.up import start
 from kubesched.daemon.flags import parse
+from kubesched.history.reader import load
 from kubesched.local.cluster import LocalCluster
 from kubesched.local.flags import UpOptions
 
@@ -388,3 +389,34 @@ def test_the_help_lists_all_flags() -> None:
     assert done.stdout.index("--node-memory") < done.stdout.index("--leader-elect")
     assert re.search(r"--data-dir string +Folder to store the cluster in", done.stdout)
     assert os.linesep in done.stdout
+
+
+def test_decisions_are_served_logged_annotated_and_in_events(up: Callable[..., Up], tmp_path: Path) -> None:
+    """`up` keeps decisions by itself, and writes them wherever its flags say; the administrator may read all of it."""
+    port = free_port()
+    flags = ("--explain-in-events", "--annotate-results", "--decision-log=log.jsonl", "--decision-db=decisions.db")
+    cluster = up(f"--secure-port={port}", *flags)
+    cluster.run_pod("web")
+    key = "kube-scheduler-simulator.sigs.k8s.io/selected-node"
+    pod = "/api/v1/namespaces/default/pods/web"
+    eventually(lambda: key in cluster.call("GET", pod)["metadata"].get("annotations", {}))
+    assert cluster.call("GET", pod)["metadata"]["annotations"][key] == cluster.node_of("web")
+    api, cluster.url = cluster.url, f"https://127.0.0.1:{port}"
+    (attempt,) = cluster.call("GET", "/debug/scheduling/pods/default/web")["attempts"]
+    cluster.url = api
+    assert (attempt["node"], attempt["binding"], len(attempt["scores"])) == (cluster.node_of("web"), "bound", 3)
+    notes = [each["note"] for each in cluster.call("GET", "/apis/events.k8s.io/v1/events")["items"]]
+    assert any("runner-up node-" in note and "3 of 3 nodes fit" in note for note in notes)
+    assert cluster.stop() == 0
+    assert load(tmp_path / "log.jsonl") == load(tmp_path / "decisions.db")
+    assert [each.pod for each in load(tmp_path / "decisions.db", "default", "web")] == ["web"]
+
+
+def test_a_decision_log_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    """The flag and the file are named, before anything is scheduled."""
+    command = [*KUBESCHED, "up", "--port=0", "--secure-port=0", f"--write-kubeconfig={tmp_path / 'k'}"]
+    done = subprocess.run(
+        [*command, "--decision-log=/nowhere/log"], capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+    assert done.returncode == 1
+    assert "--decision-log: /nowhere/log cannot be written: No such file or directory" in done.stderr

@@ -6,7 +6,7 @@ changes. Only the server's own address is always written.
 
 from __future__ import annotations
 
-from kubesched.apiserver.auth.bootstrap_roles import CLUSTER_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES
+from kubesched.apiserver.auth.bootstrap_roles import CLUSTER_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES, RoleRule
 from kubesched.apiserver.auth.rbac import GROUP
 from kubesched.apiserver.rest.writer import Writer
 from kubesched.base.types import JSON
@@ -76,6 +76,12 @@ class Bootstrap:
         spec = {"clusterIP": "10.96.0.1", "ports": _service_ports(6443)}
         labels = {"component": "apiserver", "provider": "kubernetes"}
         self._ensure("", "services", "default", _SERVICE, {"spec": spec}, labels)
+
+    def grant(self, name: str, user: str, rule: RoleRule) -> None:
+        """Give a user one more right, by a cluster role and a binding of this name."""
+        self._ensure(GROUP, "clusterroles", "", name, {"rules": [rule.to_json()]})
+        body = {"roleRef": _reference("ClusterRole", name), "subjects": [_subject(f"user {user}")]}
+        self._ensure(GROUP, "clusterrolebindings", "", name, body)
 
     def announce(self, address: str, port: int) -> None:
         """Write the server's address to the endpoints of the service `kubernetes`, replacing an earlier server's."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections.abc import Iterator
 
 from kubesched.base.clock import Clock
 from kubesched.base.log import Log
+from kubesched.client.protocol import Client
 from kubesched.daemon.flags.declarations import HistoryFlags
+from kubesched.history.annotator import Annotator
 from kubesched.history.recorder import HistoryRecorder, Sink
 from kubesched.history.store import History, Limits
 from kubesched.history.writer import Database, JsonLines, Output, Writer
@@ -17,7 +20,7 @@ from kubesched.scheduler.subscribers.publisher import Subscriber
 class DaemonHistory:
     """Opens what the flags name; `close` writes the rest of it."""
 
-    def __init__(self, flags: HistoryFlags, clock: Clock, log: Log) -> None:
+    def __init__(self, flags: HistoryFlags, client: Client, clock: Clock, log: Log) -> None:
         self.history: History | None = None
         if flags.decision_history:
             limits = Limits(flags.decision_history_per_pod, flags.decision_history, flags.decision_history_bytes)
@@ -25,14 +28,20 @@ class DaemonHistory:
         outputs = list(_outputs(flags))
         self.writer = Writer(outputs, log) if outputs else None
         sinks: list[Sink] = [] if self.writer is None else [self.writer.put]
+        self.annotator = Annotator(client, log) if flags.annotate_results else None
+        if self.annotator is not None:
+            sinks.append(self.annotator.put)
         self._recorder: HistoryRecorder | None = None
-        if self.history is not None or sinks:
+        if self.history is not None or sinks or flags.explain_in_events:
             self._recorder = HistoryRecorder(clock, self.history, sinks)
+        self.explain = self._recorder.runner_up if self._recorder is not None and flags.explain_in_events else None
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Write what is left."""
+        if self.annotator is not None:
+            await self.annotator.close()
         if self.writer is not None:
-            self.writer.close()
+            await asyncio.to_thread(self.writer.close)
 
     @property
     def subscribers(self) -> list[Subscriber]:

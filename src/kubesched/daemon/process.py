@@ -115,8 +115,8 @@ class Process:
         setup.metrics.count_from(
             "kubesched_events_lost_total", lost, lambda: self._recorder.dropped + self._recorder.abandoned
         )
-        self._history = DaemonHistory(setup.options.history, self._clock, self._log)
-        self._stack.callback(self._history.close)
+        self._history = DaemonHistory(setup.options.history, client, self._clock, self._log)
+        self._stack.push_async_callback(self._history.close)
         if (writer := self._history.writer) is not None:
             missing = "Number of attempts that are missing in the decision log."
             setup.metrics.count_from(
@@ -132,6 +132,7 @@ class Process:
             metrics=setup.metrics,
             log=self._log,
             subscribers=self._history.subscribers,
+            explain=self._history.explain,
             raw_objects=whole,
             may_write=self._may_write,
             bind_calls=calls,

@@ -30,6 +30,19 @@ class HistoryRecorder(Subscriber):
         """The record of an attempt that has not ended."""
         return self._open.get(attempt.pod.uid)
 
+    def runner_up(self, attempt: Attempt) -> str:
+        """How close the decision was, in words to add to an event."""
+        record = self.of(attempt)
+        if record is None:
+            return ""
+        fit = f"{record.feasible} of {record.evaluated} nodes fit"
+        best = record.best(2)
+        if len(best) < 2:
+            return f" ({fit})"
+        gap = best[0].total - best[1].total
+        words = "same score" if not gap else f"{gap} point{'s' * (gap != 1)} behind"
+        return f" (runner-up {best[1].node}, {words}; {fit})"
+
     def decided(self, attempt: Attempt) -> None:
         record = self._new(attempt)
         self._capture.fill(record, attempt)

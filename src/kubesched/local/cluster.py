@@ -12,6 +12,7 @@ import msgspec
 import yaml
 
 from kubesched.apiserver.admission.admission import AdmissionSettings
+from kubesched.apiserver.auth.bootstrap_roles import RoleRule
 from kubesched.apiserver.http_server import AddressInUseError
 from kubesched.apiserver.launch import ServerOptions, build_server
 from kubesched.apiserver.storage.durable import DataDirectoryError
@@ -81,6 +82,8 @@ class LocalCluster:
                     "cluster also needs --secure-port=0"
                 ]
             ) from None
+        if self._options.history.annotate_results:
+            self.server.api.bootstrap.grant("kubesched:annotate-results", SCHEDULER, RoleRule("patch", "core", "pods"))
         self.embedded.start()
         if "nodes" in self._options.changed or not self.server.api.store.shelf(NODES).records:
             self.embedded.add_nodes(flags.nodes, flags.node_name_format)

@@ -30,7 +30,7 @@ from kubesched.framework.handle import Services
 from kubesched.framework.registry import Registry
 from kubesched.queue.build import build_queue
 from kubesched.scheduler.api_calls import Dispatcher
-from kubesched.scheduler.attempt import Profile
+from kubesched.scheduler.attempt import Attempt, Profile
 from kubesched.scheduler.bind_calls import BindCalls
 from kubesched.scheduler.binding import BindingCycle, UnclearBinds
 from kubesched.scheduler.cycle import SchedulingCycle
@@ -69,6 +69,7 @@ def build_scheduler(
     metrics: Metrics | None = None,
     log: Log = SILENT,
     subscribers: Iterable[Subscriber] = (),
+    explain: Callable[[Attempt], str] | None = None,
     detailed: bool = False,
     extenders: Sequence[Extender] | None = None,
     raw_objects: RawObject | None = None,
@@ -80,7 +81,8 @@ def build_scheduler(
 ) -> Scheduler:
     """Build a scheduler; `run` it.
 
-    `subscribers` are notified of attempts after log, metrics, events and status. With `detailed`, every attempt keeps
+    `subscribers` are notified of attempts after log, metrics, events and status. What `explain` returns is added to the
+    Scheduled event. With `detailed`, every attempt keeps
     all scores and rejections. Extenders are made from the configuration, unless given; they get pods and nodes as
     `raw_objects` has them, and make no call that changes something unless `may_write`. `bind_calls` counts bind calls,
     so that the recorder of events can wait for them. `choose` breaks ties between nodes. A pod that nothing wakes is
@@ -137,7 +139,12 @@ def build_scheduler(
     shared = Shared(cluster, queue, client, clock, log, recorder, metrics, inbox, tasks, waiting)
     profiles = _profiles(engines)
     statuses = StatusWriter(shared, dispatcher)
-    reports = (AttemptLog(log), AttemptMetrics(metrics, profiles), AttemptEvents(recorder), AttemptStatus(statuses))
+    reports = (
+        AttemptLog(log),
+        AttemptMetrics(metrics, profiles),
+        AttemptEvents(recorder, explain),
+        AttemptStatus(statuses),
+    )
     publisher = Publisher((*reports, *subscribers), log)
     failures = FailureHandler(shared, publisher)
     calls = BindCalls() if bind_calls is None else bind_calls

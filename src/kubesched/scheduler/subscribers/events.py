@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from kubesched.api import objects as api
 from kubesched.scheduler.attempt import Attempt, Skipped
 from kubesched.scheduler.ports import NORMAL, WARNING, EventSink
@@ -11,8 +13,10 @@ from kubesched.scheduler.subscribers.publisher import Subscriber
 class AttemptEvents(Subscriber):
     """Creates Scheduled and FailedScheduling events."""
 
-    def __init__(self, recorder: EventSink) -> None:
+    def __init__(self, recorder: EventSink, explain: Callable[[Attempt], str] | None = None) -> None:
+        """What `explain` returns for a bound pod is added to its event."""
         self._recorder = recorder
+        self._explain = explain
 
     def skipped(self, pod: api.Pod, profile: str, reason: Skipped) -> None:
         if reason is Skipped.DELETING:
@@ -22,6 +26,8 @@ class AttemptEvents(Subscriber):
     def bound(self, attempt: Attempt) -> None:
         pod = attempt.assumed
         note = f"Successfully assigned {pod.namespace}/{pod.name} to {attempt.chosen}"
+        if self._explain is not None:
+            note += self._explain(attempt)
         self._recorder.event(attempt.profile.name, pod, NORMAL, "Scheduled", "Binding", note)
 
     def requeued(self, attempt: Attempt, pod: api.Pod) -> None:
