@@ -6,6 +6,7 @@ import asyncio
 import math
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from random import Random
 from typing import Any
 
 import pytest
@@ -132,10 +133,11 @@ async def test_events_of_one_moment_have_different_names(clock: VirtualClock) ->
 
 
 def test_names() -> None:
-    """A name that would be none is replaced by a random one."""
-    assert event_name("web", 255) == "web.ff"
-    assert len(event_name("Web_1", 255)) == 36
-    assert len(event_name("a" * 251, 255)) == 36
+    """A name that would be invalid is replaced by a random one, the same for the same source of randomness."""
+    assert event_name("web", 255, Random(1)) == "web.ff"
+    assert len(event_name("Web_1", 255, Random(1))) == 36
+    assert len(event_name("a" * 251, 255, Random(1))) == 36
+    assert event_name("Web_1", 255, Random(1)) == event_name("Web_1", 255, Random(1))
 
 
 def test_times() -> None:

@@ -6,22 +6,12 @@ import sys
 
 import click
 
+from kubesched.cli.go_flags import GoFlagsCommand
 from kubesched.daemon.flags import usage
 from kubesched.daemon.main import start
 
 
-class _GoFlags(click.Command):
-    """Passes its arguments on unparsed: click would parse Go's flags differently."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        ctx.args = list(args)
-        return []
-
-    def get_help(self, ctx: click.Context) -> str:
-        return usage(ctx.command_path)
-
-
-@click.command(cls=_GoFlags, add_help_option=False)
+@click.command(cls=GoFlagsCommand, usage=usage)
 @click.pass_context
 def command(context: click.Context) -> None:
     """Schedule a real cluster: kube-scheduler's flags, configuration file and endpoints."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kubesched.cli.go_flags import GoFlagsCommand
 from kubesched.config.load import DEFAULT_SCHEDULER_NAME as DEFAULT
 from kubesched.daemon.flags import parse, usage
 from kubesched.daemon.main import write_config
@@ -28,27 +29,16 @@ if TYPE_CHECKING:
 DONE, FAILED, INTERRUPTED = 0, 1, 130
 
 
-class _GoFlags(click.Command):
-    """Passes its arguments on unparsed: click would parse Go's flags differently."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        ctx.args = list(args)
-        return []
-
-    def get_help(self, ctx: click.Context) -> str:
-        return help_text(ctx.command_path)
+def help_text(program: str) -> str:
+    """Return the help of `up`."""
+    return usage(program, introduction=INTRODUCTION, options=UpOptions())
 
 
-@click.command(cls=_GoFlags, add_help_option=False)
+@click.command(cls=GoFlagsCommand, usage=help_text)
 @click.pass_context
 def command(context: click.Context) -> None:
     """Start a whole local cluster in one process: API server, controllers, simulated kubelets, scheduler."""
     context.exit(start(context.args, program=context.command_path))
-
-
-def help_text(program: str) -> str:
-    """Return the help of `up`."""
-    return usage(program, introduction=INTRODUCTION, options=UpOptions())
 
 
 def start(argv: Sequence[str], *, plugins: Iterable[PluginSource] = (), program: str = "kubesched up") -> int:

@@ -333,7 +333,7 @@ class EventRecorder:
 
     def _document(self, entry: _Entry) -> JSON:
         if not entry.name:
-            entry.name = event_name(entry.regarding.name, entry.nanoseconds)
+            entry.name = event_name(entry.regarding.name, entry.nanoseconds, self._chance)
         document: JSON = {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
@@ -385,10 +385,14 @@ def reference(obj: api.Object) -> JSON:
     return {field: value for field, value in found.items() if value}
 
 
-def event_name(name: str, nanoseconds: int) -> str:
+def event_name(name: str, nanoseconds: int, chance: random.Random) -> str:
     """The name of an event about an object; one that would be no valid name is replaced by a random one."""
     made = f"{name}.{nanoseconds:x}"
-    return made if len(made) <= _MAX_NAME and _SUBDOMAIN.fullmatch(made) else str(uuid.uuid4())
+    return (
+        made
+        if len(made) <= _MAX_NAME and _SUBDOMAIN.fullmatch(made)
+        else str(uuid.UUID(int=chance.getrandbits(128), version=4))
+    )
 
 
 def micro_time(seconds: float) -> str:

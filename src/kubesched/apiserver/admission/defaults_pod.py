@@ -1,8 +1,8 @@
-"""The defaults of pods and pod templates, and a pod's quality-of-service class."""
+"""The defaults of pods and pod templates."""
 
 from __future__ import annotations
 
-from kubesched.api.quantity import QuantityError, nanos
+from kubesched.apiserver.qos import qos_class
 from kubesched.base.types import JSON
 
 _CONTAINER_LISTS = ("initContainers", "containers", "ephemeralContainers")
@@ -136,29 +136,3 @@ def pod_status(pod: JSON) -> None:
         status["phase"] = "Pending"
     if not status.get("qosClass"):
         status["qosClass"] = qos_class(pod["spec"])
-
-
-def qos_class(spec: JSON) -> str:
-    """Guaranteed, Burstable or BestEffort, from the CPU and memory of all containers."""
-    containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
-    asks, guaranteed = False, True
-    for container in containers:
-        resources = container.get("resources") or {}
-        requests, limits = _amounts(resources.get("requests")), _amounts(resources.get("limits"))
-        asks = asks or bool(requests or limits)
-        guaranteed = guaranteed and len(limits) == 2 and (requests or limits) == limits
-    if not asks:
-        return "BestEffort"
-    return "Guaranteed" if guaranteed else "Burstable"
-
-
-def _amounts(amounts: JSON | None) -> dict[str, int]:
-    found = {}
-    for name in ("cpu", "memory"):
-        try:
-            value = nanos((amounts or {}).get(name, 0))
-        except QuantityError:
-            continue
-        if value:
-            found[name] = value
-    return found

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from kubesched.api.names import label_key_errors, label_value_errors
-from kubesched.apiserver.admission.defaults_pod import qos_class
+from kubesched.apiserver.qos import qos_class
 from kubesched.apiserver.validation.containers import check_containers, check_ids, check_name, one_of
 from kubesched.apiserver.validation.naming import label_errors, subdomain_errors
 from kubesched.apiserver.validation.pod_claims import check_pod_claims
