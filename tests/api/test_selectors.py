@@ -25,7 +25,7 @@ from kubesched.api.selectors import (
     LT,
     NOT_IN,
     NOTHING,
-    NodeSelectorTerm,
+    CompiledNodeTerm,
     Requirement,
     Selector,
     SelectorError,
@@ -378,7 +378,7 @@ def test_equal_terms_in_any_order_of_requirements() -> None:
     other = node_selector(selector_of(term(expression("b", IN, "y", "x"), expression("a", EXISTS))))
     assert one == other
     assert hash(one) == hash(other)
-    assert one.terms == (NodeSelectorTerm((Requirement("a", EXISTS), Requirement("b", IN, frozenset(("x", "y"))))),)
+    assert one.terms == (CompiledNodeTerm((Requirement("a", EXISTS), Requirement("b", IN, frozenset(("x", "y"))))),)
 
 
 # --- preferred terms --------------------------------------------------------------------------------------------------

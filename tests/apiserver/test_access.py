@@ -6,7 +6,7 @@ import pytest
 from tests.apiserver.support import CONFIG_MAPS, NODES, PODS, FixedClock, as_user, node, pod, refusal
 
 from kubesched.apiserver.apiserver import ApiServer
-from kubesched.apiserver.auth.rbac import AccessRequest, Rule
+from kubesched.apiserver.auth.rbac import AccessRequest, PolicyRule
 from kubesched.apiserver.inprocess.local import LocalClient
 from kubesched.apiserver.rest.patch import MERGE_PATCH
 from kubesched.apiserver.storage.store import decode
@@ -120,7 +120,7 @@ RULES: list[tuple[JSON, AccessRequest, bool]] = [
 @pytest.mark.parametrize(("rule", "action", "allowed"), RULES)
 def test_rules(rule: JSON, action: AccessRequest, allowed: bool) -> None:
     """A rule allows its verbs on its resources, names and paths, and nothing else."""
-    assert Rule.from_json(rule).allows(action) is allowed
+    assert PolicyRule.from_json(rule).allows(action) is allowed
 
 
 async def test_bindings_reach_as_far_as_they_say(api: ApiServer, client: LocalClient) -> None:

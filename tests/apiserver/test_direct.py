@@ -12,7 +12,7 @@ from kubesched.apiserver.apiserver import ApiServer
 from kubesched.apiserver.inprocess.direct import DirectClient
 from kubesched.apiserver.inprocess.local import LocalClient
 from kubesched.apiserver.storage.durable import DurableStore
-from kubesched.client.protocol import ApiError, Change
+from kubesched.client.protocol import ApiError, WatchType
 
 CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
 
@@ -37,8 +37,8 @@ async def test_pods_that_have_ended_are_not_there(client: LocalClient, direct: D
     await client.patch(f"{PODS}/b/status", {"status": {"phase": "Running"}})
     seen = [await upcoming(events), await anext(events)]
     assert [(event.change, event.object.name) for event in seen if event.object] == [
-        (Change.DELETED, "a"),
-        (Change.MODIFIED, "b"),
+        (WatchType.DELETED, "a"),
+        (WatchType.MODIFIED, "b"),
     ]
     assert [each.name for each in (await direct.list(Pod)).items] == ["b"]
     await events.aclose()

@@ -11,7 +11,7 @@ import pytest
 from kubesched.api import objects as api
 from kubesched.apiserver.inprocess.memory import MemoryClient
 from kubesched.base.clocks import VirtualClock, virtual_time
-from kubesched.client.protocol import ApiError, Change, Client, WatchEvent
+from kubesched.client.protocol import ApiError, Client, WatchEvent, WatchType
 
 
 def pod(name: str, **spec: Any) -> api.Pod:
@@ -32,7 +32,7 @@ async def take(cluster: Client, kind: type[api.Object], version: str, count: int
     return found
 
 
-def seen(events: list[WatchEvent]) -> list[tuple[Change, str]]:
+def seen(events: list[WatchEvent]) -> list[tuple[WatchType, str]]:
     return [(event.change, event.object.name if event.object else "") for event in events]
 
 
@@ -58,7 +58,7 @@ async def test_a_list_gives_the_version_to_watch_from() -> None:
     cluster.create(node("c"))
     cluster.delete(node("a"))
     events = await take(cluster, api.Node, listing.resource_version, 2)
-    assert seen(events) == [(Change.ADDED, "c"), (Change.DELETED, "a")]
+    assert seen(events) == [(WatchType.ADDED, "c"), (WatchType.DELETED, "a")]
     assert [int(event.resource_version) for event in events] == [3, 4]
 
 
@@ -78,7 +78,7 @@ async def test_an_open_watch_wakes_up() -> None:
     waiting = asyncio.create_task(take(cluster, api.Pod, "", 1))
     await asyncio.sleep(0)
     cluster.create(pod("a"))
-    assert seen(await waiting) == [(Change.ADDED, "a")]
+    assert seen(await waiting) == [(WatchType.ADDED, "a")]
 
 
 async def test_bind_sets_node_and_condition() -> None:
@@ -150,7 +150,7 @@ async def test_an_ended_pod_is_deleted_to_a_watch() -> None:
     created = cluster.create(pod("a"))
     await cluster.patch_pod_status(created, {"status": {"phase": "Succeeded"}})
     (event,) = await take(cluster, api.Pod, "1", 1)
-    assert event.change is Change.DELETED
+    assert event.change is WatchType.DELETED
     assert isinstance(event.object, api.Pod)
     assert event.object.status.phase == "Pending"
     assert event.resource_version == "2"
@@ -171,7 +171,7 @@ async def test_history_is_forgotten() -> None:
     assert late.value.code == 410
     assert (await refusal(take(cluster, api.Node, "1", 1))).reason == "Expired"
     cluster.create(node("d"))
-    assert seen(await take(cluster, api.Node, "3", 1)) == [(Change.ADDED, "d")]
+    assert seen(await take(cluster, api.Node, "3", 1)) == [(WatchType.ADDED, "d")]
 
 
 async def test_bookmarks() -> None:
@@ -182,7 +182,7 @@ async def test_bookmarks() -> None:
         await asyncio.sleep(0)
         cluster.create(pod("a"))
         cluster.bookmark(api.Node)
-        assert await waiting == WatchEvent(Change.BOOKMARK, None, "1")
+        assert await waiting == WatchEvent(WatchType.BOOKMARK, None, "1")
 
 
 async def test_leases_are_optimistic() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from kubesched.cel import CELError, CostLimitError, EvaluationError, Program
-from kubesched.cel.devices import DeviceShape, SelectorError, Version, compile_device_selector
+from kubesched.cel.devices import DeviceSelectorError, DeviceShape, Version, compile_device_selector
 
 GPU = DeviceShape(
     "gpu.example.com",
@@ -100,7 +100,7 @@ COMPILE_ERRORS = [
 @pytest.mark.parametrize(("expression", "message"), COMPILE_ERRORS)
 def test_compile_errors(expression: str, message: str) -> None:
     """A bad selector is rejected with the API server's message."""
-    with pytest.raises(SelectorError) as caught:
+    with pytest.raises(DeviceSelectorError) as caught:
         compile_device_selector(expression)
     assert str(caught.value) == message
 
@@ -149,7 +149,7 @@ def test_lists_are_behind_a_gate() -> None:
     shape = DeviceShape("d", {"names": ("a", "b"), "one": "a"}, {})
     with pytest.raises(EvaluationError, match="attribute names: unsupported attribute value"):
         compile_device_selector("true").matches(shape)
-    with pytest.raises(SelectorError, match="undeclared reference to 'includes'"):
+    with pytest.raises(DeviceSelectorError, match="undeclared reference to 'includes'"):
         compile_device_selector('device.attributes["d"].names.includes("a")', stored=False)
     assert compile_device_selector('device.attributes["d"].one.includes("a")').matches(
         DeviceShape("d", {"one": "a"}, {})
@@ -166,5 +166,5 @@ def test_lists_are_behind_a_gate() -> None:
 def test_multiple_allocations_are_behind_a_gate() -> None:
     """Without DRAConsumableCapacity a new selector cannot use the field; a stored one still can."""
     assert compile_device_selector("device.allowMultipleAllocations", consumable_capacity=False).matches(GPU)
-    with pytest.raises(SelectorError, match="undefined field 'allowMultipleAllocations'"):
+    with pytest.raises(DeviceSelectorError, match="undefined field 'allowMultipleAllocations'"):
         compile_device_selector("device.allowMultipleAllocations", consumable_capacity=False, stored=False)

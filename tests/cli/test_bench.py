@@ -17,17 +17,19 @@ from rich.console import Console
 
 from kubesched.bench import decisions, loop
 from kubesched.bench.sampler import PARTS
-from kubesched.bench.workloads import WORKLOADS, Workload, plain
+from kubesched.bench.workloads import WORKLOADS, BenchWorkload, plain
 from kubesched.cli.main import main
 
-TINY = Workload("plain", 3, 0, 20, plain)
+TINY = BenchWorkload("plain", 3, 0, 20, plain)
+SAMPLED = BenchWorkload("plain", 40, 0, 300, plain)
+"""Long enough for a sample in every part of the scheduler."""
 
 
 def test_a_workload_in_numbers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The chosen workloads are measured, shown within 80 columns and written as JSON; the others are left alone."""
     asked = []
 
-    def measure(workload: Workload) -> decisions.Result:
+    def measure(workload: BenchWorkload) -> decisions.DecisionResult:
         asked.append(workload)
         return decisions.measure(TINY)
 
@@ -39,7 +41,7 @@ def test_a_workload_in_numbers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     assert asked == [workload for workload in WORKLOADS if workload.name == "plain"]
     assert "one node at a time" in " ".join(result.stdout.split())
     assert max(map(len, result.stdout.splitlines())) <= 80
-    assert all(set(row) == set(decisions.Result.__annotations__) for row in json.loads(file.read_text("utf-8")))
+    assert all(set(row) == set(decisions.DecisionResult.__annotations__) for row in json.loads(file.read_text("utf-8")))
 
 
 def test_a_process_of_its_own() -> None:
@@ -69,13 +71,13 @@ def test_ctrl_c_ends_it_in_a_word() -> None:
 
 def test_the_whole_loop() -> None:
     """Pods go through the loop, and the table tells which parts of the scheduler their cost belongs to."""
-    results = loop.run((TINY,), rounds=1)
+    results = loop.run((SAMPLED,), rounds=1)
     assert results[0]["pods_per_s"] > 0
     assert set(results[0]["microseconds"]) <= set(PARTS)
     shown = io.StringIO()
     Console(width=80, file=shown).print(loop.table([*results, *results]))
     lines = shown.getvalue().splitlines()
-    assert any("plain, 3 nodes" in line for line in lines)
+    assert any("plain, 40 nodes" in line for line in lines)
     assert max(map(len, lines)) <= 80
 
 

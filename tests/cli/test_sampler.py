@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 
-from kubesched.bench.sampler import OTHER, PARTS, Sampler
+from kubesched.bench.sampler import OTHER, PARTS, PartSampler
 from kubesched.queue.heap import PodHeap
 
 
 def test_samples_go_to_the_innermost_part() -> None:
     """CPU time in a module of the queue counts as the queue's, everything else as the event loop's."""
-    sampler = Sampler()
+    sampler = PartSampler()
     heap = PodHeap(lambda queued: 0)
     with sampler.running():
         until = time.process_time() + 0.2

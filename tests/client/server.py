@@ -20,7 +20,7 @@ from kubesched.apiserver.rest.patch import merge_patch, strategic_merge
 from kubesched.base.types import JSON
 from kubesched.client.connection import Connection
 from kubesched.client.endpoints import ENDPOINTS
-from kubesched.client.protocol import ApiError, Change
+from kubesched.client.protocol import ApiError, WatchType
 from kubesched.testing.faulty_api import FaultyApi
 
 KINDS = {endpoint.path(): kind for kind, endpoint in ENDPOINTS.items()}
@@ -185,7 +185,7 @@ class ApiServer:
             sent += 1
             yield watch_line(event.change.value, _body(kind, event.object, event.resource_version))
             if self.bookmarks:
-                yield watch_line(Change.BOOKMARK.value, _body(kind, None, event.resource_version))
+                yield watch_line(WatchType.BOOKMARK.value, _body(kind, None, event.resource_version))
 
 
 class _Cut(Exception):  # noqa: N818 - a signal inside this module

@@ -15,9 +15,9 @@ from kubesched.api import objects as api
 from kubesched.apiserver.apiserver import ApiServer
 from kubesched.apiserver.inprocess.direct import DirectClient
 from kubesched.base.clocks import VirtualClock, virtual_time
-from kubesched.client.faults import CALLS, Call, Faults, FaultyClient
+from kubesched.client.faults import CALLS, ClientCall, Faults, FaultyClient
 from kubesched.client.http import HttpClient
-from kubesched.client.protocol import ApiError, Change, Client, WatchEvent
+from kubesched.client.protocol import ApiError, Client, WatchEvent, WatchType
 from kubesched.testing.faulty_api import FaultyApi
 
 
@@ -182,7 +182,7 @@ async def test_a_watch_breaks_at_an_event() -> None:
     for name in "abc":
         cluster.create(node(name))
 
-    def is_c(call: Call) -> bool:
+    def is_c(call: ClientCall) -> bool:
         kind, event = call.args
         return kind is api.Node and event.object.name == "c"
 
@@ -214,7 +214,7 @@ async def test_a_timeout_of_the_client_itself_is_no_cut() -> None:
     class TimesOut(DirectClient):
         async def watch(self, kind: type[api.Object], resource_version: str) -> AsyncGenerator[WatchEvent, None]:
             raise TimeoutError("no answer")
-            yield WatchEvent(Change.BOOKMARK, None, "")  # makes it a generator
+            yield WatchEvent(WatchType.BOOKMARK, None, "")  # makes it a generator
 
     with pytest.raises(TimeoutError, match="no answer"):
         await everything(FaultyClient(TimesOut(ApiServer())).watch(api.Node, ""))

@@ -13,7 +13,7 @@ from kubesched.api import objects as api
 from kubesched.base.clocks import SystemClock
 from kubesched.client.connection import Connection, Impersonation
 from kubesched.client.http import HttpClient
-from kubesched.client.protocol import ApiError, Change, Client, WatchEvent
+from kubesched.client.protocol import ApiError, Client, WatchEvent, WatchType
 from kubesched.client.transport import BrokenConnection, RequestDone, user_agent
 
 
@@ -381,12 +381,12 @@ async def test_a_watch_tells_what_happens() -> None:
         server.backend.delete(created)
         events = await watched(client, api.Node, "0", 6)
     assert [(event.change, event.resource_version) for event in events] == [
-        (Change.ADDED, "1"),
-        (Change.BOOKMARK, "1"),
-        (Change.MODIFIED, "2"),
-        (Change.BOOKMARK, "2"),
-        (Change.DELETED, "3"),
-        (Change.BOOKMARK, "3"),
+        (WatchType.ADDED, "1"),
+        (WatchType.BOOKMARK, "1"),
+        (WatchType.MODIFIED, "2"),
+        (WatchType.BOOKMARK, "2"),
+        (WatchType.DELETED, "3"),
+        (WatchType.BOOKMARK, "3"),
     ]
     assert events[0].object == created
     assert events[1].object is None
@@ -413,7 +413,7 @@ async def test_a_watch_survives_garbage() -> None:
         events = await watched(client, api.Node, "0", 4)
     assert [event.malformed is not None for event in events] == [True, True, True, False]
     assert events[2].malformed is not None
-    assert (events[2].change, events[2].malformed.key, events[2].resource_version) == (Change.DELETED, "b", "7")
+    assert (events[2].change, events[2].malformed.key, events[2].resource_version) == (WatchType.DELETED, "b", "7")
 
 
 async def test_a_watch_that_is_cut() -> None:

@@ -20,7 +20,7 @@ from kubesched.base.clocks import VirtualClock, VirtualLoop, run_virtual, virtua
 from kubesched.client.http import HttpClient, _decode_in_slices
 from kubesched.client.informer import Informer
 from kubesched.client.leader import LeaderElector
-from kubesched.client.protocol import ApiError, Change, Client, Listing, Malformed, WatchEvent
+from kubesched.client.protocol import ApiError, Client, Listing, Malformed, WatchEvent, WatchType
 from kubesched.client.whole import WholeObjects
 from kubesched.client.wire import decode_page
 from kubesched.testing.faulty_api import FaultyApi
@@ -154,9 +154,9 @@ async def test_deletions_and_additions_already_known(clock: VirtualClock) -> Non
     class Odd(FaultyApi):
         async def watch(self, kind: type[api.Object], resource_version: str) -> Any:
             newer = api.Node(metadata=api.ObjectMeta(name="a", resource_version="9"))
-            yield WatchEvent(Change.ADDED, newer, "9")
-            yield WatchEvent(Change.DELETED, unknown, "10")
-            yield WatchEvent(Change.MODIFIED, unknown, "11")
+            yield WatchEvent(WatchType.ADDED, newer, "9")
+            yield WatchEvent(WatchType.DELETED, unknown, "10")
+            yield WatchEvent(WatchType.MODIFIED, unknown, "11")
             await asyncio.Event().wait()
 
     cluster = Odd(clock)
@@ -342,11 +342,11 @@ async def test_malformed_objects_keep_their_last_good_state(clock: VirtualClock)
 
         async def watch(self, kind: type[api.Object], resource_version: str) -> Any:
             if resource_version == "1":
-                yield WatchEvent(Change.MODIFIED, None, "2", malformed)
-                yield WatchEvent(Change.BOOKMARK, None, "", Malformed("", "garbage"))
+                yield WatchEvent(WatchType.MODIFIED, None, "2", malformed)
+                yield WatchEvent(WatchType.BOOKMARK, None, "", Malformed("", "garbage"))
                 raise ApiError(410, "Expired", "too old")
             await asyncio.sleep(60)
-            yield WatchEvent(Change.DELETED, None, "6", malformed)
+            yield WatchEvent(WatchType.DELETED, None, "6", malformed)
             await asyncio.Event().wait()
 
     async with following(Bad(clock), clock) as (informer, log):

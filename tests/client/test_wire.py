@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kubesched.api import objects as api
-from kubesched.client.protocol import Change, Malformed
+from kubesched.client.protocol import Malformed, WatchType
 from kubesched.client.wire import MAX_DEPTH, _shallow, decode_line, decode_object, decode_page, error_of, raw_object
 
 
@@ -32,7 +32,7 @@ def test_a_deep_field_that_is_not_read_does_no_harm(levels: int) -> None:
     assert isinstance(found, api.Node)
     assert found.name == "a"
     event = decode_line(api.Node, f'{{"type":"ADDED","object":{text}}}'.encode())
-    assert (event.change, event.resource_version, event.malformed) == (Change.ADDED, "5", None)
+    assert (event.change, event.resource_version, event.malformed) == (WatchType.ADDED, "5", None)
     page = decode_page(f'{{"metadata":{{"resourceVersion":"7"}},"items":[{node("b")},{text},{node("c")}]}}'.encode())
     names = [decode_object(api.Node, item).metadata.name for item in page.items or ()]  # type: ignore[union-attr]
     assert names == ["b", "a", "c"]

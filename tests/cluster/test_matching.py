@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.builders import affinity, cluster, node, node_term, pod, taint, toleration
 
 from kubesched.api import objects as api
-from kubesched.api.selectors import NodeSelectorTerm, Requirement, node_selector, required_node_affinity
+from kubesched.api.selectors import CompiledNodeTerm, Requirement, node_selector, required_node_affinity
 from kubesched.api.taints import HARD_EFFECTS, untolerated
 from kubesched.cluster.matching import (
     field_mask,
@@ -119,7 +119,7 @@ def test_fields() -> None:
 def test_terms_are_alternatives() -> None:
     """Requirements of a term must all hold, and one term is enough; no term at all matches nothing."""
     nodes = Nodes(cluster(node("a", labels={"disk": "ssd"}), node("b", labels={"size": "9"}), node("c")).nodes)
-    assert term_mask(nodes, NodeSelectorTerm()).tolist() == [True, True, True]
+    assert term_mask(nodes, CompiledNodeTerm()).tolist() == [True, True, True]
     either = node_selector(api.NodeSelector((node_term(("disk", "Exists")), node_term(("size", "Gt", "5"), name="b"))))
     assert node_selector_mask(nodes, either).tolist() == [True, True, False]
     assert not node_selector_mask(nodes, node_selector(api.NodeSelector())).any()

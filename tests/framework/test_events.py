@@ -7,7 +7,10 @@ import pytest
 from kubesched.framework.events import (
     ASSIGNED_POD_DELETE,
     FORCE_ACTIVATE,
+    NODE_ADD,
     UNSCHEDULABLE_TIMEOUT,
+    UNSCHEDULED_POD_ADD,
+    UNSCHEDULED_POD_UPDATE,
     Action,
     ClusterEvent,
     Hint,
@@ -19,13 +22,14 @@ NODE, POD = Resource.NODE, Resource.POD
 
 
 @pytest.mark.parametrize(
-    ("registered", "happened", "covered"),
+    ("registered", "event", "covered"),
     [
         ((NODE, Action.ADD), (NODE, Action.ADD), True),
         ((NODE, Action.ADD), (NODE, Action.DELETE), False),
         ((NODE, Action.ADD), (POD, Action.ADD), False),
         ((NODE, Action.ADD | Action.UPDATE_NODE_LABEL), (NODE, Action.UPDATE_NODE_LABEL), True),
         ((NODE, Action.UPDATE), (NODE, Action.UPDATE_NODE_TAINT), True),
+        ((NODE, Action.ADD | Action.UPDATE), (NODE, Action.UPDATE), True),
         ((NODE, Action.ALL), (NODE, Action.DELETE), True),
         # All of an event has to be covered.
         ((NODE, Action.UPDATE_NODE_LABEL), (NODE, Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_TAINT), False),
@@ -39,17 +43,22 @@ NODE, POD = Resource.NODE, Resource.POD
         ((Resource.WILDCARD, Action.ALL), (Resource.CSI_NODE, Action.ADD), True),
         ((Resource.WILDCARD, Action.ADD), (NODE, Action.ADD), True),
         ((Resource.WILDCARD, Action.ADD), (NODE, Action.DELETE), False),
+        ((NODE, Action.ALL), (Resource.WILDCARD, Action.ALL), False),
     ],
 )
-def test_matching(registered: tuple[Resource, Action], happened: tuple[Resource, Action], covered: bool) -> None:
-    """A registration covers an event of its kind if it names all that happened."""
-    assert ClusterEvent(*registered).matches(ClusterEvent(*happened)) is covered
+def test_matching(registered: tuple[Resource, Action], event: tuple[Resource, Action], covered: bool) -> None:
+    """A registration covers an event of its kind if it names every action of the event."""
+    assert ClusterEvent(*registered).matches(ClusterEvent(*event)) is covered
 
 
 @pytest.mark.parametrize(
     ("event", "label"),
     [
-        (ClusterEvent(NODE, Action.ADD), "NodeAdd"),
+        (NODE_ADD, "NodeAdd"),
+        (UNSCHEDULED_POD_ADD, "UnschedulablePodAdd"),
+        (UNSCHEDULED_POD_UPDATE, "UnschedulablePodUpdate"),
+        (ClusterEvent(POD, Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED), "PodUpdatePodSchedulingGatesEliminated"),
+        (ClusterEvent(Resource.WILDCARD, Action.ALL), "*All"),
         (ClusterEvent(NODE, Action.UPDATE_NODE_TAINT), "NodeUpdateNodeTaint"),
         (ASSIGNED_POD_DELETE, "AssignedPodDelete"),
         (ClusterEvent(Resource.CSI_NODE, Action.UPDATE), "storage.k8s.io/CSINodeUpdate"),

@@ -15,7 +15,7 @@ from kubesched.base.clocks import VirtualClock, virtual_time
 from kubesched.client.protocol import ApiError
 from kubesched.history.annotations import HISTORY, LEFT_OUT, LIMIT, PREFIX, Results
 from kubesched.history.annotator import Annotator
-from kubesched.history.record import AttemptRecord, FilterColumn, Names, ScoreColumn, Verdict
+from kubesched.history.record import AttemptRecord, FilterColumn, Names, RecordedVerdict, ScoreColumn
 from kubesched.history.recorder import HistoryRecorder, Sink
 from kubesched.scheduler.subscribers.publisher import Subscriber
 from kubesched.testing.faulty_api import FaultyApi
@@ -84,7 +84,7 @@ def results(nodes: int, feasible: int) -> Results:
     fit = FilterColumn(
         "Fit",
         codes.astype(np.uint8),
-        {1: Verdict("Unschedulable", ("no cpu",)), 2: Verdict("Unschedulable", ("no gpu",))},
+        {1: RecordedVerdict("Unschedulable", ("no cpu",)), 2: RecordedVerdict("Unschedulable", ("no gpu",))},
     )
     scores = [
         ScoreColumn(f"Score{index}", 1, (np.arange(nodes) % 101).astype(np.uint8), whole=True) for index in range(6)

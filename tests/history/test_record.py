@@ -14,7 +14,7 @@ from kubesched.base.clocks import VirtualClock, virtual_time
 from kubesched.history.columns import distinct, packed, small, unpacked
 from kubesched.history.record import AttemptRecord, Names, ScoreColumn
 from kubesched.history.recorder import HistoryRecorder
-from kubesched.history.store import History, Limits
+from kubesched.history.store import History, HistoryLimits
 from kubesched.scheduler.attempt import Attempt
 from kubesched.scheduler.subscribers.publisher import OnDecision, Subscriber
 
@@ -37,7 +37,7 @@ def test_masks_survive_packing(bits: list[bool]) -> None:
 @virtual_time
 async def test_a_record_says_what_a_detailed_decision_says(clock: VirtualClock) -> None:
     """Scores, rejections and the winner are those that the engine records in full detail."""
-    recorder = HistoryRecorder(clock, History(Limits()))
+    recorder = HistoryRecorder(clock, History(HistoryLimits()))
     seen: list[Attempt] = []
     full: list[tuple[dict[str, dict[str, int]], dict[str, str]]] = []
 
@@ -67,7 +67,7 @@ async def test_a_record_says_what_a_detailed_decision_says(clock: VirtualClock) 
 @virtual_time
 async def test_every_objection_to_a_node_is_kept(clock: VirtualClock) -> None:
     """A node that two plugins reject has both, with the numbers of the pod's failure."""
-    recorder = HistoryRecorder(clock, History(Limits()))
+    recorder = HistoryRecorder(clock, History(HistoryLimits()))
     tainted = node("n1", cpu="1", taints=["a=b:NoSchedule"])
     async with world(clock, tainted, subscribers=[recorder]) as here:
         here.create(pod("big", cpu="8"))
@@ -91,7 +91,7 @@ async def test_a_subscriber_that_raises_harms_neither_history_nor_pods(clock: Vi
     def sink(record: AttemptRecord, attempt: Attempt) -> None:
         raise RuntimeError("broken too")
 
-    recorder = HistoryRecorder(clock, History(Limits()), sinks=[sink])
+    recorder = HistoryRecorder(clock, History(HistoryLimits()), sinks=[sink])
     async with world(clock, node("n1"), subscribers=[Broken(), recorder]) as here:
         here.create(pod("web"))
         await here.settle(1)
@@ -119,7 +119,7 @@ def test_history_stays_within_all_bounds(
     added: list[tuple[int, int, bool]], per_pod: int, in_all: int, most: int
 ) -> None:
     """After every attempt the bounds hold, the bytes are those of what is kept, and what is kept is the newest."""
-    history = History(Limits(per_pod, in_all, most))
+    history = History(HistoryLimits(per_pod, in_all, most))
     for number, (pod_number, size, shared) in enumerate(added):
         history.add(made(number, f"p{pod_number}", size, shared=shared))
         kept = list(history)
@@ -134,7 +134,7 @@ def test_history_stays_within_all_bounds(
 @virtual_time
 async def test_stated_bytes_are_at_least_the_real_ones(clock: VirtualClock) -> None:
     """What the history says that it takes is not less than what Python allocated for it."""
-    recorder = HistoryRecorder(clock, History(Limits()))
+    recorder = HistoryRecorder(clock, History(HistoryLimits()))
     nodes = [node(f"node-{index}", cpu=str(1 + index % 3)) for index in range(300)]
     async with world(clock, *nodes, subscribers=[recorder], verbosity=0) as here:
         for index in range(5):

@@ -20,17 +20,22 @@ from kubesched.base.clocks import VirtualClock, virtual_time
 from kubesched.base.log import SILENT
 from kubesched.history import reader, writer
 from kubesched.history.reader import HistoryError, LoggedAttempt, load
-from kubesched.history.record import AttemptRecord, FilterColumn, Names, ScoreColumn, Verdict
+from kubesched.history.record import AttemptRecord, FilterColumn, Names, RecordedVerdict, ScoreColumn
 from kubesched.history.recorder import HistoryRecorder
 from kubesched.history.view import summary
-from kubesched.history.writer import Database, JsonLines, Writer
+from kubesched.history.writer import Database, HistoryWriter, JsonLines
 
 NAMES = Names(("a", "b", "c"), 100)
 
 
+REJECTED = RecordedVerdict("Unschedulable", ("no cpu", "no disk"))
+
+
 def attempt(number: int = 1, name: str = "web") -> AttemptRecord:
     """One that chose b of a and b; c was rejected."""
-    fit = FilterColumn("Fit", np.array([0, 0, 3], dtype=np.uint8), {3: Verdict("Unschedulable", ("no cpu", "no disk"))})
+    fit = FilterColumn(
+        "Fit", np.array([0, 0, 3], dtype=np.uint8), {3: RecordedVerdict("Unschedulable", ("no cpu", "no disk"))}
+    )
     scores = [ScoreColumn("Least", 2, np.array([10, 40, 0], dtype=np.uint8), whole=True), ScoreColumn("Flat", 1, 7)]
     mask = bytes([0b11000000])
     return AttemptRecord(
@@ -43,7 +48,7 @@ def attempt(number: int = 1, name: str = "web") -> AttemptRecord:
 async def test_both_files_read_back_alike(clock: VirtualClock, tmp_path: Path) -> None:
     """A log and a database of a real scheduler give the same attempts: scores, reasons, victims and all."""
     lines, database = tmp_path / "decisions.jsonl", tmp_path / "decisions.db"
-    outputs = Writer([JsonLines(str(lines), 1 << 20, 1), Database(str(database), 100)], SILENT)
+    outputs = HistoryWriter([JsonLines(str(lines), 1 << 20, 1), Database(str(database), 100)], SILENT)
     recorder = HistoryRecorder(clock, sinks=[outputs.put])
     nodes = [node("n1", cpu="2"), node("n2", cpu="1"), node("n3", cpu="4", taints=["a=b:NoSchedule"])]
     async with world(clock, *nodes, subscribers=[recorder], check=False) as here:
@@ -131,7 +136,7 @@ def test_a_slow_disk_delays_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(writer, "BACKLOG", 50 * attempt().own_bytes())
     log = Lines()
-    output = Writer([Slow()], log)
+    output = HistoryWriter([Slow()], log)
     began = time.monotonic()
     for number in range(200):
         output.put(attempt(number))
@@ -158,7 +163,7 @@ def test_a_file_that_fails_is_reported_once_and_tried_again() -> None:
             good.extend(batch)
 
     log = Lines()
-    output = Writer([Bad(), Good()], log)
+    output = HistoryWriter([Bad(), Good()], log)
     for number in range(3):
         output.put(attempt(number))
     output.close()

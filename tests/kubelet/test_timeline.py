@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubesched.kubelet.behavior import DEFAULT, Behavior, behavior_of
-from kubesched.kubelet.timeline import Timeline, timeline
+from kubesched.kubelet.timeline import ContainerRun, timeline
 from kubesched.reconcile.views import Container, Probe
 
 PROBES = st.none() | st.builds(
@@ -23,7 +23,7 @@ FAILS = st.none() | st.integers(0, 60).map(float)
 HORIZON = 200
 
 
-def _check_by_check(container: Container, behavior: Behavior) -> Timeline:
+def _check_by_check(container: Container, behavior: Behavior) -> ContainerRun:
     """Run every check of every probe, second by second."""
     started = 0.0 if container.startup_probe is None else math.inf
     ready = unready = ends = math.inf
@@ -62,7 +62,7 @@ def _check_by_check(container: Container, behavior: Behavior) -> Timeline:
                 ready = float(time)
             if counts["failed"] == container.readiness_probe.failure_threshold and unready == math.inf:
                 unready = float(time)
-    return Timeline(started, ready, unready if ready < math.inf else math.inf, ends, 137 if cause else 0, cause)
+    return ContainerRun(started, ready, unready if ready < math.inf else math.inf, ends, 137 if cause else 0, cause)
 
 
 @given(PROBES, PROBES, PROBES, FAILS, FAILS, FAILS)
@@ -84,8 +84,8 @@ def test_a_container_that_ends_first_is_not_killed() -> None:
     """The run time counts if it is shorter than the time to a failed probe."""
     container = Container(liveness_probe=Probe(period_seconds=10, failure_threshold=3))
     behavior = Behavior(liveness_fails=0.0)
-    assert timeline(container, behavior, 19.0, 3) == Timeline(ends=19.0, exit_code=3)
-    assert timeline(container, behavior, 21.0, 3) == Timeline(ends=20.0, exit_code=137, failed_probe="liveness")
+    assert timeline(container, behavior, 19.0, 3) == ContainerRun(ends=19.0, exit_code=3)
+    assert timeline(container, behavior, 21.0, 3) == ContainerRun(ends=20.0, exit_code=137, failed_probe="liveness")
 
 
 @pytest.mark.parametrize(

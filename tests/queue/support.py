@@ -16,7 +16,7 @@ from kubesched.framework.events import Action, EventHint, Resource, on
 from kubesched.framework.status import Status, unresolvable
 from kubesched.plugins.priority_sort import PrioritySort
 from kubesched.queue.gates import PreEnqueue
-from kubesched.queue.hooks import Place
+from kubesched.queue.hooks import Subqueue
 from kubesched.queue.ordering import queue_order
 from kubesched.queue.pods import QueuedPodInfo
 from kubesched.queue.registrations import EventMap
@@ -135,7 +135,7 @@ class Rig:
             names.append(queued.pod.name)
         return names
 
-    def fail(self, queued: QueuedPodInfo, *plugins: str, pending: Iterable[str] = ()) -> Place | None:
+    def fail(self, queued: QueuedPodInfo, *plugins: str, pending: Iterable[str] = ()) -> Subqueue | None:
         """End an attempt: turned down by these plugins, or failed otherwise if there are none."""
         queued.rejected_by(plugins, pending)
         return self.queue.add_unschedulable_if_not_present(queued)
@@ -148,8 +148,8 @@ class Rig:
         self.fail(queued, *plugins, pending=pending)
         return queued
 
-    def place(self, pod: api.Pod | str) -> Place | None:
-        return self.queue.place_of(pod if isinstance(pod, str) else pod.uid)
+    def subqueue(self, pod: api.Pod | str) -> Subqueue | None:
+        return self.queue.subqueue_of(pod if isinstance(pod, str) else pod.uid)
 
     def errors(self) -> list[str]:
         return [message for level, message, _ in self.messages if level == ERROR]

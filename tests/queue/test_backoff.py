@@ -5,7 +5,7 @@ from tests.queue.support import ON_NODE_ADD, Rig, closed_gate, make_node, make_p
 
 from kubesched.base.features import Features
 from kubesched.framework.events import NODE_ADD
-from kubesched.queue.hooks import Place
+from kubesched.queue.hooks import Subqueue
 
 
 def woken(rig: Rig, *plugins: str) -> None:
@@ -20,12 +20,12 @@ def woken(rig: Rig, *plugins: str) -> None:
 )
 def test_backoff_doubles_up_to_a_limit(failures: int, seconds: int) -> None:
     """From podInitialBackoffSeconds to podMaxBackoffSeconds, however often the pod failed."""
-    assert Rig().queue._places.backoff.duration(failures) == seconds
+    assert Rig().queue._subqueues.backoff.duration(failures) == seconds
 
 
 def test_a_limit_below_the_start_is_the_limit() -> None:
     """An initial backoff over the maximum is cut to it."""
-    assert Rig(initial_backoff=20, max_backoff=5).queue._places.backoff.duration(1) == 5
+    assert Rig(initial_backoff=20, max_backoff=5).queue._subqueues.backoff.duration(1) == 5
 
 
 def test_backoff_ends_after_the_second_it_ends_in() -> None:
@@ -37,10 +37,10 @@ def test_backoff_ends_after_the_second_it_ends_in() -> None:
     for time in (101.0, 101.3, 101.99):
         rig.clock.time = time
         rig.queue.flush_backoff()
-        assert rig.place("a") is Place.BACKOFF
+        assert rig.subqueue("a") is Subqueue.BACKOFF
     rig.clock.time = 102.0
     rig.queue.flush_backoff()
-    assert rig.place("a") is Place.ACTIVE
+    assert rig.subqueue("a") is Subqueue.ACTIVE
 
 
 def test_backoff_counts_from_the_failure() -> None:
@@ -49,7 +49,7 @@ def test_backoff_counts_from_the_failure() -> None:
     rig.reject(make_pod("a"), "Fit")
     rig.clock.time += 30
     rig.queue.move_all(NODE_ADD, None, make_node())
-    assert rig.place("a") is Place.ACTIVE
+    assert rig.subqueue("a") is Subqueue.ACTIVE
 
 
 def test_no_maximum_means_no_backoff() -> None:
@@ -57,14 +57,14 @@ def test_no_maximum_means_no_backoff() -> None:
     rig = Rig({"Fit": ON_NODE_ADD}, max_backoff=0)
     rig.queue.add(make_pod("a"))
     woken(rig, "Fit")
-    assert rig.place("a") is Place.ACTIVE
+    assert rig.subqueue("a") is Subqueue.ACTIVE
 
 
 def test_an_error_sends_a_pod_to_backoff() -> None:
     """An attempt that failed through no plugin's word is repeated without waiting for any event."""
     rig = Rig()
     rig.queue.add(make_pod("a"))
-    assert rig.fail(rig.pop()) is Place.BACKOFF
+    assert rig.fail(rig.pop()) is Subqueue.BACKOFF
 
 
 def test_a_rejected_pod_is_taken_early_when_nobody_else_waits() -> None:
@@ -72,7 +72,7 @@ def test_a_rejected_pod_is_taken_early_when_nobody_else_waits() -> None:
     rig = Rig({"Fit": ON_NODE_ADD})
     rig.queue.add(make_pod("a"))
     woken(rig, "Fit")
-    assert rig.place("a") is Place.BACKOFF
+    assert rig.subqueue("a") is Subqueue.BACKOFF
     assert rig.queue.ready
     assert rig.pop_names() == ["a"]
     assert rig.metrics.incomings["active", "PopFromBackoffQ"] == 1
@@ -108,7 +108,7 @@ def test_within_a_second_priority_decides() -> None:
         rig.reject(pod, "Fit")
     rig.clock.time = 100.95
     rig.queue.move_all(NODE_ADD, None, make_node())
-    assert {rig.place(pod) for pod in waiting} == {Place.BACKOFF}
+    assert {rig.subqueue(pod) for pod in waiting} == {Subqueue.BACKOFF}
     assert rig.pop_names() == ["high", "low", "late"]
 
 
@@ -121,12 +121,12 @@ def test_errors_and_rejections_are_counted_apart() -> None:
         rig.queue.activate([queued.pod])
         rig.fail(rig.pop())
         assert (queued.unschedulable_count, queued.consecutive_errors_count) == (1, errors)
-    assert rig.queue._places.backoff.expiration(queued) == rig.clock.time + 4
+    assert rig.queue._subqueues.backoff.expiration(queued) == rig.clock.time + 4
     rig.queue.activate([queued.pod])
     rig.fail(rig.pop(), "Fit")
     assert (queued.unschedulable_count, queued.consecutive_errors_count) == (2, 0)
     assert queued.attempts == 5
-    assert rig.queue._places.backoff.expiration(queued) == rig.clock.time + 2
+    assert rig.queue._subqueues.backoff.expiration(queued) == rig.clock.time + 2
 
 
 def test_an_update_keeps_a_backing_off_pod_where_it_is() -> None:
@@ -137,7 +137,7 @@ def test_an_update_keeps_a_backing_off_pod_where_it_is() -> None:
     rig.queue.move_all(NODE_ADD, None, make_node())
     new = make_pod("b", priority=7)
     rig.queue.update(make_pod("b", priority=1), new)
-    assert rig.place("b") is Place.BACKOFF
+    assert rig.subqueue("b") is Subqueue.BACKOFF
     assert rig.pop_names() == ["b", "a"]
 
 
@@ -147,7 +147,7 @@ def test_an_update_keeps_a_failed_pod_backing_off() -> None:
     rig.queue.add(make_pod("a"))
     rig.fail(rig.pop())
     rig.queue.update(make_pod("a"), make_pod("a", labels={"new": "label"}))
-    assert rig.place("a") is Place.BACKOFF
+    assert rig.subqueue("a") is Subqueue.BACKOFF
     assert not rig.queue.ready
 
 
@@ -164,10 +164,10 @@ def test_without_the_gate_no_pod_is_taken_early() -> None:
     woken(rig, "Fit")
     assert not rig.queue.ready
     assert rig.queue.pop() is None
-    for time, place in ((101.25, Place.BACKOFF), (101.35, Place.ACTIVE)):
+    for time, subqueue in ((101.25, Subqueue.BACKOFF), (101.35, Subqueue.ACTIVE)):
         rig.clock.time = time
         rig.queue.flush_backoff()
-        assert rig.place("a") is place
+        assert rig.subqueue("a") is subqueue
 
 
 def test_without_the_gate_the_end_of_the_backoff_decides() -> None:
@@ -179,7 +179,7 @@ def test_without_the_gate_the_end_of_the_backoff_decides() -> None:
     rig.queue.move_all(NODE_ADD, None, make_node())
     rig.clock.time = 101.5
     rig.queue.flush_backoff()
-    assert (rig.place("early"), rig.place("late")) == (Place.ACTIVE, Place.BACKOFF)
+    assert (rig.subqueue("early"), rig.subqueue("late")) == (Subqueue.ACTIVE, Subqueue.BACKOFF)
 
 
 def test_without_the_gate_pre_enqueue_runs_after_the_backoff() -> None:
@@ -188,12 +188,12 @@ def test_without_the_gate_pre_enqueue_runs_after_the_backoff() -> None:
     rig.queue.add(make_pod("a"))
     queued = rig.pop()
     rig.queue.update(queued.pod, make_pod("a", gates=["wait"]))
-    assert rig.fail(queued) is Place.BACKOFF
+    assert rig.fail(queued) is Subqueue.BACKOFF
     rig.queue.activate([queued.pod])
-    assert rig.place("a") is Place.BACKOFF
+    assert rig.subqueue("a") is Subqueue.BACKOFF
     rig.clock.time += 2
     rig.queue.flush_backoff()
-    assert rig.place("a") is Place.UNSCHEDULABLE
+    assert rig.subqueue("a") is Subqueue.UNSCHEDULABLE
 
 
 def test_with_the_gate_pre_enqueue_runs_before_the_backoff() -> None:
@@ -202,4 +202,4 @@ def test_with_the_gate_pre_enqueue_runs_before_the_backoff() -> None:
     rig.queue.add(make_pod("a"))
     queued = rig.pop()
     rig.queue.update(queued.pod, make_pod("a", gates=["wait"]))
-    assert rig.fail(queued) is Place.UNSCHEDULABLE
+    assert rig.fail(queued) is Subqueue.UNSCHEDULABLE

@@ -6,7 +6,7 @@ from kubesched.api import objects as api
 from kubesched.framework.errors import PluginError
 from kubesched.framework.events import NODE_ADD, Action, ClusterEvent, Hint, Resource, on
 from kubesched.framework.status import Status, unresolvable
-from kubesched.queue.hooks import Place
+from kubesched.queue.hooks import Subqueue
 
 VOLUME_ADD = ClusterEvent(Resource.PERSISTENT_VOLUME, Action.ADD)
 
@@ -34,7 +34,7 @@ def test_a_gated_pod_waits() -> None:
     """A pod that PreEnqueue objects to is kept, and nobody can pop it."""
     rig = Rig({"Gate": GATE}, closed_gate)
     rig.queue.add(make_pod("a", gates=["g"]))
-    assert rig.place("a") is Place.UNSCHEDULABLE
+    assert rig.subqueue("a") is Subqueue.UNSCHEDULABLE
     assert rig.queue.pop() is None
     assert rig.wakeups == 0
     assert [pod.name for pod in rig.queue.pod_lists().gated] == ["a"]
@@ -48,10 +48,10 @@ def test_the_last_gate_removed_lets_a_pod_go() -> None:
     two, one, none = make_pod("a", gates=["g", "h"]), make_pod("a", gates=["h"]), make_pod("a")
     rig.queue.add(two)
     rig.queue.update(two, one)
-    assert rig.place("a") is Place.UNSCHEDULABLE
+    assert rig.subqueue("a") is Subqueue.UNSCHEDULABLE
     rig.clock.time += 60
     rig.queue.update(one, none)
-    assert rig.place("a") is Place.ACTIVE
+    assert rig.subqueue("a") is Subqueue.ACTIVE
     assert rig.wakeups == 1
     queued = rig.pop()
     assert (queued.pod, queued.gated) == (none, False)
@@ -73,7 +73,7 @@ def test_a_gated_pod_is_not_bothered_by_events_that_cannot_open_its_gate() -> No
     assert door.knocks == knocks
     door.shut = False
     rig.queue.move_all(VOLUME_ADD, None, None)
-    assert rig.place("a") is Place.BACKOFF
+    assert rig.subqueue("a") is Subqueue.BACKOFF
 
 
 def test_a_gate_is_asked_again_at_every_enqueue() -> None:
@@ -84,7 +84,7 @@ def test_a_gate_is_asked_again_at_every_enqueue() -> None:
     rig.queue.add(make_pod("a"))
     queued = rig.pop()
     door.shut = True
-    assert rig.fail(queued) is Place.UNSCHEDULABLE
+    assert rig.fail(queued) is Subqueue.UNSCHEDULABLE
     assert queued.gating_plugin == "Door"
 
 
@@ -98,7 +98,7 @@ def test_a_gate_is_not_asked_when_backoff_ends() -> None:
     door.shut = True
     rig.clock.time += 2
     rig.queue.flush_backoff()
-    assert rig.place("a") is Place.ACTIVE
+    assert rig.subqueue("a") is Subqueue.ACTIVE
 
 
 def test_activation_does_not_open_a_gate() -> None:
@@ -106,7 +106,7 @@ def test_activation_does_not_open_a_gate() -> None:
     rig = Rig({"Gate": GATE}, closed_gate)
     rig.queue.add(make_pod("a", gates=["g"]))
     rig.queue.activate([make_pod("a")])
-    assert rig.place("a") is Place.UNSCHEDULABLE
+    assert rig.subqueue("a") is Subqueue.UNSCHEDULABLE
     assert rig.wakeups == 0
 
 
@@ -125,7 +125,7 @@ def test_a_flush_knocks_at_every_gate() -> None:
     door.shut = False
     rig.clock.time += 2
     rig.queue.flush_unschedulable()
-    assert rig.place("a") is Place.ACTIVE
+    assert rig.subqueue("a") is Subqueue.ACTIVE
     assert rig.pop().was_flushed
 
 
@@ -152,7 +152,7 @@ def test_whatever_else_is_raised_gates_the_pod_too() -> None:
 
     rig = Rig({}, broken)
     rig.queue.add(make_pod("a"))
-    assert rig.place("a") is Place.UNSCHEDULABLE
+    assert rig.subqueue("a") is Subqueue.UNSCHEDULABLE
     assert rig.messages[0][2]["err"] == "ZeroDivisionError: oops"
 
 

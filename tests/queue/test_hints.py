@@ -16,7 +16,7 @@ from kubesched.framework.events import (
     Resource,
     on,
 )
-from kubesched.queue.hooks import Place
+from kubesched.queue.hooks import Subqueue
 
 NODE_LABEL = ClusterEvent(Resource.NODE, Action.UPDATE_NODE_LABEL)
 VOLUME_ADD = ClusterEvent(Resource.PERSISTENT_VOLUME, Action.ADD)
@@ -45,8 +45,8 @@ def test_an_event_wakes_whom_it_helps() -> None:
     for color in ("red", "blue"):
         rig.reject(make_pod(color, labels={"color": color}), "Fit")
     rig.queue.move_all(NODE_ADD, None, make_node(color="red"))
-    assert rig.place("red") is Place.BACKOFF
-    assert rig.place("blue") is Place.UNSCHEDULABLE
+    assert rig.subqueue("red") is Subqueue.BACKOFF
+    assert rig.subqueue("blue") is Subqueue.UNSCHEDULABLE
 
 
 def test_only_plugins_that_rejected_a_pod_are_asked_about_it() -> None:
@@ -64,7 +64,7 @@ def test_any_one_of_several_plugins_may_wake_a_pod() -> None:
     rig = Rig({"Fit": (on(Resource.NODE, Action.ADD, Colors()),), "Taints": ON_NODE_ADD})
     rig.reject(make_pod("a", labels={"color": "red"}), "Fit", "Taints")
     rig.queue.move_all(NODE_ADD, None, make_node(color="blue"))
-    assert rig.place("a") is Place.BACKOFF
+    assert rig.subqueue("a") is Subqueue.BACKOFF
 
 
 def test_an_event_nobody_registered_for_wakes_nobody() -> None:
@@ -72,7 +72,7 @@ def test_an_event_nobody_registered_for_wakes_nobody() -> None:
     rig = Rig({"Fit": ON_NODE_ADD})
     rig.reject(make_pod("a"), "Fit")
     rig.queue.move_all(NODE_DELETE, make_node(), None)
-    assert rig.place("a") is Place.UNSCHEDULABLE
+    assert rig.subqueue("a") is Subqueue.UNSCHEDULABLE
 
 
 def test_a_registration_without_hint_always_helps() -> None:
@@ -80,7 +80,7 @@ def test_a_registration_without_hint_always_helps() -> None:
     rig = Rig({"Volumes": ON_VOLUME_ADD})
     rig.reject(make_pod("a"), "Volumes")
     rig.queue.move_all(VOLUME_ADD, None, None)
-    assert rig.place("a") is Place.BACKOFF
+    assert rig.subqueue("a") is Subqueue.BACKOFF
 
 
 def test_a_broken_hint_wakes_the_pod() -> None:
@@ -88,7 +88,7 @@ def test_a_broken_hint_wakes_the_pod() -> None:
     rig = Rig({"Fit": (on(Resource.NODE, Action.ADD, broken),)})
     rig.reject(make_pod("a"), "Fit")
     rig.queue.move_all(NODE_ADD, None, make_node())
-    assert rig.place("a") is Place.BACKOFF
+    assert rig.subqueue("a") is Subqueue.BACKOFF
     assert rig.errors() == ["QueueingHintFn returns error"]
     assert rig.metrics.hints[-1][:3] == ("Fit", "NodeAdd", "Error")
 
@@ -98,7 +98,7 @@ def test_what_a_pending_plugin_waited_for_skips_the_backoff() -> None:
     rig = Rig({"Fit": ON_NODE_ADD, "Waiter": ON_VOLUME_ADD})
     rig.reject(make_pod("a"), "Fit", pending=["Waiter"])
     rig.queue.move_all(VOLUME_ADD, None, None)
-    assert rig.place("a") is Place.ACTIVE
+    assert rig.subqueue("a") is Subqueue.ACTIVE
 
 
 def test_helping_another_plugin_than_the_pending_one_leaves_the_backoff() -> None:
@@ -106,7 +106,7 @@ def test_helping_another_plugin_than_the_pending_one_leaves_the_backoff() -> Non
     rig = Rig({"Fit": ON_NODE_ADD, "Waiter": ON_VOLUME_ADD})
     rig.reject(make_pod("a"), "Fit", pending=["Waiter"])
     rig.queue.move_all(NODE_ADD, None, make_node())
-    assert rig.place("a") is Place.BACKOFF
+    assert rig.subqueue("a") is Subqueue.BACKOFF
 
 
 def test_a_wildcard_event_wakes_everyone() -> None:
@@ -114,7 +114,7 @@ def test_a_wildcard_event_wakes_everyone() -> None:
     rig = Rig()
     rig.reject(make_pod("a"), "Deaf")
     rig.queue.move_all(UNSCHEDULABLE_TIMEOUT, None, None)
-    assert rig.place("a") is Place.BACKOFF
+    assert rig.subqueue("a") is Subqueue.BACKOFF
 
 
 def test_a_wildcard_event_may_name_its_pod() -> None:
@@ -123,7 +123,7 @@ def test_a_wildcard_event_may_name_its_pod() -> None:
     for name in "ab":
         rig.reject(make_pod(name), "Deaf")
     rig.queue.move_all(UNSCHEDULABLE_TIMEOUT, None, make_pod("b"))
-    assert (rig.place("a"), rig.place("b")) == (Place.UNSCHEDULABLE, Place.BACKOFF)
+    assert (rig.subqueue("a"), rig.subqueue("b")) == (Subqueue.UNSCHEDULABLE, Subqueue.BACKOFF)
 
 
 def test_an_event_may_be_for_some_pods_only() -> None:
@@ -132,7 +132,7 @@ def test_an_event_may_be_for_some_pods_only() -> None:
     rig.reject(make_pod("low", priority=1), "Fit")
     rig.reject(make_pod("high", priority=9), "Fit")
     rig.queue.move_all(ASSIGNED_POD_DELETE, make_pod("gone"), None, check=lambda pod: pod.priority <= 5)
-    assert (rig.place("low"), rig.place("high")) == (Place.BACKOFF, Place.UNSCHEDULABLE)
+    assert (rig.subqueue("low"), rig.subqueue("high")) == (Subqueue.BACKOFF, Subqueue.UNSCHEDULABLE)
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_pod_events_are_matched_precisely(event: ClusterEvent, woken: bool) -> N
     rig = Rig({"Affinity": (on(Resource.POD, Action.ADD | Action.UPDATE_POD_LABEL),)})
     rig.reject(make_pod("a"), "Affinity")
     rig.queue.move_all(event, make_pod("x", node="n"), make_pod("x", node="n"))
-    assert (rig.place("a") is Place.BACKOFF) is woken
+    assert (rig.subqueue("a") is Subqueue.BACKOFF) is woken
 
 
 def test_assigned_pods_come_change_and_go_as_events() -> None:
@@ -196,7 +196,7 @@ def test_a_class_skipped_by_one_plugin_is_still_another_plugins() -> None:
     rig = Rig({"Fit": by_class(hint), "Taints": (on(Resource.NODE, Action.ADD, broken),)})
     rig.reject(make_pod("a", labels={"color": "red"}), "Fit", "Taints")
     rig.queue.move_all(NODE_ADD, None, make_node(color="blue"))
-    assert rig.place("a") is Place.BACKOFF
+    assert rig.subqueue("a") is Subqueue.BACKOFF
 
 
 def test_a_pod_that_changed_its_class_is_asked_about_as_it_is_now() -> None:
@@ -206,6 +206,6 @@ def test_a_pod_that_changed_its_class_is_asked_about_as_it_is_now() -> None:
     old, new = make_pod("a", labels={"color": "red"}), make_pod("a", labels={"color": "blue"})
     rig.reject(old, "Fit")
     rig.queue.update(old, new)
-    assert rig.place("a") is Place.UNSCHEDULABLE
+    assert rig.subqueue("a") is Subqueue.UNSCHEDULABLE
     rig.queue.move_all(NODE_ADD, None, make_node(color="blue"))
-    assert rig.place("a") is Place.BACKOFF
+    assert rig.subqueue("a") is Subqueue.BACKOFF

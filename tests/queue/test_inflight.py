@@ -5,8 +5,8 @@ from tests.queue.support import ON_NODE_ADD, Recorder, Rig, make_node, make_pod
 
 from kubesched.api import objects as api
 from kubesched.framework.events import NODE_ADD, Action, ClusterEvent, Hint, Resource, on
-from kubesched.queue.hooks import Place
-from kubesched.queue.inflight import Happened, InFlight
+from kubesched.queue.hooks import Subqueue
+from kubesched.queue.inflight import InFlight, ObservedEvent
 
 VOLUME_ADD = ClusterEvent(Resource.PERSISTENT_VOLUME, Action.ADD)
 
@@ -27,8 +27,8 @@ def in_flight(*names: str) -> tuple[InFlight, Recorder]:
     return flights, metrics
 
 
-def node_added(name: str = "node", **labels: str) -> Happened:
-    return Happened(NODE_ADD, None, make_node(name, **labels))
+def node_added(name: str = "node", **labels: str) -> ObservedEvent:
+    return ObservedEvent(NODE_ADD, None, make_node(name, **labels))
 
 
 def names_of(flights: InFlight, uid: str) -> list[str]:
@@ -36,7 +36,7 @@ def names_of(flights: InFlight, uid: str) -> list[str]:
     assert flight is not None
     events = flights.events_of(flight)
     assert events is not None
-    return [happened.new.name for happened in events if happened.new is not None]
+    return [observed.new.name for observed in events if observed.new is not None]
 
 
 def test_a_pod_sees_what_came_after_it_left() -> None:
@@ -103,7 +103,7 @@ def test_the_event_that_would_have_helped_is_not_missed() -> None:
     rig.queue.add(make_pod("a", labels={"color": "red"}))
     queued = rig.pop()
     rig.queue.move_all(NODE_ADD, None, make_node(color="red"))
-    assert rig.fail(queued, "Fit") is Place.BACKOFF
+    assert rig.fail(queued, "Fit") is Subqueue.BACKOFF
 
 
 def test_an_event_that_does_not_help_is_no_reason_to_retry() -> None:
@@ -112,7 +112,7 @@ def test_an_event_that_does_not_help_is_no_reason_to_retry() -> None:
     rig.queue.add(make_pod("a", labels={"color": "red"}))
     queued = rig.pop()
     rig.queue.move_all(NODE_ADD, None, make_node(color="blue"))
-    assert rig.fail(queued, "Fit") is Place.UNSCHEDULABLE
+    assert rig.fail(queued, "Fit") is Subqueue.UNSCHEDULABLE
 
 
 def test_an_event_of_another_plugin_is_no_reason_to_retry() -> None:
@@ -121,7 +121,7 @@ def test_an_event_of_another_plugin_is_no_reason_to_retry() -> None:
     rig.queue.add(make_pod("a"))
     queued = rig.pop()
     rig.queue.move_all(VOLUME_ADD, None, None)
-    assert rig.fail(queued, "Fit") is Place.UNSCHEDULABLE
+    assert rig.fail(queued, "Fit") is Subqueue.UNSCHEDULABLE
 
 
 def test_an_event_before_the_pod_left_does_not_count() -> None:
@@ -131,7 +131,7 @@ def test_an_event_before_the_pod_left_does_not_count() -> None:
     rig.pop()
     rig.queue.move_all(NODE_ADD, None, make_node())
     rig.queue.add(make_pod("a"))
-    assert rig.fail(rig.pop(), "Fit") is Place.UNSCHEDULABLE
+    assert rig.fail(rig.pop(), "Fit") is Subqueue.UNSCHEDULABLE
 
 
 def test_a_pending_plugin_skips_the_backoff() -> None:
@@ -141,7 +141,7 @@ def test_a_pending_plugin_skips_the_backoff() -> None:
     queued = rig.pop()
     rig.queue.move_all(NODE_ADD, None, make_node())
     rig.queue.move_all(VOLUME_ADD, None, None)
-    assert rig.fail(queued, "Fit", pending=["Waiter"]) is Place.ACTIVE
+    assert rig.fail(queued, "Fit", pending=["Waiter"]) is Subqueue.ACTIVE
 
 
 def test_a_pod_that_missed_events_is_tried_again() -> None:
@@ -151,7 +151,7 @@ def test_a_pod_that_missed_events_is_tried_again() -> None:
     queued = rig.pop()
     for _ in range(InFlight.LIMIT + 1):
         rig.queue.move_all(NODE_ADD, None, make_node(color="blue"))
-    assert rig.fail(queued, "Fit") is Place.BACKOFF
+    assert rig.fail(queued, "Fit") is Subqueue.BACKOFF
 
 
 def test_an_update_in_flight_may_be_what_helps() -> None:
@@ -162,10 +162,10 @@ def test_an_update_in_flight_may_be_what_helps() -> None:
     rig.queue.add(make_pod("b"))
     a, b = rig.pop(), rig.pop()
     rig.queue.update(old, new)
-    assert rig.place("a") is None
-    assert rig.fail(a, "Taints") is Place.BACKOFF
+    assert rig.subqueue("a") is None
+    assert rig.fail(a, "Taints") is Subqueue.BACKOFF
     assert a.pod == new
-    assert rig.fail(b, "Taints") is Place.UNSCHEDULABLE
+    assert rig.fail(b, "Taints") is Subqueue.UNSCHEDULABLE
 
 
 def test_an_activation_in_flight_counts_when_the_pod_comes_back() -> None:
@@ -175,8 +175,8 @@ def test_an_activation_in_flight_counts_when_the_pod_comes_back() -> None:
         rig.queue.add(make_pod(name))
     a, b = rig.pop(), rig.pop()
     rig.queue.activate([a.pod])
-    assert rig.fail(b, "Fit") is Place.UNSCHEDULABLE
-    assert rig.fail(a, "Fit") is Place.BACKOFF
+    assert rig.fail(b, "Fit") is Subqueue.UNSCHEDULABLE
+    assert rig.fail(a, "Fit") is Subqueue.BACKOFF
     assert not +rig.metrics.in_flights
 
 
@@ -200,7 +200,7 @@ def test_a_pod_recreated_in_flight_is_a_new_pod() -> None:
     queued = rig.pop()
     rig.queue.update(old, new)
     assert rig.fail(queued, "Fit") is None
-    assert rig.place("1") is None
+    assert rig.subqueue("1") is None
     assert rig.pop().attempts == 1
 
 
@@ -212,7 +212,7 @@ def test_a_pod_that_reappears_in_flight_is_taken_back() -> None:
     rig.queue.delete(queued.pod)
     rig.queue.add(make_pod("a"))
     assert rig.queue.pop() is None
-    assert rig.fail(queued, "Fit") is Place.UNSCHEDULABLE
+    assert rig.fail(queued, "Fit") is Subqueue.UNSCHEDULABLE
 
 
 def test_a_pod_cannot_be_taken_back_twice() -> None:
@@ -230,4 +230,4 @@ def test_a_pod_that_was_never_popped_can_still_be_taken_back() -> None:
     rig.queue.add(make_pod("a"))
     queued = rig.pop()
     rig.queue.done(queued.uid)
-    assert rig.fail(queued, "Fit") is Place.BACKOFF
+    assert rig.fail(queued, "Fit") is Subqueue.BACKOFF

@@ -27,7 +27,7 @@ from kubesched.framework.state import CycleState
 from kubesched.framework.status import Status
 from kubesched.plugins import in_tree_registry
 from kubesched.queue.build import build_queue
-from kubesched.queue.hooks import Place
+from kubesched.queue.hooks import Subqueue
 from kubesched.queue.registrations import EVERYTHING, REJECTING_POINTS, EventMap, event_map
 from kubesched.scheduler.handlers import RESOURCES
 
@@ -178,6 +178,6 @@ def test_a_queue_is_built_from_profiles(frameworks: dict[str, Framework]) -> Non
     first.rejected_by(["NodeName"])
     queue.add_unschedulable_if_not_present(first)
     queue.move_all(NODE_ADD, None, make_node())
-    assert queue.place_of("high") is Place.BACKOFF
+    assert queue.subqueue_of("high") is Subqueue.BACKOFF
     queue.update(gated, make_pod("gated", priority=9))
-    assert queue.place_of("gated") is Place.ACTIVE
+    assert queue.subqueue_of("gated") is Subqueue.ACTIVE

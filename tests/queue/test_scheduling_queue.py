@@ -6,7 +6,7 @@ import pytest
 from tests.queue.support import ON_NODE_ADD, Rig, make_node, make_pod
 
 from kubesched.framework.events import NODE_ADD, Action, Resource, on
-from kubesched.queue.hooks import Place
+from kubesched.queue.hooks import Subqueue
 
 TOLERATION = (on(Resource.POD, Action.UPDATE_POD_TOLERATION),)
 
@@ -48,7 +48,7 @@ def rig() -> Rig:
 def test_a_new_pod_is_active(rig: Rig) -> None:
     """It can be popped, and whoever waits for pods is told."""
     rig.queue.add(make_pod("a"))
-    assert rig.place("a") is Place.ACTIVE
+    assert rig.subqueue("a") is Subqueue.ACTIVE
     assert rig.queue.ready
     assert rig.wakeups == 1
 
@@ -58,7 +58,7 @@ def test_a_popped_pod_is_in_flight(rig: Rig) -> None:
     rig.queue.add(make_pod("a"))
     queued = rig.pop()
     assert (queued.attempts, rig.queue.scheduling_cycle) == (1, 1)
-    assert rig.place("a") is None
+    assert rig.subqueue("a") is None
     assert [pod.name for pod in rig.queue.pod_lists().in_flight] == ["a"]
     rig.queue.done("a")
     assert rig.queue.pod_lists().in_flight == []
@@ -75,9 +75,9 @@ def test_an_empty_queue_gives_nothing(rig: Rig) -> None:
 def test_a_pod_added_twice_is_one_pod(rig: Rig, get_there: Get) -> None:
     """After a broken watch everything is told again; that must not double anything, wherever the pod is."""
     get_there(rig)
-    place = rig.place("a")
+    subqueue = rig.subqueue("a")
     rig.queue.add(make_pod("a"))
-    assert rig.place("a") is place
+    assert rig.subqueue("a") is subqueue
     assert len(rig.queue) + len(rig.queue.pod_lists().in_flight) == 1
 
 
@@ -85,10 +85,10 @@ def test_a_pod_added_twice_is_one_pod(rig: Rig, get_there: Get) -> None:
 def test_an_update_is_taken_wherever_the_pod_is(rig: Rig, get_there: Get) -> None:
     """The next attempt is made with the newest state, and an update of no interest moves nothing."""
     get_there(rig)
-    place = rig.place("a")
+    subqueue = rig.subqueue("a")
     new = make_pod("a", labels={"new": "label"})
     rig.queue.update(make_pod("a"), new)
-    assert rig.place("a") is place
+    assert rig.subqueue("a") is subqueue
     lists = rig.queue.pod_lists()
     assert [*lists.active, *lists.backoff, *lists.unschedulable, *lists.in_flight] == [new]
 
@@ -112,14 +112,14 @@ def test_a_recreated_pod_starts_anew(rig: Rig, get_there: Get) -> None:
     """Told as an update with another UID, it is another pod: active, untried, and the old one is gone."""
     get_there(rig)
     rig.queue.update(make_pod("a"), make_pod("a", uid="another"))
-    assert (rig.place("a"), rig.place("another")) == (None, Place.ACTIVE)
+    assert (rig.subqueue("a"), rig.subqueue("another")) == (None, Subqueue.ACTIVE)
     assert rig.pop().attempts == 1
 
 
 def test_an_update_of_an_unknown_pod_adds_it(rig: Rig) -> None:
     """A pod whose appearance was missed is taken in when it is first heard of."""
     rig.queue.update(make_pod("a"), make_pod("a", labels={"new": "label"}))
-    assert rig.place("a") is Place.ACTIVE
+    assert rig.subqueue("a") is Subqueue.ACTIVE
     assert rig.metrics.incomings == {("active", "UnschedulablePodUpdate"): 1}
 
 
@@ -134,7 +134,7 @@ def test_an_update_may_make_a_pod_schedulable(rig: Rig) -> None:
     rig.reject(make_pod("a"), "Taints")
     woken = rig.wakeups
     rig.queue.update(make_pod("a"), make_pod("a", tolerations=1))
-    assert rig.place("a") is Place.BACKOFF
+    assert rig.subqueue("a") is Subqueue.BACKOFF
     assert rig.wakeups == woken + 1
     assert rig.metrics.incomings["backoff", "UnschedulablePodUpdatePodToleration"] == 1
 
@@ -144,7 +144,7 @@ def test_an_update_after_the_backoff_makes_a_pod_active(rig: Rig) -> None:
     rig.reject(make_pod("a"), "Taints")
     rig.clock.time += 5
     rig.queue.update(make_pod("a"), make_pod("a", tolerations=1))
-    assert rig.place("a") is Place.ACTIVE
+    assert rig.subqueue("a") is Subqueue.ACTIVE
 
 
 def test_an_update_helps_only_the_updated_pod(rig: Rig) -> None:
@@ -152,7 +152,7 @@ def test_an_update_helps_only_the_updated_pod(rig: Rig) -> None:
     for name in "ab":
         rig.reject(make_pod(name), "Taints")
     rig.queue.update(make_pod("a"), make_pod("a", tolerations=1))
-    assert rig.place("b") is Place.UNSCHEDULABLE
+    assert rig.subqueue("b") is Subqueue.UNSCHEDULABLE
 
 
 def test_an_active_pod_moves_with_its_priority(rig: Rig) -> None:
@@ -168,8 +168,8 @@ def test_activation_makes_a_pod_active_from_anywhere(rig: Rig, get_there: Get) -
     """`activate` cuts short whatever a pod waits for, a backoff after an error included."""
     get_there(rig)
     rig.queue.activate([make_pod("a"), make_pod("unknown")])
-    assert rig.place("a") is Place.ACTIVE
-    assert rig.place("unknown") is None
+    assert rig.subqueue("a") is Subqueue.ACTIVE
+    assert rig.subqueue("unknown") is None
     assert len(rig.queue) == 1
     assert +rig.metrics.pendings == {"active": 1}
 
@@ -189,10 +189,10 @@ def test_a_pod_that_waits_too_long_is_tried_again(rig: Rig) -> None:
     rig.reject(make_pod("a"), "Fit")
     rig.clock.time += 300
     rig.queue.flush_unschedulable()
-    assert rig.place("a") is Place.UNSCHEDULABLE
+    assert rig.subqueue("a") is Subqueue.UNSCHEDULABLE
     rig.clock.time += 0.1
     rig.queue.flush_unschedulable()
-    assert rig.place("a") is Place.ACTIVE
+    assert rig.subqueue("a") is Subqueue.ACTIVE
     queued = rig.pop()
     assert queued.was_flushed
     rig.fail(queued, "Fit")
@@ -215,7 +215,7 @@ def test_a_flush_of_nobody_is_no_event(rig: Rig) -> None:
     queued = rig.pop()
     rig.clock.time += 1000
     rig.queue.flush_unschedulable()
-    assert rig.fail(queued, "Fit") is Place.UNSCHEDULABLE
+    assert rig.fail(queued, "Fit") is Subqueue.UNSCHEDULABLE
 
 
 def test_everything_that_can_be_popped_is_announced(rig: Rig) -> None:

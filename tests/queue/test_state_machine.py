@@ -23,7 +23,7 @@ from tests.queue.support import PROFILE, Rig, make_node, make_pod
 from kubesched.api import objects as api
 from kubesched.framework.events import NODE_ADD, Action, ClusterEvent, Hint, Resource, on
 from kubesched.framework.status import Status, unresolvable
-from kubesched.queue.hooks import Place
+from kubesched.queue.hooks import Subqueue
 from kubesched.queue.pods import QueuedPodInfo
 
 COLORS = ("red", "blue")
@@ -220,10 +220,10 @@ class QueueMachine(RuleBasedStateMachine):
         queued = self.flying.pop(uid)
         pending = rejectors & {"Waiter"}
         queued.rejected_by(rejectors - pending, pending)
-        place = self.rig.queue.add_unschedulable_if_not_present(queued)
+        subqueue = self.rig.queue.add_unschedulable_if_not_present(queued)
         self.rig.queue.nominate(queued.info, data.draw(st.sampled_from(["", "node"])))
         if pod.gone:
-            assert place is None
+            assert subqueue is None
             del self.model[uid]
             return
         pod.rejectors = set(rejectors)
@@ -235,7 +235,7 @@ class QueueMachine(RuleBasedStateMachine):
                 and "Waiter" in rejectors
                 and any(helps("Waiter", h, pod) for h in pod.heard if h.event)
             ):
-                assert place is Place.ACTIVE
+                assert subqueue is Subqueue.ACTIVE
         else:
             pod.state = "waits"
 
@@ -296,7 +296,7 @@ class QueueMachine(RuleBasedStateMachine):
         elif pod.state != "ready":
             self.knock(pod)
         if pod.state == "ready":
-            assert self.rig.place(pod.pod) is Place.ACTIVE
+            assert self.rig.subqueue(pod.pod) is Subqueue.ACTIVE
 
     @rule(seconds=st.sampled_from([0.3, 1.0, 2.5, 12.0]))
     def flush_backoff(self, seconds: float) -> None:
@@ -304,7 +304,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.rig.queue.flush_backoff()
         for pod in self.model.values():
             if pod.state == "ready" and floor(pod.since + 10) < floor(self.rig.clock.time):
-                assert self.rig.place(pod.pod) is Place.ACTIVE
+                assert self.rig.subqueue(pod.pod) is Subqueue.ACTIVE
 
     @rule(seconds=st.sampled_from([10.0, 301.0]))
     def flush_unschedulable(self, seconds: float) -> None:
@@ -325,15 +325,15 @@ class QueueMachine(RuleBasedStateMachine):
     @invariant()
     def every_pod_is_where_it_should_be(self) -> None:
         lists = self.rig.queue.pod_lists()
-        places = {
+        subqueues = {
             "ready": [*lists.active, *lists.backoff],
             "waits": lists.unschedulable,
             "gated": lists.gated,
             "flying": lists.in_flight,
         }
-        found = sorted((pod.uid, state) for state, pods in places.items() for pod in pods)
+        found = sorted((pod.uid, state) for state, pods in subqueues.items() for pod in pods)
         assert found == sorted((uid, pod.state) for uid, pod in self.model.items())
-        for pods in places.values():
+        for pods in subqueues.values():
             for pod in pods:
                 assert pod == self.model[pod.uid].pod
 

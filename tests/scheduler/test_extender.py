@@ -242,7 +242,7 @@ def test_answers_are_read_as_go_reads_them() -> None:
     for line in Path(__file__).with_name("extender_answers.jsonl").read_text("utf-8").splitlines():
         recorded = json.loads(line)
         try:
-            answer = wire.Answer(wire.decode(recorded["body"].encode()), "ExtenderFilterResult")
+            answer = wire.ExtenderAnswer(wire.decode(recorded["body"].encode()), "ExtenderFilterResult")
             found = (answer.texts("NodeNames"), answer.text_map("FailedNodes"), answer.text("Error"))
             wire.node_names(answer)
             problem = ""

@@ -125,7 +125,7 @@ def test_two_schedulers_do_not_add_up() -> None:
 def test_the_protocols() -> None:
     """It is what the loop and the queue ask for."""
     metrics = Metrics(process=False)
-    for_the_loop: ports.Metrics = metrics
+    for_the_loop: ports.MetricsSink = metrics
     for_the_queue: QueueMetrics = metrics
     assert for_the_loop is for_the_queue
 

@@ -148,7 +148,7 @@ def _ordered(requirements: Iterable[Requirement]) -> tuple[Requirement, ...]:
 # --- node selectors ---------------------------------------------------------------------------------------------------
 
 
-class NodeSelectorTerm(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
+class CompiledNodeTerm(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """Requirements on labels and on fields, all of which must hold."""
 
     labels: tuple[Requirement, ...] = ()
@@ -167,17 +167,17 @@ def field_value(key: str, node_name: str) -> str:
     return node_name if key == NAME_FIELD else ""
 
 
-class NodeSelector(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
+class CompiledNodeSelector(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """Terms of which one must hold. Those that do not parse are left out; `error` says what is wrong with them."""
 
-    terms: tuple[NodeSelectorTerm, ...] = ()
+    terms: tuple[CompiledNodeTerm, ...] = ()
     error: str = ""
 
     def matches(self, labels: Mapping[str, str], node_name: str) -> bool:
         return any(term.matches(labels, node_name) for term in self.terms)
 
 
-def node_selector(selector: objects.NodeSelector) -> NodeSelector:
+def node_selector(selector: objects.NodeSelector) -> CompiledNodeSelector:
     """A required node selector compiled. It never raises: see `NodeSelector.error`. An empty term matches nothing."""
     terms = []
     errors: list[str] = []
@@ -186,10 +186,10 @@ def node_selector(selector: objects.NodeSelector) -> NodeSelector:
         errors += problems
         if compiled is not None and not problems:
             terms.append(compiled)
-    return NodeSelector(tuple(terms), _aggregate(errors))
+    return CompiledNodeSelector(tuple(terms), _aggregate(errors))
 
 
-def strict_node_selector(selector: objects.NodeSelector) -> NodeSelector:
+def strict_node_selector(selector: objects.NodeSelector) -> CompiledNodeSelector:
     """Like `node_selector`, but every term must parse."""
     compiled = node_selector(selector)
     if compiled.error:
@@ -197,15 +197,15 @@ def strict_node_selector(selector: objects.NodeSelector) -> NodeSelector:
     return compiled
 
 
-class PreferredSchedulingTerm(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
+class CompiledPreferredTerm(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     weight: int
-    term: NodeSelectorTerm
+    term: CompiledNodeTerm
 
 
 class PreferredSchedulingTerms(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """Terms with weights; a node's score is the sum of the weights of those that match it."""
 
-    terms: tuple[PreferredSchedulingTerm, ...] = ()
+    terms: tuple[CompiledPreferredTerm, ...] = ()
 
     def score(self, labels: Mapping[str, str], node_name: str) -> int:
         return sum(preferred.weight for preferred in self.terms if preferred.term.matches(labels, node_name))
@@ -221,7 +221,7 @@ def preferred_terms(terms: Sequence[objects.PreferredSchedulingTerm]) -> Preferr
         term, problems = _term(preferred.preference, f"[{index}]")
         errors += problems
         if term is not None:
-            compiled.append(PreferredSchedulingTerm(preferred.weight, term))
+            compiled.append(CompiledPreferredTerm(preferred.weight, term))
     if errors:
         raise SelectorError(_aggregate(errors))
     return PreferredSchedulingTerms(tuple(compiled))
@@ -231,7 +231,7 @@ class RequiredNodeAffinity(msgspec.Struct, frozen=True, cache_hash=True, gc=Fals
     """Everything a pod requires of its node's labels and name: its node selector and its required node affinity."""
 
     selector: Selector = EVERYTHING
-    affinity: NodeSelector | None = None
+    affinity: CompiledNodeSelector | None = None
 
     def matches(self, labels: Mapping[str, str], node_name: str) -> bool:
         return self.selector.matches(labels) and (self.affinity is None or self.affinity.matches(labels, node_name))
@@ -247,7 +247,7 @@ def required_node_affinity(pod: objects.Pod) -> RequiredNodeAffinity:
     )
 
 
-def _term(term: objects.NodeSelectorTerm, path: str) -> tuple[NodeSelectorTerm | None, list[str]]:
+def _term(term: objects.NodeSelectorTerm, path: str) -> tuple[CompiledNodeTerm | None, list[str]]:
     """A term compiled, or None for one that is empty, with what is wrong with it."""
     if not term.match_expressions and not term.match_fields:
         return None, []
@@ -256,7 +256,7 @@ def _term(term: objects.NodeSelectorTerm, path: str) -> tuple[NodeSelectorTerm |
         errors += _expression_errors(f"{path}.matchExpressions[{index}]", expression)
     for index, expression in enumerate(term.match_fields):
         errors += _field_errors(f"{path}.matchFields[{index}]", expression)
-    return NodeSelectorTerm(_requirements(term.match_expressions), _requirements(term.match_fields)), errors
+    return CompiledNodeTerm(_requirements(term.match_expressions), _requirements(term.match_fields)), errors
 
 
 def _requirements(expressions: Iterable[objects.NodeSelectorRequirement]) -> tuple[Requirement, ...]:

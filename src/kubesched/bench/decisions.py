@@ -17,7 +17,7 @@ from typing import TypedDict
 
 from rich.table import Table
 
-from kubesched.bench.workloads import WORKLOADS, Workload, make_node, make_pod
+from kubesched.bench.workloads import WORKLOADS, BenchWorkload, make_node, make_pod
 from kubesched.cluster.pods import PodInfo
 from kubesched.cluster.state import ClusterState
 from kubesched.config.load import default
@@ -31,7 +31,7 @@ from kubesched.plugins import in_tree_registry
 ONE_AT_A_TIME_SECONDS = 3.0
 
 
-class Result(TypedDict):
+class DecisionResult(TypedDict):
     """What a workload came to."""
 
     workload: str
@@ -41,16 +41,16 @@ class Result(TypedDict):
     rss_mb: int
 
 
-def measure_apart(workload: Workload) -> Result:
+def measure_apart(workload: BenchWorkload) -> DecisionResult:
     """Measure one workload in a process of its own."""
     command = [sys.executable, "-m", __name__, str(WORKLOADS.index(workload))]
     # In a session of its own: Ctrl-C is for us, who end it, and not for it to complain of.
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, start_new_session=True)
-    result: Result = json.loads(done.stdout)
+    result: DecisionResult = json.loads(done.stdout)
     return result
 
 
-def measure(workload: Workload) -> Result:
+def measure(workload: BenchWorkload) -> DecisionResult:
     """Measure one workload in this process."""
     engine, pods = _prepare(workload, in_tree_registry())
     started = time.perf_counter()
@@ -67,7 +67,7 @@ def measure(workload: Workload) -> Result:
     }
 
 
-def _one_at_a_time(workload: Workload) -> float:
+def _one_at_a_time(workload: BenchWorkload) -> float:
     registry = Registry(one_at_a_time(plugin) for plugin in in_tree_registry().values())
     engine, pods = _prepare(workload, registry)
     started = time.perf_counter()
@@ -78,7 +78,7 @@ def _one_at_a_time(workload: Workload) -> float:
     return done / (time.perf_counter() - started)
 
 
-def _prepare(workload: Workload, registry: Registry) -> tuple[Engine, list[PodInfo]]:
+def _prepare(workload: BenchWorkload, registry: Registry) -> tuple[Engine, list[PodInfo]]:
     cluster = ClusterState()
     for index in range(workload.nodes):
         cluster.set(make_node(index, workload.node_cpu))
@@ -93,7 +93,7 @@ def _prepare(workload: Workload, registry: Registry) -> tuple[Engine, list[PodIn
     return engine, pods
 
 
-def _schedule(engine: Engine, info: PodInfo, workload: Workload) -> None:
+def _schedule(engine: Engine, info: PodInfo, workload: BenchWorkload) -> None:
     """Decide and assume; with preemption, remove the victims first."""
     decision = engine.schedule(info)
     if decision.outcome is Outcome.UNSCHEDULABLE and workload.preempts and decision.post_filter is not None:
@@ -106,7 +106,7 @@ def _schedule(engine: Engine, info: PodInfo, workload: Workload) -> None:
         raise RuntimeError(f"{workload.name}: {info.pod.key} did not fit: {decision.message}")
 
 
-def table(results: list[Result]) -> Table:
+def table(results: list[DecisionResult]) -> Table:
     """The results for people."""
     shown = Table(title="Decisions with all default plugins, assuming included")
     for title in ("workload", "nodes", "pods/s", "times one node at a time", "resident MB"):

@@ -18,8 +18,8 @@ from rich.table import Table
 
 from kubesched.apiserver.inprocess.memory import MemoryClient
 from kubesched.base.clocks import SystemClock
-from kubesched.bench.sampler import PARTS, Sampler
-from kubesched.bench.workloads import Workload, claiming, device_objects, make_node, make_pod, plain
+from kubesched.bench.sampler import PARTS, PartSampler
+from kubesched.bench.workloads import BenchWorkload, claiming, device_objects, make_node, make_pod, plain
 from kubesched.config.load import default
 from kubesched.plugins import in_tree_registry
 from kubesched.scheduler.bind_calls import BindCalls
@@ -28,16 +28,16 @@ from kubesched.scheduler.metrics import Metrics
 from kubesched.scheduler.recorder import EventRecorder
 
 LOOPS = (
-    Workload("plain", 500, 0, 10_000, plain),
-    Workload("plain", 5000, 0, 10_000, plain),
-    Workload("devices", 500, 0, 4_000, plain, devices=10),
+    BenchWorkload("plain", 500, 0, 10_000, plain),
+    BenchWorkload("plain", 5000, 0, 10_000, plain),
+    BenchWorkload("devices", 500, 0, 4_000, plain, devices=10),
 )
 WARM_UP = 200
 ROUNDS = 3
 """The best counts: a machine that others use too makes a run slower, never faster."""
 
 
-class Result(TypedDict):
+class LoopResult(TypedDict):
     """The result of a workload: speed, and the microseconds per pod by part."""
 
     workload: str
@@ -47,7 +47,7 @@ class Result(TypedDict):
     microseconds: dict[str, float]
 
 
-async def measure(workload: Workload, sampler: Sampler | None) -> tuple[float, float]:
+async def measure(workload: BenchWorkload, sampler: PartSampler | None) -> tuple[float, float]:
     """Schedule a workload; returns pods per second and per second of CPU time."""
     clock = SystemClock()
     cluster = MemoryClient(clock)
@@ -80,7 +80,7 @@ async def measure(workload: Workload, sampler: Sampler | None) -> tuple[float, f
     return workload.measured / took, workload.measured / used
 
 
-async def _schedule(cluster: MemoryClient, prefix: str, number: int, workload: Workload) -> None:
+async def _schedule(cluster: MemoryClient, prefix: str, number: int, workload: BenchWorkload) -> None:
     """Create pods, a hundred at a time as a controller would, and wait until all are bound and have an event."""
     wanted = len(cluster.bindings) + number
     for index in range(number):
@@ -95,12 +95,12 @@ async def _schedule(cluster: MemoryClient, prefix: str, number: int, workload: W
         await asyncio.sleep(0.001)
 
 
-def run(workloads: Sequence[Workload] = LOOPS, rounds: int = ROUNDS) -> list[Result]:
+def run(workloads: Sequence[BenchWorkload] = LOOPS, rounds: int = ROUNDS) -> list[LoopResult]:
     """Measure the loop."""
-    results: list[Result] = []
+    results: list[LoopResult] = []
     for workload in workloads:
         speed, per_cpu_second = max(asyncio.run(measure(workload, None)) for _ in range(rounds))
-        sampler = Sampler()
+        sampler = PartSampler()
         asyncio.run(measure(workload, sampler))
         parts = {part: seconds / workload.measured * 1e6 for part, seconds in sampler.seconds().items()}
         results.append(
@@ -115,7 +115,7 @@ def run(workloads: Sequence[Workload] = LOOPS, rounds: int = ROUNDS) -> list[Res
     return results
 
 
-def table(results: Sequence[Result]) -> Table:
+def table(results: Sequence[LoopResult]) -> Table:
     """The results for people."""
     shown = Table(title="Pods through the whole loop, with an API server in the process")
     shown.add_column("")

@@ -35,7 +35,7 @@ OTHER = "event loop"
 PARTS: Final = (*dict.fromkeys(MODULES.values()), OTHER)
 
 
-class Sampler:
+class PartSampler:
     """Counts samples by part."""
 
     def __init__(self) -> None:

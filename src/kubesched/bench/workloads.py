@@ -16,7 +16,7 @@ ZONES = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Workload:
+class BenchWorkload:
     """Nodes, pods that run before the measurement starts, and pods that are measured."""
 
     name: str
@@ -53,7 +53,7 @@ def make_pod(prefix: str, index: int, template: dict[str, Any]) -> api.Pod:
 DRIVER = "gpu.example.com"
 
 
-def device_objects(workload: Workload) -> Iterator[api.Object]:
+def device_objects(workload: BenchWorkload) -> Iterator[api.Object]:
     """The device class and every node's devices."""
     if workload.devices:
         selector = dra.DeviceSelector(cel=dra.CELDeviceSelector(expression=f'device.driver == "{DRIVER}"'))
@@ -137,15 +137,15 @@ def high_priority(_: int) -> dict[str, Any]:
     return _template("high", cpu="3000m", memory="500Mi", priority=10)
 
 
-WORKLOADS: Sequence[Workload] = (
-    Workload("plain", 500, 1000, 3000, plain),
-    Workload("plain", 5000, 1000, 3000, plain),
-    Workload("plain", 50000, 1000, 3000, plain),
-    Workload("node-affinity", 5000, 1000, 3000, node_affinity),
-    Workload("anti-affinity", 5000, 1000, 3000, anti_affinity),
-    Workload("spread-hard", 5000, 1000, 3000, spread_hard),
-    Workload("spread-soft", 5000, 1000, 3000, spread_soft),
-    Workload("preferred-affinity", 5000, 1000, 3000, preferred_affinity),
-    Workload("mixed-templates", 5000, 1000, 3000, mixed_templates),
-    Workload("preemption", 1000, 4000, 500, high_priority, low_priority, node_cpu="4", preempts=True),
+WORKLOADS: Sequence[BenchWorkload] = (
+    BenchWorkload("plain", 500, 1000, 3000, plain),
+    BenchWorkload("plain", 5000, 1000, 3000, plain),
+    BenchWorkload("plain", 50000, 1000, 3000, plain),
+    BenchWorkload("node-affinity", 5000, 1000, 3000, node_affinity),
+    BenchWorkload("anti-affinity", 5000, 1000, 3000, anti_affinity),
+    BenchWorkload("spread-hard", 5000, 1000, 3000, spread_hard),
+    BenchWorkload("spread-soft", 5000, 1000, 3000, spread_soft),
+    BenchWorkload("preferred-affinity", 5000, 1000, 3000, preferred_affinity),
+    BenchWorkload("mixed-templates", 5000, 1000, 3000, mixed_templates),
+    BenchWorkload("preemption", 1000, 4000, 500, high_priority, low_priority, node_cpu="4", preempts=True),
 )

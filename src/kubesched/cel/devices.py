@@ -74,7 +74,7 @@ def _typed(value: AttributeValue) -> tuple[object, ...]:
     return tuple(map(_typed, value)) if isinstance(value, tuple) else (type(value), value)
 
 
-class SelectorError(CELError):
+class DeviceSelectorError(CELError):
     """An expression that Kubernetes does not accept as a selector. The message is the API server's."""
 
 
@@ -85,7 +85,7 @@ class _WithDefault(dict[str, dict[str, object]]):
         return {}
 
 
-class DeviceSelector:
+class CompiledDeviceSelector:
     """A compiled selector, with the results for the shapes that it has seen."""
 
     def __init__(self, expression: str, program: Program, list_attributes: bool) -> None:
@@ -152,7 +152,7 @@ def _split(name: str, driver: str) -> tuple[str, str]:
 @lru_cache(maxsize=4096)
 def compile_device_selector(
     expression: str, *, consumable_capacity: bool = True, list_attributes: bool = False, stored: bool = True
-) -> DeviceSelector:
+) -> CompiledDeviceSelector:
     """Compile a selector. Raises SelectorError with the message that the API server gives.
 
     The flags ``consumable_capacity`` and ``list_attributes`` are the gates DRAConsumableCapacity and
@@ -163,13 +163,13 @@ def compile_device_selector(
     try:
         program = environment.compile(expression)
     except CompileError as error:
-        raise SelectorError(f"compilation failed: {error}") from None
+        raise DeviceSelectorError(f"compilation failed: {error}") from None
     except ProgramError as error:
-        raise SelectorError(f"program instantiation failed: {error}") from None
+        raise DeviceSelectorError(f"program instantiation failed: {error}") from None
     allowed = (BOOL, ANY, DYN) if list_attributes else (BOOL, ANY)
     if program.result_type not in allowed:
-        raise SelectorError(f"must evaluate to bool or the unknown type, not {program.result_type.declared}")
-    return DeviceSelector(expression, program, list_attributes)
+        raise DeviceSelectorError(f"must evaluate to bool or the unknown type, not {program.result_type.declared}")
+    return CompiledDeviceSelector(expression, program, list_attributes)
 
 
 @cache

@@ -21,9 +21,9 @@ from kubesched.cel import (
 from kubesched.cel.checker import check
 from kubesched.cel.costs import estimate
 from kubesched.cel.errors import CompileError, Issue, ParseError
-from kubesched.cel.functions import Library, Registry
+from kubesched.cel.functions import FunctionRegistry, Library
 from kubesched.cel.parser import MAX_DEPTH, parse
-from kubesched.cel.program import Code
+from kubesched.cel.program import Closure
 from kubesched.cel.ranges import UNKNOWN, Range
 from kubesched.cel.syntax import Node
 from kubesched.cel.types import DYN, Type
@@ -59,7 +59,7 @@ class Environment:
         cost_limit: int = DEFAULT_COST_LIMIT,
     ) -> None:
         self.variables = dict(variables)
-        self.registry = Registry(libraries)
+        self.registry = FunctionRegistry(libraries)
         self.cost_limit = cost_limit
         self._signatures = self.registry.signatures
 
@@ -85,7 +85,7 @@ class Program:
         self.result_type = root.type or DYN
         self._environment = environment
         self._root = root
-        self._code = Code(root, environment.registry)
+        self._code = Closure(root, environment.registry)
 
     @cached_property
     def cost(self) -> Range:

@@ -30,14 +30,14 @@ class Library:
         return register
 
 
-class Registry:
+class FunctionRegistry:
     """All functions of an environment."""
 
     def __init__(self, libraries: Iterable[Library]) -> None:
         self._overloads: dict[str, tuple[Signature, Implementation]] = {}
         for library in libraries:
             self._overloads.update(library.overloads)
-        self._dispatchers: dict[tuple[str, tuple[str, ...]], Dispatcher] = {}
+        self._dispatchers: dict[tuple[str, tuple[str, ...]], FunctionDispatcher] = {}
 
     @property
     def signatures(self) -> Mapping[str, tuple[Signature, ...]]:
@@ -46,7 +46,7 @@ class Registry:
             found[signature.function] = (*found.get(signature.function, ()), signature)
         return found
 
-    def dispatcher(self, function: str, overloads: tuple[str, ...]) -> Dispatcher:
+    def dispatcher(self, function: str, overloads: tuple[str, ...]) -> FunctionDispatcher:
         """What runs a call whose overloads the checker narrowed down to these.
 
         Operators work on all values that have an overload, because the checker may have guessed the type of an operand.
@@ -55,7 +55,7 @@ class Registry:
             overloads = tuple(name for name, (found, _) in self._overloads.items() if found.function == function)
         key = (function, overloads)
         if key not in self._dispatchers:
-            self._dispatchers[key] = Dispatcher(function, [self._overloads[name] for name in overloads])
+            self._dispatchers[key] = FunctionDispatcher(function, [self._overloads[name] for name in overloads])
         return self._dispatchers[key]
 
 
@@ -63,7 +63,7 @@ def _is_operator(function: str) -> bool:
     return function.startswith(("_", "@", "-", "!"))
 
 
-class Dispatcher(dict[tuple[type, ...], Implementation]):
+class FunctionDispatcher(dict[tuple[type, ...], Implementation]):
     """The implementation for each combination of argument classes, found on first use."""
 
     def __init__(self, function: str, overloads: list[tuple[Signature, Implementation]]) -> None:

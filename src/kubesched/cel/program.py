@@ -12,7 +12,7 @@ from typing import cast
 from kubesched.cel.charges import charge_of
 from kubesched.cel.checker import TYPE_NAMES
 from kubesched.cel.errors import CELError, EvaluationError
-from kubesched.cel.functions import Registry
+from kubesched.cel.functions import FunctionRegistry
 from kubesched.cel.regexes import compiled
 from kubesched.cel.selection import field_present
 from kubesched.cel.steps import (
@@ -57,10 +57,10 @@ class ProgramError(CELError):
     """A conversion of a constant failed while the program was made."""
 
 
-class Code:
+class Closure:
     """The closure of an expression, and where it expects its variables."""
 
-    def __init__(self, root: Node, registry: Registry) -> None:
+    def __init__(self, root: Node, registry: FunctionRegistry) -> None:
         compiler = _Compiler(registry)
         self._step = compiler.compile(root)
         self._inputs = compiler.inputs
@@ -85,7 +85,7 @@ class Code:
 
 
 class _Compiler:
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: FunctionRegistry) -> None:
         self._registry = registry
         self._scopes: list[dict[str, tuple[int, Step | None]]] = []
         self.inputs: dict[str, int] = {}

@@ -31,7 +31,7 @@ def command(names: tuple[str, ...], output: Path | None) -> None:
     the same process, with the time of each part. NAMEs select workloads; running all of them takes minutes.
     """
     progress, out = Console(stderr=True), Console()
-    results: list[decisions.Result] = []
+    results: list[decisions.DecisionResult] = []
     for workload in WORKLOADS:
         if not names or workload.name in names:
             with progress.status(f"{workload.name} on {workload.nodes:,} nodes…"):

@@ -41,7 +41,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
-class Options:
+class Flags:
     """The options that all forms of the command have."""
 
     source: tuple[Path, ...] = ()
@@ -56,11 +56,11 @@ class Options:
     watch: bool = False
     interval: float | None = None
 
-    def over(self, outer: Options | None) -> Options:
+    def over(self, outer: Flags | None) -> Flags:
         """These options, and those of the outer command where these are not given."""
         if outer is None:
             return self
-        return Options(**{each.name: getattr(self, each.name) or getattr(outer, each.name) for each in fields(self)})
+        return Flags(**{each.name: getattr(self, each.name) or getattr(outer, each.name) for each in fields(self)})
 
 
 _OPTIONS = (
@@ -120,7 +120,7 @@ def command(context: click.Context, /, **given: Any) -> None:
 
     The exit code is 3 if a pod is pending, 0 if none is (after --what-if: would be), and 1 or 2 for errors.
     """
-    context.obj = Options(**given)
+    context.obj = Flags(**given)
     if context.invoked_subcommand is None:
         _answer(context.obj, _overview)
 
@@ -130,12 +130,12 @@ def command(context: click.Context, /, **given: Any) -> None:
 @click.option("--node", default="", metavar="NAME", help="Only about this node.")
 @_with_options
 @click.pass_obj
-def pod(outer: Options | None, /, name: str, node: str, **given: Any) -> None:
+def pod(outer: Flags | None, /, name: str, node: str, **given: Any) -> None:
     """Explain one pod: every plugin that rejects each node, or the scores of the nodes that fit.
 
     A pod that has a node is decided again on the cluster as it is now.
     """
-    options = Options(**given).over(outer)
+    options = Flags(**given).over(outer)
     _answer(options, lambda explainer, opts: _pod(explainer, opts, name, node), _key(options, name))
 
 
@@ -143,31 +143,31 @@ def pod(outer: Options | None, /, name: str, node: str, **given: Any) -> None:
 @click.argument("name")
 @_with_options
 @click.pass_obj
-def node(outer: Options | None, /, name: str, **given: Any) -> None:
+def node(outer: Flags | None, /, name: str, **given: Any) -> None:
     """Explain one node: its pods and where they would go today, and which pending pods fit."""
 
-    def answer(explainer: Explainer, options: Options) -> Answer:
+    def answer(explainer: Explainer, options: Flags) -> Answer:
         report = node_report(explainer, name)
         wide = options.output == "wide"
         return Answer("NodeExplanation", report, list(node_document(report, wide=wide)), pending=False)
 
-    _answer(Options(**given).over(outer), answer)
+    _answer(Flags(**given).over(outer), answer)
 
 
 @command.command()
 @click.option("-f", "--filename", required=True, type=click.File("rb"), metavar="FILE", help="A Pod; - for stdin.")
 @_with_options
 @click.pass_obj
-def fit(outer: Options | None, /, filename: Any, **given: Any) -> None:
+def fit(outer: Flags | None, /, filename: Any, **given: Any) -> None:
     """Say where a pod would go, how many more like it fit, and what runs out first."""
     text: bytes = filename.read()
 
-    def answer(explainer: Explainer, options: Options) -> Answer:
+    def answer(explainer: Explainer, options: Flags) -> Answer:
         report = fit_report(explainer, explainer.find(_template(text)))
         wide = options.output == "wide"
         return Answer("FitExplanation", report, list(fit_document(report, wide=wide)), pending=not report.count)
 
-    _answer(Options(**given).over(outer), answer, _template(text), added=text)
+    _answer(Flags(**given).over(outer), answer, _template(text), added=text)
 
 
 @click.command()
@@ -179,7 +179,7 @@ def why(name: str | None, node: str, **given: Any) -> None:
 
     The same as `kubesched explain`, whose --help says more. The exit code is 3 if a pod is pending.
     """
-    options = Options(**given)
+    options = Flags(**given)
     if name is None:
         _answer(options, _overview)
     else:
@@ -196,12 +196,12 @@ class Answer:
     pending: bool
 
 
-def _key(options: Options, name: str) -> str:
+def _key(options: Flags, name: str) -> str:
     name = name.removeprefix("pod/")
     return f"{options.namespace}/{name}" if options.namespace and "/" not in name else name
 
 
-def _overview(explainer: Explainer, options: Options) -> Answer:
+def _overview(explainer: Explainer, options: Flags) -> Answer:
     found = explainer.pending()
     if options.namespace:
         inside = tuple(each for each in found.pods if each.pod.startswith(f"{options.namespace}/"))
@@ -211,7 +211,7 @@ def _overview(explainer: Explainer, options: Options) -> Answer:
     return Answer("PendingPods", found, blocks, pending=pending)
 
 
-def _pod(explainer: Explainer, options: Options, name: str, node_name: str) -> Answer:
+def _pod(explainer: Explainer, options: Flags, name: str, node_name: str) -> Answer:
     if node_name and explainer.cluster.nodes.row_of.get(node_name) is None:
         raise LookupError(f"the cluster has no node {node_name!r}")
     report: PodReport = explainer.pod(explainer.find(_key(options, name)), node_name)
@@ -219,7 +219,7 @@ def _pod(explainer: Explainer, options: Options, name: str, node_name: str) -> A
     return Answer("PodExplanation", report, blocks, pending=_is_pending(report, options))
 
 
-def _is_pending(report: PodReport, options: Options) -> bool:
+def _is_pending(report: PodReport, options: Flags) -> bool:
     """Whether the pod waits for a node. With suppositions, one that would get a node does not."""
     if options.what_if and report.state is State.SCHEDULABLE:
         return False
@@ -234,7 +234,11 @@ def _template(text: bytes) -> str:
 
 
 def _answer(
-    options: Options, ask: Callable[[Explainer, Options], Answer], about: str = "", *, added: bytes | None = None
+    options: Flags,
+    ask: Callable[[Explainer, Flags], Answer],
+    about: str = "",
+    *,
+    added: bytes | None = None,
 ) -> None:
     """Read the cluster, ask, print; with --watch again and again."""
     with _reported():
@@ -245,7 +249,7 @@ def _answer(
         _watch(options, ask, about, added)
 
 
-def _watch(options: Options, ask: Callable[[Explainer, Options], Answer], about: str, added: bytes | None) -> None:
+def _watch(options: Flags, ask: Callable[[Explainer, Flags], Answer], about: str, added: bytes | None) -> None:
     before = ""
     while True:
         answer, notes = _asked(options, ask, about, added)
@@ -272,7 +276,7 @@ def _reported() -> Iterator[None]:
 
 
 def _asked(
-    options: Options, ask: Callable[[Explainer, Options], Answer], about: str, added: bytes | None
+    options: Flags, ask: Callable[[Explainer, Flags], Answer], about: str, added: bytes | None
 ) -> tuple[Answer, tuple[str, ...]]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -292,7 +296,7 @@ def _asked(
     return answer, notes
 
 
-def _cluster(options: Options) -> tuple[Cluster, dict[str, int]]:
+def _cluster(options: Flags) -> tuple[Cluster, dict[str, int]]:
     """The cluster, and how often its pods have been tried, by UID, if events tell."""
     plugins = _plugins(options)
     config = options.config
@@ -305,7 +309,7 @@ def _cluster(options: Options) -> tuple[Cluster, dict[str, int]]:
         return found, fetch_tries(path, options.context)
 
 
-def _plugins(options: Options) -> list[PluginSource]:
+def _plugins(options: Flags) -> list[PluginSource]:
     places = [*options.plugin, *(str(file) for folder in options.plugin_dir for file in plugin_files(folder))]
     return [source for place in places for source in load_place(place)]
 
@@ -323,7 +327,7 @@ def _edit(cluster: Cluster, edits: list[Callable[[Any], Any]], about: str) -> No
 # Printing
 
 
-def _text(answer: Answer, notes: tuple[str, ...], options: Options) -> str:
+def _text(answer: Answer, notes: tuple[str, ...], options: Flags) -> str:
     output = options.output or "table"
     if output in ("json", "yaml"):
         data = as_data(answer.kind, answer.report, notes)

@@ -11,9 +11,9 @@ import click
 class GoFlagsCommand(click.Command):
     """Passes its arguments on unparsed, because click would parse Go's flags differently."""
 
-    def __init__(self, *args: Any, usage: Callable[[str], str], **attributes: Any) -> None:
+    def __init__(self, name: str | None, *, usage: Callable[[str], str], **attributes: Any) -> None:
         """`usage` returns the help for a program of a given name."""
-        super().__init__(*args, add_help_option=False, **attributes)
+        super().__init__(name, add_help_option=False, **attributes)
         self._usage = usage
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

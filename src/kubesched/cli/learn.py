@@ -14,7 +14,7 @@ from kubesched.learn.steps import STEPS, Step
 from kubesched.simulator.report import Report
 from kubesched.simulator.run import run
 from kubesched.simulator.tables import moment
-from kubesched.simulator.timeline import Entry
+from kubesched.simulator.timeline import TimelineEntry
 
 FAILED = 1
 VERBS = {"running": "runs on", "succeeded": "has ended on", "created": "is created"}
@@ -104,7 +104,7 @@ def _story(report: Report) -> Table:
     table.add_column(justify="right", style="dim", min_width=5)
     table.add_column(min_width=9)
     table.add_column(overflow="fold")
-    nodes: list[Entry] = []
+    nodes: list[TimelineEntry] = []
     for entry in (each for each in report.timeline if each.what != "bound"):
         if entry.kind == "Node" and entry.what == "created":
             nodes.append(entry)
@@ -116,14 +116,14 @@ def _story(report: Report) -> Table:
     return table
 
 
-def _add_nodes(table: Table, nodes: list[Entry]) -> None:
+def _add_nodes(table: Table, nodes: list[TimelineEntry]) -> None:
     if nodes:
         first, last = nodes[0].name, nodes[-1].name
         there = f"{first} is there" if len(nodes) == 1 else f"{first} to {last} are there"
         table.add_row(moment(nodes[-1].time), "[cyan]cluster[/]", escape(there))
 
 
-def _sentence(entry: Entry) -> tuple[str, str]:
+def _sentence(entry: TimelineEntry) -> tuple[str, str]:
     match entry.what:
         case "scheduler":
             return "[magenta]scheduler[/]", escape(entry.text)

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from msgspec import structs
 
 from kubesched.client.kubeconfig import (
-    Entry,
+    ConfigEntry,
     Exec,
     Kubeconfig,
     KubeconfigCluster,
@@ -155,10 +155,10 @@ def _text(path: str) -> str:
 def resolve(config: Kubeconfig, master: str = "") -> Connection:
     """The connection that the current context describes. `master` replaces its server."""
     entry = _context(config)
-    cluster = _part(config.clusters, entry, "cluster", entry.value.cluster) or Entry(
+    cluster = _part(config.clusters, entry, "cluster", entry.value.cluster) or ConfigEntry(
         entry.file, "clusters", KubeconfigCluster()
     )
-    user = _part(config.users, entry, "user", entry.value.user) or Entry(entry.file, "users", KubeconfigUser())
+    user = _part(config.users, entry, "user", entry.value.user) or ConfigEntry(entry.file, "users", KubeconfigUser())
     connection = Connection(
         server=_server_of(cluster, master),
         tls=_tls(cluster, user),
@@ -174,7 +174,7 @@ def resolve(config: Kubeconfig, master: str = "") -> Connection:
     return _with_credentials(connection, cluster, user)
 
 
-def _context(config: Kubeconfig) -> Entry[KubeconfigContext]:
+def _context(config: Kubeconfig) -> ConfigEntry[KubeconfigContext]:
     name = config.current_context
     if name in config.contexts:
         return config.contexts[name]
@@ -184,8 +184,8 @@ def _context(config: Kubeconfig) -> Entry[KubeconfigContext]:
 
 
 def _part(
-    parts: Mapping[str, Entry[Any]], context: Entry[KubeconfigContext], field: str, name: str
-) -> Entry[Any] | None:
+    parts: Mapping[str, ConfigEntry[Any]], context: ConfigEntry[KubeconfigContext], field: str, name: str
+) -> ConfigEntry[Any] | None:
     if not name:
         return None
     if name not in parts:
@@ -194,7 +194,7 @@ def _part(
     return parts[name]
 
 
-def _server_of(cluster: Entry[KubeconfigCluster], master: str) -> str:
+def _server_of(cluster: ConfigEntry[KubeconfigCluster], master: str) -> str:
     server = master or cluster.value.server
     if not server:
         raise cluster.wrong("server", "is not set", "give the API server's address, such as https://10.0.0.1:6443")
@@ -220,7 +220,7 @@ def _server(address: str, place: str) -> str:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
 
 
-def _proxy(cluster: Entry[KubeconfigCluster]) -> str:
+def _proxy(cluster: ConfigEntry[KubeconfigCluster]) -> str:
     address = cluster.value.proxy_url
     if not address:
         return ""
@@ -229,7 +229,7 @@ def _proxy(cluster: Entry[KubeconfigCluster]) -> str:
     return address
 
 
-def _tls(cluster: Entry[KubeconfigCluster], user: Entry[KubeconfigUser]) -> Tls:
+def _tls(cluster: ConfigEntry[KubeconfigCluster], user: ConfigEntry[KubeconfigUser]) -> Tls:
     server, client = cluster.value, user.value
     _only_one(cluster, "certificate-authority", server.certificate_authority, server.certificate_authority_data)
     if server.insecure_skip_tls_verify and (server.certificate_authority or server.certificate_authority_data):
@@ -250,7 +250,7 @@ def _tls(cluster: Entry[KubeconfigCluster], user: Entry[KubeconfigUser]) -> Tls:
     )
 
 
-def _check_client_certificate(user: Entry[KubeconfigUser]) -> None:
+def _check_client_certificate(user: ConfigEntry[KubeconfigUser]) -> None:
     value = user.value
     _only_one(user, "client-certificate", value.client_certificate, value.client_certificate_data)
     _only_one(user, "client-key", value.client_key, value.client_key_data)
@@ -260,12 +260,12 @@ def _check_client_certificate(user: Entry[KubeconfigUser]) -> None:
         )
 
 
-def _only_one(entry: Entry[Any], field: str, file: str, data: str) -> None:
+def _only_one(entry: ConfigEntry[Any], field: str, file: str, data: str) -> None:
     if file and data:
         raise entry.wrong(field, f"and {field}-data are both set", "keep one of the two")
 
 
-def _readable(entry: Entry[Any], field: str, value: str) -> str:
+def _readable(entry: ConfigEntry[Any], field: str, value: str) -> str:
     path = entry.path(value)
     if path:
         try:
@@ -276,7 +276,7 @@ def _readable(entry: Entry[Any], field: str, value: str) -> str:
     return path
 
 
-def _base64(entry: Entry[Any], field: str, value: str) -> bytes:
+def _base64(entry: ConfigEntry[Any], field: str, value: str) -> bytes:
     try:
         return base64.b64decode("".join(value.split()), validate=True)
     except (binascii.Error, ValueError):
@@ -284,7 +284,7 @@ def _base64(entry: Entry[Any], field: str, value: str) -> bytes:
         raise entry.wrong(field, f"is not valid base64 ({len(value)} characters)", hint) from None
 
 
-def _impersonation(user: Entry[KubeconfigUser]) -> Impersonation:
+def _impersonation(user: ConfigEntry[KubeconfigUser]) -> Impersonation:
     value = user.value
     if not value.as_user and (value.as_uid or value.as_groups or value.as_user_extra):
         problem = "is not set, but a UID, groups or extra fields to impersonate are"
@@ -293,7 +293,7 @@ def _impersonation(user: Entry[KubeconfigUser]) -> Impersonation:
 
 
 def _with_credentials(
-    connection: Connection, cluster: Entry[KubeconfigCluster], user: Entry[KubeconfigUser]
+    connection: Connection, cluster: ConfigEntry[KubeconfigCluster], user: ConfigEntry[KubeconfigUser]
 ) -> Connection:
     value = user.value
     if value.token and (value.username or value.password):
@@ -316,7 +316,7 @@ def _with_credentials(
     return replace(connection, exec=command, exec_cluster=_exec_cluster(connection, cluster.value, command))
 
 
-def _checked_exec(user: Entry[KubeconfigUser], command: Exec) -> Exec:
+def _checked_exec(user: ConfigEntry[KubeconfigUser], command: Exec) -> Exec:
     if not command.command:
         raise user.wrong("exec.command", "is not set", "name the program that returns credentials")
     if command.api_version not in EXEC_VERSIONS:

@@ -26,7 +26,7 @@ class CredentialError(OSError):
     """No credentials are available. It is an OSError: to callers the API server is unreachable."""
 
 
-class Status(msgspec.Struct, frozen=True, rename="camel"):
+class ExecStatus(msgspec.Struct, frozen=True, rename="camel"):
     """The credentials that the program returned. They must never be shown."""
 
     token: str = ""
@@ -49,10 +49,10 @@ class Status(msgspec.Struct, frozen=True, rename="camel"):
 class _Answer(msgspec.Struct, frozen=True, rename="camel"):
     api_version: str = ""
     kind: str = ""
-    status: Status | None = None
+    status: ExecStatus | None = None
 
 
-async def run(command: Exec, cluster: Mapping[str, Any] | None, env: Mapping[str, str] | None = None) -> Status:
+async def run(command: Exec, cluster: Mapping[str, Any] | None, env: Mapping[str, str] | None = None) -> ExecStatus:
     """Run the program and return its credentials."""
     interactive = _is_interactive(command)
     environment = {
@@ -112,7 +112,7 @@ def _printable(text: str) -> str:
     return "".join(char if char.isprintable() or char in "\t\n" else f"U+{ord(char):04X}" for char in text)
 
 
-def _checked(command: Exec, output: bytes) -> Status:
+def _checked(command: Exec, output: bytes) -> ExecStatus:
     def wrong(problem: str) -> CredentialError:
         # The output itself may hold credentials and is never shown.
         return CredentialError(f"exec plugin {command.command} {problem}; check its version and its settings")

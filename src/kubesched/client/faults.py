@@ -49,7 +49,7 @@ CALLS = frozenset(
 """What rules can name: the calls of a client, and the arrival of each event of a watch."""
 
 
-class Call(NamedTuple):
+class ClientCall(NamedTuple):
     """A call that a rule may apply to: its name and its arguments, in the order of the protocol.
 
     The arguments of a ``watch_event`` are the kind and the event.
@@ -59,12 +59,12 @@ class Call(NamedTuple):
     args: tuple[Any, ...]
 
 
-When = Callable[[Call], bool]
+When = Callable[[ClientCall], bool]
 MakeError = Exception | Callable[[], Exception]
 Seconds = float | Callable[[], float]
 
 
-def _always(_: Call) -> bool:
+def _always(_: ClientCall) -> bool:
     return True
 
 
@@ -76,7 +76,7 @@ class _Chance:
     times: float
     probability: float
 
-    def strikes(self, call: Call, random: Random) -> bool:
+    def strikes(self, call: ClientCall, random: Random) -> bool:
         if self.times <= 0 or not self.when(call):
             return False
         if self.probability < 1 and random.random() >= self.probability:
@@ -174,7 +174,7 @@ class Faults:
 
     # --- one call -----------------------------------------------------------------------------------------------------
 
-    async def before(self, call: Call) -> None:
+    async def before(self, call: ClientCall) -> None:
         """Wait as the rules say, and raise what they say, before a call takes effect."""
         for name in (call.name, ANY):
             while name in self._paused:
@@ -182,23 +182,23 @@ class Faults:
             await self._wait(name, call, answer=False)
         self._strike(call, answer_lost=False)
 
-    async def after(self, call: Call) -> None:
+    async def after(self, call: ClientCall) -> None:
         """The same after it took effect."""
         for name in (call.name, ANY):
             await self._wait(name, call, answer=True)
         self._strike(call, answer_lost=True)
 
-    def repeats(self, call: Call) -> bool:
+    def repeats(self, call: ClientCall) -> bool:
         """Whether to send a call twice."""
         rules = (rule for name in (call.name, ANY) for rule in self._repeats.get(name, ()))
         return any(rule.strikes(call, self._random) for rule in rules)
 
-    async def _wait(self, name: str, call: Call, answer: bool) -> None:
+    async def _wait(self, name: str, call: ClientCall, answer: bool) -> None:
         for rule in self._delays.get(name, ()):
             if rule.answer == answer and rule.when(call):
                 await asyncio.sleep(rule.draw())
 
-    def _strike(self, call: Call, answer_lost: bool) -> None:
+    def _strike(self, call: ClientCall, answer_lost: bool) -> None:
         for name in (call.name, ANY):
             for rule in self._failures.get(name, ()):
                 if rule.answer_lost == answer_lost and rule.strikes(call, self._random):
@@ -240,7 +240,7 @@ class _Watch:
             async with asyncio.timeout(None) as self._waiting:
                 event = await anext(events)
                 if not self._faults.is_empty:
-                    await self._faults.before(Call("watch_event", (self.kind, event)))
+                    await self._faults.before(ClientCall("watch_event", (self.kind, event)))
         except StopAsyncIteration:
             return None
         except TimeoutError:
@@ -288,7 +288,7 @@ class FaultyClient:
 
     async def watch(self, kind: type[api.Object], resource_version: str) -> AsyncGenerator[WatchEvent, None]:
         self.calls["watch"] += 1
-        await self.faults.before(Call("watch", (kind, resource_version)))
+        await self.faults.before(ClientCall("watch", (kind, resource_version)))
         watch = _Watch(kind, self.faults)
         self._watches.add(watch)
         try:
@@ -340,7 +340,7 @@ class FaultyClient:
         self.calls[name] += 1
         if self.faults.is_empty:
             return await act(*args)
-        call = Call(name, args)
+        call = ClientCall(name, args)
         await self.faults.before(call)
         result = await act(*args)
         if self.faults.repeats(call):

@@ -21,7 +21,7 @@ from kubesched.base.clocks import SystemClock
 from kubesched.base.types import JSON
 from kubesched.client.connection import Connection
 from kubesched.client.endpoints import EVENTS, LEASES, endpoint_of, endpoint_of_event
-from kubesched.client.protocol import ApiError, Change, Listing, Malformed, WatchEvent
+from kubesched.client.protocol import ApiError, Listing, Malformed, WatchEvent, WatchType
 from kubesched.client.ratelimit import TokenBucket
 from kubesched.client.transport import APPLICATION_JSON, MayWrite, Observer, Request, Transport
 from kubesched.client.whole import WholeObjects
@@ -172,8 +172,8 @@ class HttpClient:
                     self._keep_whole(event.change, event.object, line)
                 yield event
 
-    def _keep_whole(self, change: Change, obj: api.Object, line: bytes) -> None:
-        if change is Change.DELETED:
+    def _keep_whole(self, change: WatchType, obj: api.Object, line: bytes) -> None:
+        if change is WatchType.DELETED:
             self._whole.drop(type(obj), obj.key)
         else:
             self._whole.put(obj, raw_object(line))

@@ -22,7 +22,7 @@ from kubesched.base.clock import Clock
 from kubesched.base.clocks import SystemClock
 from kubesched.client.endpoints import endpoint_of
 from kubesched.client.informer_backoff import Backoff
-from kubesched.client.protocol import ApiError, Change, Client, Malformed, WatchEvent
+from kubesched.client.protocol import ApiError, Client, Malformed, WatchEvent, WatchType
 
 O = TypeVar("O", bound=api.Object)  # noqa: E741 - the one-letter name for "some kind of object", as in the protocol
 H = TypeVar("H", bound=api.Object, contravariant=True)
@@ -178,11 +178,11 @@ class Informer(Generic[O]):
         self._version = event.resource_version or self._version
         if event.malformed is not None:
             self._report_malformed(event.malformed)
-            if event.change is Change.DELETED:
+            if event.change is WatchType.DELETED:
                 self._remove(event.malformed.key, None)
         elif event.object is not None:
             obj = cast(O, event.object)
-            if event.change is Change.DELETED:
+            if event.change is WatchType.DELETED:
                 self._remove(obj.key, obj)
             else:
                 self._put(obj.key, obj, is_initial_list=False)

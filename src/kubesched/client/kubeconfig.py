@@ -131,7 +131,7 @@ class _File(_Section, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry(Generic[T]):
+class ConfigEntry(Generic[T]):
     """A part of a kubeconfig, and its file. Paths in the part are relative to that file."""
 
     file: str
@@ -152,18 +152,18 @@ class Kubeconfig:
     """Clusters, users and contexts by name. If two files define a name, the first definition is used."""
 
     files: tuple[str, ...] = ()
-    clusters: Mapping[str, Entry[KubeconfigCluster]] = field(default_factory=dict)
-    users: Mapping[str, Entry[KubeconfigUser]] = field(default_factory=dict)
-    contexts: Mapping[str, Entry[KubeconfigContext]] = field(default_factory=dict)
+    clusters: Mapping[str, ConfigEntry[KubeconfigCluster]] = field(default_factory=dict)
+    users: Mapping[str, ConfigEntry[KubeconfigUser]] = field(default_factory=dict)
+    contexts: Mapping[str, ConfigEntry[KubeconfigContext]] = field(default_factory=dict)
     current_context: str = ""
 
 
 def merge(configs: Iterable[Kubeconfig]) -> Kubeconfig:
     """Merge kubeconfigs. Earlier ones take precedence."""
     files: list[str] = []
-    clusters: dict[str, Entry[KubeconfigCluster]] = {}
-    users: dict[str, Entry[KubeconfigUser]] = {}
-    contexts: dict[str, Entry[KubeconfigContext]] = {}
+    clusters: dict[str, ConfigEntry[KubeconfigCluster]] = {}
+    users: dict[str, ConfigEntry[KubeconfigUser]] = {}
+    contexts: dict[str, ConfigEntry[KubeconfigContext]] = {}
     current = ""
     for config in configs:
         files.extend(config.files)
@@ -209,13 +209,13 @@ def parse(text: bytes, file: str) -> Kubeconfig:
     )
 
 
-def _by_name(file: str, section: str, part: str, items: Iterable[tuple[str, T]]) -> dict[str, Entry[T]]:
-    result: dict[str, Entry[T]] = {}
+def _by_name(file: str, section: str, part: str, items: Iterable[tuple[str, T]]) -> dict[str, ConfigEntry[T]]:
+    result: dict[str, ConfigEntry[T]] = {}
     for name, value in items:
         if name in result:
             hint = "give each its own name"
             raise KubeconfigError(file, section, f"two entries have the name {name!r}", hint)
-        result[name] = Entry(file, f'{section}["{name}"].{part}', value)
+        result[name] = ConfigEntry(file, f'{section}["{name}"].{part}', value)
     return result
 
 

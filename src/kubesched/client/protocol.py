@@ -33,7 +33,7 @@ class ApiError(Exception):
         self.retry_after = retry_after
 
 
-class Change(Enum):
+class WatchType(Enum):
     """What a watch reports."""
 
     ADDED = "ADDED"
@@ -56,7 +56,7 @@ class WatchEvent(msgspec.Struct, frozen=True, gc=False):
     It is a Struct rather than a dataclass because a busy cluster makes thousands of them per second.
     """
 
-    change: Change
+    change: WatchType
     object: api.Object | None
     resource_version: str
     malformed: Malformed | None = None

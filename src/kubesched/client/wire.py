@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from kubesched.api import objects as api
-from kubesched.client.protocol import ApiError, Change, Malformed, WatchEvent
+from kubesched.client.protocol import ApiError, Malformed, WatchEvent, WatchType
 
 O = TypeVar("O", bound=api.Object)  # noqa: E741 - the one-letter name for "some kind of object", as in the protocol
 
@@ -108,7 +108,7 @@ def _decode_slowly(kind: type[O], data: bytes) -> O | Malformed:
 
 
 class _Line(msgspec.Struct, Generic[O], frozen=True):
-    type: Change
+    type: WatchType
     object: O
 
 
@@ -131,8 +131,8 @@ def decode_line(kind: type[api.Object], line: bytes) -> WatchEvent:
         event = decode_json(_line_decoder(kind), line)
     except msgspec.MsgspecError:
         return _decode_line_slowly(kind, line)
-    if event.type is Change.BOOKMARK:
-        return WatchEvent(Change.BOOKMARK, None, event.object.metadata.resource_version)
+    if event.type is WatchType.BOOKMARK:
+        return WatchEvent(WatchType.BOOKMARK, None, event.object.metadata.resource_version)
     return WatchEvent(event.type, event.object, event.object.metadata.resource_version)
 
 
@@ -147,17 +147,17 @@ def _decode_line_slowly(kind: type[api.Object], line: bytes) -> WatchEvent:
         raw = decode_json(_raw_line_decoder, line)
     except msgspec.MsgspecError as error:
         problem = f"a line of the watch cannot be read: {error}"
-        return WatchEvent(Change.BOOKMARK, None, "", Malformed("", problem))
+        return WatchEvent(WatchType.BOOKMARK, None, "", Malformed("", problem))
     data = bytes(raw.object)
     if raw.type == "ERROR":
         raise error_of(500, data)
     try:
-        change = Change(raw.type)
+        change = WatchType(raw.type)
     except ValueError:
-        return WatchEvent(Change.BOOKMARK, None, "", Malformed("", f"unknown kind of watch event: {raw.type!r}"))
+        return WatchEvent(WatchType.BOOKMARK, None, "", Malformed("", f"unknown kind of watch event: {raw.type!r}"))
     metadata = decode_object(_MetadataOnly, data)
     version = "" if isinstance(metadata, Malformed) else metadata.metadata.resource_version
-    if change is Change.BOOKMARK:
+    if change is WatchType.BOOKMARK:
         return WatchEvent(change, None, version)
     found = decode_object(kind, data)
     if isinstance(found, Malformed):

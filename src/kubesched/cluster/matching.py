@@ -8,7 +8,7 @@ import numpy as np
 
 from kubesched.api import objects as api
 from kubesched.api import selectors
-from kubesched.api.selectors import NodeSelector, NodeSelectorTerm, RequiredNodeAffinity, Requirement
+from kubesched.api.selectors import CompiledNodeSelector, CompiledNodeTerm, RequiredNodeAffinity, Requirement
 from kubesched.api.taints import untolerated
 from kubesched.cluster.table import Ints, LabelColumn, Mask
 from kubesched.cluster.view import Nodes
@@ -20,7 +20,7 @@ def requirement_mask(nodes: Nodes, requirement: Requirement) -> Mask:
     return _per_value(column, requirement)[nodes.label(requirement.key)]
 
 
-def term_mask(nodes: Nodes, term: NodeSelectorTerm) -> Mask:
+def term_mask(nodes: Nodes, term: CompiledNodeTerm) -> Mask:
     """Where a node selector term holds: all its label and field requirements."""
     mask = np.ones(len(nodes), dtype=np.bool_)
     for requirement in term.labels:
@@ -41,7 +41,7 @@ def field_mask(nodes: Nodes, requirement: Requirement) -> Mask:
     return inside if requirement.operator == selectors.IN else ~inside
 
 
-def node_selector_mask(nodes: Nodes, selector: NodeSelector) -> Mask:
+def node_selector_mask(nodes: Nodes, selector: CompiledNodeSelector) -> Mask:
     """Where any of a node selector's terms holds."""
     mask = np.zeros(len(nodes), dtype=np.bool_)
     for term in selector.terms:

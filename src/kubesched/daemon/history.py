@@ -12,8 +12,8 @@ from kubesched.client.protocol import Client
 from kubesched.daemon.flags.declarations import HistoryFlags
 from kubesched.history.annotator import Annotator
 from kubesched.history.recorder import HistoryRecorder, Sink
-from kubesched.history.store import History, Limits
-from kubesched.history.writer import Database, JsonLines, Output, Writer
+from kubesched.history.store import History, HistoryLimits
+from kubesched.history.writer import Database, HistoryOutput, HistoryWriter, JsonLines
 from kubesched.scheduler.subscribers.publisher import Subscriber
 
 
@@ -23,10 +23,10 @@ class DaemonHistory:
     def __init__(self, flags: HistoryFlags, client: Client, clock: Clock, log: Log) -> None:
         self.history: History | None = None
         if flags.decision_history:
-            limits = Limits(flags.decision_history_per_pod, flags.decision_history, flags.decision_history_bytes)
+            limits = HistoryLimits(flags.decision_history_per_pod, flags.decision_history, flags.decision_history_bytes)
             self.history = History(limits)
         outputs = list(_outputs(flags))
-        self.writer = Writer(outputs, log) if outputs else None
+        self.writer = HistoryWriter(outputs, log) if outputs else None
         sinks: list[Sink] = [] if self.writer is None else [self.writer.put]
         self.annotator = Annotator(client, log) if flags.annotate_results else None
         if self.annotator is not None:
@@ -49,7 +49,7 @@ class DaemonHistory:
         return [] if self._recorder is None else [self._recorder]
 
 
-def _outputs(flags: HistoryFlags) -> Iterator[Output]:
+def _outputs(flags: HistoryFlags) -> Iterator[HistoryOutput]:
     """The files that the flags name. Raises ValueError if one cannot be opened."""
     if flags.decision_log:
         try:

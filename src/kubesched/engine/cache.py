@@ -16,7 +16,7 @@ from kubesched.cluster.table import Ints, Mask
 from kubesched.cluster.view import Nodes
 from kubesched.framework.adapters import FilterPlugin, ScorePlugin
 from kubesched.framework.plugin import MAX_NODE_SCORE, MIN_NODE_SCORE, Codes, Reads, Verdicts
-from kubesched.framework.record import Record
+from kubesched.framework.record import CycleRecord
 from kubesched.framework.runtime import Framework
 from kubesched.framework.state import CycleState
 
@@ -72,7 +72,7 @@ class CachedAnswers:
         self._moving_filters: list[CachedFilter] = []
         self._moving_scores: list[CachedScore] = []
 
-    def refresh(self, pod: api.Pod, record: Record) -> None:
+    def refresh(self, pod: api.Pod, record: CycleRecord) -> None:
         """Bring the answers up to date. Plugin calls go to the record."""
         self.state.record = record
         table = self._table

@@ -15,12 +15,12 @@ from kubesched.cluster.pods import PodInfo
 from kubesched.cluster.table import Ints, Mask, NodeTable
 from kubesched.engine.explain import explain
 from kubesched.engine.failure import Failure
-from kubesched.engine.outcome import Binding, Outcome
+from kubesched.engine.outcome import BindingState, Outcome
 from kubesched.framework.diagnosis import Diagnosis
 from kubesched.framework.errors import PluginError
 from kubesched.framework.extender import ExtenderCall
 from kubesched.framework.plugin import PostFilterResult
-from kubesched.framework.record import ERROR, Record, no_time
+from kubesched.framework.record import ERROR, CycleRecord, no_time
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import Status, unschedulable
 
@@ -54,7 +54,7 @@ class Scores:
             )
 
 
-class Part(NamedTuple):
+class PluginScores(NamedTuple):
     """One plugin's scores of the feasible nodes: as it gave them, and normalised and weighted. An int stands for the
     same score on every node."""
 
@@ -83,7 +83,7 @@ class BatchReport:
     """Verbosity, message and fields, for the log."""
 
 
-class Decision(Record):
+class Decision(CycleRecord):
     """One attempt to schedule one pod."""
 
     __slots__ = (
@@ -155,7 +155,7 @@ class Decision(Record):
         """Recorded in detail only, like the scores and the rejections of other nodes."""
         self.found: Feasible | None = None
         """Where the pod fits. Its arrays are the engine's and change with the next decision: copy what is to last."""
-        self.parts: list[Part] = []
+        self.parts: list[PluginScores] = []
         """Scores that are not in the cached sum: those that were normalised, and those of this cycle alone."""
         self.best_rows: Ints | None = None
         self.scores: Scores | None = None
@@ -170,7 +170,7 @@ class Decision(Record):
         """The pod as it will be once bound."""
         self.permit_timeouts: Mapping[str, float] = {}
         """How many seconds the pod has to wait for each Permit plugin."""
-        self.binding = Binding.NOT_STARTED
+        self.binding = BindingState.NOT_STARTED
         self.failure: Failure | None = None
         """How the attempt failed, if it did."""
 

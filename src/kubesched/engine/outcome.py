@@ -17,7 +17,7 @@ class Outcome(Enum):
     ERROR = "error"
 
 
-class Binding(Enum):
+class BindingState(Enum):
     """How far the binding cycle of an attempt is."""
 
     NOT_STARTED = "not started"

@@ -8,7 +8,7 @@ import numpy as np
 
 from kubesched.cluster.table import Ints
 from kubesched.cluster.view import Nodes
-from kubesched.engine.decision import Decision, Part, Scores
+from kubesched.engine.decision import Decision, PluginScores, Scores
 from kubesched.engine.filtering import Feasible
 from kubesched.framework.runtime import Framework
 
@@ -29,7 +29,7 @@ class Scoring:
         framework, cached, state, pod = self._framework, found.cached, decision.state, decision.pod
         nodes = Nodes(self._table, mask=found.mask)
         for name, scores in extra.items():
-            decision.parts.append(Part(name, 1, scores[nodes.rows], scores[nodes.rows]))
+            decision.parts.append(PluginScores(name, 1, scores[nodes.rows], scores[nodes.rows]))
             self._record(decision, name, scores[nodes.rows], nodes)
         if not framework.scores:
             ranked = np.where(found.mask, sum(extra.values()), -1)
@@ -40,7 +40,7 @@ class Scoring:
             if scored.plugin.normalize is not None:
                 raw = scored.raw if isinstance(scored.raw, int) else scored.raw[nodes.rows]
                 part = framework.ask_normalize(scored.plugin, cached.state, pod, raw)
-                decision.parts.append(Part(scored.plugin.name, scored.plugin.weight, raw, part))
+                decision.parts.append(PluginScores(scored.plugin.name, scored.plugin.weight, raw, part))
                 self._record(decision, scored.plugin.name, part, nodes)
                 if not isinstance(part, int):
                     parts.append(part)
@@ -52,7 +52,7 @@ class Scoring:
             if plugin.name not in skipped:
                 raw = framework.ask_score(plugin, state, pod, nodes)
                 part = framework.ask_normalize(plugin, state, pod, raw)
-                decision.parts.append(Part(plugin.name, plugin.weight, raw, part))
+                decision.parts.append(PluginScores(plugin.name, plugin.weight, raw, part))
                 self._record(decision, plugin.name, part, nodes)
                 if not isinstance(part, int):
                     parts.append(part)

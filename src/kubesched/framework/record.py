@@ -51,7 +51,7 @@ def no_time() -> float:
     return 0.0
 
 
-class Record:
+class CycleRecord:
     """What ran, in order."""
 
     __slots__ = ("_began", "_timer", "calls", "objections", "points", "times_plugins", "wait_reason")

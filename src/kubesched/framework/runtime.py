@@ -1,7 +1,7 @@
 """The runner of a profile's plugins at every extension point, from PreEnqueue to PostBind, by upstream's rules.
 
 Points up to Permit are synchronous; PreBind, Bind and PostBind are coroutines. Every caller uses this runner: the loop,
-the simulator, the replay of recorded decisions, tests. What ran is written to the cycle's `Record`.
+the simulator, the replay of recorded decisions, tests. What ran is written to the cycle's `CycleRecord`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from kubesched.framework.plugin import (
     whole,
 )
 from kubesched.framework.preemption_contract import PreemptionPlugin
-from kubesched.framework.record import SUCCESS, Objection, Record
+from kubesched.framework.record import SUCCESS, CycleRecord, Objection
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import Code, Status, error, unresolvable
 from kubesched.framework.verdicts import Rejections
@@ -332,7 +332,7 @@ class Framework:
         record.end_point("Permit", _name_of(rejection or (Status(Code.WAIT) if timeouts else None)))
         return rejection, timeouts
 
-    def _permitted(self, record: Record, plugin: Any, answer: Any) -> tuple[float | None, Status | None]:
+    def _permitted(self, record: CycleRecord, plugin: Any, answer: Any) -> tuple[float | None, Status | None]:
         if isinstance(answer, BaseException):
             return None, self._raised(record, plugin, "Permit", answer)
         try:
@@ -393,7 +393,7 @@ class Framework:
 
     # Calling a plugin
 
-    def call(self, record: Record, plugin: Any, point: str, method: Callable[..., Any], *args: Any) -> Any:
+    def call(self, record: CycleRecord, plugin: Any, point: str, method: Callable[..., Any], *args: Any) -> Any:
         """Call a plugin's method. What it raises becomes a `PluginError`."""
         try:
             if not record.times_plugins:
@@ -406,7 +406,7 @@ class Framework:
         except BaseException as problem:
             raise plugin_error(plugin, point, problem) from problem
 
-    def _try(self, record: Record, plugin: Any, point: str, method: Callable[..., Any], *args: Any) -> Any:
+    def _try(self, record: CycleRecord, plugin: Any, point: str, method: Callable[..., Any], *args: Any) -> Any:
         """Call a plugin's method; returns its result, or the exception that it raised."""
         try:
             if not record.times_plugins:
@@ -418,7 +418,7 @@ class Framework:
             return problem
 
     async def _try_async(
-        self, record: Record, plugin: Any, point: str, method: Callable[..., Awaitable[Any]], *args: Any
+        self, record: CycleRecord, plugin: Any, point: str, method: Callable[..., Awaitable[Any]], *args: Any
     ) -> Any:
         """Await a plugin's method; returns its result, or the exception that it raised."""
         started = record.now() if record.times_plugins else 0.0
@@ -442,7 +442,7 @@ class Framework:
         except AnswerError as problem:
             raise plugin_error(plugin, point, problem) from problem
 
-    def _judged(self, record: Record, plugin: Any, point: str, method: str, answer: object) -> Status | None:
+    def _judged(self, record: CycleRecord, plugin: Any, point: str, method: str, answer: object) -> Status | None:
         """The status of a point after the decision; None for success. A rejection or a failure is recorded."""
         if answer is None:
             return None
@@ -459,24 +459,24 @@ class Framework:
         record.objections.append(Objection(plugin.name, point, status.by(plugin.name), status.message))
         return status.by(plugin.name)
 
-    def _raised(self, record: Record, plugin: Any, point: str, problem: BaseException) -> Status:
+    def _raised(self, record: CycleRecord, plugin: Any, point: str, problem: BaseException) -> Status:
         """The author of a plugin is told the line. In our own plugins the exception is the API server's."""
         place = "" if is_built_in(type(plugin)) else place_in(plugin, problem)
         return fail(record, plugin, point, described(problem), place)
 
 
-NOT_RECORDED = Record()
+NOT_RECORDED = CycleRecord()
 """PreEnqueue runs before there is an attempt."""
 
 
-def fail(record: Record, plugin: Any, point: str, reason: str, place: str = "") -> Status:
+def fail(record: CycleRecord, plugin: Any, point: str, reason: str, place: str = "") -> Status:
     """A plugin has failed at a point after the decision."""
     status = Status(Code.ERROR, f'running {point} plugin "{plugin.name}": {reason}', plugin=plugin.name)
     record.objections.append(Objection(plugin.name, point, status, reason, place))
     return status
 
 
-def _timed(record: Record, plugin: Any, point: str, method: Callable[..., Any], args: Sequence[Any]) -> Any:
+def _timed(record: CycleRecord, plugin: Any, point: str, method: Callable[..., Any], args: Sequence[Any]) -> Any:
     started = record.now()
     try:
         answer = method(*args)

@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar, cast, runtime_checkable
 
 from kubesched.api import objects as api
 from kubesched.cluster.pods import PodClass
-from kubesched.framework.record import Record
+from kubesched.framework.record import CycleRecord
 
 T = TypeVar("T")
 
@@ -37,9 +37,9 @@ class CycleState:
 
     __slots__ = ("_data", "pod_class", "record", "skip_filter", "skip_score")
 
-    def __init__(self, pod_class: PodClass, record: Record | None = None) -> None:
+    def __init__(self, pod_class: PodClass, record: CycleRecord | None = None) -> None:
         self.pod_class = pod_class
-        self.record = Record() if record is None else record
+        self.record = CycleRecord() if record is None else record
         """What has run in this cycle."""
         self.skip_filter: set[str] = set()
         self.skip_score: set[str] = set()

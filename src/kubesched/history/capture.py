@@ -18,12 +18,12 @@ from kubesched.framework.plugin import Reads, Verdicts
 from kubesched.framework.status import Status
 from kubesched.framework.verdicts import Rejections
 from kubesched.history.columns import Column, distinct, packed, small
-from kubesched.history.record import AttemptRecord, FilterColumn, Names, ScoreColumn, Verdict
+from kubesched.history.record import AttemptRecord, FilterColumn, Names, RecordedVerdict, ScoreColumn
 
 MOST_VERDICTS = 256
 """Distinct statuses of one plugin that are kept. A plugin of its own may have another text for each node."""
 MOST_MESSAGE = 2000
-OTHER = Verdict("Unschedulable", ("(more reasons than are kept)",))
+OTHER = RecordedVerdict("Unschedulable", ("(more reasons than are kept)",))
 MOST_TEXT = 1024
 """Characters of a reason that are kept."""
 
@@ -131,13 +131,13 @@ class Capture:
 
 def _filter_column(plugin: str, verdicts: Verdicts, *, shared: bool = False) -> FilterColumn:
     codes = small(verdicts.codes)
-    found: dict[int, Verdict] = {}
+    found: dict[int, RecordedVerdict] = {}
     for code in distinct(codes):
         found[code] = _meaning(verdicts, code) if len(found) < MOST_VERDICTS else OTHER
     return FilterColumn(plugin, codes, found, shared)
 
 
-def _meaning(verdicts: Verdicts, code: int) -> Verdict:
+def _meaning(verdicts: Verdicts, code: int) -> RecordedVerdict:
     try:
         return _verdict(verdicts.status_of(code))
     except Exception:
@@ -145,5 +145,5 @@ def _meaning(verdicts: Verdicts, code: int) -> Verdict:
         return OTHER
 
 
-def _verdict(status: Status) -> Verdict:
-    return Verdict(status.code.upstream, tuple(reason[:MOST_TEXT] for reason in status.reasons))
+def _verdict(status: Status) -> RecordedVerdict:
+    return RecordedVerdict(status.code.upstream, tuple(reason[:MOST_TEXT] for reason in status.reasons))

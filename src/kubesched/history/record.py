@@ -25,7 +25,7 @@ Ints = npt.NDArray[np.int64]
 ALL = slice(None)
 
 
-class Verdict(msgspec.Struct, frozen=True, gc=False):
+class RecordedVerdict(msgspec.Struct, frozen=True, gc=False):
     """What a code of a Filter plugin means."""
 
     code: str
@@ -38,7 +38,7 @@ class FilterColumn(msgspec.Struct, frozen=True, gc=False):
 
     plugin: str
     codes: Column
-    verdicts: Mapping[int, Verdict]
+    verdicts: Mapping[int, RecordedVerdict]
     shared: bool = False
     """Whether other records may refer to it, too."""
 
@@ -135,7 +135,7 @@ class AttemptRecord(msgspec.Struct, gc=False):
     feasible: int = 0
     nominated_node: str = ""
     victims: tuple[str, ...] = ()
-    pre_filter: tuple[str, Verdict] | None = None
+    pre_filter: tuple[str, RecordedVerdict] | None = None
     """The plugin that rejected the pod as a whole, and how."""
     unschedulable_plugins: tuple[str, ...] = ()
     mask: bytes | None = None
@@ -144,7 +144,7 @@ class AttemptRecord(msgspec.Struct, gc=False):
     """The rows that were filtered, in bits; None for all."""
     filters: Sequence[FilterColumn] = ()
     scores: Sequence[ScoreColumn] = ()
-    overruled: Mapping[int, tuple[str, Verdict]] = {}
+    overruled: Mapping[int, tuple[str, RecordedVerdict]] = {}
     """Rows that were rejected by an extender, or because of pods that are nominated to them."""
     points: Sequence[tuple[str, str, float]] = ()
     """Extension points that ran: name, status, seconds."""
@@ -216,7 +216,7 @@ class AttemptRecord(msgspec.Struct, gc=False):
         names = self.names.names
         left = unpacked(self.looked_at, self.size)
         left[self.feasible_rows()] = False
-        found: dict[tuple[str, Verdict], list[str]] = {}
+        found: dict[tuple[str, RecordedVerdict], list[str]] = {}
         for row, said in self.overruled.items():
             if left[row]:
                 left[row] = False
@@ -231,7 +231,7 @@ class AttemptRecord(msgspec.Struct, gc=False):
             left[rows] = False
         return [Rejection(plugin, verdict.code, verdict.reasons, nodes) for (plugin, verdict), nodes in found.items()]
 
-    def objections(self, node: str) -> list[tuple[str, Verdict]]:
+    def objections(self, node: str) -> list[tuple[str, RecordedVerdict]]:
         """Every plugin that rejects a node, in the profile's order, not only the first."""
         if node not in self.names.names:
             return []

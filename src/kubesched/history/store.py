@@ -10,7 +10,7 @@ from kubesched.history.record import AttemptRecord
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class HistoryLimits:
     """How much is kept."""
 
     per_pod: int = 10
@@ -21,7 +21,7 @@ class Limits:
 class History:
     """Records of attempts, by pod. When a bound would be passed, the oldest go."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: HistoryLimits) -> None:
         self.limits = limits
         self.bytes = 0
         """What all records take in memory. A part that several share counts once."""

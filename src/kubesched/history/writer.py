@@ -28,7 +28,7 @@ BATCH: Final = 256
 STOP_SECONDS: Final = 10.0
 
 
-class Output(Protocol):
+class HistoryOutput(Protocol):
     """Something that attempts are written to. Called in the writer's thread only; may raise."""
 
     def write(self, batch: Sequence[JSON]) -> None: ...
@@ -134,10 +134,10 @@ class Database:
         self._connection.close()
 
 
-class Writer:
+class HistoryWriter:
     """A thread that writes attempts to outputs."""
 
-    def __init__(self, outputs: Sequence[Output], log: Log) -> None:
+    def __init__(self, outputs: Sequence[HistoryOutput], log: Log) -> None:
         self.dropped = 0
         """Attempts that could not be queued: the thread did not keep up."""
         self.failed = 0

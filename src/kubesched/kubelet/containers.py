@@ -8,7 +8,7 @@ from enum import Enum
 from kubesched.apiserver.meta import parse_timestamp
 from kubesched.base.types import JSON
 from kubesched.kubelet.images import full_image, image_digest
-from kubesched.kubelet.timeline import Timeline
+from kubesched.kubelet.timeline import ContainerRun
 from kubesched.reconcile.views import Container
 
 FIRST_BACK_OFF, MAX_BACK_OFF = 10.0, 300.0
@@ -33,7 +33,7 @@ class SimulatedContainer:
     state: JSON = field(default_factory=dict)
     """The `state` of its status: waiting, running or terminated."""
     last_state: JSON = field(default_factory=dict)
-    timeline: Timeline = field(default_factory=Timeline)
+    timeline: ContainerRun = field(default_factory=ContainerRun)
     began: float = 0.0
     """On the monotonic clock, when it runs."""
     retry_at: float | None = None

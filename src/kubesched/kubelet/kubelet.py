@@ -15,7 +15,7 @@ import msgspec
 from kubesched.base.types import JSON
 from kubesched.kubelet import status
 from kubesched.kubelet.containers import Role, SimulatedContainer
-from kubesched.kubelet.nodes import Nodes, NodeSettings
+from kubesched.kubelet.nodes import NodeSettings, SimulatedNodes
 from kubesched.kubelet.pod_worker import Host, PodWorker, is_settled, new_container_id, stage_of
 from kubesched.kubelet.settings import KubeletSettings
 from kubesched.reconcile.access import PODS
@@ -34,7 +34,7 @@ class Kubelets:
     ) -> None:
         self._context = context
         self._access = context.access
-        self.nodes = Nodes(context, node_settings or NodeSettings())
+        self.nodes = SimulatedNodes(context, node_settings or NodeSettings())
         self._host = Host(context, settings or KubeletSettings(), self.nodes)
         self._workers: dict[str, PodWorker] = {}
         """By the pod's UID, for pods about which something is left to do."""

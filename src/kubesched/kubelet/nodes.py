@@ -49,7 +49,7 @@ class NodeSettings:
     """Seconds between heartbeats; 0 for none, which saves a long simulation most of its writes."""
 
 
-class Nodes(Controller):
+class SimulatedNodes(Controller):
     """All simulated nodes."""
 
     name = "kubelet"

@@ -16,10 +16,10 @@ from kubesched.base.types import JSON
 from kubesched.kubelet import status
 from kubesched.kubelet.behavior import DEFAULT, behavior_of
 from kubesched.kubelet.containers import FIRST_BACK_OFF, MAX_BACK_OFF, Role, SimulatedContainer, waiting
-from kubesched.kubelet.nodes import Nodes
+from kubesched.kubelet.nodes import SimulatedNodes
 from kubesched.kubelet.preparation import refusal
 from kubesched.kubelet.settings import KubeletSettings
-from kubesched.kubelet.timeline import KILLED, Timeline, timeline
+from kubesched.kubelet.timeline import KILLED, ContainerRun, timeline
 from kubesched.reconcile.access import CLAIMS, PODS
 from kubesched.reconcile.context import ControllerContext
 from kubesched.reconcile.views import Container, Pod
@@ -34,7 +34,7 @@ class Host:
 
     context: ControllerContext
     settings: KubeletSettings
-    nodes: Nodes
+    nodes: SimulatedNodes
 
 
 class PodWorker:
@@ -294,7 +294,7 @@ class PodWorker:
             return policy != "Never" and exit_code != 0
         return policy == "Always" or (policy == "OnFailure" and exit_code != 0)
 
-    def _timeline(self, each: SimulatedContainer) -> Timeline:
+    def _timeline(self, each: SimulatedContainer) -> ContainerRun:
         """Plan the current run of a container."""
         behavior, command = self._behavior, each.spec.command_line
         code = int(command[:1] == ("false",))

@@ -16,7 +16,7 @@ KILLED = 137
 """The exit code of a container that was killed."""
 
 
-class Timeline(NamedTuple):
+class ContainerRun(NamedTuple):
     """One run of a container."""
 
     started: float = 0.0
@@ -38,7 +38,7 @@ class Timeline(NamedTuple):
         return min((time for time in self[:3] if elapsed < time < self.ends), default=self.ends)
 
 
-def timeline(container: Container, behavior: Behavior, run_time: float, exit_code: int) -> Timeline:
+def timeline(container: Container, behavior: Behavior, run_time: float, exit_code: int) -> ContainerRun:
     """Plan a run that ends by itself after `run_time`, if no probe ends it earlier."""
     started, startup_kill = _startup(container.startup_probe, behavior.startup_fails)
     ready, unready = _readiness(container.readiness_probe, behavior.readiness_fails, started)
@@ -48,8 +48,8 @@ def timeline(container: Container, behavior: Behavior, run_time: float, exit_cod
     kill = min(startup_kill, liveness_kill)
     if kill < run_time:
         probe = "startup" if startup_kill <= liveness_kill else "liveness"
-        return Timeline(started, ready, unready, kill, KILLED, probe)
-    return Timeline(started, ready, unready, run_time, exit_code)
+        return ContainerRun(started, ready, unready, kill, KILLED, probe)
+    return ContainerRun(started, ready, unready, run_time, exit_code)
 
 
 def _startup(probe: Probe | None, fails: float | None) -> tuple[float, float]:

@@ -8,7 +8,7 @@ from kubesched.api import objects as api
 from kubesched.api.selectors import (
     IN,
     NAME_FIELD,
-    NodeSelector,
+    CompiledNodeSelector,
     PreferredSchedulingTerms,
     RequiredNodeAffinity,
     SelectorError,
@@ -44,7 +44,7 @@ class NodeAffinity(Plugin):
         added = args.added_affinity
         required = added and added.required_during_scheduling_ignored_during_execution
         preferred = added and added.preferred_during_scheduling_ignored_during_execution
-        self._enforced: NodeSelector | None = strict_node_selector(required) if required else None
+        self._enforced: CompiledNodeSelector | None = strict_node_selector(required) if required else None
         self._added: PreferredSchedulingTerms | None = preferred_terms(preferred) if preferred else None
 
     def sign(self, pod: api.Pod) -> Signature:

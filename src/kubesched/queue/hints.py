@@ -11,7 +11,7 @@ from kubesched.base.log import ERROR, Log
 from kubesched.cluster.pods import PodClass
 from kubesched.framework.events import EventHint, Hint, HintFunction
 from kubesched.queue.hooks import QueueMetrics
-from kubesched.queue.inflight import Happened
+from kubesched.queue.inflight import ObservedEvent
 from kubesched.queue.pods import QueuedPodInfo
 from kubesched.queue.registrations import EventMap
 from kubesched.queue.unschedulable import File
@@ -34,22 +34,22 @@ class HintRunner:
         self._metrics = metrics
         self._log = log
 
-    def strategy(self, queued: QueuedPodInfo, *events: Happened) -> Strategy:
+    def strategy(self, queued: QueuedPodInfo, *events: ObservedEvent) -> Strategy:
         """What a series of events means for a pod: the best of what each does."""
         found = Strategy.SKIP
-        for happened in events:
-            found = max(found, Inquiry(self, happened).strategy(queued))
+        for observed in events:
+            found = max(found, EventEvaluation(self, observed).strategy(queued))
             if found is Strategy.IMMEDIATELY or (found and not queued.pending_plugins):
                 break
         return found
 
-    def ask(self, plugin: str, hint: HintFunction, pod: api.Pod, happened: Happened) -> bool:
+    def ask(self, plugin: str, hint: HintFunction, pod: api.Pod, observed: ObservedEvent) -> bool:
         """Whether a hint function says that an event helps a pod."""
         started = self._clock.monotonic()
         answer = Hint.QUEUE
         outcome = ""
         try:
-            answer = hint(pod, happened.old, happened.new)
+            answer = hint(pod, observed.old, observed.new)
             if not isinstance(answer, Hint):
                 said, answer = repr(answer), Hint.QUEUE
                 raise TypeError(f"a hint answered with {said}; return Hint.QUEUE or Hint.SKIP")
@@ -59,19 +59,19 @@ class HintRunner:
             # A pod tried in vain costs a moment; one that waits for an event that has passed may wait for good.
             outcome = "Error"
             message = "QueueingHintFn returns error"
-            self._log(ERROR, message, err=problem, event=happened.event.label, plugin=plugin, pod=pod)
+            self._log(ERROR, message, err=problem, event=observed.event.label, plugin=plugin, pod=pod)
         seconds = self._clock.monotonic() - started
-        self._metrics.hint(plugin, happened.event.label, outcome or answer.value, seconds)
+        self._metrics.hint(plugin, observed.event.label, outcome or answer.value, seconds)
         return answer is Hint.QUEUE
 
 
-class Inquiry:
+class EventEvaluation:
     """What one event means for any number of pods. Hints that answer by class are asked once per class."""
 
-    def __init__(self, runner: HintRunner, happened: Happened) -> None:
+    def __init__(self, runner: HintRunner, observed: ObservedEvent) -> None:
         self._runner = runner
-        self.happened = happened
-        self._wildcard = happened.event.is_wildcard
+        self.observed = observed
+        self._wildcard = observed.event.is_wildcard
         self._answers: dict[tuple[int, PodClass], bool] = {}
 
     def strategy(self, queued: QueuedPodInfo) -> Strategy:
@@ -82,7 +82,7 @@ class Inquiry:
         if self._wildcard:
             return self._of_wildcard(queued.uid)
         found = Strategy.SKIP
-        for plugin, hints in self._runner.events.hints(queued.profile, self.happened.event).items():
+        for plugin, hints in self._runner.events.hints(queued.profile, self.observed.event).items():
             if plugin not in pending and (plugin not in unschedulable or found):
                 continue
             if any(self._helps(plugin, hint, queued.pod, queued.info.pod_class) for hint in hints):
@@ -96,15 +96,15 @@ class Inquiry:
     def could_help(self, file: File, sample: api.Pod, pod_class: PodClass) -> bool:
         """Whether the event may help pods of a class, by the word of one plugin. False is certain, True is not."""
         profile, plugin = file
-        hints = self._runner.events.hints(profile, self.happened.event)[plugin]
+        hints = self._runner.events.hints(profile, self.observed.event)[plugin]
         return any(not hint.by_class or self._helps(plugin, hint, sample, pod_class) for hint in hints)
 
     def only(self, file: File) -> Collection[str] | None:
         """UIDs of the only pods that the event can help, by the word of one plugin; None if it can help any."""
         profile, plugin = file
         found: set[str] = set()
-        for hint in self._runner.events.hints(profile, self.happened.event)[plugin]:
-            targets = None if hint.only is None else hint.only(self.happened.old, self.happened.new)
+        for hint in self._runner.events.hints(profile, self.observed.event)[plugin]:
+            targets = None if hint.only is None else hint.only(self.observed.old, self.observed.new)
             if targets is None:
                 return None
             found.update(targets)
@@ -115,14 +115,14 @@ class Inquiry:
         if hint is None:
             return True
         if not registered.by_class:
-            return self._runner.ask(plugin, hint, pod, self.happened)
+            return self._runner.ask(plugin, hint, pod, self.observed)
         key = (id(registered), pod_class)
         answer = self._answers.get(key)
         if answer is None:
-            answer = self._answers[key] = self._runner.ask(plugin, hint, pod, self.happened)
+            answer = self._answers[key] = self._runner.ask(plugin, hint, pod, self.observed)
         return answer
 
     def _of_wildcard(self, uid: str) -> Strategy:
         """An event that stands for anything helps everyone, unless it names the pod it is meant for."""
-        target = self.happened.new
+        target = self.observed.new
         return Strategy.AFTER_BACKOFF if target is None or target.uid == uid else Strategy.SKIP

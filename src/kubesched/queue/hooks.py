@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Protocol
 
 
-class Place(Enum):
+class Subqueue(Enum):
     """Where a waiting pod is, by the name logs have for it."""
 
     ACTIVE = "Active"

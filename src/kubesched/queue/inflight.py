@@ -17,7 +17,7 @@ from kubesched.queue.hooks import QueueMetrics
 POD_POPPED = "PodPopped"
 
 
-class Happened(NamedTuple):
+class ObservedEvent(NamedTuple):
     """An event, with the object before and after."""
 
     event: ClusterEvent
@@ -37,7 +37,7 @@ class Flight:
         """Whether that is news to whoever schedules it."""
         self.start = start
         """The number of the first event that came after it left."""
-        self.own: list[Happened] = []
+        self.own: list[ObservedEvent] = []
         """Events that concern only this pod."""
         self.gone = False
         """Whether it was deleted, or bound by somebody else."""
@@ -53,7 +53,7 @@ class InFlight:
     def __init__(self, metrics: QueueMetrics) -> None:
         self._metrics = metrics
         self._flights: OrderedDict[str, Flight] = OrderedDict()
-        self._events: list[Happened] = []
+        self._events: list[ObservedEvent] = []
         self._base = 0
         """The number of the first event kept."""
 
@@ -87,22 +87,22 @@ class InFlight:
         self._count(flight.own, -1)
         self._trim()
 
-    def record(self, happened: Happened) -> bool:
+    def record(self, observed: ObservedEvent) -> bool:
         """Keep an event, if any pod is in flight."""
         if not self._flights:
             return False
-        self._events.append(happened)
-        self._metrics.in_flight(happened.event.label, 1)
+        self._events.append(observed)
+        self._metrics.in_flight(observed.event.label, 1)
         if len(self._events) > self.LIMIT:
             self._drop(self.LIMIT // 2)
         return True
 
-    def record_for(self, flight: Flight, happened: Happened) -> None:
+    def record_for(self, flight: Flight, observed: ObservedEvent) -> None:
         """Keep an event that concerns one pod in flight."""
-        flight.own.append(happened)
-        self._metrics.in_flight(happened.event.label, 1)
+        flight.own.append(observed)
+        self._metrics.in_flight(observed.event.label, 1)
 
-    def events_of(self, flight: Flight) -> list[Happened] | None:
+    def events_of(self, flight: Flight) -> list[ObservedEvent] | None:
         """What has happened since a pod left; None if that was too long ago to tell."""
         if flight.start < self._base:
             return None
@@ -121,6 +121,6 @@ class InFlight:
         del self._events[:number]
         self._base += number
 
-    def _count(self, events: list[Happened], sign: int) -> None:
-        for label, number in Counter(happened.event.label for happened in events).items():
+    def _count(self, events: list[ObservedEvent], sign: int) -> None:
+        for label, number in Counter(observed.event.label for observed in events).items():
             self._metrics.in_flight(label, sign * number)

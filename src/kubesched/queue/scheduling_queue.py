@@ -36,15 +36,15 @@ from kubesched.framework.events import (
 from kubesched.queue.backoff import BackoffQueue
 from kubesched.queue.changes import pod_changes
 from kubesched.queue.gates import Gates, PreEnqueue
-from kubesched.queue.hints import HintRunner, Inquiry, Strategy
-from kubesched.queue.hooks import NoMetrics, Place, QueueMetrics
-from kubesched.queue.inflight import Flight, Happened, InFlight
+from kubesched.queue.hints import EventEvaluation, HintRunner, Strategy
+from kubesched.queue.hooks import NoMetrics, QueueMetrics, Subqueue
+from kubesched.queue.inflight import Flight, InFlight, ObservedEvent
 from kubesched.queue.nominator import Nominator
 from kubesched.queue.ordering import Order
-from kubesched.queue.places import MOVED, Places
 from kubesched.queue.pods import QueuedPodInfo
 from kubesched.queue.registrations import EventMap
 from kubesched.queue.snapshot import PodLists, WaitingState
+from kubesched.queue.subqueues import MOVED, Subqueues
 from kubesched.queue.unschedulable import UnschedulablePods
 
 
@@ -77,7 +77,7 @@ class SchedulingQueue:
         metrics = NoMetrics() if metrics is None else metrics
         self._hints = HintRunner(events, clock, metrics, log)
         self._unschedulable = UnschedulablePods(metrics, longest=max_in_unschedulable)
-        self._places = Places(
+        self._subqueues = Subqueues(
             clock,
             order,
             Gates(pre_enqueue, metrics, log),
@@ -125,7 +125,7 @@ class SchedulingQueue:
         if queued.uid in self._unschedulable:
             self._update_unschedulable(queued, old, new)
         else:
-            self._places.reorder(queued)
+            self._subqueues.reorder(queued)
 
     def delete(self, pod: api.Pod) -> None:
         """A pod is gone, or bound by somebody else. One in flight will not be taken back."""
@@ -134,27 +134,27 @@ class SchedulingQueue:
         flight = self._in_flight.get(uid)
         if flight is not None:
             flight.gone = True
-        self._places.take_out(uid)
+        self._subqueues.take_out(uid)
 
     def _enter(self, pod: api.Pod, event: ClusterEvent) -> None:
         in_group = self._features.generic_workload and pod.spec.scheduling_group is not None
         queued = QueuedPodInfo(self._classes.info(pod), self._clock.monotonic(), in_group=in_group)
-        if self._places.to_active(queued, event.label):
+        if self._subqueues.to_active(queued, event.label):
             self._nominator.add(queued.info)
             self._on_ready()
 
     def _update_in_flight(self, flight: Flight, old: api.Pod, new: api.Pod) -> None:
         flight.pod, flight.updated, flight.gone = new, True, False
         for event in pod_changes(old, new, self._features):
-            self._in_flight.record_for(flight, Happened(event, old, new))
+            self._in_flight.record_for(flight, ObservedEvent(event, old, new))
 
     def _update_unschedulable(self, queued: QueuedPodInfo, old: api.Pod, new: api.Pod) -> None:
         for event in pod_changes(old, new, self._features):
-            strategy = self._hints.strategy(queued, Happened(event, old, new))
-            place = self._places.requeue(queued, strategy, event.label)
-            if place is not Place.UNSCHEDULABLE:
+            strategy = self._hints.strategy(queued, ObservedEvent(event, old, new))
+            subqueue = self._subqueues.requeue(queued, strategy, event.label)
+            if subqueue is not Subqueue.UNSCHEDULABLE:
                 message = f"{MOVED} because the Pod is updated"
-                self._log(5, message, pod=new, event=event.label, queue=place.value)
+                self._log(5, message, pod=new, event=event.label, queue=subqueue.value)
                 self._on_ready()
                 return
 
@@ -162,7 +162,7 @@ class SchedulingQueue:
 
     def pop(self) -> QueuedPodInfo | None:
         """The next pod to try, from now on in flight; None while there is none."""
-        while (queued := self._places.pop()) is not None:
+        while (queued := self._subqueues.pop()) is not None:
             if self._depart(queued):
                 return queued
         return None
@@ -172,7 +172,7 @@ class SchedulingQueue:
         if uid in self._in_flight:
             return None
         self._activate(uid)
-        queued = self._places.take_active(uid)
+        queued = self._subqueues.take_active(uid)
         return queued if queued is not None and self._depart(queued) else None
 
     def _depart(self, queued: QueuedPodInfo) -> bool:
@@ -188,7 +188,7 @@ class SchedulingQueue:
         """A popped pod is through and will not be given back."""
         self._in_flight.finish(uid)
 
-    def add_unschedulable_if_not_present(self, queued: QueuedPodInfo) -> Place | None:
+    def add_unschedulable_if_not_present(self, queued: QueuedPodInfo) -> Subqueue | None:
         """Take back a popped pod whose attempt has failed, and say where it is now.
 
         `queued.rejected_by` must have been told who rejected it; if nobody did, something went wrong, and it is tried
@@ -206,7 +206,7 @@ class SchedulingQueue:
         for pod in pods:
             flight = self._in_flight.get(pod.uid)
             if flight is not None:
-                self._in_flight.record_for(flight, Happened(FORCE_ACTIVATE, None, pod))
+                self._in_flight.record_for(flight, ObservedEvent(FORCE_ACTIVATE, None, pod))
                 continue
             activated |= self._activate(pod.uid)
         if activated:
@@ -220,7 +220,7 @@ class SchedulingQueue:
             queued.gating_plugin = ""
             self._unschedulable.put(queued, FORCE_ACTIVATE.label)
 
-    def _take_back(self, queued: QueuedPodInfo, flight: Flight | None) -> Place | None:
+    def _take_back(self, queued: QueuedPodInfo, flight: Flight | None) -> Subqueue | None:
         if self.get(queued.uid) is not None:
             self._log(ERROR, "Pod is already present in the scheduling queue", pod=queued.pod)
             return None
@@ -229,22 +229,22 @@ class SchedulingQueue:
         if flight is not None and flight.updated:
             queued.info = self._classes.info(flight.pod)
         queued.failed(self._clock.monotonic())
-        self._places.count_rejectors(queued, 1)
+        self._subqueues.count_rejectors(queued, 1)
         strategy = self._strategy_after_flight(queued, flight)
-        place = self._places.requeue(queued, strategy, SCHEDULE_ATTEMPT_FAILURE)
+        subqueue = self._subqueues.requeue(queued, strategy, SCHEDULE_ATTEMPT_FAILURE)
         self._log(
             3,
             MOVED,
             pod=queued.pod,
             event=SCHEDULE_ATTEMPT_FAILURE,
-            queue=place.value,
+            queue=subqueue.value,
             schedulingCycle=self.scheduling_cycle,
             hint=int(strategy),
             **{"unschedulable plugins": queued.rejectors},
         )
-        if place is not Place.UNSCHEDULABLE:
+        if subqueue is not Subqueue.UNSCHEDULABLE:
             self._on_ready()
-        return place
+        return subqueue
 
     def _strategy_after_flight(self, queued: QueuedPodInfo, flight: Flight | None) -> Strategy:
         if flight is None:
@@ -265,8 +265,8 @@ class SchedulingQueue:
     def _activate(self, uid: str) -> bool:
         queued = self._unschedulable.get(uid)
         if queued is not None:
-            return self._places.to_active(queued, FORCE_ACTIVATE.label)
-        return self._places.from_backoff(uid, FORCE_ACTIVATE.label)
+            return self._subqueues.to_active(queued, FORCE_ACTIVATE.label)
+        return self._subqueues.from_backoff(uid, FORCE_ACTIVATE.label)
 
     # Events
 
@@ -287,14 +287,14 @@ class SchedulingQueue:
         listeners = self._hints.events.listeners(event)
         if not listeners and not event.is_wildcard:
             return
-        inquiry = Inquiry(self._hints, Happened(event, old, new))
+        evaluation = EventEvaluation(self._hints, ObservedEvent(event, old, new))
         if event.is_wildcard:
             waiting = list(self._unschedulable)
         else:
-            waiting = self._unschedulable.listening(listeners, inquiry.could_help, inquiry.only)
+            waiting = self._unschedulable.listening(listeners, evaluation.could_help, evaluation.only)
         if check is not None:
             waiting = [queued for queued in waiting if check(queued.pod)]
-        self._move(waiting, inquiry)
+        self._move(waiting, evaluation)
 
     def assigned_pod_added(self, pod: api.Pod) -> None:
         """A pod has been bound, or a bound pod has appeared."""
@@ -313,7 +313,7 @@ class SchedulingQueue:
 
     def flush_backoff(self) -> None:
         """Make the pods active whose backoff has passed. Upstream does so at the beginning of each second."""
-        if self._places.after_backoff():
+        if self._subqueues.after_backoff():
             self._on_ready()
 
     def flush_unschedulable(self) -> None:
@@ -324,19 +324,19 @@ class SchedulingQueue:
             queued.was_flushed = True
             queued.flush_timestamp = now
         if overdue:
-            self._move(overdue, Inquiry(self._hints, Happened(UNSCHEDULABLE_TIMEOUT, None, None)))
+            self._move(overdue, EventEvaluation(self._hints, ObservedEvent(UNSCHEDULABLE_TIMEOUT, None, None)))
 
-    def _move(self, waiting: Iterable[QueuedPodInfo], inquiry: Inquiry) -> None:
-        label = inquiry.happened.event.label
+    def _move(self, waiting: Iterable[QueuedPodInfo], evaluation: EventEvaluation) -> None:
+        label = evaluation.observed.event.label
         ready = False
         for queued in waiting:
-            strategy = inquiry.strategy(queued)
+            strategy = evaluation.strategy(queued)
             if strategy is Strategy.SKIP:
                 self._log(5, "Event is not making pod schedulable", pod=queued.pod, event=label)
                 continue
             self._unschedulable.remove(queued.uid)
-            ready |= self._places.requeue(queued, strategy, label) is not Place.UNSCHEDULABLE
-        if self._in_flight.record(inquiry.happened):
+            ready |= self._subqueues.requeue(queued, strategy, label) is not Subqueue.UNSCHEDULABLE
+        if self._in_flight.record(evaluation.observed):
             self._log(5, "Event received while pods are in flight", event=label)
         if ready:
             self._on_ready()
@@ -350,33 +350,35 @@ class SchedulingQueue:
     # Looking in
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._subqueues)
 
     @property
     def ready(self) -> bool:
         """Whether `pop` has something to give."""
-        return len(self._places.active) > 0 or self._places.backoff.has_early
+        return len(self._subqueues.active) > 0 or self._subqueues.backoff.has_early
 
     def get(self, uid: str) -> QueuedPodInfo | None:
         """A pod that waits; one in flight does not."""
-        return self._places.get(uid)
+        return self._subqueues.get(uid)
 
-    def place_of(self, uid: str) -> Place | None:
+    def subqueue_of(self, uid: str) -> Subqueue | None:
         """Where a pod waits."""
-        return self._places.place_of(uid)
+        return self._subqueues.subqueue_of(uid)
 
     def pod_lists(self) -> PodLists:
         """All pods, by where they are."""
-        places = self._places
-        return PodLists.of(places.active, places.backoff, places.unschedulable, self._in_flight)
+        subqueues = self._subqueues
+        return PodLists.of(subqueues.active, subqueues.backoff, subqueues.unschedulable, self._in_flight)
 
     def states(self, limit: int) -> list[WaitingState]:
         """The state of waiting pods, at most so many: in flight, active in their order, backoff, unschedulable."""
-        places = self._places
+        subqueues = self._subqueues
         flights = (WaitingState(flight.pod, "InFlight") for flight in self._in_flight)
-        active = (self._state(queued, Place.ACTIVE, turn) for turn, queued in enumerate(places.active.first_few(limit)))
-        backoff = (self._state(queued, Place.BACKOFF) for queued in places.backoff)
-        others = (self._state(queued, Place.UNSCHEDULABLE) for queued in places.unschedulable)
+        active = (
+            self._state(queued, Subqueue.ACTIVE, turn) for turn, queued in enumerate(subqueues.active.first_few(limit))
+        )
+        backoff = (self._state(queued, Subqueue.BACKOFF) for queued in subqueues.backoff)
+        others = (self._state(queued, Subqueue.UNSCHEDULABLE) for queued in subqueues.unschedulable)
         return list(islice(chain(flights, active, backoff, others), limit))
 
     def state_of(self, uid: str) -> WaitingState | None:
@@ -384,20 +386,20 @@ class SchedulingQueue:
         flight = self._in_flight.get(uid)
         if flight is not None:
             return WaitingState(flight.pod, "InFlight")
-        queued, place = self.get(uid), self.place_of(uid)
-        if queued is None or place is None:
+        queued, subqueue = self.get(uid), self.subqueue_of(uid)
+        if queued is None or subqueue is None:
             return None
-        return self._state(queued, place, self._places.active.turn(uid))
+        return self._state(queued, subqueue, self._subqueues.active.turn(uid))
 
-    def _state(self, queued: QueuedPodInfo, place: Place, turn: int | None = None) -> WaitingState:
-        waits = place is Place.UNSCHEDULABLE
+    def _state(self, queued: QueuedPodInfo, subqueue: Subqueue, turn: int | None = None) -> WaitingState:
+        waits = subqueue is Subqueue.UNSCHEDULABLE
         return WaitingState(
             queued.pod,
-            "Gated" if queued.gated else place.value,
-            turn if place is Place.ACTIVE else None,
+            "Gated" if queued.gated else subqueue.value,
+            turn if subqueue is Subqueue.ACTIVE else None,
             queued.attempts,
             queued.timestamp,
-            self._places.backoff.until(queued),
+            self._subqueues.backoff.until(queued),
             self._unschedulable.retried_at(queued) if waits else None,
             tuple(sorted(queued.unschedulable_plugins)),
             tuple(sorted(queued.pending_plugins)),

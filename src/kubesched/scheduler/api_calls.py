@@ -12,7 +12,7 @@ from typing import ClassVar
 from kubesched.api import objects as api
 from kubesched.base.clock import Clock
 from kubesched.client.protocol import Client
-from kubesched.scheduler.ports import Metrics
+from kubesched.scheduler.ports import MetricsSink
 from kubesched.scheduler.tasks import Tasks
 
 
@@ -69,7 +69,7 @@ class BindingCall(ApiCall):
 class Dispatcher:
     """Makes calls, those of one pod one after the other."""
 
-    def __init__(self, tasks: Tasks, metrics: Metrics, clock: Clock) -> None:
+    def __init__(self, tasks: Tasks, metrics: MetricsSink, clock: Clock) -> None:
         self._tasks = tasks
         self._metrics = metrics
         self._clock = clock

@@ -10,7 +10,7 @@ from kubesched.api import objects as api
 from kubesched.base.log import ERROR
 from kubesched.client.protocol import ApiError
 from kubesched.engine.failure import Failure
-from kubesched.engine.outcome import Binding
+from kubesched.engine.outcome import BindingState
 from kubesched.framework.events import ASSIGNED_POD_DELETE
 from kubesched.framework.extender import Extender, ExtenderCall, ExtenderError
 from kubesched.framework.status import Code, Status, error
@@ -72,7 +72,7 @@ class BindingCycle:
 
     def start(self, attempt: Attempt) -> None:
         """Begin a binding."""
-        attempt.binding = Binding.STARTED
+        attempt.binding = BindingState.STARTED
         self._unclear.add(attempt)
         self._publisher.binding_started(attempt)
         self._shared.tasks.spawn(self.run(attempt))
@@ -89,7 +89,7 @@ class BindingCycle:
             self._unclear.remove(attempt)
             shared.waiting.remove(attempt.assumed.uid)
         if failure is not None:
-            attempt.binding = Binding.FAILED
+            attempt.binding = BindingState.FAILED
             shared.inbox.put(self._failed, attempt, failure)
         else:
             self._publisher.finished(attempt)
@@ -192,7 +192,7 @@ class BindingCycle:
 
     async def _succeeded(self, attempt: Attempt) -> None:
         shared = self._shared
-        attempt.binding = Binding.BOUND
+        attempt.binding = BindingState.BOUND
         attempt.ended = shared.clock.monotonic()
         self._publisher.bound(attempt)
         framework = attempt.profile.engine.framework

@@ -42,7 +42,7 @@ from kubesched.scheduler.handlers import KINDS, EventHandlers
 from kubesched.scheduler.inbox import Inbox
 from kubesched.scheduler.plugin_client import PluginClient
 from kubesched.scheduler.pod_groups import PodGroupCycle
-from kubesched.scheduler.ports import EventSink, Metrics, NoEvents, NoSchedulerMetrics
+from kubesched.scheduler.ports import EventSink, MetricsSink, NoEvents, NoSchedulerMetrics
 from kubesched.scheduler.scheduler import Scheduler
 from kubesched.scheduler.shared import Shared
 from kubesched.scheduler.sources import Sources
@@ -66,7 +66,7 @@ def build_scheduler(
     random: Random,
     *,
     recorder: EventSink | None = None,
-    metrics: Metrics | None = None,
+    metrics: MetricsSink | None = None,
     log: Log = SILENT,
     subscribers: Iterable[Subscriber] = (),
     explain: Callable[[Attempt], str] | None = None,

@@ -87,7 +87,7 @@ class HTTPExtender:
         if not self.is_filter:
             return ExtenderFilterResult([node.name for node in nodes])
         arguments = wire.arguments(self._encoder, pod, nodes, names_only=self._names_only)
-        answer = wire.Answer(await self._send(self._settings.filter_verb, arguments), "ExtenderFilterResult")
+        answer = wire.ExtenderAnswer(await self._send(self._settings.filter_verb, arguments), "ExtenderFilterResult")
         failed, unresolvable = answer.text_map("FailedNodes"), answer.text_map("FailedAndUnresolvableNodes")
         names = answer.texts("NodeNames")
         chosen = names if self._names_only and names is not None else wire.node_names(answer)
@@ -119,7 +119,7 @@ class HTTPExtender:
             raise ExtenderError(f"preempt verb is not defined for extender {self.name} but run into ProcessPreemption")
         arguments = wire.preemption_arguments(self._encoder, pod, victims, names_only=self._names_only)
         value = await self._send(self._settings.preempt_verb, arguments)
-        chosen = wire.meta_victims(wire.Answer(value, "ExtenderPreemptionResult"))
+        chosen = wire.meta_victims(wire.ExtenderAnswer(value, "ExtenderPreemptionResult"))
         return {
             node: ExtenderVictims(self._found(node, uids, victims), violations)
             for node, (uids, violations) in chosen.items()
@@ -144,7 +144,7 @@ class HTTPExtender:
         if not self.is_binder:
             raise ExtenderError("unexpected empty bindVerb in extender")
         value = await self._send(self._settings.bind_verb, wire.binding_arguments(pod, node_name), once=True)
-        if problem := wire.Answer(value, "ExtenderBindingResult").text("Error"):
+        if problem := wire.ExtenderAnswer(value, "ExtenderBindingResult").text("Error"):
             raise ExtenderError(problem)
 
     async def close(self) -> None:

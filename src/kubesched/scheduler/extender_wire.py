@@ -165,7 +165,7 @@ def _char(char: str) -> str:
     return {"'": r"'\''", '"': "'\"'"}.get(byte) or f"'{quote(byte)[1:-1]}'"
 
 
-class Answer:
+class ExtenderAnswer:
     """A JSON object from an extender. Each field is read as the type that Go has for it."""
 
     def __init__(self, value: object, kind: str, path: str = "") -> None:
@@ -230,13 +230,13 @@ def _json_kind(value: object) -> str:
     return next((name for kind, name in kinds.items() if isinstance(value, kind)), "null")
 
 
-def node_names(answer: Answer) -> list[str] | None:
+def node_names(answer: ExtenderAnswer) -> list[str] | None:
     """The names in a NodeList under ``Nodes``; None if there is no list."""
     if answer.raw("Nodes") is None:
         return None
-    nodes = Answer(answer.objects_by_name("Nodes", "v1.NodeList"), "NodeList", "Nodes.")
+    nodes = ExtenderAnswer(answer.objects_by_name("Nodes", "v1.NodeList"), "NodeList", "Nodes.")
     items = nodes.objects("items", "[]v1.Node")
-    return [Answer(Answer(item, "Node").raw("metadata"), "ObjectMeta").text("name") for item in items]
+    return [ExtenderAnswer(ExtenderAnswer(item, "Node").raw("metadata"), "ObjectMeta").text("name") for item in items]
 
 
 def scores(value: object) -> dict[str, int]:
@@ -245,17 +245,17 @@ def scores(value: object) -> dict[str, int]:
         raise ExtenderError(f"json: cannot unmarshal {_json_kind(value)} into Go value of type v1.HostPriorityList")
     found: dict[str, int] = {}
     for item in value or ():
-        priority = Answer(item, "HostPriority")
+        priority = ExtenderAnswer(item, "HostPriority")
         host = priority.text("Host")
         found[host] = found.get(host, 0) + priority.integer("Score")
     return found
 
 
-def meta_victims(answer: Answer) -> dict[str, tuple[list[str], int]]:
+def meta_victims(answer: ExtenderAnswer) -> dict[str, tuple[list[str], int]]:
     """NodeNameToMetaVictims: UIDs of pods, and how many of them a disruption budget protects, by node."""
     found: dict[str, tuple[list[str], int]] = {}
     for node, value in answer.objects_by_name("NodeNameToMetaVictims", "map[string]*v1.MetaVictims").items():
-        victims = Answer(value, "MetaVictims")
-        uids = [Answer(pod, "MetaPod").text("UID") for pod in victims.objects("Pods", "[]*v1.MetaPod")]
+        victims = ExtenderAnswer(value, "MetaVictims")
+        uids = [ExtenderAnswer(pod, "MetaPod").text("UID") for pod in victims.objects("Pods", "[]*v1.MetaPod")]
         found[node] = (uids, victims.integer("NumPDBViolations"))
     return found

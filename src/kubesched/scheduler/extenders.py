@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 from kubesched.api import objects as api
 from kubesched.framework.extender import Extender, Prioritized
-from kubesched.scheduler.ports import Metrics
+from kubesched.scheduler.ports import MetricsSink
 
 
 class ExtenderSet:
     """Implements `framework.extender.Extenders`."""
 
-    def __init__(self, extenders: Sequence[Extender], metrics: Metrics) -> None:
+    def __init__(self, extenders: Sequence[Extender], metrics: MetricsSink) -> None:
         self._all = extenders
         self._metrics = metrics
 

@@ -79,7 +79,7 @@ class Value(Family):
         return family
 
 
-class Counter(Value):
+class CounterFamily(Value):
     """A number that only grows."""
 
     kind = CounterMetricFamily

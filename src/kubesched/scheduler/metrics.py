@@ -20,7 +20,7 @@ from kubesched.scheduler.metric_families import (
     ALPHA,
     BETA,
     STABLE,
-    Counter,
+    CounterFamily,
     Family,
     Gauge,
     Histogram,
@@ -278,8 +278,8 @@ class Metrics:
             )
         )
 
-    def _counter(self, name: str, text: str, labels: Labels = (), stability: str = ALPHA) -> Counter:
-        return self.add(Counter(f"scheduler_{name}", text, labels, stability))
+    def _counter(self, name: str, text: str, labels: Labels = (), stability: str = ALPHA) -> CounterFamily:
+        return self.add(CounterFamily(f"scheduler_{name}", text, labels, stability))
 
     def _gauge(self, name: str, text: str, labels: Labels = (), stability: str = ALPHA) -> Gauge:
         return self.add(Gauge(f"scheduler_{name}", text, labels, stability))

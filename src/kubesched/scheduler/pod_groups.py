@@ -47,7 +47,7 @@ class Member:
 
 
 @dataclass(slots=True)
-class Trial:
+class GroupTrial:
     """The result of placing all pods of a group for trial."""
 
     members: list[Member] = field(default_factory=list)
@@ -133,16 +133,16 @@ class PodGroupCycle:
 
     # The trial
 
-    async def _search(self, group: str, pods: Sequence[QueuedPodInfo], profile: Profile) -> Trial:
+    async def _search(self, group: str, pods: Sequence[QueuedPodInfo], profile: Profile) -> GroupTrial:
         """Try the group on all nodes; with topology-aware scheduling on each placement, of which the best is taken."""
         if not self._shared.cluster.features.topology_aware_workload_scheduling:
             return await self._try(group, pods, profile)
         found = self._shared.cluster.get(api.PodGroup, group)
         if found is None:
-            return Trial(status=error(f'podgroup.scheduling.k8s.io "{group.rpartition("/")[2]}" not found'))
+            return GroupTrial(status=error(f'podgroup.scheduling.k8s.io "{group.rpartition("/")[2]}" not found'))
         placements = run_placement_generate(profile.engine.framework, found)
         if isinstance(placements, Status):
-            return Trial(status=placements)
+            return GroupTrial(status=placements)
         trials = []
         for placement in placements:
             self._shared.log(4, "Assuming placement in snapshot", placement=placement.name)
@@ -153,8 +153,8 @@ class PodGroupCycle:
         return self._best(found, profile, placements, trials)
 
     def _best(
-        self, group: api.PodGroup, profile: Profile, placements: Sequence[Placement], trials: Sequence[Trial]
-    ) -> Trial:
+        self, group: api.PodGroup, profile: Profile, placements: Sequence[Placement], trials: Sequence[GroupTrial]
+    ) -> GroupTrial:
         """The trial with the highest score, of those in which the group is schedulable."""
         good = [
             (placement, trial)
@@ -170,15 +170,15 @@ class PodGroupCycle:
         candidates = [Assignments(placement, trial.placed) for placement, trial in good]
         scores = run_placement_score(profile.engine.framework, group, candidates)
         if isinstance(scores, Status):
-            return Trial(status=scores)
+            return GroupTrial(status=scores)
         highest = [trial for (_, trial), score in zip(good, scores, strict=True) if score == max(scores)]
         return self._random.choice(highest)
 
     async def _try(
         self, group: str, pods: Sequence[QueuedPodInfo], profile: Profile, within: Mask | None = None
-    ) -> Trial:
+    ) -> GroupTrial:
         """Place all pods, see whether the group is schedulable, and undo it."""
-        trial, placed, preempts = Trial(), [], False
+        trial, placed, preempts = GroupTrial(), [], False
         try:
             for number, queued in enumerate(pods, 1):
                 if number % SLICE == 0:
@@ -202,7 +202,7 @@ class PodGroupCycle:
                 self._take_back(attempt)
         return trial
 
-    def _permitted(self, trial: Trial, *, preempts: bool) -> None:
+    def _permitted(self, trial: GroupTrial, *, preempts: bool) -> None:
         """Permit let a pod pass, so the group is schedulable, at once or after its victims have gone."""
         trial.waits_for_victims = preempts
         trial.status = unschedulable(GROUP_UNSCHEDULABLE, WAITS_FOR_VICTIMS) if preempts else None
@@ -236,7 +236,7 @@ class PodGroupCycle:
 
     # Its result
 
-    def _submit(self, group: str, pods: Sequence[QueuedPodInfo], profile: Profile, trial: Trial) -> int:
+    def _submit(self, group: str, pods: Sequence[QueuedPodInfo], profile: Profile, trial: GroupTrial) -> int:
         """Bind the pods or put them back into the queue; returns how many are being bound."""
         bound = 0
         for member in trial.members:
@@ -258,7 +258,7 @@ class PodGroupCycle:
             self._fail(self._attempt(group, queued, profile), failure)
         return bound
 
-    def _settle(self, member: Member, trial: Trial) -> None:
+    def _settle(self, member: Member, trial: GroupTrial) -> None:
         """Bind a pod, or note why it goes back to the queue."""
         attempt, failure = member.attempt, member.attempt.failure
         if trial.status is None:
@@ -270,7 +270,7 @@ class PodGroupCycle:
         elif failure is None or (member.preempts and not trial.waits_for_victims):
             attempt.refused(self._failure_of_group(attempt, trial))
 
-    def _failure_of_group(self, attempt: Attempt, trial: Trial) -> Failure:
+    def _failure_of_group(self, attempt: Attempt, trial: GroupTrial) -> Failure:
         """Why a pod that would fit has to wait."""
         if trial.waits_for_victims and trial.status is not None:
             return Failure(trial.status.message, rejected=True, nominate=attempt.chosen, of_group=True)

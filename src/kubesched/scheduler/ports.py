@@ -49,7 +49,7 @@ class Evaluations:
     """Nodes found feasible, over all decisions."""
 
 
-class Metrics(QueueMetrics, Protocol):
+class MetricsSink(QueueMetrics, Protocol):
     """Counts what kube-scheduler's metrics count. Durations are seconds of the scheduler's clock."""
 
     def attempt(self, result: str, profile: str, seconds: float) -> None:

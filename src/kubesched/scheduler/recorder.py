@@ -386,13 +386,11 @@ def reference(obj: api.Object) -> JSON:
 
 
 def event_name(name: str, nanoseconds: int, chance: random.Random) -> str:
-    """The name of an event about an object; one that would be no valid name is replaced by a random one."""
+    """Return the name of an event about an object. A name that would be invalid is replaced by a random UUID."""
     made = f"{name}.{nanoseconds:x}"
-    return (
-        made
-        if len(made) <= _MAX_NAME and _SUBDOMAIN.fullmatch(made)
-        else str(uuid.UUID(int=chance.getrandbits(128), version=4))
-    )
+    if len(made) <= _MAX_NAME and _SUBDOMAIN.fullmatch(made):
+        return made
+    return str(uuid.UUID(int=chance.getrandbits(128), version=4))
 
 
 def micro_time(seconds: float) -> str:

@@ -11,7 +11,7 @@ from kubesched.client.protocol import Client
 from kubesched.cluster.state import ClusterState
 from kubesched.queue.scheduling_queue import SchedulingQueue
 from kubesched.scheduler.inbox import Inbox
-from kubesched.scheduler.ports import EventSink, Metrics
+from kubesched.scheduler.ports import EventSink, MetricsSink
 from kubesched.scheduler.tasks import Tasks
 from kubesched.scheduler.waiting import PreBinding, WaitingPods
 
@@ -26,7 +26,7 @@ class Shared:
     clock: Clock
     log: Log
     recorder: EventSink
-    metrics: Metrics
+    metrics: MetricsSink
     inbox: Inbox
     tasks: Tasks
     waiting: WaitingPods

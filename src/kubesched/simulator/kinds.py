@@ -8,7 +8,7 @@ from typing import Any
 from kubesched.apiserver.crd.custom_resources import resources_of
 from kubesched.apiserver.kinds.registry import BUILT_IN, ApiResource
 from kubesched.config.errors import Problem, join, suggest
-from kubesched.simulator.steps import Action
+from kubesched.simulator.steps import StepAction
 
 
 def find(kind: str, version: str, served: Iterable[ApiResource]) -> ApiResource | None:
@@ -23,7 +23,7 @@ def suggestion(kind: str, served: Iterable[ApiResource]) -> str:
     return suggest(kind, [each.kind for each in served if each.is_stored])
 
 
-def kind_problems(actions: Iterable[Action]) -> Iterator[Problem]:
+def kind_problems(actions: Iterable[StepAction]) -> Iterator[Problem]:
     """Yield kinds that the API will not serve when the scenario runs. Each mistake is reported once."""
     actions = list(actions)
     served = [*BUILT_IN, *(each for action in actions for each in _defined(action))]
@@ -31,7 +31,7 @@ def kind_problems(actions: Iterable[Action]) -> Iterator[Problem]:
     yield from dict.fromkeys(problem for problem in found if problem is not None)
 
 
-def _problem(action: Action, served: list[ApiResource]) -> Problem | None:
+def _problem(action: StepAction, served: list[ApiResource]) -> Problem | None:
     what = action.what
     created = isinstance(what, Mapping)
     kind, version = (what.get("kind"), what.get("apiVersion")) if created else (getattr(what, "resource", None), "")
@@ -47,7 +47,7 @@ def _problem(action: Action, served: list[ApiResource]) -> Problem | None:
     return None
 
 
-def _defined(action: Action) -> list[ApiResource]:
+def _defined(action: StepAction) -> list[ApiResource]:
     obj: Any = action.what
     is_definition = isinstance(obj, Mapping) and obj.get("kind") == "CustomResourceDefinition"
     try:

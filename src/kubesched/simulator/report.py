@@ -10,11 +10,11 @@ import msgspec
 from kubesched.reconcile.access import PODS
 from kubesched.simulator.cluster import SimulatedCluster
 from kubesched.simulator.expectations import Checked, is_pending, node_of, phase_of, why_pending
-from kubesched.simulator.timeline import Entry
+from kubesched.simulator.timeline import TimelineEntry
 from kubesched.simulator.usage import Load, NodeUsage
 
 
-class Placement(msgspec.Struct, frozen=True, rename="camel"):
+class PodPlacement(msgspec.Struct, frozen=True, rename="camel"):
     """A pod with a node."""
 
     pod: str
@@ -25,7 +25,7 @@ class Placement(msgspec.Struct, frozen=True, rename="camel"):
     attempts: int
 
 
-class Pending(msgspec.Struct, frozen=True, rename="camel"):
+class PendingPod(msgspec.Struct, frozen=True, rename="camel"):
     """A pod without a node."""
 
     pod: str
@@ -63,9 +63,9 @@ class Report(msgspec.Struct, frozen=True, rename="camel"):
     changes: int
     digest: str
     expectations: Sequence[Checked]
-    timeline: Sequence[Entry]
-    placements: Sequence[Placement]
-    pending: Sequence[Pending]
+    timeline: Sequence[TimelineEntry]
+    placements: Sequence[PodPlacement]
+    pending: Sequence[PendingPod]
     utilisation: Sequence[Utilisation]
     bindings: int
 
@@ -74,16 +74,16 @@ def make_report(name: str, seed: int, cluster: SimulatedCluster, checked: Sequen
     """Build the report from the cluster's current state."""
     timeline = cluster.timeline
     end = timeline.seconds
-    placements: list[Placement] = []
-    pending: list[Pending] = []
+    placements: list[PodPlacement] = []
+    pending: list[PendingPod] = []
     for record in sorted(cluster.api.store.records(PODS), key=lambda record: _natural(record.key)):
         pod, key = record.load(), record.key
         since, attempts = timeline.created_at.get(key, 0.0), timeline.attempts[key]
         if is_pending(pod):
-            pending.append(Pending(key, why_pending(pod) or "not tried yet", _round(end - since), attempts))
+            pending.append(PendingPod(key, why_pending(pod) or "not tried yet", _round(end - since), attempts))
         else:
             after = _round(timeline.bound_at.get(key, since) - since)
-            placements.append(Placement(key, node_of(pod), phase_of(pod), after, attempts))
+            placements.append(PodPlacement(key, node_of(pod), phase_of(pod), after, attempts))
     nodes = sorted(timeline.usage.nodes.items(), key=lambda item: _natural(item[0]))
     return Report(
         scenario=name,
@@ -94,7 +94,7 @@ def make_report(name: str, seed: int, cluster: SimulatedCluster, checked: Sequen
         changes=timeline.changes,
         digest=timeline.digest,
         expectations=tuple(checked),
-        timeline=[Entry(_round(time), *rest) for time, *rest in timeline.entries],
+        timeline=[TimelineEntry(_round(time), *rest) for time, *rest in timeline.entries],
         placements=placements,
         pending=pending,
         utilisation=[_utilisation(node, each, end) for node, each in nodes],

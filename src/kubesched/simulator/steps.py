@@ -89,7 +89,7 @@ class ScenarioFile(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     steps: tuple[Step, ...] = ()
 
 
-class Action(msgspec.Struct, frozen=True):
+class StepAction(msgspec.Struct, frozen=True):
     """One validated action of a step: its name, its argument and its path in the file."""
 
     name: str
@@ -102,7 +102,7 @@ class PlannedStep(msgspec.Struct, frozen=True):
 
     at: float | None
     after: float
-    actions: tuple[Action, ...]
+    actions: tuple[StepAction, ...]
 
 
 def plan_steps(steps: tuple[Step, ...], problems: list[Problem]) -> list[PlannedStep]:
@@ -136,14 +136,14 @@ def _timing_problems(step: Step, path: str) -> Iterator[Problem]:
         yield Problem(join(path, "count"), "must not be negative", step.count)
 
 
-def _actions(step: Step, path: str, problems: list[Problem]) -> Iterator[Action]:
+def _actions(step: Step, path: str, problems: list[Problem]) -> Iterator[StepAction]:
     if step.log:
-        yield Action("log", step.log, f"{path}.log")
+        yield StepAction("log", step.log, f"{path}.log")
     if step.create is not None:
         for where, obj in _each(step.create, f"{path}.create"):
             problems += object_problems(obj, where)
             for number in range(step.first, step.first + step.count):
-                yield Action("create", numbered(obj, number), where)
+                yield StepAction("create", numbered(obj, number), where)
     for name, given, form in (
         ("patch", step.patch, Target),
         ("delete", step.delete, Target),
@@ -155,14 +155,14 @@ def _actions(step: Step, path: str, problems: list[Problem]) -> Iterator[Action]
                 yield from _decoded(name, form, value, where, problems)
 
 
-def _decoded(name: str, form: type[Any], value: object, path: str, problems: list[Problem]) -> Iterator[Action]:
+def _decoded(name: str, form: type[Any], value: object, path: str, problems: list[Problem]) -> Iterator[StepAction]:
     decoded = decode(form, value, path, problems)
     if decoded is None:
         return
     problems += decoded.problems(path)
     if name == "patch" and not decoded.patch:
         problems.append(Problem(path, "changes nothing", hint="add patch: with the fields to change"))
-    yield Action(name, decoded, path)
+    yield StepAction(name, decoded, path)
 
 
 def _each(value: object, path: str) -> Iterator[tuple[str, object]]:

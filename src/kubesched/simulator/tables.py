@@ -11,8 +11,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from kubesched.config.duration import Duration
-from kubesched.simulator.report import Fraction, Pending, Placement, Report, Utilisation
-from kubesched.simulator.timeline import Entry
+from kubesched.simulator.report import Fraction, PendingPod, PodPlacement, Report, Utilisation
+from kubesched.simulator.timeline import TimelineEntry
 
 T = TypeVar("T")
 
@@ -72,7 +72,7 @@ def _table(title: str, *columns: str, right: Sequence[str] = ()) -> Table:
     return table
 
 
-def _timeline(entries: Sequence[Entry], rows: int) -> Table:
+def _timeline(entries: Sequence[TimelineEntry], rows: int) -> Table:
     table = _table("Timeline", "time", "what", "", right=("time",))
     lines = list(_grouped(entries))
     for line in _ends(lines, 2 * rows):
@@ -84,7 +84,7 @@ def _timeline(entries: Sequence[Entry], rows: int) -> Table:
     return table
 
 
-def _grouped(entries: Sequence[Entry]) -> Iterator[tuple[float, str, str]]:
+def _grouped(entries: Sequence[TimelineEntry]) -> Iterator[tuple[float, str, str]]:
     """Merge entries of the same kind and time into one line."""
     for (time, what, kind, text), same in groupby(entries, lambda e: (e.time, e.what, e.kind, e.text)):
         names = [each.name.removeprefix("default/") for each in same]
@@ -96,7 +96,7 @@ def _grouped(entries: Sequence[Entry]) -> Iterator[tuple[float, str, str]]:
         yield time, what, f"{kind.lower()} {who}" + (f"{arrow}{text}" if text else "")
 
 
-def _placements(placements: Sequence[Placement], rows: int) -> Table:
+def _placements(placements: Sequence[PodPlacement], rows: int) -> Table:
     table = _table("Placements", "pod", "node", "phase", "bound after", "attempts", right=("bound after", "attempts"))
     for each in _ends(placements, rows):
         if each is None:
@@ -107,7 +107,7 @@ def _placements(placements: Sequence[Placement], rows: int) -> Table:
     return table
 
 
-def _pending(pending: Sequence[Pending], rows: int) -> Table:
+def _pending(pending: Sequence[PendingPod], rows: int) -> Table:
     table = _table("Pending", "pod", "for", "attempts", "why", right=("for", "attempts"))
     for each in _ends(pending, rows):
         if each is None:

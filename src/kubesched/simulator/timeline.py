@@ -12,12 +12,12 @@ from kubesched.apiserver.storage.store import ChangeType, StoreEvent
 from kubesched.engine.decision import Decision
 from kubesched.engine.outcome import Outcome
 from kubesched.reconcile.access import NODES, PODS
-from kubesched.simulator.usage import Usage
+from kubesched.simulator.usage import ClusterUsage
 
 PHASES = {"Running": "running", "Succeeded": "succeeded", "Failed": "failed"}
 
 
-class Entry(NamedTuple):
+class TimelineEntry(NamedTuple):
     """One line of the timeline."""
 
     time: float
@@ -34,21 +34,21 @@ class Timeline:
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self._started = 0.0
-        self.entries: list[Entry] = []
+        self.entries: list[TimelineEntry] = []
         self.attempts: Counter[str] = Counter()
         """Scheduling attempts by the pod's key."""
         self.created_at: dict[str, float] = {}
         self.bound_at: dict[str, float] = {}
         self.bound = 0
         self.changes = 0
-        self.usage: Usage
+        self.usage: ClusterUsage
         self._digest = hashlib.sha256()
 
     def follow(self, server: ApiServer) -> None:
         """Record every change from now on."""
         self._started = self._now()
         store = server.store
-        self.usage = Usage(lambda: self.seconds, store)
+        self.usage = ClusterUsage(lambda: self.seconds, store)
         for storage in sorted({resource.storage for resource in server.registry if resource.is_stored}):
             store.shelf(storage).observers.append(self._count)
         store.shelf(NODES).observers.append(self._on_node)
@@ -66,7 +66,7 @@ class Timeline:
 
     def note(self, what: str, text: str, kind: str = "", name: str = "") -> None:
         """Add a line that is not a change in the cluster."""
-        self.entries.append(Entry(self.seconds, what, kind, name, text))
+        self.entries.append(TimelineEntry(self.seconds, what, kind, name, text))
 
     def on_decision(self, decision: Decision) -> None:
         """Count an attempt. If it failed, record why."""
@@ -85,23 +85,23 @@ class Timeline:
     def _on_node(self, event: StoreEvent) -> None:
         if event.change is not ChangeType.MODIFIED:
             what = "created" if event.change is ChangeType.ADDED else "deleted"
-            self.entries.append(Entry(self.seconds, what, "Node", event.record.key))
+            self.entries.append(TimelineEntry(self.seconds, what, "Node", event.record.key))
 
     def _on_pod(self, event: StoreEvent) -> None:
         record, previous, now = event.record, event.previous, self.seconds
         if event.change is ChangeType.DELETED:
-            self.entries.append(Entry(now, "deleted", "Pod", record.key))
+            self.entries.append(TimelineEntry(now, "deleted", "Pod", record.key))
             return
         if previous is None:
             self.created_at[record.key] = now
             self.bound_at.pop(record.key, None)
-            self.entries.append(Entry(now, "created", "Pod", record.key))
+            self.entries.append(TimelineEntry(now, "created", "Pod", record.key))
         before = {} if previous is None else previous.fields
         node = record.fields.get("spec.nodeName", "")
         if node and not before.get("spec.nodeName"):
             self.bound += 1
             self.bound_at[record.key] = now
-            self.entries.append(Entry(now, "bound", "Pod", record.key, node))
+            self.entries.append(TimelineEntry(now, "bound", "Pod", record.key, node))
         phase = record.fields.get("status.phase", "")
         if phase in PHASES and phase != before.get("status.phase"):
-            self.entries.append(Entry(now, PHASES[phase], "Pod", record.key, node))
+            self.entries.append(TimelineEntry(now, PHASES[phase], "Pod", record.key, node))

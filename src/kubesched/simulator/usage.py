@@ -69,7 +69,7 @@ class _Pod(api.Part, frozen=True):
     spec: _Spec = _Spec()
 
 
-class Usage:
+class ClusterUsage:
     """Tracks all nodes and the pods on them."""
 
     def __init__(self, now: Callable[[], float], store: Store) -> None:

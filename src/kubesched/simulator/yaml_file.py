@@ -19,7 +19,15 @@ from kubesched.simulator.kinds import kind_problems
 from kubesched.simulator.scenario import Act, Scenario, ScenarioFileError
 from kubesched.simulator.scenario_client import ScenarioClient, ScenarioError
 from kubesched.simulator.snapshot import as_new, has_ended, rank, unwrapped, was_read
-from kubesched.simulator.steps import Action, PlannedStep, ScenarioFile, Target, WaitFor, object_problems, plan_steps
+from kubesched.simulator.steps import (
+    PlannedStep,
+    ScenarioFile,
+    StepAction,
+    Target,
+    WaitFor,
+    object_problems,
+    plan_steps,
+)
 
 API_VERSION = "kubesched.io/v1alpha1"
 KIND = "Scenario"
@@ -77,7 +85,7 @@ def _head_problems(file: ScenarioFile) -> Iterator[Problem]:
         yield Problem("config", "expected a KubeSchedulerConfiguration or the name of a file", file.config)
 
 
-def _manifest(path: Path, where: str, problems: list[Problem]) -> list[Action]:
+def _manifest(path: Path, where: str, problems: list[Problem]) -> list[StepAction]:
     try:
         documents = [each for each in read_yaml_documents(path.read_bytes()) if each is not None]
     except OSError as error:
@@ -89,17 +97,17 @@ def _manifest(path: Path, where: str, problems: list[Problem]) -> list[Action]:
     return [each for document in documents for each in _initial_objects(document, where, problems)]
 
 
-def _initial_objects(given: object, path: str, problems: list[Problem]) -> Iterator[Action]:
+def _initial_objects(given: object, path: str, problems: list[Problem]) -> Iterator[StepAction]:
     """Yield an action for an initial object, or for each one in a List."""
     for where, obj in unwrapped(given, path):
         problems += object_problems(obj, where)
         if not was_read(obj):
-            yield Action("create", obj, where)
+            yield StepAction("create", obj, where)
         elif not has_ended(obj):
-            yield Action(RESTORE, as_new(obj), where)
+            yield StepAction(RESTORE, as_new(obj), where)
 
 
-def _act(objects: Sequence[Action], plan: Sequence[PlannedStep], lines: Lines) -> Act:
+def _act(objects: Sequence[StepAction], plan: Sequence[PlannedStep], lines: Lines) -> Act:
     async def act(client: ScenarioClient) -> None:
         for action in objects:
             await _perform(client, action, lines)
@@ -114,7 +122,7 @@ def _act(objects: Sequence[Action], plan: Sequence[PlannedStep], lines: Lines) -
     return act
 
 
-async def _perform(client: ScenarioClient, action: Action, lines: Lines) -> None:
+async def _perform(client: ScenarioClient, action: StepAction, lines: Lines) -> None:
     try:
         await _do(client, action.what, action.name)
     except (ApiError, ScenarioError) as error:

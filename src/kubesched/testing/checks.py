@@ -21,8 +21,8 @@ from kubesched.framework.plugin import Plugin, Reads
 from kubesched.framework.registry import PluginSource
 from kubesched.queue.registrations import EVERYTHING, registered_by
 from kubesched.testing.chance import Chance
-from kubesched.testing.generate import Change, Example, Labels
-from kubesched.testing.probe import Answers, OutOfRangeError, Probe, cluster_of
+from kubesched.testing.generate import ClusterChange, Example, Labels
+from kubesched.testing.probe import Answers, OutOfRangeError, PluginProbe, cluster_of
 from kubesched.testing.searching import search
 
 T = TypeVar("T")
@@ -85,9 +85,9 @@ class _Check:
         self._reads_no_more(answers)
         self._hints(probe, answers)
 
-    def _probe(self, pod: api.Pod, *, with_running: bool = True) -> Probe:
+    def _probe(self, pod: api.Pod, *, with_running: bool = True) -> PluginProbe:
         cluster = cluster_of(self.example, with_running=with_running)
-        return self._guarded(Probe, self.plugin, cluster, pod, self.args)
+        return self._guarded(PluginProbe, self.plugin, cluster, pod, self.args)
 
     def _guarded(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         try:
@@ -109,7 +109,7 @@ class _Check:
         message = f"plugin {self.plugin.name} ({place_of(written)}): {what}\nexample: {self.example}"
         return PluginCheckError(message)
 
-    def _unchanged(self, before: Mapping[str, bytes], probe: Probe) -> None:
+    def _unchanged(self, before: Mapping[str, bytes], probe: PluginProbe) -> None:
         after = probe.fingerprint()
         changed = [what for what in before if before[what] != after[what]]
         if changed:
@@ -122,7 +122,7 @@ class _Check:
             advice = "take randomness and time from self.handle, and remember nothing of earlier pods"
             raise self._wrong(f"returned different results when called twice: {difference}; {advice}")
 
-    def _row_by_row(self, probe: Probe, answers: Answers) -> None:
+    def _row_by_row(self, probe: PluginProbe, answers: Answers) -> None:
         """A row alone must get the same result as among others: preemption and cached results rely on it."""
         for row, name in zip(probe.nodes.row_numbers(), probe.nodes.names, strict=True):
             window = Nodes(probe.cluster.nodes, slice(row, row + 1))
@@ -137,7 +137,7 @@ class _Check:
                     both = f"{answers.raw[name]} to {name} among others, but {score} alone"
                     raise self._wrong(f"Score gives {both}; compare nodes in normalize, not in score_all")
 
-    def _forms_agree(self, probe: Probe, answers: Answers) -> None:
+    def _forms_agree(self, probe: PluginProbe, answers: Answers) -> None:
         for node in probe.nodes:
             if hasattr(self.plugin, "filter") and hasattr(self.plugin, "filter_all") and node.name in answers.filters:
                 one = self._guarded(probe.filter_one, node)
@@ -186,7 +186,7 @@ class _Check:
                     said = f"{what} says {before[name] or 'yes'} for {name} and, when that is the only node"
                     raise self._wrong(f"{claim}: {said}, {after[name] or 'yes'}; set reads = Reads.CLUSTER")
 
-    def _hints(self, probe: Probe, answers: Answers) -> None:
+    def _hints(self, probe: PluginProbe, answers: Answers) -> None:
         """A plugin that rejects a pod must have it retried when a change makes it fit."""
         registered = self._guarded(registered_by, probe.plugin)
         if registered is EVERYTHING:
@@ -202,7 +202,7 @@ class _Check:
         for change in self.example.unrelated():
             self._wakes(registered, change)
 
-    def _wakes(self, registered: Sequence[EventHint], change: Change) -> bool:
+    def _wakes(self, registered: Sequence[EventHint], change: ClusterChange) -> bool:
         """Whether any registration for the change wants the pod retried."""
         wakes = False
         for event in change.events:
@@ -211,7 +211,7 @@ class _Check:
                     wakes |= each.hint is None or self._hint(each, change) is Hint.QUEUE
         return wakes
 
-    def _hint(self, registered: EventHint, change: Change) -> Hint:
+    def _hint(self, registered: EventHint, change: ClusterChange) -> Hint:
         assert registered.hint is not None
         pod = change.then.pod
         seen = msgspec.json.encode([pod, change.old, change.new])
@@ -229,7 +229,7 @@ class _Check:
         return answer
 
     def _results(self, example: Example) -> Answers:
-        probe = self._guarded(Probe, self.plugin, cluster_of(example), example.pod, self.args)
+        probe = self._guarded(PluginProbe, self.plugin, cluster_of(example), example.pod, self.args)
         return self._guarded(probe.everything)
 
 

@@ -49,7 +49,7 @@ KINDS_OF_PODS: Sequence[dict[str, Any]] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ClusterChange:
     """A change of the cluster, and the example after it."""
 
     words: str
@@ -77,13 +77,13 @@ class Example:
 
     # --- changes ------------------------------------------------------------------------------------------------------
 
-    def changes(self) -> Iterator[Change]:
+    def changes(self) -> Iterator[ClusterChange]:
         """Changes that may make the pod fit."""
         yield self._with_node(self._node("node-9", self._given_nodes))
         was = self._chance.choice(self.nodes)
         for changed in self._changed(was):
             yield self._with_node(changed, was)
-        yield Change(f"the deletion of node {was.name}", [NODE_DELETE], was, None, self)
+        yield ClusterChange(f"the deletion of node {was.name}", [NODE_DELETE], was, None, self)
         comes = self._running("running-9")
         yield self._with_running(f"a new pod {_shown(comes.labels)} on a node", [ASSIGNED_POD_ADD], None, comes)
         for goes in self.running[:1]:
@@ -97,7 +97,7 @@ class Example:
         for related in (self._namespace(), claim(CLAIM, volume="disk", namespace=self.pod.namespace), volume("disk")):
             yield self._with_related(related)
 
-    def unrelated(self) -> Iterator[Change]:
+    def unrelated(self) -> Iterator[ClusterChange]:
         """Changes of kinds whose effect on the plugin is not known here; its hints must still work."""
         for kind, resource in RESOURCES.items():
             if resource is None:
@@ -110,7 +110,7 @@ class Example:
                 (Action.DELETE, old, None),
             ):
                 event = ClusterEvent(resource, action)
-                yield Change(f"a change of a {resource.value}", [event], before, after, self)
+                yield ClusterChange(f"a change of a {resource.value}", [event], before, after, self)
 
     def only(self, name: str) -> Example:
         """The same with one of its nodes, and the pods there."""
@@ -134,25 +134,25 @@ class Example:
         yield replace(was, spec=replace(was.spec, unschedulable=not was.spec.unschedulable))
         yield replace(was, status=other.status)
 
-    def _with_node(self, new: api.Node, old: api.Node | None = None) -> Change:
+    def _with_node(self, new: api.Node, old: api.Node | None = None) -> ClusterChange:
         then = copy(self)
         then.nodes = [*(each for each in self.nodes if each is not old), new]
         if old is None:
-            return Change(f"a new node {_shown(new.labels)}", [NODE_ADD], None, new, then)
+            return ClusterChange(f"a new node {_shown(new.labels)}", [NODE_ADD], None, new, then)
         events = node_changes(old, new)
         what = ", ".join((event.action.name or "").lower().removeprefix("update_node_") for event in events)
-        return Change(f"a change of node {new.name} ({what or 'nothing'})", events, old, new, then)
+        return ClusterChange(f"a change of node {new.name} ({what or 'nothing'})", events, old, new, then)
 
     def _with_running(
         self, words: str, events: Sequence[ClusterEvent], old: api.Pod | None, new: api.Pod | None
-    ) -> Change:
+    ) -> ClusterChange:
         then = copy(self)
         then.running = [*(each for each in self.running if each is not old), *([] if new is None else [new])]
-        return Change(words, events, old, new, then)
+        return ClusterChange(words, events, old, new, then)
 
     def _with_pod(
         self, labels: Mapping[str, str] | None = None, tolerations: Sequence[api.Toleration] | None = None
-    ) -> Change:
+    ) -> ClusterChange:
         """A change of the pod itself, in one of the few fields that can change."""
         then, old, new = copy(self), self.pod, self.pod
         if labels is not None:
@@ -161,9 +161,9 @@ class Example:
             new = replace(new, spec=replace(new.spec, tolerations=tuple(tolerations)))
         then.pod = new
         what = "labels" if labels is not None else "tolerations"
-        return Change(f"a change of the pod's own {what}", pod_changes(old, new), old, new, then)
+        return ClusterChange(f"a change of the pod's own {what}", pod_changes(old, new), old, new, then)
 
-    def _with_related(self, new: api.Object) -> Change:
+    def _with_related(self, new: api.Object) -> ClusterChange:
         """An object that the pod may refer to comes, or changes if it exists."""
         then = copy(self)
         old = next((each for each in self.related if type(each) is type(new) and each.key == new.key), None)
@@ -171,7 +171,7 @@ class Example:
         resource = RESOURCES[type(new)]
         assert resource is not None
         action, words = (Action.ADD, "a new") if old is None else (Action.UPDATE, "a change of")
-        return Change(f"{words} {new.kind} {new.key}", [ClusterEvent(resource, action)], old, new, then)
+        return ClusterChange(f"{words} {new.kind} {new.key}", [ClusterEvent(resource, action)], old, new, then)
 
     # --- objects ------------------------------------------------------------------------------------------------------
 

@@ -73,7 +73,7 @@ def make(plugin: type[Plugin], cluster: ClusterState, args: object) -> Any:
     return plugin(args, Handle(cluster, Random(0)))
 
 
-class Probe:
+class PluginProbe:
     """A plugin, and a pod to call it with."""
 
     def __init__(self, plugin: type[Plugin], cluster: ClusterState, pod: api.Pod, args: object) -> None:

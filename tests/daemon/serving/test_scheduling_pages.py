@@ -17,7 +17,7 @@ from kubesched.base.clocks import SystemClock
 from kubesched.config.load import default
 from kubesched.daemon.serving.pages.scheduling import SchedulingPages
 from kubesched.history.recorder import HistoryRecorder
-from kubesched.history.store import History, Limits
+from kubesched.history.store import History, HistoryLimits
 from kubesched.plugins import in_tree_registry
 from kubesched.scheduler.build import build_scheduler
 
@@ -28,7 +28,7 @@ READER = {"Authorization": "Bearer secret"}
 @asynccontextmanager
 async def pages(*paths: str) -> AsyncIterator[tuple[Running, MemoryClient]]:
     """A server in front of a real scheduler; the reader may get these paths."""
-    clock, history = SystemClock(), History(Limits())
+    clock, history = SystemClock(), History(HistoryLimits())
     cluster = MemoryClient(clock)
     cluster.create(node("n1", cpu="2"))
     recorder = HistoryRecorder(clock, history)

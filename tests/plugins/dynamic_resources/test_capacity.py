@@ -9,7 +9,7 @@ import pytest
 from kubesched.api import devices as dra
 from kubesched.api import objects as api
 from kubesched.api.quantity import canonical
-from kubesched.plugins.dynamic_resources.capacity import Amount, compiled_capacity, consumption
+from kubesched.plugins.dynamic_resources.capacity import Portion, compiled_capacity, consumption
 
 RANGE = {"default": "10Gi", "validRange": {"min": "5Gi", "max": "40Gi", "step": "5Gi"}}
 VALUES = {"default": "8Gi", "validValues": ["8Gi", "16Gi"]}
@@ -36,14 +36,14 @@ def test_requests_are_rounded_up_to_what_the_policy_allows(
     """Too little becomes the next amount allowed, nothing the default, and too much cannot be had."""
     raw = {"value": "80Gi", **({} if policy is None else {"requestPolicy": policy})}
     capacity = compiled_capacity(api.decode_as(dra.DeviceCapacity, raw))
-    asked = {} if requested is None else {"memory": Amount.of(requested)}
+    asked = {} if requested is None else {"memory": Portion.of(requested)}
     found = consumption({"memory": capacity}, asked)
     assert (None if found is None else found["memory"].text) == taken
 
 
 def test_a_capacity_that_the_device_lacks_cannot_be_requested() -> None:
     """A request for an unknown capacity does not fit."""
-    assert consumption({}, {"memory": Amount.of("1")}) is None
+    assert consumption({}, {"memory": Portion.of("1")}) is None
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ class AccessRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class PolicyRule:
     """One rule of a role."""
 
     verbs: frozenset[str]
@@ -53,7 +53,7 @@ class Rule:
     paths: tuple[str, ...] = ()
 
     @classmethod
-    def from_json(cls, rule: JSON) -> Rule:
+    def from_json(cls, rule: JSON) -> PolicyRule:
         def words(field: str) -> frozenset[str]:
             return frozenset(rule.get(field) or ())
 
@@ -91,7 +91,7 @@ class Authorizer:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._decisions: dict[tuple[str, tuple[str, ...], AccessRequest], bool] = {}
-        self._rules: dict[tuple[str, str], tuple[Rule, ...]] = {}
+        self._rules: dict[tuple[str, str], tuple[PolicyRule, ...]] = {}
         for resource in (CLUSTER_ROLES, CLUSTER_BINDINGS, ROLES, BINDINGS):
             store.shelf(resource).observers.append(self._forget)
 
@@ -116,7 +116,7 @@ class Authorizer:
         if not self.allows(user, action):
             raise denied(user, action)
 
-    def rules_of(self, user: UserInfo, namespace: str) -> Iterator[Rule]:
+    def rules_of(self, user: UserInfo, namespace: str) -> Iterator[PolicyRule]:
         """Every rule that applies to a user in a namespace, or in the whole cluster."""
         for record in self._store.records(CLUSTER_BINDINGS):
             binding = record.load()
@@ -134,12 +134,12 @@ class Authorizer:
         record = self._store.get(*_role_key(reference, namespace))
         return None if record is None else record.load()
 
-    def _role_rules(self, reference: JSON, namespace: str) -> tuple[Rule, ...]:
+    def _role_rules(self, reference: JSON, namespace: str) -> tuple[PolicyRule, ...]:
         key = _role_key(reference, namespace)
         known = self._rules.get(key)
         if known is None:
             rules = (self.role(reference, namespace) or {}).get("rules") or []
-            known = self._rules[key] = tuple(Rule.from_json(rule) for rule in rules)
+            known = self._rules[key] = tuple(PolicyRule.from_json(rule) for rule in rules)
         return known
 
 

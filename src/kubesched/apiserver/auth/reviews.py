@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kubesched.apiserver.auth.authentication import MASTERS, Authenticator
-from kubesched.apiserver.auth.rbac import AccessRequest, Authorizer, Rule
+from kubesched.apiserver.auth.rbac import AccessRequest, Authorizer, PolicyRule
 from kubesched.apiserver.auth.tokens import ISSUER, Claims, Tokens
 from kubesched.apiserver.kinds.registry import ApiResource
 from kubesched.apiserver.meta import timestamp
@@ -148,7 +148,7 @@ class Reviews:
         rules = list(self._authorizer.rules_of(user, namespace))
         if MASTERS in user.groups:
             everything = frozenset("*")
-            rules += [Rule(everything, everything, everything), Rule(everything, paths=("*",))]
+            rules += [PolicyRule(everything, everything, everything), PolicyRule(everything, paths=("*",))]
         return {
             "resourceRules": [_resource_rule(rule) for rule in rules if not rule.paths],
             "nonResourceRules": [
@@ -158,7 +158,7 @@ class Reviews:
         }
 
 
-def _resource_rule(rule: Rule) -> JSON:
+def _resource_rule(rule: PolicyRule) -> JSON:
     body: JSON = {
         "verbs": sorted(rule.verbs),
         "apiGroups": sorted(rule.groups),

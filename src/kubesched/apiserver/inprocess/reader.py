@@ -10,7 +10,7 @@ from typing import TypeVar
 from kubesched.api import objects as api
 from kubesched.apiserver.storage.store import ChangeType, Record, Shelf, Store, StoreEvent
 from kubesched.apiserver.wire.status import StatusError
-from kubesched.client.protocol import ApiError, Change, Listing, Malformed, WatchEvent
+from kubesched.client.protocol import ApiError, Listing, Malformed, WatchEvent, WatchType
 
 T = TypeVar("T")
 
@@ -57,7 +57,7 @@ class StoreReader(ABC):
                 events = call(partial(shelf.events_from, position, BATCH))
                 if not events:
                     # Woken without an event: the version has moved on, and that is what a bookmark says.
-                    yield WatchEvent(Change.BOOKMARK, None, str(shelf.visible))
+                    yield WatchEvent(WatchType.BOOKMARK, None, str(shelf.visible))
             position += len(events)
             for event in events:
                 if (selected := self._selected(kind, event)) is not None:
@@ -70,9 +70,9 @@ class StoreReader(ABC):
         after = event.change is not ChangeType.DELETED and _is_selected(kind, record)
         if not before and not after:
             return None
-        change = Change.DELETED if not after else Change.MODIFIED if before else Change.ADDED
+        change = WatchType.DELETED if not after else WatchType.MODIFIED if before else WatchType.ADDED
         # An object that leaves the selection is shown as it was in it: a pod that ended still held its place.
-        shown = event.previous if change is Change.DELETED and event.previous is not None else record
+        shown = event.previous if change is WatchType.DELETED and event.previous is not None else record
         found = self._decode(kind, shown)
         if isinstance(found, Malformed):
             return WatchEvent(change, None, str(record.version), found)

@@ -25,7 +25,7 @@ from kubesched.apiserver.validation.naming import subdomain_errors
 from kubesched.apiserver.validation.pod import check_labels, check_node_selector
 from kubesched.apiserver.validation.problems import IMMUTABLE, Problems
 from kubesched.base.types import JSON
-from kubesched.cel.devices import MAX_COST, MAX_LENGTH, SelectorError, compile_device_selector
+from kubesched.cel.devices import MAX_COST, MAX_LENGTH, DeviceSelectorError, compile_device_selector
 
 _MAX_REQUESTS = _MAX_CONSTRAINTS = _MAX_CONFIG = _MAX_SELECTORS = _MAX_RESULTS = 32
 _MAX_ALTERNATIVES, _MAX_TOLERATIONS = 8, 16
@@ -140,7 +140,7 @@ def _check_expression(expression: str, path: str, problems: Problems) -> None:
         return
     try:
         compiled = compile_device_selector(expression, stored=False)
-    except SelectorError as error:
+    except DeviceSelectorError as error:
         problems.invalid(path, expression, str(error))
         return
     if compiled.program.cost.max > MAX_COST:

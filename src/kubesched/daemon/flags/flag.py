@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar, cast
 
-from kubesched.daemon.flags.value_types import ValueType
+from kubesched.daemon.flags.value_types import FlagType
 
 T = TypeVar("T")
 
@@ -17,14 +17,14 @@ class Flag:
     """A flag. `no_effect` gives the reason if the flag changes nothing here."""
 
     name: str
-    value_type: ValueType[Any]
+    value_type: FlagType[Any]
     default: Any
     help: str
     shorthand: str = ""
     no_effect: str = ""
 
 
-def flag(value_type: ValueType[T], default: T, text: str, *, shorthand: str = "", no_effect: str = "") -> T:
+def flag(value_type: FlagType[T], default: T, text: str, *, shorthand: str = "", no_effect: str = "") -> T:
     """Declare a field that is a flag. The flag's name is the field's, with dashes."""
     metadata = {"value_type": value_type, "help": text, "shorthand": shorthand, "no_effect": no_effect}
     if isinstance(default, dict):

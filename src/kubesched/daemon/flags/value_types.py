@@ -25,7 +25,7 @@ _FALSE: Final = frozenset(("0", "f", "F", "FALSE", "false", "False"))
 
 
 @dataclass(frozen=True, slots=True)
-class ValueType(Generic[T]):
+class FlagType(Generic[T]):
     """A type of flag values. `word` is its name in the help."""
 
     word: str
@@ -163,45 +163,43 @@ def _show_gates(value: tuple[str, ...]) -> str:
 
 # --- the types --------------------------------------------------------------------------------------------------------
 
-STRING: Final = ValueType("string", str)
-BOOL: Final = ValueType("", parse_bool, _show_bool, bare="true")
-INT: Final = ValueType("int", lambda text: _integer(text, 64))
-INT32: Final = ValueType("int32", lambda text: _integer(text, 32))
-FLOAT: Final = ValueType("float32", _float, _show_float)
-IP: Final = ValueType("ip", _address)
-DURATION: Final = ValueType("duration", Duration.parse)
-WORDS: Final[ValueType[tuple[str, ...]]] = ValueType("strings", parse_words, _show_list, add=lambda old, new: old + new)
-INTS: Final[ValueType[tuple[int, ...]]] = ValueType(
+STRING: Final = FlagType("string", str)
+BOOL: Final = FlagType("", parse_bool, _show_bool, bare="true")
+INT: Final = FlagType("int", lambda text: _integer(text, 64))
+INT32: Final = FlagType("int32", lambda text: _integer(text, 32))
+FLOAT: Final = FlagType("float32", _float, _show_float)
+IP: Final = FlagType("ip", _address)
+DURATION: Final = FlagType("duration", Duration.parse)
+WORDS: Final[FlagType[tuple[str, ...]]] = FlagType("strings", parse_words, _show_list, add=lambda old, new: old + new)
+INTS: Final[FlagType[tuple[int, ...]]] = FlagType(
     "int32Slice",
     lambda text: tuple(_integer(part.strip(), 32) for part in text.split(",")),
     _show_list,
     add=lambda old, new: old + new,
 )
-PAIRS: Final[ValueType[dict[str, str]]] = ValueType(
-    "stringToString", _pairs, _show_pairs, add=lambda old, new: old | new
-)
-GATES: Final[ValueType[tuple[str, ...]]] = ValueType(
+PAIRS: Final[FlagType[dict[str, str]]] = FlagType("stringToString", _pairs, _show_pairs, add=lambda old, new: old | new)
+GATES: Final[FlagType[tuple[str, ...]]] = FlagType(
     "[component:]Gate=true|false,...",
     lambda text: tuple(part.strip() for part in text.split(",") if part.strip()),
     _show_gates,
     add=lambda old, new: old + new,
 )
-CERT_KEYS: Final[ValueType[tuple[NamedCertKey, ...]]] = ValueType(
+CERT_KEYS: Final[FlagType[tuple[NamedCertKey, ...]]] = FlagType(
     "namedCertKey",
     _certificate_pair,
     lambda value: f"[{';'.join(map(str, value))}]",
     add=lambda old, new: old + new,
 )
-QUANTITY: Final = ValueType("quantity", _bytes)
-LEVEL: Final = ValueType("Level", verbosity)
-VMODULE: Final = ValueType("pattern=N,...", _vmodule)
-VERSION: Final = ValueType("version[=true]", _version, bare="true")
-PLUGINS: Final[ValueType[tuple[str, ...]]] = ValueType(
+QUANTITY: Final = FlagType("quantity", _bytes)
+LEVEL: Final = FlagType("Level", verbosity)
+VMODULE: Final = FlagType("pattern=N,...", _vmodule)
+VERSION: Final = FlagType("version[=true]", _version, bare="true")
+PLUGINS: Final[FlagType[tuple[str, ...]]] = FlagType(
     "module:Class", lambda text: (text,), _show_list, add=lambda old, new: old + new
 )
-FOLDERS: Final[ValueType[tuple[str, ...]]] = ValueType(
+FOLDERS: Final[FlagType[tuple[str, ...]]] = FlagType(
     "folder", lambda text: (text,), _show_list, add=lambda old, new: old + new
 )
-NAMES: Final[ValueType[tuple[str, ...]]] = ValueType(
+NAMES: Final[FlagType[tuple[str, ...]]] = FlagType(
     "name[=weight]", lambda text: (text,), _show_list, add=lambda old, new: old + new
 )

@@ -15,7 +15,7 @@ from kubesched.api.selectors import (
     EXISTS,
     IN,
     NOT_IN,
-    NodeSelectorTerm,
+    CompiledNodeTerm,
     Requirement,
     required_node_affinity,
 )
@@ -167,7 +167,7 @@ def _has(requirement: Requirement, node: api.Node) -> str:
     return f"the node has no label {requirement.key}" if value is None else f"the node has {requirement.key}={value}"
 
 
-def _failing(term: NodeSelectorTerm, node: api.Node) -> Iterator[tuple[str, str]]:
+def _failing(term: CompiledNodeTerm, node: api.Node) -> Iterator[tuple[str, str]]:
     """What a term wants and what the node has instead."""
     for each in term.labels:
         if not _holds(each, node):
@@ -244,7 +244,7 @@ def _typos(survey: Survey, node: api.Node, unmet: list[Requirement]) -> list[Cha
 
 
 def _labelling(
-    node: api.Node, unmet: list[Requirement], terms: tuple[NodeSelectorTerm, ...], blocked: bool, more: int
+    node: api.Node, unmet: list[Requirement], terms: tuple[CompiledNodeTerm, ...], blocked: bool, more: int
 ) -> list[Change]:
     """Labels with which the node would match: those of the selector, and those of the term that lacks the fewest."""
     wanted = list(unmet)

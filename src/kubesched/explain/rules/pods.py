@@ -14,7 +14,7 @@ from kubesched.explain.change import Change
 from kubesched.explain.rules.rule import MOST_NAMES, Detail, Value, some
 from kubesched.explain.survey import Survey
 from kubesched.plugins.inter_pod_affinity.plugin import ANTI, EXISTING_ANTI, NO_AFFINITY
-from kubesched.plugins.pod_topology_spread.plugin import HARD, SOFT, DomainState, FilterState
+from kubesched.plugins.pod_topology_spread.plugin import HARD, SOFT, DomainState, SpreadState
 
 SPREAD, AFFINITY = "PodTopologySpread", "InterPodAffinity"
 Domains = dict[str, list[api.Pod]]
@@ -45,7 +45,7 @@ def _skews(survey: Survey, row: int) -> list[Skew]:
     plugin = survey.plugin(SPREAD)
     if plugin is None or plugin not in survey.state:
         return []
-    domains = survey.state.read(plugin, FilterState).domains
+    domains = survey.state.read(plugin, SpreadState).domains
     return [each for each in (Skew(domain, row) for domain in domains) if each.is_broken]
 
 

@@ -34,11 +34,11 @@ CLAIM_POLL_SECONDS, CLAIM_POLL_LIMIT = 1.0, 120.0
 T = TypeVar("T")
 
 
-class BindingError(Exception):
+class ClaimBindingError(Exception):
     """The pod's claims could not be made ready; the text is upstream's."""
 
 
-class Binder:
+class ClaimBinder:
     """Writes claims to the API server."""
 
     def __init__(
@@ -101,10 +101,10 @@ class Binder:
         self, claim: dra.ResourceClaim, allocation: dra.AllocationResult | None, pod: api.Pod
     ) -> dra.ResourceClaim:
         if claim.metadata.deletion_timestamp is not None:
-            raise BindingError(f"claim {claim.key} got deleted in the meantime")
+            raise ClaimBindingError(f"claim {claim.key} got deleted in the meantime")
         if allocation is not None:
             if claim.status.allocation is not None:
-                raise BindingError(f"claim {claim.key} got allocated elsewhere in the meantime")
+                raise ClaimBindingError(f"claim {claim.key} got allocated elsewhere in the meantime")
             if dra.FINALIZER not in claim.metadata.finalizers:
                 finalizers = [*claim.metadata.finalizers, dra.FINALIZER]
                 what = f"add finalizer to claim {claim.key}"
@@ -113,7 +113,7 @@ class Binder:
         recorded = allocation if allocation is not None else claim.status.allocation
         if self._conditions:
             if recorded is None:
-                raise BindingError(f"claim {claim.key} got deallocated elsewhere in the meantime")
+                raise ClaimBindingError(f"claim {claim.key} got deallocated elsewhere in the meantime")
             if recorded.allocation_timestamp is None:
                 recorded = msgspec.structs.replace(recorded, allocation_timestamp=self._now())
                 status["allocation"] = _json(recorded)
@@ -155,7 +155,7 @@ class Binder:
 
     async def _create(self, cycle: Cycle, pod: api.Pod, node_name: str) -> dra.ResourceClaim:
         if cycle.chosen is None:
-            raise BindingError(f"extended resource claim not found for node {node_name}")
+            raise ClaimBindingError(f"extended resource claim not found for node {node_name}")
         claim = cycle.chosen.claims[-1]
         metadata = {
             "generateName": f"{pod.name}-extended-resources-",
@@ -177,7 +177,7 @@ class Binder:
         mappings = () if cycle.chosen is None else cycle.chosen.mappings
         if not mappings:
             problem = f"no update of pod {pod.key} ExtendedResourceClaimStatus"
-            raise BindingError(f"nil or empty request mappings, {problem}")
+            raise ClaimBindingError(f"nil or empty request mappings, {problem}")
         status = {"requestMappings": list(map(_mapping, mappings)), "resourceClaimName": claim.name}
         patch = {"metadata": {"uid": pod.uid}, "status": {"extendedResourceClaimStatus": status}}
         what = f"update pod {pod.key} ExtendedResourceClaimStatus"
@@ -194,7 +194,7 @@ class Binder:
             await self._until_ready(cycle, started + self._timeout)
             status = "success"
             self._handle.log(5, "BindingConditions is met", pod=pod, node=node_name)
-        except BindingError as problem:
+        except ClaimBindingError as problem:
             text = str(problem)
             status = "timeout" if text.startswith(TIMEOUT) else "failure" if text.startswith(FAILURE) else "error"
             raise
@@ -205,7 +205,7 @@ class Binder:
         while not self._all_ready(cycle):
             left = deadline - self._handle.clock.monotonic()
             if left <= 0:
-                raise BindingError(f"{TIMEOUT}: context deadline exceeded")
+                raise ClaimBindingError(f"{TIMEOUT}: context deadline exceeded")
             await self._handle.clock.sleep(min(POLL_SECONDS, left))
 
     def _measure(self, cycle: Cycle, status: str, seconds: float) -> None:
@@ -220,15 +220,15 @@ class Binder:
         for index, claim in enumerate(cycle.claims):
             newest = self._ledger.get(claim.key)
             if newest is None:
-                raise BindingError(f'could not find ResourceClaim "{claim.key}"')
+                raise ClaimBindingError(f'could not find ResourceClaim "{claim.key}"')
             cycle.claims[index] = newest
             try:
                 if not is_ready(newest):
                     if self._is_late(newest):
-                        raise BindingError(f"{TIMEOUT}: claim={newest.name}")
+                        raise ClaimBindingError(f"{TIMEOUT}: claim={newest.name}")
                     return False
             except BindingFailed as problem:
-                raise BindingError(str(problem)) from problem
+                raise ClaimBindingError(str(problem)) from problem
         return True
 
     # Undoing
@@ -278,7 +278,7 @@ async def _said(what: str, write: Awaitable[T]) -> T:
     except Exception as problem:
         if _is_conflict(problem):
             raise
-        raise BindingError(f"{what}: {problem}") from problem
+        raise ClaimBindingError(f"{what}: {problem}") from problem
 
 
 def _is_conflict(problem: Exception) -> bool:

@@ -14,31 +14,31 @@ NOTHING: Consumed = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Amount:
+class Portion:
     """A quantity to count with and to write down."""
 
     nanos: int
     text: str
 
     @staticmethod
-    def of(quantity: Quantity) -> Amount:
+    def of(quantity: Quantity) -> Portion:
         """The amount that a quantity stands for."""
-        return Amount(nanos(quantity), canonical(quantity))
+        return Portion(nanos(quantity), canonical(quantity))
 
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
     """One capacity of a device and the policy for requests of it."""
 
-    value: Amount
-    default: Amount | None = None
-    valid_values: tuple[Amount, ...] = ()
+    value: Portion
+    default: Portion | None = None
+    valid_values: tuple[Portion, ...] = ()
     has_range: bool = False
-    minimum: Amount | None = None
-    maximum: Amount | None = None
-    step: Amount | None = None
+    minimum: Portion | None = None
+    maximum: Portion | None = None
+    step: Portion | None = None
 
-    def consumed(self, requested: Amount | None) -> Amount:
+    def consumed(self, requested: Portion | None) -> Portion:
         """What a request takes: rounded up as the policy says, the default or everything where nothing is requested."""
         if requested is None:
             return self.default or self.value
@@ -49,7 +49,7 @@ class Capacity:
                 return valid
         return requested
 
-    def _rounded_up(self, requested: Amount, minimum: Amount) -> Amount:
+    def _rounded_up(self, requested: Portion, minimum: Portion) -> Portion:
         if requested.nanos < minimum.nanos:
             return minimum
         if self.step is None:
@@ -57,9 +57,9 @@ class Capacity:
         step, start = value_of(self.step.nanos), value_of(minimum.nanos)
         steps = -(-(value_of(requested.nanos) - start) // step) if step else 0
         units = (start + step * steps) * NANO
-        return Amount(units, binary(units))
+        return Portion(units, binary(units))
 
-    def violates_policy(self, consumed: Amount) -> bool:
+    def violates_policy(self, consumed: Portion) -> bool:
         """Whether an amount is one that the policy does not allow."""
         if self.default is not None and consumed == self.default:
             return False
@@ -67,7 +67,7 @@ class Capacity:
             return self._violates_range(consumed)
         return bool(self.valid_values) and all(consumed.nanos != valid.nanos for valid in self.valid_values)
 
-    def _violates_range(self, consumed: Amount) -> bool:
+    def _violates_range(self, consumed: Portion) -> bool:
         if self.maximum is not None and consumed.nanos > self.maximum.nanos:
             return True
         if self.step is None:
@@ -79,14 +79,14 @@ class Capacity:
 
 def compiled_capacity(capacity: dra.DeviceCapacity) -> Capacity:
     """A device's capacity, ready to count with."""
-    value, policy = Amount.of(capacity.value), capacity.request_policy
+    value, policy = Portion.of(capacity.value), capacity.request_policy
     if policy is None:
         return Capacity(value)
     allowed = policy.valid_range
     return Capacity(
         value,
         default=_amount(policy.default),
-        valid_values=tuple(Amount.of(each) for each in policy.valid_values),
+        valid_values=tuple(Portion.of(each) for each in policy.valid_values),
         has_range=allowed is not None,
         minimum=None if allowed is None else _amount(allowed.min),
         maximum=None if allowed is None else _amount(allowed.max),
@@ -94,11 +94,11 @@ def compiled_capacity(capacity: dra.DeviceCapacity) -> Capacity:
     )
 
 
-def _amount(quantity: Quantity | None) -> Amount | None:
-    return None if quantity is None else Amount.of(quantity)
+def _amount(quantity: Quantity | None) -> Portion | None:
+    return None if quantity is None else Portion.of(quantity)
 
 
-def consumption(capacities: Mapping[str, Capacity], requested: Mapping[str, Amount]) -> dict[str, Amount] | None:
+def consumption(capacities: Mapping[str, Capacity], requested: Mapping[str, Portion]) -> dict[str, Portion] | None:
     """What a request takes of each capacity of a device; None if it asks for what the device does not have, for more
     than there is, or for an amount that the policy does not allow."""
     if any(name not in capacities for name in requested):
@@ -110,7 +110,7 @@ def consumption(capacities: Mapping[str, Capacity], requested: Mapping[str, Amou
     return taken
 
 
-def fits(capacities: Mapping[str, Capacity], taken: Mapping[str, Amount], allocated: Consumed, more: Consumed) -> bool:
+def fits(capacities: Mapping[str, Capacity], taken: Mapping[str, Portion], allocated: Consumed, more: Consumed) -> bool:
     """Whether the device has this much left beside what others took: recorded allocations, and those being made."""
     return all(
         allocated.get(name, 0) + more.get(name, 0) + amount.nanos <= capacities[name].value.nanos

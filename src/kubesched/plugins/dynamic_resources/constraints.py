@@ -14,7 +14,7 @@ from kubesched.plugins.dynamic_resources.kinds import DeviceKind, Value, scalar_
 from kubesched.plugins.dynamic_resources.requests import SubRequest
 
 
-class Constraint(Protocol):
+class SearchConstraint(Protocol):
     """What the search needs of a constraint."""
 
     def add(self, sub: SubRequest, kind: DeviceKind) -> bool:
@@ -30,7 +30,7 @@ class Constraint(Protocol):
         ...
 
 
-def constraint_of(spec: dra.DeviceConstraint, *, lists: bool) -> Constraint:
+def constraint_of(spec: dra.DeviceConstraint, *, lists: bool) -> SearchConstraint:
     """The constraint that a claim's spec describes; with `lists`, attributes are compared as sets of values."""
     if spec.match_attribute is not None:
         return (MatchingSets if lists else Matching)(spec.match_attribute, spec.requests)

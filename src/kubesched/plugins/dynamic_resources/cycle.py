@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kubesched.api import devices as dra
-from kubesched.api.selectors import NodeSelector
+from kubesched.api.selectors import CompiledNodeSelector
 from kubesched.plugins.dynamic_resources.extended import Mapping
-from kubesched.plugins.dynamic_resources.plan import Plan
+from kubesched.plugins.dynamic_resources.plan import AllocationPlan
 from kubesched.plugins.dynamic_resources.requests import AllocationError
 
 
@@ -20,7 +20,7 @@ class NodeClaims:
         self,
         claims: Sequence[dra.ResourceClaim],
         mappings: Sequence[Mapping],
-        plan: Plan | AllocationError | None,
+        plan: AllocationPlan | AllocationError | None,
     ) -> None:
         self.claims = claims
         self.mappings = mappings
@@ -39,7 +39,7 @@ class Cycle:
         """The special claim's UID at first; it gets another one when it is created."""
         if special is not None:
             claims.append(special)
-        self.places: list[NodeSelector | None] = [None] * len(claims)
+        self.places: list[CompiledNodeSelector | None] = [None] * len(claims)
         """Where the devices of each allocated claim can be reached from; None for everywhere."""
         self.allocations: list[dra.AllocationResult | None] = [None] * len(claims)
         """What Reserve has decided, for PreBind to write."""

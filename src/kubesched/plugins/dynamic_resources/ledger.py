@@ -19,7 +19,7 @@ PoolId = tuple[str, str]
 
 
 @dataclass(slots=True)
-class Usage:
+class PoolUsage:
     """What claims have of one pool, by the device's name."""
 
     dedicated: dict[str, int] = field(default_factory=dict)
@@ -58,11 +58,11 @@ def _bump(counts: dict[str, int], key: str, sign: int) -> None:
         counts.pop(key, None)
 
 
-NO_USAGE = Usage()
+NO_USAGE = PoolUsage()
 
 
 @dataclass(slots=True)
-class Pending:
+class PendingAllocation:
     """An allocation that is being written, and how many pods wait for it."""
 
     allocation: dra.AllocationResult
@@ -78,14 +78,14 @@ class Ledger:
         self._seen = -1
         self._assumed: dict[str, dra.ResourceClaim] = {}
         """Claims as the API server returned them, until the cluster has heard of that version."""
-        self._pending: dict[str, Pending] = {}
+        self._pending: dict[str, PendingAllocation] = {}
         self._recorded: dict[str, dra.AllocationResult] = {}
         """The allocation of each claim that is counted, by the claim's key."""
         self._made_for: dict[str, str] = {}
         """The key of the claim that was made for a pod's extended resources, by the pod's UID."""
         self._owners: dict[str, str] = {}
         """The other way round."""
-        self._usage: dict[PoolId, Usage] = {}
+        self._usage: dict[PoolId, PoolUsage] = {}
         self.changed: set[PoolId] = set()
         """Pools whose devices were taken or given back. The inventory clears it."""
 
@@ -135,7 +135,7 @@ class Ledger:
         if found is not None:
             found.sharers += 1
             return
-        self._pending[uid] = Pending(allocation)
+        self._pending[uid] = PendingAllocation(allocation)
         self._count(allocation, 1)
 
     def drop_pending(self, uid: str, *, force: bool = False) -> bool:
@@ -152,7 +152,7 @@ class Ledger:
 
     # Devices
 
-    def usage(self, pool: PoolId) -> Usage:
+    def usage(self, pool: PoolId) -> PoolUsage:
         """What is taken of a pool, as of the last `sync`."""
         return self._usage.get(pool, NO_USAGE)
 
@@ -198,7 +198,7 @@ class Ledger:
             if result.admin_access:
                 continue  # admin access takes nothing from others
             pool = (result.driver, result.pool)
-            self._usage.setdefault(pool, Usage()).add(result, sign, shares=self._shares)
+            self._usage.setdefault(pool, PoolUsage()).add(result, sign, shares=self._shares)
             self.changed.add(pool)
 
 

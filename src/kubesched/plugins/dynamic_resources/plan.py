@@ -38,7 +38,7 @@ class FilterTimeout(Exception):  # noqa: N818  # upstream's name for the limit
         self.number = number
 
 
-class Plan:
+class AllocationPlan:
     """Some claims, and what becomes of them in each state."""
 
     def __init__(self, claims: tuple[CompiledClaim, ...], selectors: Selectors, features: Features) -> None:
@@ -93,10 +93,10 @@ class Plans:
         self._features = features
         self._selectors = Selectors(features)
         self._encode = msgspec.json.Encoder(order="deterministic").encode
-        self._plans: OrderedDict[bytes, Plan | AllocationError] = OrderedDict()
+        self._plans: OrderedDict[bytes, AllocationPlan | AllocationError] = OrderedDict()
         self._valid_for = (-1, -1)
 
-    def plan_for(self, claims: Sequence[dra.ResourceClaim]) -> Plan | AllocationError:
+    def plan_for(self, claims: Sequence[dra.ResourceClaim]) -> AllocationPlan | AllocationError:
         """The plan for these claims, or what is wrong with one of them."""
         valid_for = (self._cluster.version(api.DeviceClass), self._inventory.epoch)
         if valid_for != self._valid_for:
@@ -109,7 +109,7 @@ class Plans:
             return plan
         try:
             compiled = compile_claims(claims, self._find_class, self._features)
-            plan = Plan(compiled, self._selectors, self._features)
+            plan = AllocationPlan(compiled, self._selectors, self._features)
         except AllocationError as problem:
             plan = problem
         self._plans[key] = plan

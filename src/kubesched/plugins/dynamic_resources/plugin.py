@@ -22,7 +22,7 @@ from kubesched.framework.signatures import Signature
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import SKIP, Status, error, unresolvable, unschedulable
 from kubesched.plugins.dynamic_resources import extended
-from kubesched.plugins.dynamic_resources.binding import Binder, BindingError
+from kubesched.plugins.dynamic_resources.binding import ClaimBinder, ClaimBindingError
 from kubesched.plugins.dynamic_resources.claims import (
     BindingFailed,
     ClaimError,
@@ -510,12 +510,12 @@ class DynamicResources(Plugin):
         cycle = state.read(self.name, Cycle)
         try:
             await self._binder().bind(cycle, pod, node_name)
-        except BindingError as problem:
+        except ClaimBindingError as problem:
             return error(str(problem))
         return None
 
-    def _binder(self) -> Binder:
-        return Binder(self.handle, self._ledger, self._features, self.args.binding_timeout.seconds, self._is_late)
+    def _binder(self) -> ClaimBinder:
+        return ClaimBinder(self.handle, self._ledger, self._features, self.args.binding_timeout.seconds, self._is_late)
 
 
 def _score(claim: dra.ResourceClaim) -> int:

@@ -18,7 +18,7 @@ from kubesched.api import selectors
 from kubesched.api.quantity import nanos
 from kubesched.base.features import Features
 from kubesched.plugins.dynamic_resources.kinds import DeviceKind, DeviceKinds
-from kubesched.plugins.dynamic_resources.ledger import PoolId, Usage
+from kubesched.plugins.dynamic_resources.ledger import PoolId, PoolUsage
 from kubesched.plugins.dynamic_resources.states import CounterKey, PoolState, States
 
 
@@ -53,7 +53,7 @@ class PoolView:
         """Pools are searched in this order: those with binding conditions last, then by driver and name."""
         return (self.has_binding_conditions, *self.pool)
 
-    def state(self, usage: Usage, states: States) -> PoolState:
+    def state(self, usage: PoolUsage, states: States) -> PoolState:
         """What the view amounts to while this much of the pool is taken."""
         used, shared, consumed = 0, 0, {}
         for index, (_, device) in enumerate(self.devices):
@@ -86,7 +86,7 @@ class PoolView:
         )
         return states.pool(key, state)
 
-    def _available(self, usage: Usage) -> dict[CounterKey, int]:
+    def _available(self, usage: PoolUsage) -> dict[CounterKey, int]:
         left = dict(self.counters)
         here = ((device.name, kind) for (_, device), kind in zip(self.devices, self.kinds, strict=True))
         for name, kind in (*here, *self.others):
@@ -113,7 +113,7 @@ class Pool:
         self._kinds = kinds
         self._features = features
         self._views: dict[tuple[object, ...], PoolView | None] = {}
-        self._selectors: dict[int, selectors.NodeSelector] = {}
+        self._selectors: dict[int, selectors.CompiledNodeSelector] = {}
 
     @property
     def is_local(self) -> bool:

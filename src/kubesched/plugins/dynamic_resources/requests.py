@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from kubesched.api import devices as dra
 from kubesched.base.features import Features
-from kubesched.plugins.dynamic_resources.capacity import Amount, consumption
+from kubesched.plugins.dynamic_resources.capacity import Portion, consumption
 from kubesched.plugins.dynamic_resources.kinds import DeviceKind
-from kubesched.plugins.dynamic_resources.selectors import SelectorError, Selectors
+from kubesched.plugins.dynamic_resources.selectors import ExpressionError, Selectors
 
 
 class AllocationError(Exception):
@@ -47,10 +47,10 @@ class SubRequest:
     admin: bool
     admin_access: bool | None
     tolerations: tuple[dra.DeviceToleration, ...]
-    capacity: Mapping[str, Amount]
+    capacity: Mapping[str, Portion]
     _selectable: dict[int, bool | AllocationError] = field(default_factory=dict)
     _tolerated: dict[int, bool] = field(default_factory=dict)
-    _taken: dict[int, dict[str, Amount] | None] = field(default_factory=dict)
+    _taken: dict[int, dict[str, Portion] | None] = field(default_factory=dict)
 
     @property
     def full_name(self) -> str:
@@ -86,7 +86,7 @@ class SubRequest:
                 try:
                     if not selectors.matches(selector.cel.expression, kind):
                         return False
-                except SelectorError as problem:
+                except ExpressionError as problem:
                     text = _literal(str(problem))
                     raise AllocationError(f"{owner}: selector #{index}: {text}", claim=claim) from None
         return True
@@ -101,7 +101,7 @@ class SubRequest:
             self._tolerated[kind.number] = answer
         return answer
 
-    def taken(self, kind: DeviceKind) -> dict[str, Amount] | None:
+    def taken(self, kind: DeviceKind) -> dict[str, Portion] | None:
         """What the request takes of each capacity of such a device; None if it cannot have one."""
         try:
             return self._taken[kind.number]
@@ -127,7 +127,7 @@ def tolerates(toleration: dra.DeviceToleration, taint: dra.DeviceTaint) -> bool:
 
 
 @dataclass(slots=True, eq=False)
-class Request:
+class RequestPlan:
     """A request of a claim: one thing asked for, or several of which the first that can be had is taken."""
 
     name: str
@@ -139,7 +139,7 @@ class Request:
 class CompiledClaim:
     """A claim's spec, ready to be allocated."""
 
-    requests: tuple[Request, ...]
+    requests: tuple[RequestPlan, ...]
     constraints: tuple[dra.DeviceConstraint, ...]
     config: tuple[dra.DeviceClaimConfiguration, ...]
 
@@ -163,7 +163,7 @@ def _claim(index: int, spec: dra.DeviceClaim, find_class: FindClass, features: F
     return CompiledClaim(requests, spec.constraints, spec.config)
 
 
-def _request(index: int, request: dra.DeviceRequest, find_class: FindClass, features: Features) -> Request:
+def _request(index: int, request: dra.DeviceRequest, find_class: FindClass, features: Features) -> RequestPlan:
     if request.first_available:
         if not features.dra_prioritized_list:
             text = f"request {request.name}: has subrequests, but the DRAPrioritizedList feature is disabled"
@@ -171,9 +171,9 @@ def _request(index: int, request: dra.DeviceRequest, find_class: FindClass, feat
         subs = tuple(
             _sub_request(index, each, each.name, request.name, find_class, features) for each in request.first_available
         )
-        return Request(request.name, subs, prioritized=True)
+        return RequestPlan(request.name, subs, prioritized=True)
     exactly = request.exactly if request.exactly is not None else dra.ExactDeviceRequest()
-    return Request(
+    return RequestPlan(
         request.name, (_sub_request(index, exactly, request.name, "", find_class, features),), prioritized=False
     )
 
@@ -198,7 +198,7 @@ def _sub_request(
         admin=bool(admin_access),
         admin_access=admin_access,
         tolerations=request.tolerations,
-        capacity={} if request.capacity is None else {k: Amount.of(q) for k, q in request.capacity.requests.items()},
+        capacity={} if request.capacity is None else {k: Portion.of(q) for k, q in request.capacity.requests.items()},
     )
 
 

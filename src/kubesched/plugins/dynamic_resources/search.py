@@ -14,12 +14,12 @@ from enum import Enum
 
 from kubesched.api.devices import MAX_RESULTS, MAX_SUBREQUESTS
 from kubesched.base.features import Features
-from kubesched.plugins.dynamic_resources.capacity import NOTHING, Amount, fits
+from kubesched.plugins.dynamic_resources.capacity import NOTHING, Portion, fits
 from kubesched.plugins.dynamic_resources.claims import binds_with_conditions
-from kubesched.plugins.dynamic_resources.constraints import Constraint, constraint_of
+from kubesched.plugins.dynamic_resources.constraints import SearchConstraint, constraint_of
 from kubesched.plugins.dynamic_resources.requests import AllocationError, CompiledClaim, SubRequest
 from kubesched.plugins.dynamic_resources.selectors import Selectors
-from kubesched.plugins.dynamic_resources.states import CounterKey, NodeState, Place
+from kubesched.plugins.dynamic_resources.states import CounterKey, DevicePosition, NodeState
 
 REMEMBER_AFTER = 500
 """Steps after which failures are remembered: short searches are done before that would pay."""
@@ -41,7 +41,7 @@ class Pick:
     sub: SubRequest
     pool: int
     device: int
-    taken: dict[str, Amount] | None
+    taken: dict[str, Portion] | None
     """What it takes of a device that it shares; None if it has the device to itself."""
 
 
@@ -86,16 +86,16 @@ class Search:
         self._free = [place for place in self._places if not place.used]
         """Devices that no claim has to itself."""
         self._numbers: dict[SubRequest, int] = {}
-        self._all: dict[SubRequest, list[Place]] = {}
+        self._all: dict[SubRequest, list[DevicePosition]] = {}
         self._picks: list[list[Pick]] = [[] for _ in claims]
         self._chosen: list[list[int]] = [[0] * len(claim.requests) for claim in claims]
-        self._constraints: list[list[Constraint]] = [
+        self._constraints: list[list[SearchConstraint]] = [
             [constraint_of(spec, lists=features.dra_list_type_attributes) for spec in claim.constraints]
             for claim in claims
         ]
-        self._holders: dict[Place, set[int]] = {}
+        self._holders: dict[DevicePosition, set[int]] = {}
         """Devices that are being given to one claim alone, with the claims."""
-        self._taking: dict[Place, list[dict[str, Amount]]] = {}
+        self._taking: dict[DevicePosition, list[dict[str, Portion]]] = {}
         """Devices that are being shared, with what each share takes."""
         self._counted: dict[int, dict[CounterKey, int]] = {}
         self._was_counted: list[bool] = []
@@ -128,7 +128,7 @@ class Search:
             text = f"number of requested devices {least} exceeds the claim limit of {MAX_RESULTS}"
             raise AllocationError(f"claim {{claim}}: {text}", claim=number)
 
-    def _every(self, sub: SubRequest) -> list[Place]:
+    def _every(self, sub: SubRequest) -> list[DevicePosition]:
         """The devices of a request for all; pools in transition make it unanswerable."""
         for number, pool in enumerate(self._state.pools):
             if pool.incomplete or pool.invalid:
@@ -139,7 +139,7 @@ class Search:
                 raise AllocationError(f"claim {{claim}}, {text}", claim=sub.claim, pool=number)
         return self._every_in(sub, len(self._state.pools))
 
-    def _every_in(self, sub: SubRequest, pools: int) -> list[Place]:
+    def _every_in(self, sub: SubRequest, pools: int) -> list[DevicePosition]:
         """The devices of the first so many pools that a request selects."""
         return [
             place
@@ -273,7 +273,7 @@ class Search:
         if self._check is not None and self._steps % STEPS_PER_CHECK == 0:
             self._check()
 
-    def _alike(self, place: Place) -> Hashable:
+    def _alike(self, place: DevicePosition) -> Hashable:
         """What two devices have in common if one can stand for the other."""
         consumed = None if place.consumed is None else frozenset(place.consumed.items())
         holders = self._holders.get(place)
@@ -282,7 +282,7 @@ class Search:
 
     # One device
 
-    def _is_candidate(self, sub: SubRequest, place: Place, claim: int) -> bool:
+    def _is_candidate(self, sub: SubRequest, place: DevicePosition, claim: int) -> bool:
         if sub.admin:
             if claim in self._holders.get(place, ()):
                 return False
@@ -290,16 +290,16 @@ class Search:
             return False
         return self._is_selectable(sub, place) and self._has_capacity(sub, place)
 
-    def _in_use(self, place: Place) -> bool:
+    def _in_use(self, place: DevicePosition) -> bool:
         return place.used or bool(self._holders.get(place))
 
-    def _is_selectable(self, sub: SubRequest, place: Place) -> bool:
+    def _is_selectable(self, sub: SubRequest, place: DevicePosition) -> bool:
         kind = place.kind
         if kind.device.binding_conditions and not binds_with_conditions(self._features):
             return False
         return sub.selects(kind, self._selectors) and place.visible
 
-    def _has_capacity(self, sub: SubRequest, place: Place) -> bool:
+    def _has_capacity(self, sub: SubRequest, place: DevicePosition) -> bool:
         if not self._features.dra_consumable_capacity:
             return True
         taken = sub.taken(place.kind)
@@ -310,14 +310,14 @@ class Search:
             return True
         return fits(place.kind.capacities, taken, place.consumed or NOTHING, dict(self._sums(place)))
 
-    def _sums(self, place: Place) -> tuple[tuple[str, int], ...]:
+    def _sums(self, place: DevicePosition) -> tuple[tuple[str, int], ...]:
         sums: dict[str, int] = {}
         for share in self._taking.get(place, ()):
             for name, amount in share.items():
                 sums[name] = sums.get(name, 0) + amount.nanos
         return tuple(sorted(sums.items()))
 
-    def _take(self, sub: SubRequest, place: Place, claim: int, *, must: bool = False) -> bool:
+    def _take(self, sub: SubRequest, place: DevicePosition, claim: int, *, must: bool = False) -> bool:
         """Give a device to a request, if it is free and every constraint holds. With `must`, a constraint that does
         not is an error: a claim for all devices that may not have all of them makes no sense."""
         kind = place.kind
@@ -349,7 +349,7 @@ class Search:
         self._record(sub, place, claim, shared=shared, counted=counted)
         return True
 
-    def _record(self, sub: SubRequest, place: Place, claim: int, *, shared: bool, counted: bool) -> None:
+    def _record(self, sub: SubRequest, place: DevicePosition, claim: int, *, shared: bool, counted: bool) -> None:
         taken = sub.taken(place.kind) if shared else None
         if taken is None:
             self._holders.setdefault(place, set()).add(claim)
@@ -358,7 +358,7 @@ class Search:
         self._picks[claim].append(Pick(sub, place.pool, place.device, taken))
         self._was_counted.append(counted)
 
-    def _give_back(self, sub: SubRequest, place: Place, claim: int) -> None:
+    def _give_back(self, sub: SubRequest, place: DevicePosition, claim: int) -> None:
         pick = self._picks[claim].pop()
         if pick.taken is None:
             self._holders[place].discard(claim)
@@ -367,10 +367,10 @@ class Search:
         self._remove_from_constraints(sub, claim)
         self._uncount(place, self._was_counted.pop())
 
-    def _is_shared(self, place: Place) -> bool:
+    def _is_shared(self, place: DevicePosition) -> bool:
         return place.consumed is not None or bool(self._taking.get(place))
 
-    def _add_to_constraints(self, sub: SubRequest, place: Place, claim: int) -> bool:
+    def _add_to_constraints(self, sub: SubRequest, place: DevicePosition, claim: int) -> bool:
         constraints = self._constraints[claim]
         for number, constraint in enumerate(constraints):
             if not constraint.add(sub, place.kind):
@@ -385,7 +385,7 @@ class Search:
 
     # Counters
 
-    def _count(self, place: Place) -> bool:
+    def _count(self, place: DevicePosition) -> bool:
         """Consume a device's counters, if enough is left of every counter of its pool."""
         pool = self._state.counter_pools[place.pool]
         counts = self._counted.setdefault(pool, {})
@@ -397,7 +397,7 @@ class Search:
         self._uncount(place, True)
         return False
 
-    def _uncount(self, place: Place, counted: bool) -> None:
+    def _uncount(self, place: DevicePosition, counted: bool) -> None:
         if not counted:
             return
         counts = self._counted[self._state.counter_pools[place.pool]]

@@ -9,7 +9,7 @@ from kubesched.cel.errors import CELError
 from kubesched.plugins.dynamic_resources.kinds import DeviceKind
 
 
-class SelectorError(Exception):
+class ExpressionError(Exception):
     """An expression that does not compile, or that fails for a device; the text is upstream's."""
 
 
@@ -29,14 +29,14 @@ class Selectors:
                 list_attributes=self._features.dra_list_type_attributes,
             )
         except CELError as problem:
-            raise SelectorError(f"CEL compile error: {problem}") from None
+            raise ExpressionError(f"CEL compile error: {problem}") from None
         shape = self._shapes.get(kind)
         if shape is None:
             shape = self._shapes[kind] = _shape(kind)
         try:
             return selector.matches(shape)
         except CELError as problem:
-            raise SelectorError(f"CEL runtime error: {problem}") from None
+            raise ExpressionError(f"CEL runtime error: {problem}") from None
 
 
 def _shape(kind: DeviceKind) -> cel.DeviceShape:

@@ -34,14 +34,14 @@ class PoolState:
     """What is left of each counter; negative if more was given out than there is."""
     incomplete: bool = False
     invalid: bool = False
-    _places: dict[int, list[Place]] = field(default_factory=dict)
+    _places: dict[int, list[DevicePosition]] = field(default_factory=dict)
 
-    def places(self, number: int) -> list[Place]:
+    def places(self, number: int) -> list[DevicePosition]:
         """The devices, for a node whose pool of this number it is. Other states of the node have the same ones."""
         found = self._places.get(number)
         if found is None:
             usable = () if self.incomplete or self.invalid else enumerate(self.kinds)
-            found = self._places[number] = [Place(number, index, kind, self) for index, kind in usable]
+            found = self._places[number] = [DevicePosition(number, index, kind, self) for index, kind in usable]
         return found
 
 
@@ -53,12 +53,12 @@ class NodeState:
     counter_pools: tuple[int, ...]
     """For each pool, the first one of the same name: upstream counts counters by the pool's name alone."""
 
-    def places(self) -> list[Place]:
+    def places(self) -> list[DevicePosition]:
         """All devices of pools that may be allocated from."""
         return [place for number, pool in enumerate(self.pools) for place in pool.places(number)]
 
 
-class Place:
+class DevicePosition:
     """A device by its position."""
 
     __slots__ = ("consumed", "device", "kind", "pool", "shared", "used", "visible")

@@ -8,7 +8,7 @@ from kubesched.api import devices as dra
 from kubesched.cluster.table import Ints
 from kubesched.plugins.dynamic_resources.inventory import Inventory
 from kubesched.plugins.dynamic_resources.kinds import DeviceKind
-from kubesched.plugins.dynamic_resources.selectors import SelectorError, Selectors
+from kubesched.plugins.dynamic_resources.selectors import ExpressionError, Selectors
 from kubesched.plugins.dynamic_resources.states import NodeState
 
 
@@ -41,7 +41,7 @@ class Totals:
                 if place.visible and self._is_of_class(place.kind):
                     total += 1
                     allocated += place.used or place.shared
-        except SelectorError:
+        except ExpressionError:
             return 0, 0  # as upstream: a class that fails for a device scores nothing on that node
         return total, allocated
 

@@ -58,16 +58,16 @@ Counts = dict[str, KeyCounts]
 
 
 @dataclass(slots=True)
-class FilterState:
+class AffinityState:
     """What PreFilter found, by topology key."""
 
     affinity: Counts
     anti_affinity: Counts
     existing_anti: Counts
 
-    def clone(self) -> FilterState:
+    def clone(self) -> AffinityState:
         """A copy whose counts may change."""
-        return FilterState(
+        return AffinityState(
             *(
                 {key: KeyCounts(c.column, c.counts.copy()) for key, c in counts.items()}
                 for counts in (self.affinity, self.anti_affinity, self.existing_anti)
@@ -116,7 +116,7 @@ class InterPodAffinity(Plugin):
         anti: Counts = {}
         for term in terms.required_anti:
             self._sum(anti, self.handle.cluster.counts.affinity((term,)), term.topology_key)
-        state.write(self, FilterState(affinity, anti, existing))
+        state.write(self, AffinityState(affinity, anti, existing))
         return None
 
     def add_pod(self, state: CycleState, pod: api.Pod, info: PodInfo, row: int) -> None:
@@ -126,7 +126,7 @@ class InterPodAffinity(Plugin):
         self._update(state, info, row, -1)
 
     def filter_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Verdicts | None:
-        found = state.read(self, FilterState)
+        found = state.read(self, AffinityState)
         codes = np.zeros(len(nodes), dtype=np.int8)
         codes[_any_key(found.existing_anti, nodes)] = 3
         codes[_any_key(found.anti_affinity, nodes)] = 2
@@ -155,7 +155,7 @@ class InterPodAffinity(Plugin):
 
     def _update(self, state: CycleState, info: PodInfo, row: int, delta: int) -> None:
         """Count a pod in or out of every relation that it is part of."""
-        found, cluster = state.read(self, FilterState), self.handle.cluster
+        found, cluster = state.read(self, AffinityState), self.handle.cluster
         pod_class, other = state.pod_class, info.pod_class
         labels = cluster.namespace_labels(pod_class.namespace)
         for term in other.terms.required_anti:

@@ -38,7 +38,7 @@ SYSTEM_DEFAULTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Constraint:
+class SpreadConstraint:
     """One compiled constraint of a pod."""
 
     max_skew: int
@@ -53,7 +53,7 @@ class Constraint:
 class Constraints:
     """The constraints of one kind (hard or soft) of a pod class, and which nodes count for them."""
 
-    items: tuple[Constraint, ...]
+    items: tuple[SpreadConstraint, ...]
     keys: tuple[str, ...]
     """The topology keys a node must have to count; none for the system's default constraints."""
     required: RequiredNodeAffinity
@@ -64,11 +64,11 @@ class Constraints:
     def __bool__(self) -> bool:
         return bool(self.items)
 
-    def counter(self, cluster: ClusterState, namespace: str, constraint: Constraint) -> RowCounter:
+    def counter(self, cluster: ClusterState, namespace: str, constraint: SpreadConstraint) -> RowCounter:
         """Counts the pods that a constraint selects. As upstream, an empty selector counts none."""
         return cluster.counts.spread(namespace, NOTHING if constraint.selector.is_empty else constraint.selector)
 
-    def domains(self, cluster: ClusterState, namespace: str, constraint: Constraint) -> DomainCounts:
+    def domains(self, cluster: ClusterState, namespace: str, constraint: SpreadConstraint) -> DomainCounts:
         """The counts per domain, over the nodes that count."""
         affinity = self.required if constraint.honor_affinity and self.required != _ANY_NODE else None
         tolerations = self.tolerations if constraint.honor_taints else None
@@ -83,7 +83,7 @@ class Constraints:
 
         return self.counter(cluster, namespace, constraint).by_domain(constraint.topology_key, eligible, key)
 
-    def counts(self, cluster: ClusterState, namespace: str, constraint: Constraint) -> Ints:
+    def counts(self, cluster: ClusterState, namespace: str, constraint: SpreadConstraint) -> Ints:
         """Pods per domain, for scoring. Where a node may lack the label, it counts as having the empty value."""
         domains = self.domains(cluster, namespace, constraint)
         empty = domains.column.index.get("")
@@ -95,7 +95,7 @@ class Constraints:
         counts[empty] += self.counter(cluster, namespace, constraint).on(len(nodes))[without].sum()
         return counts
 
-    def counts_node(self, nodes: Nodes, constraint: Constraint) -> Mask:
+    def counts_node(self, nodes: Nodes, constraint: SpreadConstraint) -> Mask:
         """Which nodes of a window count for a constraint."""
         affinity = self.required if constraint.honor_affinity else None
         tolerations = self.tolerations if constraint.honor_taints else None
@@ -141,11 +141,11 @@ def compile_constraints(
 
 def _compile(
     constraint: api.TopologySpreadConstraint, labels: Mapping[str, str], selector: Selector | None
-) -> Constraint:
+) -> SpreadConstraint:
     """`labels` are those of the pod that matchLabelKeys may refer to."""
     own = label_selector(constraint.label_selector)
     extra = [equals(key, labels[key]) for key in constraint.match_label_keys if key in labels]
-    return Constraint(
+    return SpreadConstraint(
         max_skew=constraint.max_skew,
         topology_key=constraint.topology_key,
         selector=selector if selector is not None else with_requirements(own, extra),

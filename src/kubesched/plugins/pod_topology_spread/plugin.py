@@ -24,8 +24,8 @@ from kubesched.framework.status import SKIP, Status, error, unresolvable, unsche
 from kubesched.plugins.pod_topology_spread.constraints import (
     HOSTNAME,
     SYSTEM_DEFAULTS,
-    Constraint,
     Constraints,
+    SpreadConstraint,
     compile_constraints,
     default_selector,
     round_half_up,
@@ -43,7 +43,7 @@ _NO_DOMAIN = 2**31 - 1
 class DomainState:
     """Matching pods per domain for one constraint, as a cycle or one of its what-ifs sees them."""
 
-    constraint: Constraint
+    constraint: SpreadConstraint
     own: int
     ids: Ids
     counts: Ints
@@ -61,16 +61,16 @@ class DomainState:
 
 
 @dataclass(slots=True)
-class FilterState:
+class SpreadState:
     """What PreFilter found."""
 
     constraints: Constraints
     domains: list[DomainState]
 
-    def clone(self) -> FilterState:
+    def clone(self) -> SpreadState:
         """A copy whose counts may change."""
         copies = [DomainState(d.constraint, d.own, d.ids, d.counts.copy(), d.present) for d in self.domains]
-        return FilterState(self.constraints, copies)
+        return SpreadState(self.constraints, copies)
 
 
 @dataclass(slots=True)
@@ -113,7 +113,7 @@ class PodTopologySpread(Plugin):
             return error(f"get constraints from pod: obtaining pod's hard topology spread constraints: {problem}")
         if not constraints:
             return SKIP
-        state.write(self, FilterState(constraints, [self._domain(pod, constraints, c) for c in constraints.items]))
+        state.write(self, SpreadState(constraints, [self._domain(pod, constraints, c) for c in constraints.items]))
         return None
 
     def add_pod(self, state: CycleState, pod: api.Pod, info: PodInfo, row: int) -> None:
@@ -124,13 +124,13 @@ class PodTopologySpread(Plugin):
 
     def filter_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Verdicts | None:
         codes = np.zeros(len(nodes), dtype=np.int8)
-        for domain in reversed(state.read(self, FilterState).domains):
+        for domain in reversed(state.read(self, SpreadState).domains):
             ids = domain.ids[nodes.rows]
             codes[domain.skewed()[ids]] = _SKEW
             codes[ids < 0] = _LABEL
         return Verdicts(codes, {_SKEW: TOO_SKEWED, _LABEL: NO_LABEL}.__getitem__) if codes.any() else None
 
-    def _domain(self, pod: api.Pod, constraints: Constraints, constraint: Constraint) -> DomainState:
+    def _domain(self, pod: api.Pod, constraints: Constraints, constraint: SpreadConstraint) -> DomainState:
         found = constraints.domains(self.handle.cluster, pod.namespace, constraint)
         own = int(constraint.selector.matches(pod.labels))
         return DomainState(constraint, own, found.column.ids, found.counts, found.present)
@@ -139,7 +139,7 @@ class PodTopologySpread(Plugin):
         """Count a pod in or out. As upstream, terminating pods count here, too."""
         if other.namespace != pod.namespace:
             return
-        found = state.read(self, FilterState)
+        found = state.read(self, SpreadState)
         window = Nodes(self.handle.cluster.nodes, slice(row, row + 1))
         for domain in found.domains:
             matches = domain.constraint.selector.matches(other.labels)

@@ -13,7 +13,7 @@ from kubesched.framework.handle import ApiClient
 from kubesched.plugins.csi_migration import TranslationError, csi_node_affinity, migrated_plugins, migration_of
 from kubesched.plugins.volume_binding.assume_cache import AssumeCache
 from kubesched.plugins.volume_binding.places import selected_place
-from kubesched.plugins.volume_binding.plan import Binding
+from kubesched.plugins.volume_binding.plan import VolumeMatch
 from kubesched.plugins.volume_binding.supply import is_bound_to
 from kubesched.plugins.volumes import BOUND_BY_CONTROLLER, SELECTED_NODE, is_fully_bound, not_found
 
@@ -30,7 +30,7 @@ class BindingHandle(Protocol):
     clock: Clock
 
 
-class BindingError(Exception):
+class VolumeBindingError(Exception):
     """Binding failed and the pod must be scheduled again; the text is upstream's."""
 
 
@@ -65,7 +65,7 @@ def _annotated(obj: T, key: str, value: str) -> T:
     return msgspec.structs.replace(obj, metadata=metadata)
 
 
-class Binder:
+class VolumeBinder:
     """Carries out the bindings and provisions that were reserved for one pod on one node."""
 
     def __init__(
@@ -80,7 +80,7 @@ class Binder:
         self._claims = claims
         self._volumes = volumes
 
-    async def write(self, bindings: list[Binding], provisions: list[api.PersistentVolumeClaim]) -> None:
+    async def write(self, bindings: list[VolumeMatch], provisions: list[api.PersistentVolumeClaim]) -> None:
         """Write volumes, then claims, and replace the entries of the lists with the results.
 
         If a write fails, earlier writes stay, and the assumptions behind the remaining ones are taken back.
@@ -88,13 +88,13 @@ class Binder:
         written = 0
         try:
             for number, binding in enumerate(bindings):
-                bindings[number] = Binding(binding.claim, await self._write_volume(binding.volume))
+                bindings[number] = VolumeMatch(binding.claim, await self._write_volume(binding.volume))
                 written += 1
             for number, claim in enumerate(provisions):
                 provisions[number] = await self._write_claim(claim)
                 written += 1
         except Exception as problem:
-            raise BindingError(str(problem)) from problem
+            raise VolumeBindingError(str(problem)) from problem
         finally:
             for binding in bindings[written:]:
                 self._volumes.restore(binding.volume)
@@ -117,7 +117,7 @@ class Binder:
         self,
         pod: api.Pod,
         node_name: str,
-        bindings: list[Binding],
+        bindings: list[VolumeMatch],
         provisions: list[api.PersistentVolumeClaim],
         timeout: float,
     ) -> None:
@@ -127,43 +127,43 @@ class Binder:
             left = deadline - self._clock.monotonic()
             await self._clock.sleep(max(min(POLL_SECONDS, left), 0.0))
             if left < POLL_SECONDS:
-                raise BindingError("binding volumes: context deadline exceeded")
+                raise VolumeBindingError("binding volumes: context deadline exceeded")
             try:
                 node = self._check_pod(pod, node_name)
                 if all(self._is_bound(b, node) for b in bindings) and all(
                     self._is_provisioned(claim, node) for claim in provisions
                 ):
                     return
-            except BindingError as problem:
-                raise BindingError(f"binding volumes: {problem}") from problem
+            except VolumeBindingError as problem:
+                raise VolumeBindingError(f"binding volumes: {problem}") from problem
 
     def _check_pod(self, pod: api.Pod, node_name: str) -> api.Node:
         """The node, if it and the pod still exist."""
         row = self._cluster.nodes.row_of.get(node_name)
         node = None if row is None else self._cluster.nodes.nodes[row]
         if node is None:
-            raise BindingError(f'failed to get node "{node_name}": {not_found("node", node_name)}')
+            raise VolumeBindingError(f'failed to get node "{node_name}": {not_found("node", node_name)}')
         if pod.uid not in self._cluster.pods:
-            raise BindingError(f"pod does not exist any more: {not_found('pod', pod.name)}")
+            raise VolumeBindingError(f"pod does not exist any more: {not_found('pod', pod.name)}")
         return node
 
-    def _is_bound(self, binding: Binding, node: api.Node) -> bool:
+    def _is_bound(self, binding: VolumeMatch, node: api.Node) -> bool:
         """Whether a volume that we wrote and its claim are bound to each other."""
         name, claim_key = binding.volume.name, binding.claim.key
         volume = self._volumes.stored(name)
         if volume is None:
-            raise BindingError(f"failed to check binding: {not_found('persistentvolumes', name)}")
+            raise VolumeBindingError(f"failed to check binding: {not_found('persistentvolumes', name)}")
         claim = self._claims.stored(claim_key)
         if claim is None:
-            raise BindingError(f"failed to check binding: {not_found('persistentvolumeclaims', claim_key)}")
+            raise VolumeBindingError(f"failed to check binding: {not_found('persistentvolumeclaims', claim_key)}")
         if _version(binding.volume) > _version(volume):
             return False  # our own change has not arrived yet
         try:
             self._check_reachable(volume, node)
         except TranslationError as problem:
-            raise BindingError(f"failed to translate pv to csi: could not translate pv: {problem}") from problem
+            raise VolumeBindingError(f"failed to translate pv to csi: could not translate pv: {problem}") from problem
         if volume.spec.claim_ref is None or not volume.spec.claim_ref.uid:
-            raise BindingError(f'ClaimRef got reset for pv "{name}"')
+            raise VolumeBindingError(f'ClaimRef got reset for pv "{name}"')
         return is_fully_bound(claim)
 
     def _is_provisioned(self, written: api.PersistentVolumeClaim, node: api.Node) -> bool:
@@ -171,13 +171,13 @@ class Binder:
         claim = self._claims.stored(written.key)
         if claim is None:
             missing = not_found("persistentvolumeclaims", written.key)
-            raise BindingError(f"failed to check provisioning pvc: {missing}")
+            raise VolumeBindingError(f"failed to check provisioning pvc: {missing}")
         if _version(written) > _version(claim):
             return False  # our own change has not arrived yet
         if not claim.annotations:
-            raise BindingError(f'selectedNode annotation reset for PVC "{claim.name}"')
+            raise VolumeBindingError(f'selectedNode annotation reset for PVC "{claim.name}"')
         if claim.annotations.get(SELECTED_NODE, "") != node.name:
-            raise BindingError(f'provisioning failed for PVC "{claim.name}"')
+            raise VolumeBindingError(f'provisioning failed for PVC "{claim.name}"')
         if claim.spec.volume_name:
             volume = self._volumes.stored(claim.spec.volume_name)
             if volume is None:
@@ -185,7 +185,7 @@ class Binder:
             try:
                 self._check_reachable(volume, node)
             except TranslationError as problem:
-                raise BindingError(f"could not translate pv: {problem}") from problem
+                raise VolumeBindingError(f"could not translate pv: {problem}") from problem
         return is_fully_bound(claim)
 
     def _check_reachable(self, volume: api.PersistentVolume, node: api.Node) -> None:
@@ -199,7 +199,7 @@ class Binder:
         place = selected_place(required)
         if not place.matches(node.labels, ""):
             problem = place.error or "no matching NodeSelectorTerms"
-            raise BindingError(f'pv "{volume.name}" node affinity doesn\'t match node "{node.name}": {problem}')
+            raise VolumeBindingError(f'pv "{volume.name}" node affinity doesn\'t match node "{node.name}": {problem}')
 
 
 def _version(obj: api.Object) -> int:

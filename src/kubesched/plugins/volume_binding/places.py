@@ -10,8 +10,8 @@ import numpy as np
 from kubesched.api import objects as api
 from kubesched.api.selectors import (
     IN,
-    NodeSelector,
-    NodeSelectorTerm,
+    CompiledNodeSelector,
+    CompiledNodeTerm,
     Requirement,
     SelectorError,
     label_selector,
@@ -21,51 +21,51 @@ from kubesched.cluster.matching import term_mask
 from kubesched.cluster.table import Ids, Ints, Mask, NodeTable
 from kubesched.cluster.view import Nodes
 
-EVERYWHERE = NodeSelector((NodeSelectorTerm(),))
-NOWHERE = NodeSelector()
+EVERYWHERE = CompiledNodeSelector((CompiledNodeTerm(),))
+NOWHERE = CompiledNodeSelector()
 
 
 @lru_cache(maxsize=1 << 16)
-def selected_place(required: api.NodeSelector | None) -> NodeSelector:
+def selected_place(required: api.NodeSelector | None) -> CompiledNodeSelector:
     """The place that a volume's node affinity describes. As upstream, only labels count, not names."""
     if required is None:
         return EVERYWHERE
     compiled = node_selector(required)
-    return NodeSelector(tuple(NodeSelectorTerm(term.labels) for term in compiled.terms), compiled.error)
+    return CompiledNodeSelector(tuple(CompiledNodeTerm(term.labels) for term in compiled.terms), compiled.error)
 
 
-def volume_place(volume: api.PersistentVolume) -> NodeSelector:
+def volume_place(volume: api.PersistentVolume) -> CompiledNodeSelector:
     """Where a volume can be reached."""
     affinity = volume.spec.node_affinity
     return selected_place(affinity.required if affinity is not None else None)
 
 
-def class_place(storage_class: api.StorageClass) -> NodeSelector:
+def class_place(storage_class: api.StorageClass) -> CompiledNodeSelector:
     """Where a class may provision: any of its topologies; everywhere if it has none."""
     topologies = storage_class.allowed_topologies
     if not topologies:
         return EVERYWHERE
     terms = (_topology_term(topology) for topology in topologies)
-    return NodeSelector(tuple(term for term in terms if term is not None))
+    return CompiledNodeSelector(tuple(term for term in terms if term is not None))
 
 
-def pool_place(capacity: api.CSIStorageCapacity) -> NodeSelector:
+def pool_place(capacity: api.CSIStorageCapacity) -> CompiledNodeSelector:
     """Where a pool of storage can be reached; nowhere if its topology is missing or invalid."""
     if capacity.node_topology is None:
         return NOWHERE
     try:
-        return NodeSelector((NodeSelectorTerm(label_selector(capacity.node_topology).requirements),))
+        return CompiledNodeSelector((CompiledNodeTerm(label_selector(capacity.node_topology).requirements),))
     except SelectorError:
         return NOWHERE
 
 
-def _topology_term(topology: api.TopologySelectorTerm) -> NodeSelectorTerm | None:
+def _topology_term(topology: api.TopologySelectorTerm) -> CompiledNodeTerm | None:
     """A term of allowed topologies; None for one that is empty or does not parse, which matches nothing."""
     expressions = tuple(api.LabelSelectorRequirement(e.key, IN, e.values) for e in topology.match_label_expressions)
     if not expressions:
         return None
     try:
-        return NodeSelectorTerm(label_selector(api.LabelSelector(match_expressions=expressions)).requirements)
+        return CompiledNodeTerm(label_selector(api.LabelSelector(match_expressions=expressions)).requirements)
     except SelectorError:
         return None
 
@@ -76,10 +76,10 @@ class Places:
     def __init__(self, table: NodeTable) -> None:
         self._table = table
         self._made_at: tuple[int, int] = (-1, -1)
-        self._rows: dict[NodeSelector, Ints] = {}
+        self._rows: dict[CompiledNodeSelector, Ints] = {}
         self._by_value: dict[str, tuple[Ints, Ids]] = {}
 
-    def rows(self, place: NodeSelector) -> Ints:
+    def rows(self, place: CompiledNodeSelector) -> Ints:
         """The rows of a place, in order."""
         now = (self._table.topology_version, self._table.size)
         if now != self._made_at:
@@ -91,7 +91,7 @@ class Places:
             rows = self._rows[place] = self._union(self._term_rows(term) for term in place.terms)
         return rows
 
-    def mask(self, place: NodeSelector) -> Mask:
+    def mask(self, place: CompiledNodeSelector) -> Mask:
         """The rows of a place as a mask."""
         mask = np.zeros(self._table.size, dtype=np.bool_)
         mask[self.rows(place)] = True
@@ -103,12 +103,12 @@ class Places:
             return several[0]
         return np.unique(np.concatenate(several)) if several else np.zeros(0, dtype=np.int64)
 
-    def _term_rows(self, term: NodeSelectorTerm) -> Ints:
+    def _term_rows(self, term: CompiledNodeTerm) -> Ints:
         """Start from the few rows that have a wanted value, and check the other requirements only there."""
         named = next((r for r in term.labels if r.operator == IN), None)
         rows = np.arange(self._table.size) if named is None else self._union(self._having(named))
         rest = tuple(r for r in term.labels if r is not named)
-        return rows[term_mask(Nodes(self._table, rows), NodeSelectorTerm(rest))] if rest else rows
+        return rows[term_mask(Nodes(self._table, rows), CompiledNodeTerm(rest))] if rest else rows
 
     def _having(self, requirement: Requirement) -> Iterable[Ints]:
         column = self._table.label(requirement.key)

@@ -42,7 +42,7 @@ class PodClaims(NamedTuple):
     immediate: list[api.PersistentVolumeClaim]
 
 
-class Binding(NamedTuple):
+class VolumeMatch(NamedTuple):
     """A claim and the volume it gets."""
 
     claim: api.PersistentVolumeClaim
@@ -56,7 +56,7 @@ class Provision(NamedTuple):
     pool: api.CSIStorageCapacity | None
 
 
-class Step:
+class ClaimStep:
     """One unbound claim: the volume it gets on each row, and where it gets none, the pool to provision it from."""
 
     __slots__ = ("claim", "pool", "volume")
@@ -68,7 +68,7 @@ class Step:
         self.pool: Choice | None = None
 
 
-class Plan:
+class VolumePlan:
     """A code per row, 0 where the pod's volumes are available, and what to do there."""
 
     __slots__ = ("codes", "errors", "steps")
@@ -76,7 +76,7 @@ class Plan:
     def __init__(self, size: int) -> None:
         self.codes: Ids = np.zeros(size, dtype=np.int32)
         self.errors: list[str] = []
-        self.steps: list[Step] = []
+        self.steps: list[ClaimStep] = []
 
     def fail(self, rows: Mask, problem: str) -> None:
         """Rows whose evaluation ended in an error, which replaces all other reasons."""
@@ -102,22 +102,22 @@ class Planner:
         self._migrated_at = (-1, -1)
         self._migrated: dict[str, list[int]] = {}
 
-    def plan(self, claims: PodClaims) -> Plan:
+    def plan(self, claims: PodClaims) -> VolumePlan:
         """Evaluate all nodes for a pod with these claims."""
-        plan = Plan(self._cluster.nodes.size)
+        plan = VolumePlan(self._cluster.nodes.size)
         self._check_bound(plan, claims.bound)
         if claims.delayed:
             self._find_unbound(plan, claims.delayed)
         return plan
 
-    def bindings(self, plan: Plan, row: int) -> tuple[list[Binding], list[Provision]]:
+    def bindings(self, plan: VolumePlan, row: int) -> tuple[list[VolumeMatch], list[Provision]]:
         """The bindings and provisions of a plan on one row."""
         bindings, provisions = [], []
         for step in plan.steps:
             name = step.volume.on(row) if step.volume is not None else None
             volume = self._volumes.get(name) if name is not None else None
             if volume is not None:
-                bindings.append(Binding(step.claim, volume))
+                bindings.append(VolumeMatch(step.claim, volume))
             else:
                 pool = step.pool.on(row) if step.pool is not None else None
                 provisions.append(Provision(step.claim, self._pool(pool)))
@@ -128,7 +128,7 @@ class Planner:
 
     # Bound claims
 
-    def _check_bound(self, plan: Plan, claims: list[api.PersistentVolumeClaim]) -> None:
+    def _check_bound(self, plan: VolumePlan, claims: list[api.PersistentVolumeClaim]) -> None:
         """A row's verdict is that of the first claim that fails there."""
         left = np.ones(len(plan.codes), dtype=np.bool_)
         for claim in claims:
@@ -141,7 +141,7 @@ class Planner:
             plan.codes[left & ~reachable] = _NODE
             left &= reachable
 
-    def _translate(self, plan: Plan, volume: api.PersistentVolume, reachable: Mask, left: Mask) -> Mask:
+    def _translate(self, plan: VolumePlan, volume: api.PersistentVolume, reachable: Mask, left: Mask) -> Mask:
         """Correct `reachable` for nodes that have migrated the volume's plugin; False where that fails."""
         migration = migration_of(volume.spec)
         fine = np.ones(len(plan.codes), dtype=np.bool_)
@@ -172,7 +172,7 @@ class Planner:
 
     # Unbound claims
 
-    def _find_unbound(self, plan: Plan, claims: list[api.PersistentVolumeClaim]) -> None:
+    def _find_unbound(self, plan: VolumePlan, claims: list[api.PersistentVolumeClaim]) -> None:
         left = plan.codes < _FIRST_ERROR
         to_match = []
         for claim in claims:
@@ -184,7 +184,7 @@ class Planner:
             elsewhere[self._row(selected)] = False
             plan.codes[left & elsewhere] |= _BIND
             left &= ~elsewhere
-            plan.steps.append(Step(claim, None))
+            plan.steps.append(ClaimStep(claim, None))
         if not left.any():
             return
         try:
@@ -198,15 +198,15 @@ class Planner:
         row = self._cluster.nodes.row_of.get(name)
         return [] if row is None else [row]
 
-    def _match(self, plan: Plan, claims: list[api.PersistentVolumeClaim]) -> None:
+    def _match(self, plan: VolumePlan, claims: list[api.PersistentVolumeClaim]) -> None:
         """Find volumes, for the smallest claim first, so that each gets the tightest fit."""
         taken: list[Choice] = []
         for claim in sorted(claims, key=lambda c: nanos(c.spec.resources.requests.get(STORAGE, 0))):
             choice = self._supply.match(claim, taken, len(plan.codes))
             taken.append(choice)
-            plan.steps.append(Step(claim, choice))
+            plan.steps.append(ClaimStep(claim, choice))
 
-    def _provision(self, plan: Plan, left: Mask) -> None:
+    def _provision(self, plan: VolumePlan, left: Mask) -> None:
         """Where a claim gets no volume, its class must be able to provision one. A row stops at its first failure."""
         for step in plan.steps:
             need = left & (step.volume.index < 0) if step.volume is not None else left.copy()

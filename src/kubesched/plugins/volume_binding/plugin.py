@@ -17,8 +17,8 @@ from kubesched.framework.state import CycleState
 from kubesched.framework.status import SKIP, Status, error, unresolvable
 from kubesched.plugins.csi_migration import MIGRATED_PLUGINS
 from kubesched.plugins.volume_binding.assume_cache import AssumeCache
-from kubesched.plugins.volume_binding.binding import Binder, BindingError, BindingHandle, bound, selected
-from kubesched.plugins.volume_binding.plan import Binding, Plan, Planner, PodClaims
+from kubesched.plugins.volume_binding.binding import BindingHandle, VolumeBinder, VolumeBindingError, bound, selected
+from kubesched.plugins.volume_binding.plan import Planner, PodClaims, VolumeMatch, VolumePlan
 from kubesched.plugins.volume_binding.scoring import class_uses, scorer
 from kubesched.plugins.volume_binding.supply import largest_volume
 from kubesched.plugins.volumes import (
@@ -47,8 +47,8 @@ class Reservation:
     def __init__(self, claims: PodClaims | None) -> None:
         self.claims = claims
         """None for a pod without claims."""
-        self.plan: Plan | None = None
-        self.bindings: list[Binding] = []
+        self.plan: VolumePlan | None = None
+        self.bindings: list[VolumeMatch] = []
         self.provisions: list[api.PersistentVolumeClaim] = []
 
 
@@ -190,7 +190,7 @@ class VolumeBinding(Plugin):
         bindings, provisions = self._planner.bindings(reservation.plan, row)
         for binding in bindings:
             volume = bound(binding.volume, binding.claim)
-            reservation.bindings.append(Binding(binding.claim, volume))
+            reservation.bindings.append(VolumeMatch(binding.claim, volume))
             if volume is not binding.volume:
                 self._volumes.assume(volume)
         for provision in provisions:
@@ -223,13 +223,13 @@ class VolumeBinding(Plugin):
         reservation = state.read(self.name, Reservation)
         if not reservation.bindings and not reservation.provisions:
             return None
-        binder = Binder(cast(BindingHandle, self.handle), self._claims, self._volumes)
+        binder = VolumeBinder(cast(BindingHandle, self.handle), self._claims, self._volumes)
         try:
             await binder.write(reservation.bindings, reservation.provisions)
             await binder.wait(
                 pod, node_name, reservation.bindings, reservation.provisions, self.args.bind_timeout_seconds
             )
-        except BindingError as problem:
+        except VolumeBindingError as problem:
             return error(str(problem))
         return None
 

@@ -9,7 +9,7 @@ from kubesched.api import objects as api
 from kubesched.api.quantity import value
 from kubesched.config.args import UtilizationShapePoint
 from kubesched.framework.plugin import MAX_NODE_SCORE
-from kubesched.plugins.volume_binding.plan import Binding, Provision
+from kubesched.plugins.volume_binding.plan import Provision, VolumeMatch
 from kubesched.plugins.volume_binding.supply import STORAGE
 from kubesched.plugins.volumes import class_of_claim
 
@@ -39,7 +39,7 @@ def scorer(shape: Sequence[UtilizationShapePoint]) -> Scorer:
     return score
 
 
-def class_uses(bindings: Sequence[Binding], provisions: Sequence[Provision]) -> list[Use]:
+def class_uses(bindings: Sequence[VolumeMatch], provisions: Sequence[Provision]) -> list[Use]:
     """The use of each storage class on a node: of the volumes to be bound, or of the pools if there are none."""
     uses: dict[str, Use] = {}
     for binding in bindings:

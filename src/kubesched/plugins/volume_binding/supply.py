@@ -11,7 +11,7 @@ import numpy as np
 
 from kubesched.api import objects as api
 from kubesched.api.quantity import nanos, value
-from kubesched.api.selectors import EVERYTHING, NodeSelector, Selector, SelectorError, label_selector
+from kubesched.api.selectors import EVERYTHING, CompiledNodeSelector, Selector, SelectorError, label_selector
 from kubesched.cluster.state import ClusterState
 from kubesched.cluster.table import Ints, Mask
 from kubesched.plugins.volume_binding.assume_cache import AssumeCache
@@ -90,15 +90,15 @@ class Filed(NamedTuple):
 
     volume: api.PersistentVolume
     size: int
-    place: NodeSelector
+    place: CompiledNodeSelector
     shape: Shape
 
 
-class Pool(NamedTuple):
+class StoragePool(NamedTuple):
     """A pool of storage: the largest volume it can provide, and where."""
 
     limit: int
-    place: NodeSelector
+    place: CompiledNodeSelector
 
 
 class Supply:
@@ -113,7 +113,7 @@ class Supply:
         self._reserved: dict[tuple[str, str], dict[str, None]] = {}
         self._filed: dict[str, Filed] = {}
         self._pools_version = -1
-        self._pools: dict[str, dict[str, Pool]] = {}
+        self._pools: dict[str, dict[str, StoragePool]] = {}
         self._pooled: dict[str, str] = {}
 
     # Volumes
@@ -143,7 +143,7 @@ class Supply:
         On a row every other claim takes at most one volume. So for each place, one volume more than there are other
         claims is enough.
         """
-        seen: dict[NodeSelector, int] = {}
+        seen: dict[CompiledNodeSelector, int] = {}
         assumed = {volume.name for volume in self._volumes.assumed()}
         for _, name in self._large_enough(wanted):
             filed = self._filed[name]
@@ -244,7 +244,7 @@ class Supply:
             limit = None if capacity is None else largest_volume(capacity)
             if capacity is not None and limit is not None:
                 self._pooled[key] = capacity.storage_class_name
-                self._pools.setdefault(capacity.storage_class_name, {})[key] = Pool(limit, pool_place(capacity))
+                self._pools.setdefault(capacity.storage_class_name, {})[key] = StoragePool(limit, pool_place(capacity))
 
 
 class _Wanted:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kubesched.engine.decision import BatchReport
-from kubesched.engine.outcome import Binding, Outcome
+from kubesched.engine.outcome import BindingState, Outcome
 from kubesched.framework.runtime import Framework
 from kubesched.framework.status import Code
 from kubesched.scheduler.attempt import Attempt, Profile
-from kubesched.scheduler.ports import Evaluations, Metrics
+from kubesched.scheduler.ports import Evaluations, MetricsSink
 from kubesched.scheduler.subscribers.publisher import Subscriber
 
 PART_OF = {"NormalizeScore": "Score", "PreFilter AddPod": "Filter", "PreFilter RemovePod": "PostFilter"}
@@ -25,7 +25,7 @@ CALLS = {
 class AttemptMetrics(Subscriber):
     """Counts attempts."""
 
-    def __init__(self, metrics: Metrics, profiles: Mapping[str, Profile]) -> None:
+    def __init__(self, metrics: MetricsSink, profiles: Mapping[str, Profile]) -> None:
         self._metrics = metrics
         self._evaluations = {
             name: EvaluationCounter(profile.engine.framework, metrics) for name, profile in profiles.items()
@@ -70,7 +70,7 @@ class AttemptMetrics(Subscriber):
         if attempt.permit_seconds is not None:
             code = Code.SUCCESS if attempt.permit_result is None else attempt.permit_result.code
             metrics.permit_wait(code.upstream, attempt.permit_seconds)
-        if attempt.binding is not Binding.NOT_STARTED:
+        if attempt.binding is not BindingState.NOT_STARTED:
             metrics.goroutines("binding", -1)
 
 
@@ -90,7 +90,7 @@ class EvaluationCounter:
     Attempts with the same active plugins share three numbers. They become counts by plugin when metrics are read.
     """
 
-    def __init__(self, framework: Framework, metrics: Metrics) -> None:
+    def __init__(self, framework: Framework, metrics: MetricsSink) -> None:
         self._framework = framework
         self._metrics = metrics
         self._known: dict[Key, Evaluations] = {}

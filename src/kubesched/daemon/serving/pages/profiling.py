@@ -22,7 +22,7 @@ TOP: Final = 100
 Stack = tuple[str, ...]
 
 
-class Sampler(threading.Thread):
+class StackSampler(threading.Thread):
     """Counts the stacks of a thread until it is stopped."""
 
     def __init__(self, thread_id: int, interval: float = INTERVAL) -> None:
@@ -56,7 +56,7 @@ def _stack(frame: FrameType | None) -> Stack:
 
 async def sample(seconds: float) -> Counter[Stack]:
     """Sample the stacks of this thread for some seconds."""
-    sampler = Sampler(threading.get_ident())
+    sampler = StackSampler(threading.get_ident())
     sampler.start()
     try:
         await asyncio.sleep(seconds)

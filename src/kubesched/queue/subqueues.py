@@ -13,7 +13,7 @@ from kubesched.queue.backoff import BackoffQueue
 from kubesched.queue.gates import Gates
 from kubesched.queue.heap import PodHeap
 from kubesched.queue.hints import Strategy
-from kubesched.queue.hooks import Place, QueueMetrics
+from kubesched.queue.hooks import QueueMetrics, Subqueue
 from kubesched.queue.ordering import Order
 from kubesched.queue.pods import QueuedPodInfo
 from kubesched.queue.unschedulable import UnschedulablePods
@@ -21,7 +21,7 @@ from kubesched.queue.unschedulable import UnschedulablePods
 MOVED = "Pod moved to an internal scheduling queue"
 
 
-class Places:
+class Subqueues:
     """Active, backoff and unschedulable pods."""
 
     def __init__(
@@ -49,22 +49,22 @@ class Places:
         """A waiting pod."""
         return self.active.get(uid) or self.backoff.get(uid) or self.unschedulable.get(uid)
 
-    def place_of(self, uid: str) -> Place | None:
+    def subqueue_of(self, uid: str) -> Subqueue | None:
         """Where a pod waits."""
         if uid in self.active:
-            return Place.ACTIVE
+            return Subqueue.ACTIVE
         if uid in self.backoff:
-            return Place.BACKOFF
-        return Place.UNSCHEDULABLE if uid in self.unschedulable else None
+            return Subqueue.BACKOFF
+        return Subqueue.UNSCHEDULABLE if uid in self.unschedulable else None
 
-    def requeue(self, queued: QueuedPodInfo, strategy: Strategy, event: str) -> Place:
+    def requeue(self, queued: QueuedPodInfo, strategy: Strategy, event: str) -> Subqueue:
         """Put a pod where an event, or the end of an attempt, leaves it."""
         if strategy is Strategy.SKIP:
             self.unschedulable.put(queued, event)
-            return Place.UNSCHEDULABLE
+            return Subqueue.UNSCHEDULABLE
         if strategy is Strategy.AFTER_BACKOFF and self.backoff.is_backing_off(queued):
-            return Place.BACKOFF if self._to_backoff(queued, event) else Place.UNSCHEDULABLE
-        return Place.ACTIVE if self.to_active(queued, event) else Place.UNSCHEDULABLE
+            return Subqueue.BACKOFF if self._to_backoff(queued, event) else Subqueue.UNSCHEDULABLE
+        return Subqueue.ACTIVE if self.to_active(queued, event) else Subqueue.UNSCHEDULABLE
 
     def to_active(self, queued: QueuedPodInfo, event: str) -> bool:
         """Make a pod active, unless PreEnqueue objects."""
@@ -145,21 +145,21 @@ class Places:
             return False
         self.unschedulable.remove(queued.uid)
         self.backoff.put(queued)
-        self._note_arrival(queued, Place.BACKOFF, event)
+        self._note_arrival(queued, Subqueue.BACKOFF, event)
         return True
 
     def _put_active(self, queued: QueuedPodInfo, event: str) -> None:
         if queued.initial_attempt_timestamp is None:
             queued.initial_attempt_timestamp = self._clock.monotonic()
         self.active.put(queued)
-        self._note_arrival(queued, Place.ACTIVE, event)
+        self._note_arrival(queued, Subqueue.ACTIVE, event)
 
     def _passes(self, queued: QueuedPodInfo, event: str) -> bool:
         if self._gates.let_through(queued):
             return True
         if queued.uid not in self.unschedulable:
             message = f"{MOVED}, because the pod is gated"
-            self._log(5, message, pod=queued.pod, event=event, queue=Place.UNSCHEDULABLE.value)
+            self._log(5, message, pod=queued.pod, event=event, queue=Subqueue.UNSCHEDULABLE.value)
         self.unschedulable.put(queued, event)
         return False
 
@@ -175,8 +175,8 @@ class Places:
             self._metrics.pending("backoff", -1)
         return queued
 
-    def _note_arrival(self, queued: QueuedPodInfo, place: Place, event: str) -> None:
-        name = place.value.lower()
+    def _note_arrival(self, queued: QueuedPodInfo, subqueue: Subqueue, event: str) -> None:
+        name = subqueue.value.lower()
         self._metrics.incoming(name, event)
         self._metrics.pending(name, 1)
-        self._log(5, MOVED, pod=queued.pod, event=event, queue=place.value)
+        self._log(5, MOVED, pod=queued.pod, event=event, queue=subqueue.value)
