@@ -294,6 +294,19 @@ async def test_classes_that_break_a_rule(client: LocalClient, spec: JSON, text: 
     assert text in (await refusal(client.create(CLASSES, body))).message
 
 
+async def test_taint_rules(client: LocalClient) -> None:
+    """A rule needs an effect, gets the time of its taint, and its creation warns of the gate."""
+    path = "/apis/resource.k8s.io/v1beta2/devicetaintrules"
+    body: JSON = {"metadata": {"name": "r"}, "spec": {"taint": {"key": "a"}, "deviceSelector": {"driver": "A_B"}}}
+    error = await refusal(client.create(path, body))
+    assert [cause.field for cause in error.causes] == ["spec.deviceSelector.driver", "spec.taint.effect"]
+    body["spec"] = {"taint": {"key": "a", "effect": "None"}}
+    response = await client.send("POST", path, body)
+    assert response.status == 201
+    assert "DRADeviceTaintRules" in "".join(response.warnings)
+    assert (await client.get(f"{path}/r"))["spec"]["taint"]["timeAdded"]
+
+
 @pytest.mark.parametrize(
     ("claims", "used", "text"),
     [

@@ -10,7 +10,7 @@ from kubesched.base.clocks import VirtualClock, virtual_time
 from kubesched.base.types import JSON
 from kubesched.embedded import ClusterSettings
 from kubesched.kubelet.nodes import NodeSettings
-from kubesched.reconcile.access import DEVICE_CLAIMS, PODS, SLICES
+from kubesched.reconcile.access import DEVICE_CLAIMS, PODS, SLICES, TAINT_RULES
 
 GPU = ClusterSettings(seed=1, node=NodeSettings(devices="gpu.example.com=1"))
 
@@ -71,3 +71,16 @@ async def test_toleration_seconds(clock: VirtualClock) -> None:
         await clock.sleep(29)
         assert len(w.running()) == 1
         await w.until(lambda: not w.names(PODS), timeout=5)
+
+
+@virtual_time
+async def test_a_rule_taints_devices(clock: VirtualClock) -> None:
+    """A rule evicts pods from the devices that it selects, and from no others."""
+    async with world(clock, nodes=1, settings=GPU) as w:
+        await _user(w, [])
+        taint = {"key": "broken", "effect": "NoExecute"}
+        w.create(TAINT_RULES, "other", {"deviceSelector": {"device": "gpu-9"}, "taint": taint})
+        await clock.sleep(5)
+        assert len(w.running()) == 1
+        w.create(TAINT_RULES, "this", {"deviceSelector": {"driver": "gpu.example.com"}, "taint": taint})
+        await w.until(lambda: not w.names(PODS))

@@ -9,7 +9,7 @@ from kubesched.api.objects import Part
 from kubesched.api.taints import NO_EXECUTE
 from kubesched.apiserver.meta import parse_timestamp
 from kubesched.controllers.taint_eviction import evict
-from kubesched.reconcile.access import DEVICE_CLAIMS, SLICES
+from kubesched.reconcile.access import DEVICE_CLAIMS, SLICES, TAINT_RULES
 from kubesched.reconcile.cache import Cache, Index
 from kubesched.reconcile.context import ControllerContext
 from kubesched.reconcile.events import pod_reference
@@ -46,6 +46,22 @@ class _Slice(View, frozen=True):
         return found
 
 
+class _Rule(View, frozen=True):
+    spec: dra.DeviceTaintRuleSpec = dra.DeviceTaintRuleSpec()
+
+    def taints(self, result: dra.DeviceRequestAllocationResult) -> bool:
+        """Whether it adds an evicting taint to a device."""
+        wanted = self.spec.device_selector or dra.DeviceTaintSelector()
+        return self.spec.taint.effect == NO_EXECUTE and all(
+            given is None or given == found
+            for given, found in (
+                (wanted.driver, result.driver),
+                (wanted.pool, result.pool),
+                (wanted.device, result.device),
+            )
+        )
+
+
 class _Claim(View, frozen=True):
     status: dra.ResourceClaimStatus = dra.ResourceClaimStatus()
 
@@ -67,12 +83,14 @@ class DeviceTaintEvictionController(Controller):
         """The evicting taints of devices, by the slices that list them."""
         self._planned: set[str] = set()
         """UIDs of pods that will be evicted when their time is up."""
+        self._rules = Cache(store.shelf(TAINT_RULES), _Rule)
         self._claims = Cache(store.shelf(DEVICE_CLAIMS), _Claim)
         self._by_device: Index[_Claim] = self._claims.index(lambda claim: list(map(_id, claim.results)))
         self._users: Index[Pod] = context.pods.index(_claims_of)
         self._claims.watch(self._on_claim)
         context.pods.watch(self._on_pod)
         Cache(store.shelf(SLICES), _Slice).watch(self._on_slice)
+        self._rules.watch(self._on_rule)
 
     # --- what needs work ----------------------------------------------------------------------------------------------
 
@@ -98,8 +116,16 @@ class DeviceTaintEvictionController(Controller):
         if not known:
             del self._tainted[device]
 
+    def _on_rule(self, old: _Rule | None, new: _Rule | None) -> None:
+        if old is not None and new is not None and old.spec == new.spec:
+            return
+        rules = [rule for rule in (old, new) if rule is not None]
+        for claim in self._claims.objects.values():
+            if any(rule.taints(result) for rule in rules for result in claim.results):
+                self._enqueue_users(claim)
+
     def _on_claim(self, _old: _Claim | None, new: _Claim | None) -> None:
-        if new is not None and any(_id(result) in self._tainted for result in new.results):
+        if new is not None and any(next(self._taints(result), None) for result in new.results):
             self._enqueue_users(new)
 
     def _enqueue_users(self, claim: _Claim) -> None:
@@ -110,7 +136,11 @@ class DeviceTaintEvictionController(Controller):
         if new is None:
             assert old is not None
             self._planned.discard(old.metadata.uid)
-        elif self._tainted and new.spec.resource_claims and (old is None or not old.spec.node_name):
+        elif (
+            (self._tainted or self._rules.objects)
+            and new.spec.resource_claims
+            and (old is None or not old.spec.node_name)
+        ):
             self.enqueue(new.key)
 
     # --- pods ---------------------------------------------------------------------------------------------------------
@@ -144,10 +174,17 @@ class DeviceTaintEvictionController(Controller):
             if claim is None or not any(user.uid == pod.metadata.uid for user in claim.status.reserved_for):
                 continue
             for result in claim.results:
-                for taints in self._tainted.get(_id(result), {}).values():
-                    for taint in taints:
-                        if (seconds := _tolerated_seconds(result.tolerations, taint)) is not None:
-                            yield parse_timestamp(taint.time_added or "") + seconds
+                for taint in self._taints(result):
+                    if (seconds := _tolerated_seconds(result.tolerations, taint)) is not None:
+                        yield parse_timestamp(taint.time_added or "") + seconds
+
+    def _taints(self, result: dra.DeviceRequestAllocationResult) -> Iterator[dra.DeviceTaint]:
+        """Yield the evicting taints of a device, its own and those that rules add."""
+        for taints in self._tainted.get(_id(result), {}).values():
+            yield from taints
+        for rule in self._rules.objects.values():
+            if rule.taints(result):
+                yield rule.spec.taint
 
 
 def _id(result: dra.DeviceRequestAllocationResult) -> str:

@@ -25,6 +25,7 @@ CONTROLLERS, REPLICA_SETS, DEPLOYMENTS = "/replicationcontrollers", "apps/replic
 STATEFUL_SETS, DAEMON_SETS, REVISIONS = "apps/statefulsets", "apps/daemonsets", "apps/controllerrevisions"
 JOBS, CRON_JOBS = "batch/jobs", "batch/cronjobs"
 DEVICE_CLASSES, SLICES = "resource.k8s.io/deviceclasses", "resource.k8s.io/resourceslices"
+TAINT_RULES = "resource.k8s.io/devicetaintrules"
 DEVICE_CLAIMS, CLAIM_TEMPLATES = "resource.k8s.io/resourceclaims", "resource.k8s.io/resourceclaimtemplates"
 BUDGETS, LEASES = "policy/poddisruptionbudgets", "coordination.k8s.io/leases"
 

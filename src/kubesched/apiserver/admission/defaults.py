@@ -308,4 +308,5 @@ _DEVICES: dict[str, Callable[[JSON, float], None]] = {
     "resource.k8s.io/resourceclaims": defaults_devices.claim,
     "resource.k8s.io/resourceclaimtemplates": defaults_devices.claim_template,
     "resource.k8s.io/resourceslices": defaults_devices.resource_slice,
+    "resource.k8s.io/devicetaintrules": defaults_devices.taint_rule,
 }

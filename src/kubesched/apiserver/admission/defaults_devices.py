@@ -22,12 +22,23 @@ def resource_slice(obj: JSON, now: float) -> None:
     spec = obj.get("spec")
     for device in _each(spec, "devices"):
         for taint in _each(device, "taints"):
-            if taint.get("timeAdded") is None:
-                taint["timeAdded"] = timestamp(now)
+            _taint(taint, now)
         mappings = device.get("nodeAllocatableResourceMappings")
         for mapping in mappings.values() if isinstance(mappings, dict) else ():
             if isinstance(mapping, dict) and mapping.get("allocationMultiplier") is None:
                 mapping["allocationMultiplier"] = "1"
+
+
+def taint_rule(obj: JSON, now: float) -> None:
+    spec = obj.get("spec")
+    taint = spec.get("taint") if isinstance(spec, dict) else None
+    if isinstance(taint, dict):
+        _taint(taint, now)
+
+
+def _taint(taint: JSON, now: float) -> None:
+    if taint.get("timeAdded") is None:
+        taint["timeAdded"] = timestamp(now)
 
 
 def _requests(spec: Any) -> None:

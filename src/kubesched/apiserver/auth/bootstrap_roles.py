@@ -73,7 +73,7 @@ _SCHEDULER = (
     _R("create", "authorization.k8s.io", "subjectaccessreviews"),
     _R(_READ, _STORAGE, "csinodes volumeattachments csidrivers csistoragecapacities"),
     _R(_READ, "core", "namespaces"),
-    _R(_READ, "resource.k8s.io", "deviceclasses resourceslices"),
+    _R(_READ, "resource.k8s.io", "deviceclasses resourceslices devicetaintrules"),
     _R("get list patch update watch create delete", "resource.k8s.io", "resourceclaims"),
     _R("get list patch update watch", "resource.k8s.io", "resourceclaims/status"),
     _R("patch update", "resource.k8s.io", "resourceclaims/binding"),

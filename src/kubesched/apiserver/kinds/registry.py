@@ -134,6 +134,7 @@ _STORAGE = "storage.k8s.io/v1"
 _AUTHORIZATION = "authorization.k8s.io/v1"
 _AUTHENTICATION = "authentication.k8s.io/v1"
 _RESOURCE = "resource.k8s.io/v1"
+_TAINT_RULES = "resource.k8s.io/v1beta2"
 _WORKLOADS = "scheduling.k8s.io/v1alpha2"
 _POD_SUBRESOURCES = (ATTACH, BINDING, EPHEMERAL, EVICTION, EXEC, LOG, PORT_FORWARD, RESIZE, STATUS)
 
@@ -199,6 +200,7 @@ BUILT_IN: tuple[ApiResource, ...] = (
     _kind(_RESOURCE, "ResourceClaim", "resourceclaims", subresources=(STATUS,)),
     _kind(_RESOURCE, "ResourceClaimTemplate", "resourceclaimtemplates"),
     _kind(_RESOURCE, "ResourceSlice", "resourceslices", cluster=True),
+    _kind(_TAINT_RULES, "DeviceTaintRule", "devicetaintrules", cluster=True, subresources=(STATUS,)),
 )
 
 

@@ -55,10 +55,13 @@ _APPLY_REFUSAL = (
     " or a merge, strategic merge or JSON patch"
 )
 _DEPRECATED = {"/endpoints": "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"}
-_ALPHA = (
-    "scheduling.k8s.io/v1alpha2 is always served here; kube-scheduler and kubesched read it only with the feature gates"
-    " GenericWorkload and GangScheduling"
-)
+_GATED = {
+    version: f"{version} is always served here; kube-scheduler and kubesched read it only with the feature {gates}"
+    for version, gates in (
+        ("scheduling.k8s.io/v1alpha2", "gates GenericWorkload and GangScheduling"),
+        ("resource.k8s.io/v1beta2", "gate DRADeviceTaintRules"),
+    )
+}
 _SIMULATED = "the nodes of this cluster are simulated and run no containers, so there is"
 _NEEDS_CONTAINERS = {
     "log": f"{_SIMULATED} no log; see kubectl describe and kubectl events for what happened to the pod",
@@ -107,8 +110,8 @@ class ResourceHandler:
     async def handle(self, request: ApiRequest, target: RequestTarget) -> ApiResponse:
         resource = self._registry.find(target.group, target.version, target.plural)
         _check_scope(request, target, resource)
-        if request.method == "POST" and resource.group_version == "scheduling.k8s.io/v1alpha2":
-            request.warnings.append(_ALPHA)
+        if request.method == "POST" and resource.group_version in _GATED:
+            request.warnings.append(_GATED[resource.group_version])
         if resource.storage in _DEPRECATED:
             request.warnings.append(_DEPRECATED[resource.storage])
         if target.subresource:

@@ -64,6 +64,7 @@ _WITH_GENERATION = frozenset(
         "apiextensions.k8s.io/customresourcedefinitions",
         "scheduling.k8s.io/priorityclasses",
         "resource.k8s.io/deviceclasses",
+        "resource.k8s.io/devicetaintrules",
         "resource.k8s.io/resourceslices",
     )
 )

@@ -112,6 +112,16 @@ def check_label_value(value: str | None, path: str, problems: Problems) -> None:
         problems.invalid(path, value or "", error)
 
 
+def check_taint(taint: JSON, path: str, problems: Problems) -> None:
+    check_label_key(taint.get("key"), f"{path}.key", problems)
+    check_label_value(taint.get("value"), f"{path}.value", problems)
+    effect = taint.get("effect")
+    if not effect:
+        problems.required(f"{path}.effect")
+    elif effect not in EFFECTS:
+        problems.unsupported(f"{path}.effect", effect, EFFECTS)
+
+
 def check_opaque(config: JSON, path: str, problems: Problems) -> None:
     """Check a configuration for a driver."""
     opaque = config.get("opaque")

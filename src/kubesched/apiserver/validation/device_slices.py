@@ -1,4 +1,4 @@
-"""Rules for ResourceSlices: pools, devices, attributes, capacities, counters and taints."""
+"""Rules for ResourceSlices, with their pools, devices, attributes, capacities and counters, and for taint rules."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from typing import Any
 
 from kubesched.api.quantity import QuantityError, nanos, value
 from kubesched.apiserver.validation.device_names import (
-    EFFECTS,
     check_binding_conditions,
     check_driver,
     check_label,
-    check_label_key,
-    check_label_value,
     check_pool,
     check_qualified,
+    check_taint,
     limited,
     too_long,
     unique,
@@ -140,7 +138,7 @@ def _check_device(device: JSON, path: str, problems: Problems) -> None:
         check_qualified(name, f"{path}.capacity", problems)
         _check_capacity(amount, bool(device.get("allowMultipleAllocations")), f"{path}.capacity[{name}]", problems)
     for taint, where in limited(device.get("taints"), _MAX_TAINTS, f"{path}.taints", problems):
-        _check_taint(taint, where, problems)
+        check_taint(taint, where, problems)
     consumed = device.get("consumesCounters") or []
     for each, where in limited(consumed, _MAX_CONSUMPTIONS, f"{path}.consumesCounters", problems):
         _check_counters(each, "counterSet", where, problems)
@@ -189,16 +187,6 @@ def _check_text(text: Any, is_version: bool, path: str, problems: Problems) -> N
         problems.invalid(path, text, "must be a string compatible with semver.org spec 2.0.0")
     if len(text.encode()) > _MAX_TEXT:
         too_long(path, _MAX_TEXT, problems)
-
-
-def _check_taint(taint: JSON, path: str, problems: Problems) -> None:
-    check_label_key(taint.get("key"), f"{path}.key", problems)
-    check_label_value(taint.get("value"), f"{path}.value", problems)
-    effect = taint.get("effect")
-    if not effect:
-        problems.required(f"{path}.effect")
-    elif effect not in EFFECTS:
-        problems.unsupported(f"{path}.effect", effect, EFFECTS)
 
 
 # --- capacities -------------------------------------------------------------------------------------------------------
@@ -275,7 +263,16 @@ def _compare(old: JSON, new: JSON, problems: Problems) -> None:
             problems.invalid(f"spec.{field}", now, IMMUTABLE)
 
 
-_SLICES = "resource.k8s.io/resourceslices"
+def _taint_rule(obj: JSON, problems: Problems) -> None:
+    spec = obj.get("spec") or {}
+    path, selector = "spec.deviceSelector", spec.get("deviceSelector") or {}
+    for field, check in (("driver", check_driver), ("pool", check_pool), ("device", check_label)):
+        if selector.get(field) is not None:
+            check(selector[field], f"{path}.{field}", problems)
+    check_taint(spec.get("taint") or {}, "spec.taint", problems)
 
-CHECKS: dict[str, Callable[[JSON, Problems], None]] = {_SLICES: _slice}
+
+_SLICES, _TAINT_RULES = "resource.k8s.io/resourceslices", "resource.k8s.io/devicetaintrules"
+
+CHECKS: dict[str, Callable[[JSON, Problems], None]] = {_SLICES: _slice, _TAINT_RULES: _taint_rule}
 COMPARISONS: dict[str, Callable[[JSON, JSON, Problems], None]] = {_SLICES: _compare}
