@@ -116,3 +116,19 @@ async def test_a_claim_that_is_never_bound_sends_the_pod_back(clock: VirtualCloc
         await here.settle(60)
         assert here.node_of("web") == "n2"
         await work
+
+
+@virtual_time
+async def test_failures_are_counted(clock: VirtualClock) -> None:
+    """A volume that cannot be written is an error of the stage "bind"."""
+    async with world(clock, node("n1"), node("n2")) as here:
+        storage(here)
+        counted: list[str] = []
+        here.scheduler.shared.metrics.volume_error = counted.append  # type: ignore[assignment,method-assign]  # counts nothing
+        here.api.fail("merge_patch", times=1)
+        here.create(pod("web", claims=["data"]))
+        await here.settle(5)
+        assert counted == ["bind"]
+        work = asyncio.create_task(controller(here, 1))
+        await here.settle(60)
+        await work

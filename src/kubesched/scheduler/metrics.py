@@ -1,7 +1,7 @@
 """kube-scheduler's metrics: its names, labels, bounds and texts, so that its dashboards and alerts need no change.
 
-All STABLE and BETA metrics are here, and the ALPHA ones that have a meaning in this scheduler. Those of the volume
-binder's cache are left out, because there is no such cache.
+All STABLE and BETA metrics are here, and the ALPHA ones that have a meaning in this scheduler. That of the volume
+binder's cache, which kube-scheduler no longer counts either, is left out.
 
 `Metrics` is what the queue and the loop are told to call. It is rendered when somebody asks.
 """
@@ -71,6 +71,7 @@ class Metrics:
         self._define_queue()
         self._define_batching()
         self._define_api_calls()
+        self._define_volumes()
         self._define_rest()
         if pod_groups:
             self._define_pod_groups()
@@ -242,6 +243,11 @@ class Metrics:
             "pending_async_api_calls", "Number of API calls currently pending in the async queue.", ("call_type",)
         )
 
+    def _define_volumes(self) -> None:
+        self._volume_errors = self._counter(
+            "volume_scheduling_stage_error_total", "Volume scheduling stage error count", ("operation",)
+        )
+
     def _define_rest(self) -> None:
         self._event_seconds = self._histogram(
             "event_handling_duration_seconds", "Event handling latency in seconds.", _TENTHS, ("event",)
@@ -392,6 +398,10 @@ class Metrics:
     def api_calls_pending(self, call_type: str, change: int) -> None:
         """More, or fewer, calls wait to be made in the background."""
         self._pending_api_calls.add((call_type,), change)
+
+    def volume_error(self, stage: str) -> None:
+        """VolumeBinding has failed: in "predicate", "assume" or "bind"."""
+        self._volume_errors.add((stage,))
 
     def goroutines(self, operation: str, change: int) -> None:
         """More, or fewer, tasks of a kind are under way."""

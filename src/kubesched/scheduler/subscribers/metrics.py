@@ -22,6 +22,11 @@ CALLS = {
 """The metrics' names of some plugin calls."""
 
 
+VOLUMES = "VolumeBinding"
+STAGES = {"Reserve": "assume", "PreBind": "bind"}
+"""What upstream calls the points at which VolumeBinding can fail."""
+
+
 class AttemptMetrics(Subscriber):
     """Counts attempts."""
 
@@ -58,8 +63,17 @@ class AttemptMetrics(Subscriber):
 
     def failed(self, attempt: Attempt) -> None:
         assert attempt.failure is not None
+        self._volumes(attempt)
         result = "unschedulable" if attempt.failure.rejected else "error"
         self._metrics.attempt(result, attempt.profile.name, attempt.ended - attempt.started)
+
+    def _volumes(self, attempt: Attempt) -> None:
+        """Count what VolumeBinding failed at."""
+        if attempt.outcome is Outcome.ERROR and attempt.plugin == VOLUMES and not attempt.chosen:
+            self._metrics.volume_error("predicate")
+        for objection in attempt.objections:
+            if objection.plugin == VOLUMES and objection.point in STAGES:
+                self._metrics.volume_error(STAGES[objection.point])
 
     def finished(self, attempt: Attempt) -> None:
         metrics, profile = self._metrics, attempt.profile.name
