@@ -28,7 +28,7 @@ def node(name: str, number: int, **more: Any) -> Manifest:
 def pod(name: str, cpu: str = "100m", memory: str = "128Mi", **spec: Any) -> Manifest:
     """A pod with one container; `labels` and `ports` go where they belong."""
     labels, ports = spec.pop("labels", {}), spec.pop("ports", [])
-    main = {"name": "main", "resources": {"requests": {"cpu": cpu, "memory": memory}}, "ports": ports}
+    main = {"name": "main", "image": "nginx", "resources": {"requests": {"cpu": cpu, "memory": memory}}, "ports": ports}
     metadata = {"name": name, "namespace": "default", "labels": labels, "creationTimestamp": "2026-01-01T10:00:00Z"}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [main], **spec}}
 
@@ -119,7 +119,12 @@ def others() -> list[Manifest]:
             "apiVersion": "v1",
             "kind": "PersistentVolume",
             "metadata": {"name": "pv-far", "labels": {"topology.kubernetes.io/zone": "d"}},
-            "spec": {"capacity": {"storage": "1Gi"}, "claimRef": {"namespace": "default", "name": "far"}},
+            "spec": {
+                "capacity": {"storage": "1Gi"},
+                "accessModes": ["ReadWriteOnce"],
+                "claimRef": {"namespace": "default", "name": "far"},
+                "hostPath": {"path": "/data"},
+            },
         },
         claim("odd", storageClassName="fast"),
         {
@@ -134,6 +139,13 @@ def others() -> list[Manifest]:
             "kind": "DeviceClass",
             "metadata": {"name": "gpu.example.com"},
             "spec": {},
+        },
+        {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": "urgent"},
+            "value": 1000,
+            "preemptionPolicy": "Never",
         },
         device_claim("two-gpus", "gpu.example.com", 2),
         slice_of("dev-1"),
@@ -176,7 +188,7 @@ def pending() -> dict[str, Manifest]:
         ),
         "volume-zone": pod("volume-zone", volumes=volume_of("far")),
         "missing-claim": pod("missing-claim", volumes=volume_of("nowhere")),
-        "budget": pod("budget", "4", nodeSelector=pool("db"), priority=1000, preemptionPolicy="Never"),
+        "budget": pod("budget", "4", nodeSelector=pool("db"), priorityClassName="urgent"),
         "gate": pod("gate", schedulingGates=[{"name": "example.com/quota"}]),
         "port": pod("port", nodeSelector=pool("edge"), ports=[{"containerPort": 80, "hostPort": 80}]),
         "scheduler": pod("scheduler", schedulerName="volcano"),
