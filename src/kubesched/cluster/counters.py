@@ -36,7 +36,7 @@ class DomainCounts:
         """Which domains have an eligible node at all."""
 
     def refresh(self) -> DomainCounts:
-        """Make the counts true again if nodes have changed since they were made."""
+        """Rebuild the counts if nodes have changed since."""
         if self._built_for != self._table.topology_version:
             self._rebuild()
         return self

@@ -1,4 +1,4 @@
-"""Pods that have been promised a node: nominated after a preemption, or on their way to being bound."""
+"""Pods that are nominated to a node, after a preemption or while they are being bound."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Pods as scheduling sees them: a class shared by all pods of one template, and a record per pod.
 
 Pods made from one template agree in everything that scheduling reads. That part is compiled once, interned as a
-`PodClass`, and each pod points at it. What a plugin derives from a pod it keeps in the class, so the thousandth pod
-of a deployment costs no compilation at all.
+`PodClass`, and each pod points at it. A plugin caches in the class what it derives from a pod, so the thousandth
+pod of a deployment needs no compilation.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class PodClass:
         self.terms: AffinityTerms = affinity_terms(pod.namespace, pod.spec.affinity)
         self.tags: tuple[Tag, ...] = tuple(_tags(pod))
         self.memo: dict[Hashable, object] = {}
-        # Kept by the cluster: what the class adds to a row of the node table, where its pods are, who counts them.
+        # Set by the cluster: what the class adds to a row of the node table, where its pods are, its counters.
         self.usage: object = None
         self.pods = 0
         self.rows: dict[int, int] = {}
@@ -67,7 +67,7 @@ class PodClass:
         self.synced = (-1, 0)
 
     def remember(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What `make` gave the first time it was asked for under `key`."""
+        """The cached result of `make` for `key`."""
         try:
             return cast(T, self.memo[key])
         except KeyError:
@@ -152,7 +152,7 @@ def identified(pod: api.Pod) -> api.Pod:
 def _without_mere_names(spec: api.PodSpec) -> api.PodSpec:
     """The spec without volumes that scheduling reads nothing of.
 
-    Every pod has one for its service account's token, under a name of its own, and would be a class of its own by it.
+    Every pod has a volume with a unique name for its service account's token, and would be a class of its own.
     """
     volumes = tuple(volume for volume in spec.volumes if volume != api.Volume(name=volume.name))
     return spec if len(volumes) == len(spec.volumes) else msgspec.structs.replace(spec, volumes=volumes)

@@ -5,7 +5,7 @@ while its pods are still there. Such a row is not `valid` and no plugin's answer
 
 Whatever repeats among nodes (label values, taint sets) is interned, so that a plugin evaluates each distinct value
 once and gathers. `pod_log` tells which rows' pods changed since a position; `node_version` moves when anything else
-about any node changes that somebody may have kept an answer about.
+about any node changes that a cached answer may depend on.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class LabelColumn:
         self.index: dict[str, int] = {}
 
     def set(self, row: int, value: str | None) -> None:
-        """Give `row` a value, or none."""
+        """Set or clear the value of `row`."""
         self.ids[row] = -1 if value is None else self.intern(value)
 
     def intern(self, value: str) -> int:
@@ -90,8 +90,8 @@ class NodeTable:
         self.node_version = 0
         self.topology_version = 0
         self.exact = False
-        """Whether somebody keeps answers that may depend on any field of nodes and their pods, not only on what is in
-        columns and pod classes: on an annotation, say."""
+        """Whether a cached answer may depend on any field of nodes and pods, such as annotations, not only on columns
+        and pod classes."""
         self.row_of: dict[str, int] = {}
         self.names: list[str] = []
         self.nodes: list[api.Node | None] = []
@@ -136,7 +136,7 @@ class NodeTable:
             column.set(row, node.metadata.labels.get(key))
             if len(column.values) > 2 * self.size + self.SPARE:
                 column.compact()
-                self.topology_version += 1  # who keeps ids counts anew
+                self.topology_version += 1  # counts that are based on ids are rebuilt
         for feature, declaring in self.declared.items():
             declaring[row] = feature in node.status.declared_features
         self._set_images(row, node.status.images)
@@ -172,7 +172,7 @@ class NodeTable:
     # Columns made on demand
 
     def label(self, key: str) -> LabelColumn:
-        """The column of a label key; the first to ask for it pays for a pass over the nodes."""
+        """The column of a label key, built by a pass over the nodes on first use."""
         column = self.label_columns.get(key)
         if column is None:
             column = self.label_columns[key] = LabelColumn(self.capacity)
@@ -191,7 +191,7 @@ class NodeTable:
         return declaring
 
     def resource(self, name: str) -> int:
-        """The column number of a resource, a new column of zeros if nobody has named it before."""
+        """The column number of a resource, a new column of zeros on first use."""
         column = self.resource_columns.get(name)
         if column is None:
             column = self.resource_columns[name] = self.allocatable.shape[0]
@@ -264,7 +264,7 @@ class NodeTable:
             self._log(row)
 
     def pod_changed(self, row: int) -> None:
-        """A pod on a row has changed in something that its class does not tell."""
+        """A pod on a row has changed in something that is not part of its class."""
         if self.exact:
             self._log(row)
 
@@ -287,7 +287,7 @@ class NodeTable:
         """The position after the newest entry of the pod log."""
         return self.pod_log_start + len(self.pod_log)
 
-    # Inside
+    # Internals
 
     def _log(self, row: int) -> None:
         log = self.pod_log

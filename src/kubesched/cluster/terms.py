@@ -1,6 +1,6 @@
 """Inter-pod affinity terms, compiled once per pod class.
 
-A term says which pods it speaks of (namespaces and a selector) and in which domain (a topology key). Both sides of
+A term says which pods it selects (namespaces and a selector) and in which domain (a topology key). Both sides of
 the relation need it: the incoming pod's terms against running pods, and running pods' terms against the incoming pod.
 """
 
@@ -23,7 +23,7 @@ class AffinityTerm:
     topology_key: str
 
     def matches(self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]) -> bool:
-        """Whether the term speaks of a pod with these labels in this namespace."""
+        """Whether the term selects a pod with these labels in this namespace."""
         if namespace not in self.namespaces and not self.namespace_selector.matches(namespace_labels):
             return False
         return self.selector.matches(labels)
@@ -89,7 +89,7 @@ def affinity_terms(namespace: str, affinity: api.Affinity | None) -> AffinityTer
 
 
 def _aggregate(errors: list[str]) -> str | None:
-    """Several errors read as Go's aggregate prints them."""
+    """Several errors as Go's aggregate error prints them."""
     if not errors:
         return None
     return errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"

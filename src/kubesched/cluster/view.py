@@ -209,7 +209,7 @@ class Nodes:
         return worths
 
     def has_taint(self, key: str, value: str | None = None, effect: str | None = None) -> Mask:
-        """Where there is such a taint; of any value and effect unless they are given."""
+        """Where there is such a taint, with any value and effect unless they are given."""
 
         def is_meant(taint: api.Taint) -> bool:
             return taint.key == key and value in (None, taint.value) and effect in (None, taint.effect)

@@ -1,5 +1,5 @@
-"""Where pods wait: for their turn, for their backoff to pass, or for something to happen in the cluster.
+"""The scheduling queue: pods wait for their turn, for the end of their backoff, or for a cluster event.
 
-`scheduling_queue` has the queue itself, `build` makes one for a configuration. Nothing here waits, logs or keeps time:
-the clock, the log, the metrics and the wake-up call are the caller's.
+`scheduling_queue` has the queue itself, `build` makes one for a configuration. Nothing here blocks. The
+caller injects the clock, the log, the metrics and the wake-up callback.
 """

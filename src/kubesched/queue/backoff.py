@@ -1,4 +1,4 @@
-"""Pods that were tried and must not be tried again at once.
+"""Pods that must wait before they are retried.
 
 Upstream counts backoff in whole seconds: pods whose backoff ends within the same second leave together, in the order
 of the active queue, once that second is over. The same is done here, on the clock the queue is given.
@@ -19,8 +19,8 @@ _MOST_DOUBLINGS = 62
 
 
 class BackoffQueue:
-    """Two heaps: pods that plugins turned down, who may be taken early when nobody else waits, and pods whose attempt
-    failed for other reasons, who may not, because an API server in trouble is not helped by more calls."""
+    """Two heaps. Pods that plugins rejected may be popped early when no pod is active. Pods whose attempt failed with
+    an error may not: an overloaded API server must not get more calls."""
 
     def __init__(self, clock: Clock, order: Order, *, initial: float, longest: float, pops_early: bool = True) -> None:
         self.pops_early = pops_early
@@ -44,7 +44,7 @@ class BackoffQueue:
 
     @property
     def has_early(self) -> bool:
-        """Whether a pod may be taken before its backoff has passed."""
+        """Whether a pod may be popped before its backoff has passed."""
         return self.pops_early and len(self._rejected) > 0
 
     def get(self, uid: str) -> QueuedPodInfo | None:
@@ -56,18 +56,18 @@ class BackoffQueue:
         (self._rejected if queued.rejectors and not queued.in_group else self._failed).put(queued)
 
     def reorder(self, queued: QueuedPodInfo) -> None:
-        """Find a pod's place anew after an update of it."""
+        """Reorder a pod after an update."""
         (self._rejected if queued.uid in self._rejected else self._failed).put(queued)
 
     def remove(self, uid: str) -> QueuedPodInfo | None:
         return self._rejected.remove(uid) or self._failed.remove(uid)
 
     def pop_early(self) -> QueuedPodInfo | None:
-        """The pod whose backoff ends first, of those that plugins turned down."""
+        """Pop the pod whose backoff ends first, of those that plugins rejected."""
         return self._rejected.pop() if self.pops_early else None
 
     def pop_completed(self) -> list[QueuedPodInfo]:
-        """All pods whose backoff has passed."""
+        """Pop all pods whose backoff has passed."""
         completed = []
         for heap in (self._rejected, self._failed):
             while (queued := heap.first()) is not None and not self.is_backing_off(queued):
@@ -76,7 +76,7 @@ class BackoffQueue:
         return completed
 
     def is_backing_off(self, queued: QueuedPodInfo) -> bool:
-        """Whether a pod has yet to wait; until the end of the second its backoff ends in, it has."""
+        """Whether a pod is still backing off. It is until the end of the second in which its backoff ends."""
         return self.expiration(queued) >= self._aligned(self._clock.monotonic())
 
     def until(self, queued: QueuedPodInfo) -> float | None:

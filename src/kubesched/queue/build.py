@@ -1,4 +1,4 @@
-"""From profiles to the one queue that serves them all."""
+"""Builds the queue that all profiles share."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def build_queue(
     log: Log = SILENT,
     on_ready: Callable[[], None] = lambda: None,
 ) -> SchedulingQueue:
-    """A queue for these profiles. They all have the same QueueSort plugin, so the first one's serves."""
+    """A queue for these profiles. All have the same QueueSort plugin, so the first profile's is used."""
     (sort,) = next(iter(frameworks.values())).points["queueSort"]
     return SchedulingQueue(
         cluster,

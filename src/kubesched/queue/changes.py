@@ -1,4 +1,4 @@
-"""What an update of a pod or node comes to, as events precise enough to wake only whom it may help."""
+"""An update of a pod or node as precise events, so that only the pods that it may help are requeued."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ RESIZE_PENDING = "PodResizePending"
 
 
 def pod_changes(old: api.Pod, new: api.Pod, features: Features = DEFAULT_FEATURES) -> list[ClusterEvent]:
-    """The events of a pod's update; one of no precise kind is a plain update."""
+    """The events of a pod's update. An update of no precise kind is a plain update."""
     resource = Resource.ASSIGNED_POD if new.node_name else Resource.UNSCHEDULED_POD
     actions = []
     if old.labels != new.labels:
@@ -61,12 +61,12 @@ def _scaled_down(old: api.Pod, new: api.Pod, features: Features) -> bool:
 
 
 def _holds(status: api.ContainerStatus) -> bool:
-    """Whether a kubelet says what it has granted, which few do: most statuses come to nothing here."""
+    """Whether the kubelet reports what it has granted. Most statuses do not."""
     return status.resources is not None or bool(status.allocated_resources)
 
 
 def _requesting(pod: api.Pod) -> tuple[object, ...]:
-    """What a pod's requests are worked out from; comparing it is far cheaper than working them out."""
+    """The fields that a pod's requests are computed from. Comparing them is far cheaper than computing requests."""
     spec, status = pod.spec, pod.status
     return (
         *(container.resources for container in (*spec.containers, *spec.init_containers)),

@@ -12,14 +12,14 @@ from kubesched.queue.hooks import QueueMetrics
 from kubesched.queue.pods import QueuedPodInfo
 
 PreEnqueue = Callable[[api.Pod], Status | None]
-"""Runs a profile's PreEnqueue plugins: None, or what the first that objects has to say."""
+"""Runs a profile's PreEnqueue plugins; returns None, or the status of the first plugin that rejects the pod."""
 
 UNKNOWN = "PreEnqueue"
-"""The name that an objection of no plugin's is filed under."""
+"""The plugin name used for a rejection that names no plugin."""
 
 
 class Gates:
-    """Asks PreEnqueue and notes on a pod who keeps it waiting."""
+    """Runs PreEnqueue and records on the pod which plugin gates it."""
 
     def __init__(self, pre_enqueue: Mapping[str, PreEnqueue], metrics: QueueMetrics, log: Log) -> None:
         self._pre_enqueue = pre_enqueue
@@ -50,7 +50,7 @@ class Gates:
             self._metrics.unschedulable(plugin, queued.profile, 1)
         queued.unschedulable_plugins.add(plugin)
         queued.gating_plugin = plugin
-        # It was not tried after all, so if it is later, that is not because of the flush.
+        # The flush did not lead to an attempt, so a later attempt must not be attributed to it.
         queued.was_flushed = False
         if status.code is Code.ERROR:
             message = "Unexpected error running PreEnqueue plugin"

@@ -1,4 +1,4 @@
-"""A heap of queued pods that can also lose or reorder one in the middle."""
+"""A heap of queued pods that supports removing and reordering any pod."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ Entry = tuple[Any, int, QueuedPodInfo]
 
 
 class PodHeap:
-    """Pods by UID, the one with the smallest key first, and of equals the one that came first.
+    """Pods by UID, smallest key first; of pods with equal keys the one added first.
 
-    A pod that leaves from the middle leaves its entry behind, to be skipped when it comes up: that makes removal free
-    and lets the heap be the standard library's.
+    Removing a pod from the middle leaves its entry in the heap; it is skipped when it reaches the top. That makes
+    removal cheap and works with the standard library's heap.
     """
 
     SPARE = 64
-    """Dead entries that are never worth a clean-up."""
+    """Up to so many dead entries are not cleaned up."""
     COUNTED = 20_000
     """Pods that `turn` may look at."""
 
@@ -66,7 +66,7 @@ class PodHeap:
         return sum(other[:2] < entry[:2] for other in self._live.values())
 
     def put(self, queued: QueuedPodInfo) -> None:
-        """Add a pod, or find its place anew; while its key is the same it keeps its place."""
+        """Add a pod, or reorder it. A pod whose key has not changed keeps its position."""
         key = self._key(queued)
         known = self._live.get(queued.uid)
         if known is not None and known[0] == key:
@@ -76,7 +76,7 @@ class PodHeap:
         self._clean()
 
     def remove(self, uid: str) -> QueuedPodInfo | None:
-        """Take out a pod, if it is here."""
+        """Remove a pod and return it, if it is here."""
         entry = self._live.pop(uid, None)
         if entry is None:
             return None
@@ -94,7 +94,7 @@ class PodHeap:
         return None
 
     def pop(self) -> QueuedPodInfo | None:
-        """Take out the first pod."""
+        """Remove and return the first pod."""
         queued = self.first()
         if queued is not None:
             heapq.heappop(self._heap)

@@ -1,4 +1,4 @@
-"""Whether something that happened is a reason to try a waiting pod again."""
+"""Queueing hints: whether an event is a reason to retry a waiting pod."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Strategy(IntEnum):
 
 
 class HintRunner:
-    """Asks the hint functions of the plugins that rejected a pod."""
+    """Calls the hint functions of the plugins that rejected a pod."""
 
     def __init__(self, events: EventMap, clock: Clock, metrics: QueueMetrics, log: Log) -> None:
         self.events = events
@@ -56,7 +56,7 @@ class HintRunner:
         except KeyboardInterrupt:
             raise
         except BaseException as problem:
-            # A pod tried in vain costs a moment; one that waits for an event that has passed may wait for good.
+            # A needless attempt is cheap, but a pod that missed its event may wait forever.
             outcome = "Error"
             message = "QueueingHintFn returns error"
             self._log(ERROR, message, err=problem, event=observed.event.label, plugin=plugin, pod=pod)
@@ -66,7 +66,7 @@ class HintRunner:
 
 
 class EventEvaluation:
-    """What one event means for any number of pods. Hints that answer by class are asked once per class."""
+    """What one event means for any number of pods. Hints that depend only on the class are called once per class."""
 
     def __init__(self, runner: HintRunner, observed: ObservedEvent) -> None:
         self._runner = runner
@@ -75,7 +75,7 @@ class EventEvaluation:
         self._answers: dict[tuple[int, PodClass], bool] = {}
 
     def strategy(self, queued: QueuedPodInfo) -> Strategy:
-        """What the event means for a pod. A plugin that was only waiting has the pod tried without backoff."""
+        """What the event means for a pod. If a plugin was only waiting for it, the pod skips its backoff."""
         unschedulable, pending = queued.unschedulable_plugins, queued.pending_plugins
         if not unschedulable and not pending:
             return Strategy.AFTER_BACKOFF
@@ -94,7 +94,7 @@ class EventEvaluation:
         return found
 
     def could_help(self, file: File, sample: api.Pod, pod_class: PodClass) -> bool:
-        """Whether the event may help pods of a class, by the word of one plugin. False is certain, True is not."""
+        """Whether the event may help pods of a class, according to one plugin. False is certain, True is not."""
         profile, plugin = file
         hints = self._runner.events.hints(profile, self.observed.event)[plugin]
         return any(not hint.by_class or self._helps(plugin, hint, sample, pod_class) for hint in hints)

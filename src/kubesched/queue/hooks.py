@@ -1,4 +1,4 @@
-"""What the queue is given by whoever runs it: metrics. By default nothing is counted."""
+"""The metrics interface of the queue. By default nothing is counted."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Subqueue(Enum):
-    """Where a waiting pod is, by the name logs have for it."""
+    """The subqueue of a waiting pod; the values are the names in logs."""
 
     ACTIVE = "Active"
     BACKOFF = "Backoff"
@@ -15,14 +15,14 @@ class Subqueue(Enum):
 
 
 class QueueMetrics(Protocol):
-    """Told of everything that kube-scheduler's queue metrics count."""
+    """Receives everything that kube-scheduler's queue metrics count."""
 
     def incoming(self, queue: str, event: str) -> None:
         """A pod came into a queue ("active", "backoff", "unschedulable") because of an event."""
         ...
 
     def pending(self, queue: str, change: int) -> None:
-        """There are more, or fewer, pods in a queue; "gated" is one of its own here."""
+        """The number of pods in a queue changed; "gated" is a queue of its own here."""
         ...
 
     def in_flight(self, event: str, change: int) -> None:
@@ -34,7 +34,7 @@ class QueueMetrics(Protocol):
         ...
 
     def unschedulable(self, plugin: str, profile: str, change: int) -> None:
-        """More, or fewer, waiting pods are there because of a plugin."""
+        """The number of pods that wait because of a plugin changed."""
         ...
 
 

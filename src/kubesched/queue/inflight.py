@@ -1,7 +1,7 @@
-"""Pods being scheduled or bound, and what happened meanwhile.
+"""Pods being scheduled or bound, and the events since.
 
-A pod that is turned down after the very event that would have helped it has been seen must not wait for the next one.
-So while any pod is in flight, events are kept; a pod that comes back looks through those that came after it left.
+An event that would help a pod may arrive while the pod is still being scheduled, and must not be missed. So events are
+kept while any pod is in flight, and a pod that is requeued is checked against the events since it was popped.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ class Flight:
         self.pod = pod
         """Its newest state."""
         self.updated = False
-        """Whether that is news to whoever schedules it."""
+        """Whether it changed after it was popped."""
         self.start = start
-        """The number of the first event that came after it left."""
+        """The number of the first event after it was popped."""
         self.own: list[ObservedEvent] = []
         """Events that concern only this pod."""
         self.gone = False
-        """Whether it was deleted, or bound by somebody else."""
+        """Whether it was deleted, or bound by another scheduler."""
 
 
 class InFlight:
-    """Pods in flight in the order they left, and the events since the first of them did."""
+    """Pods in flight, in the order in which they were popped, and the events since the first of them was."""
 
     LIMIT = 10_000
     """Events kept. A pod that waits on Permit for minutes would make them pile up in a busy cluster, and its return
-    take seconds. Who has missed some is tried again, as if one of them had helped."""
+    take seconds. A pod that has missed some is retried, as if one of them had helped."""
 
     def __init__(self, metrics: QueueMetrics) -> None:
         self._metrics = metrics
@@ -74,12 +74,12 @@ class InFlight:
         return self._flights.get(uid)
 
     def start(self, pod: api.Pod) -> None:
-        """A pod leaves the queue."""
+        """A pod was popped."""
         self._flights[pod.uid] = Flight(pod, self._base + len(self._events))
         self._metrics.in_flight(POD_POPPED, 1)
 
     def finish(self, uid: str) -> None:
-        """A pod is back in the queue, or through; events that only it could have asked about are dropped."""
+        """A pod was requeued or is finished; events that no other pod needs are dropped."""
         flight = self._flights.pop(uid, None)
         if flight is None:
             return
@@ -103,7 +103,7 @@ class InFlight:
         self._metrics.in_flight(observed.event.label, 1)
 
     def events_of(self, flight: Flight) -> list[ObservedEvent] | None:
-        """What has happened since a pod left; None if that was too long ago to tell."""
+        """The events since a pod was popped; None if some of them were dropped."""
         if flight.start < self._base:
             return None
         return flight.own + self._events[flight.start - self._base :]
@@ -113,7 +113,7 @@ class InFlight:
         if oldest is None:
             self._drop(len(self._events))
         elif (unused := oldest.start - self._base) > len(self._events) // 2:
-            # Dropping from a list's head moves the rest, which pays once that is less than what goes.
+            # Deleting from the head of a list moves the rest: do it once the rest is the smaller part.
             self._drop(unused)
 
     def _drop(self, number: int) -> None:

@@ -1,4 +1,4 @@
-"""Who goes first: the QueueSort plugin's order as keys that a heap can compare."""
+"""The QueueSort plugin's order, as keys that a heap can compare."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Report = Callable[[BaseException, QueuedPodInfo], None]
 def queue_order(plugin: Any, log: Log = SILENT) -> Order:
     """The order of a QueueSort plugin, made from `sort_key(pod)` or else from `less(a, b)` of queued pods.
 
-    Whoever the plugin sees as equals go by the time they entered the queue. A plugin that raises says nothing.
+    Pods that the plugin sees as equal are ordered by the time they entered the queue, as are pods for which it raises.
     """
     name = getattr(plugin, "name", type(plugin).__name__)
 
@@ -55,7 +55,7 @@ def _by_less(less: Callable[[QueuedPodInfo, QueuedPodInfo], bool], report: Repor
             report(problem, a)
             return False
 
-    # A heap holds on to keys it has given up, so a key must not change with the pod it was made of: hence the copy.
+    # The heap may still hold an old key of a pod, so a key must not change with the pod: hence the copy.
     return lambda queued: (_Less(copy(queued), is_less), queued.timestamp)
 
 
@@ -101,7 +101,7 @@ class _Less:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Less) and not (self < other or other < self)
 
-    __hash__ = None  # type: ignore[assignment]  # equals by a plugin's word have no hash in common
+    __hash__ = None  # type: ignore[assignment]  # pods that a plugin calls equal need not have equal hashes
 
 
 class _Last:

@@ -1,4 +1,4 @@
-"""A pod that waits, and what the queue remembers of its attempts."""
+"""A pod of the queue, and the history of its attempts."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ class QueuedPodInfo:
         """When the pod first became active; time behind a gate does not count as scheduling it."""
         self.attempts = 0
         self.unschedulable_count = 0
-        """Attempts that plugins turned down, which is what the backoff grows with."""
+        """Attempts that plugins rejected. The backoff grows with it."""
         self.consecutive_errors_count = 0
-        """Attempts in a row that failed for other reasons; they back off on their own count, to spare the API server
-        without making the pod pay for it later."""
+        """Consecutive attempts that failed with an error. They have a count of their own, so that errors of the API
+        server do not lengthen later backoffs."""
         self.backoff_expiration: float | None = None
-        """Start of the second in which the backoff ends; None until somebody asks."""
+        """Start of the second in which the backoff ends; None until it is first needed."""
         self.unschedulable_plugins: set[str] = set()
         self.pending_plugins: set[str] = set()
-        """Plugins that only wait for something; when it comes, there is no backoff."""
+        """Plugins that only wait for something. When it comes, the pod skips its backoff."""
         self.gating_plugin = ""
         """The PreEnqueue plugin that keeps the pod out of the active queue."""
         self.was_flushed = False
-        """Whether the pod is being tried because it had waited too long, not because anything had happened."""
+        """Whether the pod was requeued because it had waited too long, not because of an event."""
         self.flush_timestamp = -inf
 
     @property
@@ -74,17 +74,17 @@ class QueuedPodInfo:
 
     @property
     def rejectors(self) -> set[str]:
-        """All plugins that something has to happen for."""
+        """All plugins that rejected the pod or wait for something."""
         return self.unschedulable_plugins | self.pending_plugins
 
     def rejected_by(self, unschedulable: Iterable[str] = (), pending: Iterable[str] = ()) -> None:
-        """Note who turned down the attempt that just ended; nobody, when it failed for another reason."""
+        """Record the plugins that rejected the attempt that just ended; none if it failed with an error."""
         self.unschedulable_plugins = set(unschedulable)
         self.pending_plugins = set(pending)
         self.gating_plugin = ""
 
     def failed(self, now: float) -> None:
-        """Note the end of an attempt that `rejected_by` has been told about; backoff is counted from here."""
+        """Record the end of an attempt, after `rejected_by`. The backoff starts now."""
         if self.rejectors:
             self.unschedulable_count += 1
             self.consecutive_errors_count = 0

@@ -1,4 +1,4 @@
-"""Which plugin of which profile wants to hear of which events."""
+"""Which plugins of which profiles registered for which events."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EXTENDER: Final = "Extender"
 """The name under which extenders reject pods."""
 
 REJECTING_POINTS: Final = frozenset(("preEnqueue", "preFilter", "filter", "reserve", "permit"))
-"""Where a rejection means that something in the cluster has to change. Failures elsewhere are tried again anyway."""
+"""The points where a rejection means that something in the cluster has to change. Other failures are retried anyway."""
 
 EVERYTHING: Final = tuple(
     on(resource, Action.ALL)
@@ -34,14 +34,14 @@ EVERYTHING: Final = tuple(
         Resource.DEVICE_CLASS,
     )
 )
-"""What a plugin hears of that does not say what it wants to hear of, by upstream's list."""
+"""The events, as upstream lists them, for a plugin that does not implement `events_to_register`."""
 
 Hints = Mapping[str, Sequence[EventHint]]
 """Per plugin, its registrations that cover an event."""
 
 
 class EventMap:
-    """The registrations of all profiles, looked up by event. The answers are kept: kinds of events are few."""
+    """The registrations of all profiles, looked up by event. Lookups are cached: there are few kinds of events."""
 
     def __init__(self, registrations: Mapping[str, Mapping[str, Sequence[EventHint]]]) -> None:
         self._registrations = registrations
@@ -60,7 +60,7 @@ class EventMap:
         return [each.event for each in self._registrations.get(profile, {}).get(plugin, ())]
 
     def listeners(self, event: ClusterEvent) -> tuple[File, ...]:
-        """Profile and plugin of everyone that registered for an event."""
+        """The (profile, plugin) pairs that registered for an event."""
         known = self._listeners.get(event)
         if known is None:
             known = self._listeners[event] = tuple(
@@ -83,7 +83,7 @@ class EventMap:
 
 
 def event_map(frameworks: Iterable[Framework], *, extenders: bool = False) -> EventMap:
-    """The registrations of these profiles. With extenders, a pod that they reject hears of everything too."""
+    """The registrations of these profiles. Pods that extenders reject are registered for every event."""
     return EventMap({framework.profile_name: _registrations(framework, extenders) for framework in frameworks})
 
 
@@ -97,12 +97,12 @@ def _registrations(framework: Framework, extenders: bool) -> dict[str, Sequence[
 
 
 def registered_by(plugin: Plugin) -> Sequence[EventHint]:
-    """What a plugin hears of."""
+    """The events that a plugin registers for."""
     return _with_taints(_asked_for(plugin))
 
 
 def _asked_for(plugin: Plugin) -> Sequence[EventHint]:
-    """A plugin's registrations: everything if it is silent on the matter, nothing if it says so."""
+    """A plugin's registrations: all events if it does not implement the method, none if it returns an empty list."""
     if type(plugin).events_to_register is Plugin.events_to_register:
         return EVERYTHING
     with start_of(type(plugin), "events_to_register"):
@@ -111,7 +111,7 @@ def _asked_for(plugin: Plugin) -> Sequence[EventHint]:
 
 
 def _with_taints(asked: Sequence[EventHint]) -> Sequence[EventHint]:
-    """Upstream wakes whoever waits for new nodes when a node's taints change, too, and so do we."""
+    """As upstream, a registration for new nodes also covers changes of taints."""
     actions = [a.event.action for a in asked if a.event.resource is Resource.NODE]
     new = any(action & Action.ADD for action in actions)
     taints = any(action & Action.UPDATE_NODE_TAINT for action in actions)

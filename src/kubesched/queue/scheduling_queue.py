@@ -9,8 +9,8 @@ for an event; gated pods too), or in flight (being scheduled or bound). Everythi
                        │ │               ▼
                     backoff ◄──── unschedulable ◄─── PreEnqueue says no, at any of these
 
-Whoever runs the queue calls `flush_backoff` and `flush_unschedulable` when time has passed, and waits for `on_ready`
-when `pop` has nothing to give.
+The caller runs `flush_backoff` and `flush_unschedulable` periodically, and waits for `on_ready` when `pop` returns
+None.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class SchedulingQueue:
         """A pod that wants to be scheduled has appeared."""
         known = self._newest(pod.uid)
         if known is not None:
-            # The same news twice, after a watch was broken, say.
+            # Delivered twice, for example after a watch broke.
             self.update(known, pod)
             return
         self._enter(pod, UNSCHEDULED_POD_ADD)
@@ -128,7 +128,7 @@ class SchedulingQueue:
             self._subqueues.reorder(queued)
 
     def delete(self, pod: api.Pod) -> None:
-        """A pod is gone, or bound by somebody else. One in flight will not be taken back."""
+        """A pod was deleted, or bound by another scheduler. If it is in flight, it will not be requeued."""
         uid = pod.uid
         self._nominator.remove(uid)
         flight = self._in_flight.get(uid)
@@ -161,7 +161,7 @@ class SchedulingQueue:
     # Attempts
 
     def pop(self) -> QueuedPodInfo | None:
-        """The next pod to try, from now on in flight; None while there is none."""
+        """Return the next pod to schedule and mark it as in flight; None if there is none."""
         while (queued := self._subqueues.pop()) is not None:
             if self._depart(queued):
                 return queued
@@ -185,14 +185,14 @@ class SchedulingQueue:
         return True
 
     def done(self, uid: str) -> None:
-        """A popped pod is through and will not be given back."""
+        """A popped pod is finished and will not be requeued."""
         self._in_flight.finish(uid)
 
     def add_unschedulable_if_not_present(self, queued: QueuedPodInfo) -> Subqueue | None:
-        """Take back a popped pod whose attempt has failed, and say where it is now.
+        """Requeue a popped pod whose attempt has failed; returns the subqueue that it is in now.
 
-        `queued.rejected_by` must have been told who rejected it; if nobody did, something went wrong, and it is tried
-        again soon. None when it was deleted or bound meanwhile, or has come back already.
+        The caller must have called `queued.rejected_by`. Without rejecting plugins the failure was an error, and the
+        pod is retried soon. Returns None if the pod was deleted or bound meanwhile, or is in the queue already.
         """
         flight = self._in_flight.get(queued.uid)
         try:
@@ -201,7 +201,7 @@ class SchedulingQueue:
             self.done(queued.uid)
 
     def activate(self, pods: Iterable[api.Pod]) -> None:
-        """Try these pods as soon as possible, whatever they wait for; for one in flight that is when it comes back."""
+        """Schedule these pods as soon as possible, whatever they wait for; a pod in flight, once it is requeued."""
         activated = False
         for pod in pods:
             flight = self._in_flight.get(pod.uid)
@@ -283,7 +283,7 @@ class SchedulingQueue:
         *,
         check: Callable[[api.Pod], bool] | None = None,
     ) -> None:
-        """Something has happened: try the pods again that it may help, of those that `check` lets through."""
+        """Handle a cluster event: requeue the pods that it may help, of those that `check` accepts."""
         listeners = self._hints.events.listeners(event)
         if not listeners and not event.is_wildcard:
             return
@@ -301,23 +301,23 @@ class SchedulingQueue:
         self.move_all(ASSIGNED_POD_ADD, None, pod)
 
     def assigned_pod_updated(self, old: api.Pod, new: api.Pod) -> list[ClusterEvent]:
-        """A bound pod has changed; answers with what that comes to."""
+        """A bound pod has changed; returns the events that the change consists of."""
         events = pod_changes(old, new, self._features)
         for event in events:
             self.move_all(event, old, new)
         return events
 
     def assigned_pod_deleted(self, pod: api.Pod) -> None:
-        """A bound pod is gone, or an assumed one was given up."""
+        """A bound pod was deleted, or an assumed pod was forgotten."""
         self.move_all(ASSIGNED_POD_DELETE, pod, None)
 
     def flush_backoff(self) -> None:
-        """Make the pods active whose backoff has passed. Upstream does so at the beginning of each second."""
+        """Activate the pods whose backoff has passed. Upstream does so at the beginning of each second."""
         if self._subqueues.after_backoff():
             self._on_ready()
 
     def flush_unschedulable(self) -> None:
-        """Try the pods again that have waited too long for an event. Upstream does so every 30 seconds."""
+        """Requeue the pods that have waited too long for an event. Upstream does so every 30 seconds."""
         now = self._clock.monotonic()
         overdue = self._unschedulable.overdue(now)
         for queued in overdue:
@@ -344,21 +344,21 @@ class SchedulingQueue:
     # Nominated pods
 
     def nominate(self, info: PodInfo, node_name: str | None = None) -> None:
-        """Promise a pod a node: the one in its status by default; an empty name withdraws the promise."""
+        """Nominate a pod to a node: the one in its status by default; an empty name withdraws the nomination."""
         self._nominator.add(info, node_name)
 
-    # Looking in
+    # Inspection
 
     def __len__(self) -> int:
         return len(self._subqueues)
 
     @property
     def ready(self) -> bool:
-        """Whether `pop` has something to give."""
+        """Whether `pop` would return a pod."""
         return len(self._subqueues.active) > 0 or self._subqueues.backoff.has_early
 
     def get(self, uid: str) -> QueuedPodInfo | None:
-        """A pod that waits; one in flight does not."""
+        """A waiting pod; None for a pod in flight."""
         return self._subqueues.get(uid)
 
     def subqueue_of(self, uid: str) -> Subqueue | None:
@@ -411,7 +411,7 @@ class SchedulingQueue:
         return self._hints.events.registered(profile, plugin)
 
     def pending_pods(self) -> tuple[list[api.Pod], str]:
-        """All waiting pods, and in a line how many wait where."""
+        """All waiting pods, and a one-line summary of how many are in each subqueue."""
         return self.pod_lists().pending()
 
     def _newest(self, uid: str) -> api.Pod | None:

@@ -1,4 +1,4 @@
-"""All pods of the queue at a moment, for whoever debugs it."""
+"""All pods of the queue at one moment, for debugging."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class PodLists:
         unschedulable: Iterable[QueuedPodInfo],
         in_flight: Iterable[Flight],
     ) -> PodLists:
-        """List what is where; gated pods apart from the other unschedulable ones."""
+        """List the pods of each subqueue, with gated pods apart from other unschedulable ones."""
         waiting = list(unschedulable)
         return cls(
             [queued.pod for queued in active],

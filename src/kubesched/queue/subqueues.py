@@ -1,7 +1,7 @@
-"""The places where pods wait, and the moves between them.
+"""The subqueues in which pods wait, and the moves between them.
 
-A waiting pod is in exactly one place. PreEnqueue is asked whenever one is about to become active or to back off, since
-it may be popped from either, and who does not pass waits among the unschedulable.
+A waiting pod is in exactly one subqueue. PreEnqueue runs whenever a pod is about to become active or to back off, since
+it may be popped from either. A pod that PreEnqueue rejects becomes unschedulable.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Subqueues:
         return Subqueue.UNSCHEDULABLE if uid in self.unschedulable else None
 
     def requeue(self, queued: QueuedPodInfo, strategy: Strategy, event: str) -> Subqueue:
-        """Put a pod where an event, or the end of an attempt, leaves it."""
+        """Move a pod to the right subqueue after an event or an attempt."""
         if strategy is Strategy.SKIP:
             self.unschedulable.put(queued, event)
             return Subqueue.UNSCHEDULABLE
@@ -67,7 +67,7 @@ class Subqueues:
         return Subqueue.ACTIVE if self.to_active(queued, event) else Subqueue.UNSCHEDULABLE
 
     def to_active(self, queued: QueuedPodInfo, event: str) -> bool:
-        """Make a pod active, unless PreEnqueue objects."""
+        """Make a pod active, unless PreEnqueue rejects it."""
         if not self._passes(queued, event):
             return False
         self.unschedulable.remove(queued.uid)
@@ -84,7 +84,7 @@ class Subqueues:
         return True
 
     def after_backoff(self) -> bool:
-        """Make the pods active whose backoff has passed; False if there are none."""
+        """Activate the pods whose backoff has passed; False if there are none."""
         completed = self.backoff.pop_completed()
         for queued in completed:
             self._metrics.pending("backoff", -1)
@@ -95,7 +95,7 @@ class Subqueues:
         return bool(completed)
 
     def pop(self) -> QueuedPodInfo | None:
-        """The first active pod; if there is none, time need not be wasted: the first that plugins have turned down."""
+        """Pop the first active pod. If there is none, pop the first backing-off pod that plugins rejected."""
         queued = self._pop_active() or self._pop_backoff()
         if queued is not None:
             self.count_rejectors(queued, -1)
@@ -109,7 +109,7 @@ class Subqueues:
         return queued
 
     def reorder(self, queued: QueuedPodInfo) -> None:
-        """Find the place in line anew of an active or backing-off pod that was updated."""
+        """Reorder an active or backing-off pod that was updated."""
         if queued.uid in self.active:
             self.active.put(queued)
         else:
@@ -122,7 +122,7 @@ class Subqueues:
             self.count_rejectors(queued, -1)
 
     def count_rejectors(self, queued: QueuedPodInfo, change: int) -> None:
-        """A pod comes or goes that waits because of these plugins."""
+        """Update the number of pods that wait because of these plugins."""
         for plugin in queued.rejectors:
             self._metrics.unschedulable(plugin, queued.profile, change)
 
@@ -140,7 +140,7 @@ class Subqueues:
         return queued
 
     def _to_backoff(self, queued: QueuedPodInfo, event: str) -> bool:
-        """Where pods are popped from here, they must pass PreEnqueue first; otherwise when they become active."""
+        """If pods may be popped from here, PreEnqueue runs now; otherwise when they become active."""
         if self.backoff.pops_early and not self._passes(queued, event):
             return False
         self.unschedulable.remove(queued.uid)

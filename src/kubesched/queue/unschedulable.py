@@ -1,10 +1,10 @@
-"""Pods that wait for something to happen, filed under whose word they wait for.
+"""Pods that wait for an event, indexed by the plugins that rejected them.
 
 A cluster may hold a hundred thousand pods that fit nowhere, and events come by the thousand per second. So a pod is
-filed under each plugin that rejected it, and an event looks only into the files of plugins that registered for it. A
-gated pod is filed under the plugin that gates it and nowhere else: nobody else's word would let it through.
+indexed by each plugin that rejected it, and an event looks up only the plugins that registered for it. A gated pod is
+indexed by the plugin that gates it alone, because only that plugin can let it through.
 
-Within a file, pods of one class are together: most hints have the same answer for all of them.
+Under each plugin, pods are grouped by class: most hints return the same for all pods of a class.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kubesched.queue.pods import QueuedPodInfo
 File = tuple[str, str]
 """Profile and plugin."""
 ANY_EVENT: File = ("", "")
-"""Where a pod goes that no plugin is known to have rejected: whatever happens may help it."""
+"""The index entry for pods that no known plugin rejected: any event may help them."""
 
 
 class Group:
@@ -30,7 +30,7 @@ class Group:
 
     def __init__(self, sample: api.Pod) -> None:
         self.sample = sample
-        """One of the class, though perhaps no longer one that waits."""
+        """A pod of the class. It may no longer be waiting."""
         self.pods: dict[str, QueuedPodInfo] = {}
 
 
@@ -58,7 +58,7 @@ class UnschedulablePods:
         return self._pods.get(uid)
 
     def put(self, queued: QueuedPodInfo, event: str) -> None:
-        """Add a pod, or file it anew after a change to it."""
+        """Add a pod, or index it again after it changed."""
         uid = queued.uid
         if uid in self._pods:
             self._unfile(uid)
@@ -69,7 +69,7 @@ class UnschedulablePods:
         self._metrics.pending("gated" if queued.gated else "unschedulable", 1)
 
     def remove(self, uid: str) -> QueuedPodInfo | None:
-        """Take out a pod, if it is here."""
+        """Remove a pod and return it, if it is here."""
         queued = self._pods.remove(uid)
         if queued is not None:
             self._unfile(uid)
@@ -104,7 +104,7 @@ class UnschedulablePods:
         return self._pods.get(uid) if uid in self._filed and file in self._filed[uid][1] else None
 
     def overdue(self, now: float) -> list[QueuedPodInfo]:
-        """Take out the pods that have waited longer than any pod should without being tried."""
+        """Remove and return the pods that have waited longer than the limit."""
         found = []
         while (queued := self._pods.first()) is not None and now - _waiting_since(queued) > self._longest:
             self.remove(queued.uid)
