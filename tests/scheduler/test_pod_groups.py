@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tests.builders import node, pod, pod_group
+from tests.builders import budget, node, pod, pod_group
 from tests.scheduler.world import World, world
 
 from kubesched.api import objects as api
@@ -310,3 +310,74 @@ async def test_no_node_has_the_label(clock: VirtualClock) -> None:
         await here.settle()
         assert condition(here, "g").message == "no feasible placements found"
         assert here.message("g-0") == "no feasible placements found"
+
+
+# --- workload-aware preemption ----------------------------------------------------------------------------------------
+
+PREEMPTING = Features(generic_workload=True, gang_scheduling=True, workload_aware_preemption=True)
+
+
+@virtual_time
+async def test_a_group_preempts_as_a_whole(clock: VirtualClock) -> None:
+    """No more victims than the gang needs are evicted, the least important ones, and the gang gets their places."""
+    pods = gang("g", 2)
+    low = [pod(f"low-{number}", node=f"n{number}", cpu="1", priority=number) for number in (1, 2, 3)]
+    nodes = [node(f"n{number}", cpu="1") for number in (1, 2, 3)]
+    async with world(clock, *nodes, *low, features=PREEMPTING) as here:
+        here.api.deletion_takes = 5
+        here.create(pod_group("g", 2, priority=10), *pods)
+        await here.settle()
+        notes = here.events.of("Preempted")
+        assert sorted(notes) == [(f"low-{each}", "Preempted by podgroup group.g on node cluster") for each in (1, 2)]
+        marked = here.condition("low-1", "DisruptionTarget")
+        assert marked is not None
+        assert marked.message == "default-scheduler: preempting to accommodate a higher priority podgroup"
+        assert [text for _, text, _ in here.log].count("Pod group is waiting for preemption") == 1
+        await here.settle(20)
+        assert nodes_of(here, pods) == ["n1", "n2"]
+        assert here.node_of("low-3") == "n3"
+
+
+@virtual_time
+async def test_preemption_that_would_not_help_evicts_nobody(clock: VirtualClock) -> None:
+    """A gang that would not fit without the others either, or has no higher priority, leaves them alone."""
+    low = pod("low", node="n1", cpu="1", priority=0)
+    async with world(clock, node("n1", cpu="1"), low, features=PREEMPTING) as here:
+        here.create(pod_group("big", 2, priority=10), *gang("big", 2), pod_group("equal", 1), *gang("equal", 1))
+        await here.settle(20)
+        assert here.node_of("low") == "n1"
+        assert here.events.of("Preempted") == []
+        own = "pod group is unschedulable"
+        assert condition(here, "big").message == f"{own}, {own}"
+        none = "No preemption victims found for incoming preemptor"
+        assert condition(here, "equal").message == f"{own}, {none}"
+        refusal = "preemption: not eligible due to workload aware preemption enabled"
+        assert here.message("equal-0").endswith(refusal)
+
+
+@virtual_time
+async def test_a_group_that_goes_together(clock: VirtualClock) -> None:
+    """A group with the disruption mode PodGroup loses all its pods, though one would be enough."""
+    victims = [
+        pod(f"v-{number}", node=f"n{number}", cpu="1", group="v", priority=0, uid=f"v{number}") for number in (1, 2)
+    ]
+    nodes = [node(f"n{number}", cpu="1") for number in (1, 2)]
+    groups = [pod_group("v", 2, disrupted_together=True), pod_group("g", 1, priority=5)]
+    async with world(clock, *nodes, *groups, *victims, features=PREEMPTING) as here:
+        here.create(*gang("g", 1))
+        await here.settle(20)
+        assert sorted(name for name, _ in here.events.of("Preempted")) == ["v-1", "v-2"]
+        assert here.node_of("g-0")
+
+
+@virtual_time
+async def test_budgets_are_spared_first(clock: VirtualClock) -> None:
+    """Of two pods of the same priority, the one that no disruption budget protects is evicted."""
+    guarded = pod("guarded", node="n1", cpu="1", priority=0, labels={"app": "a"})
+    low = pod("low", node="n2", cpu="1", priority=0)
+    nodes = [node("n1", cpu="1"), node("n2", cpu="1")]
+    async with world(clock, *nodes, guarded, low, budget("b", {"app": "a"}, allowed=0), features=PREEMPTING) as here:
+        here.create(pod_group("g", 1, priority=5), *gang("g", 1))
+        await here.settle(20)
+        assert [name for name, _ in here.events.of("Preempted")] == ["low"]
+        assert here.node_of("g-0") == "n2"

@@ -168,6 +168,14 @@ class ClusterState:
         if uid in self.assumed:
             self.remove_pod(uid)
 
+    def lift(self, info: PodInfo) -> None:
+        """Suppose a pod were not on its node, until `put_back`."""
+        self._take_off(info)
+
+    def put_back(self, info: PodInfo, node_name: str) -> None:
+        """Undo `lift`."""
+        self._place(info, node_name)
+
     def nominate(self, info: PodInfo, node_name: str) -> None:
         """Nominate a pod to a node, instead of any earlier nomination; an empty name withdraws it.
 

@@ -29,9 +29,11 @@ from kubesched.framework.state import CycleState
 from kubesched.framework.status import Code, Status, error, unresolvable, unschedulable
 from kubesched.framework.verdicts import fit_message
 from kubesched.framework.what_if import attributed
+from kubesched.plugins.group_preemption import Schedulable, victims_for_group
 
 NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
 WAITING = unresolvable("waiting for the preemption for this pod to be finished")
+GROUP_WAITING = unresolvable("waiting for the preemption for this pod group to be finished")
 _NOT_HELPFUL = "Preemption is not helpful for scheduling"
 
 
@@ -74,6 +76,9 @@ class DefaultPreemption(PreemptionPlugin):
         return [on(Resource.POD, Action.DELETE, lambda pod, old, new: Hint.SKIP)]
 
     def pre_enqueue(self, pod: api.Pod) -> Status | None:
+        if pod.spec.scheduling_group is not None and self.handle.features.workload_aware_preemption:
+            group = self.handle.cluster.get(api.PodGroup, pod.pod_group)
+            return GROUP_WAITING if group is not None and group.uid in self._preempting else None
         return WAITING if pod.uid in self._preempting else None
 
     def post_filter(
@@ -133,14 +138,24 @@ class DefaultPreemption(PreemptionPlugin):
         return "not eligible due to a terminating pod on the nominated node." if leaving else ""
 
     def _objection_of_group(self, pod: api.Pod) -> str:
-        """A pod of a group may not preempt where that would be done once per placement."""
-        if not self.handle.features.topology_aware_workload_scheduling:
-            return ""
-        group = self.handle.cluster.get(api.PodGroup, pod.pod_group)
-        if group is None:
-            return "pod group for pod not found"
-        constrained = group.spec.scheduling_constraints is not None
-        return "not eligible due to placement-based pod group scheduling limitation" if constrained else ""
+        """Why a pod of a group may not preempt by itself: with placements it would do so for each of them."""
+        features = self.handle.features
+        if features.topology_aware_workload_scheduling:
+            group = self.handle.cluster.get(api.PodGroup, pod.pod_group)
+            if group is None:
+                return "pod group for pod not found"
+            if group.spec.scheduling_constraints is not None:
+                return "not eligible due to placement-based pod group scheduling limitation"
+        return "not eligible due to workload aware preemption enabled" if features.workload_aware_preemption else ""
+
+    async def victims_for_group(
+        self, group: api.PodGroup, pods: Sequence[api.Pod], schedulable: Schedulable
+    ) -> list[PodInfo] | Status:
+        """The pods to evict for a pod group to be schedulable, or why that would not help."""
+        budgets = self._budgets()
+        return await victims_for_group(
+            self.handle.cluster, group, pods, lambda infos: _violating(infos, budgets), schedulable
+        )
 
     def _unhelpful(self, nodes: int, trials: Iterable[Trial]) -> str:
         reasons: Counter[str] = Counter()

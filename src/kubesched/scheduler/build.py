@@ -149,6 +149,7 @@ def build_scheduler(
     failures = FailureHandler(shared, publisher)
     calls = BindCalls() if bind_calls is None else bind_calls
     binding = BindingCycle(shared, extenders, publisher, failures, statuses, calls, unclear)
+    preemptor = Preemptor(shared, statuses)
     pods = SchedulingCycle(
         shared,
         profiles,
@@ -156,11 +157,11 @@ def build_scheduler(
         publisher,
         failures,
         binding,
-        Preemptor(shared, statuses),
+        preemptor,
         detailed=detailed,
     )
     grouped = features.generic_workload
-    cycle = PodGroupCycle(shared, pods, publisher, PodGroupReport(shared), random) if grouped else pods
+    cycle = PodGroupCycle(shared, pods, publisher, PodGroupReport(shared), preemptor, random) if grouped else pods
     handlers = EventHandlers(shared, profiles)
     kinds: list[type[api.Object]] = list(KINDS)
     if features.dra_device_taint_rules:

@@ -8,7 +8,7 @@ the group is schedulable, the pods that found a node are placed and bound. Other
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Final
@@ -27,12 +27,18 @@ from kubesched.scheduler.cycle import SchedulingCycle
 from kubesched.scheduler.shared import Shared
 from kubesched.scheduler.subscribers.pod_groups import PodGroupReport
 from kubesched.scheduler.subscribers.publisher import Publisher
+from kubesched.scheduler.victims import Preemptor
 
 SLICE: Final = 32
 """The event loop gets its turn after so many pods of a group."""
 GROUP_UNSCHEDULABLE: Final = "pod group is unschedulable"
 UNSCHEDULABLE: Final = unschedulable(GROUP_UNSCHEDULABLE)
 WAITS_FOR_VICTIMS: Final = "pod group is waiting for preemption to complete"
+NO_PREEMPTION: Final = "default preemption plugin is not registered, workload aware preemption is disabled"
+NOT_WITH_CONSTRAINTS: Final = "workload aware preemption is not supported for pod groups with scheduling constraints"
+Choose = Callable[
+    [api.PodGroup, Sequence[api.Pod], Callable[[], Awaitable[Status | None]]], Awaitable[list[PodInfo] | Status]
+]
 ASKED_TO_WAIT: Final = "one or more plugins asked to wait and no plugin rejected pod"
 
 
@@ -66,13 +72,20 @@ class PodGroupCycle:
     """Schedules one pod or one pod group after the other."""
 
     def __init__(
-        self, shared: Shared, pods: SchedulingCycle, publisher: Publisher, report: PodGroupReport, random: Random
+        self,
+        shared: Shared,
+        pods: SchedulingCycle,
+        publisher: Publisher,
+        report: PodGroupReport,
+        preemptor: Preemptor,
+        random: Random,
     ) -> None:
         """`random` chooses among placements with the same score."""
         self._shared = shared
         self._pods = pods
         self._publisher = publisher
         self._report = report
+        self._preemptor = preemptor
         self._random = random
 
     @property
@@ -118,6 +131,9 @@ class PodGroupCycle:
         self._report.started(group)
         trial = await self._search(group, ready, profile)
         self._report.tried(self._shared.clock.monotonic() - started)
+        preempts = self._shared.cluster.features.workload_aware_preemption
+        if preempts and trial.status is not None and trial.status.code is Code.UNSCHEDULABLE:
+            await self._make_room(group, ready, profile, trial)
         bound = self._submit(group, ready, profile, trial)
         seconds = self._shared.clock.monotonic() - started
         self._report.finished(group, profile.name, trial.status, len(ready), bound, seconds, trial.waits_for_victims)
@@ -133,10 +149,12 @@ class PodGroupCycle:
 
     # The trial
 
-    async def _search(self, group: str, pods: Sequence[QueuedPodInfo], profile: Profile) -> GroupTrial:
+    async def _search(
+        self, group: str, pods: Sequence[QueuedPodInfo], profile: Profile, *, post_filter: bool = True
+    ) -> GroupTrial:
         """Try the group on all nodes; with topology-aware scheduling on each placement, of which the best is taken."""
         if not self._shared.cluster.features.topology_aware_workload_scheduling:
-            return await self._try(group, pods, profile)
+            return await self._try(group, pods, profile, post_filter=post_filter)
         found = self._shared.cluster.get(api.PodGroup, group)
         if found is None:
             return GroupTrial(status=error(f'podgroup.scheduling.k8s.io "{group.rpartition("/")[2]}" not found'))
@@ -146,7 +164,7 @@ class PodGroupCycle:
         trials = []
         for placement in placements:
             self._shared.log(4, "Assuming placement in snapshot", placement=placement.name)
-            trials.append(await self._try(group, pods, profile, placement.rows))
+            trials.append(await self._try(group, pods, profile, placement.rows, post_filter=post_filter))
             status = trials[-1].status
             if status is not None and status.code is Code.ERROR:
                 return trials[-1]
@@ -175,7 +193,13 @@ class PodGroupCycle:
         return self._random.choice(highest)
 
     async def _try(
-        self, group: str, pods: Sequence[QueuedPodInfo], profile: Profile, within: Mask | None = None
+        self,
+        group: str,
+        pods: Sequence[QueuedPodInfo],
+        profile: Profile,
+        within: Mask | None = None,
+        *,
+        post_filter: bool = True,
     ) -> GroupTrial:
         """Place all pods, see whether the group is schedulable, and undo it."""
         trial, placed, preempts = GroupTrial(), [], False
@@ -185,6 +209,7 @@ class PodGroupCycle:
                     await asyncio.sleep(0)
                 attempt = self._attempt(group, queued, profile)
                 attempt.within = within
+                attempt.skips_post_filter = not post_filter
                 member = await self._try_pod(attempt)
                 trial.members.append(member)
                 failure = member.attempt.failure
@@ -233,6 +258,45 @@ class PodGroupCycle:
         attempt.group = group
         attempt.cycle = 0  # a trial shares no scores with other pods
         return attempt
+
+    # Workload-aware preemption
+
+    async def _make_room(self, group: str, pods: Sequence[QueuedPodInfo], profile: Profile, trial: GroupTrial) -> None:
+        """Have pods of lower priority evicted, if the group is schedulable without them; the trial says so then."""
+        members = [each.pod for each in pods]
+        found = await self._victims(group, members, pods, profile)
+        assert trial.status is not None
+        if isinstance(found, Status):
+            failed = not found.is_rejected
+            trial.status = found if failed else unschedulable(*trial.status.reasons, found.message)
+            return
+        holder = self._shared.cluster.get(api.PodGroup, group)
+        assert holder is not None
+        if self._shared.cluster.features.scheduler_async_preemption:
+            self._preemptor.start_for_group(profile, holder, members, found)
+        elif problem := await self._preemptor.run_for_group(profile, holder, members, found):
+            trial.status = error(str(problem))
+            return
+        trial.waits_for_victims = True
+
+    async def _victims(
+        self, group: str, members: Sequence[api.Pod], pods: Sequence[QueuedPodInfo], profile: Profile
+    ) -> list[PodInfo] | Status:
+        plugin = profile.engine.framework.preemption
+        choose: Choose | None = getattr(plugin, "victims_for_group", None)
+        if choose is None:
+            return unschedulable(NO_PREEMPTION)
+        found = self._shared.cluster.get(api.PodGroup, group)
+        if found is None:
+            name = group.rpartition("/")[2]
+            return error(f'failed to get pod group object: podgroup.scheduling.k8s.io "{name}" not found')
+        if found.topology_key:
+            return unschedulable(NOT_WITH_CONSTRAINTS)
+
+        async def schedulable() -> Status | None:
+            return (await self._search(group, pods, profile, post_filter=False)).status
+
+        return await choose(found, members, schedulable)
 
     # Its result
 

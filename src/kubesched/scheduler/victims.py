@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from kubesched.api import objects as api
 from kubesched.base.log import ERROR
 from kubesched.client.protocol import ApiError
+from kubesched.cluster.pods import PodInfo
 from kubesched.framework.plugin import PostFilterResult
 from kubesched.framework.preemption_contract import PreemptionPlugin
 from kubesched.scheduler.attempt import Profile
@@ -23,6 +25,24 @@ from kubesched.scheduler.statuses import DISRUPTION_TARGET, StatusWriter
 PREEMPTED = "PreemptionByScheduler"
 SUCCESS = "success"
 FAILED = "error"
+ANYWHERE = "cluster"
+"""Upstream names the whole cluster where a single pod names its node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claimant:
+    """A pod or a pod group that others have to make room for."""
+
+    obj: api.Pod | api.PodGroup
+    pods: Sequence[api.Pod]
+
+    @property
+    def kind(self) -> str:
+        return "pod" if isinstance(self.obj, api.Pod) else "podgroup"
+
+    @property
+    def scheduler_name(self) -> str:
+        return self.pods[0].scheduler_name
 
 
 class Preemptor:
@@ -34,37 +54,55 @@ class Preemptor:
 
     def start(self, profile: Profile, pod: api.Pod, result: PostFilterResult) -> None:
         """Begin to remove the victims; until that is done, PreEnqueue keeps the pod back."""
-        victims = self._to_delete(pod, result)
+        self._start(profile, Claimant(pod, (pod,)), result)
+
+    def start_for_group(
+        self, profile: Profile, group: api.PodGroup, pods: Sequence[api.Pod], victims: Sequence[PodInfo]
+    ) -> None:
+        """Begin to remove the victims of a pod group, wherever they are."""
+        self._start(profile, Claimant(group, pods), PostFilterResult(ANYWHERE, victims))
+
+    def _start(self, profile: Profile, by: Claimant, result: PostFilterResult) -> None:
+        victims = self._to_delete(by, result)
         if not victims:
             return
         framework = profile.engine.framework
         plugin = framework.preemption
         if plugin is not None:
-            plugin.begin_preemption(pod.uid)
+            plugin.begin_preemption(by.obj.uid)
         self._shared.metrics.preemption(len(result.victims))
         message = "Start the preemption asynchronously"
         numbers = {"numVictims": len(result.victims), "numVictimsToDelete": len(victims)}
-        self._shared.log(2, message, preemptor=pod, node=result.nominated_node_name, **numbers)
+        self._shared.log(2, message, preemptor=by.obj, node=result.nominated_node_name, **numbers)
         name = _plugin_name(profile)
-        self._shared.tasks.spawn(self._run(profile, plugin, name, pod, result.nominated_node_name, victims))
+        self._shared.tasks.spawn(self._run(profile, plugin, name, by, result.nominated_node_name, victims))
 
     async def run(self, profile: Profile, pod: api.Pod, result: PostFilterResult) -> BaseException | None:
         """Remove all victims and wait for it; returns the first error."""
+        return await self._run_now(profile, Claimant(pod, (pod,)), result)
+
+    async def run_for_group(
+        self, profile: Profile, group: api.PodGroup, pods: Sequence[api.Pod], victims: Sequence[PodInfo]
+    ) -> BaseException | None:
+        """Remove all victims of a pod group and wait for it; returns the first error."""
+        return await self._run_now(profile, Claimant(group, pods), PostFilterResult(ANYWHERE, victims))
+
+    async def _run_now(self, profile: Profile, by: Claimant, result: PostFilterResult) -> BaseException | None:
         node, name = result.nominated_node_name, _plugin_name(profile)
         self._shared.metrics.preemption(len(result.victims))
-        calls = [self._remove_one(profile, name, pod, node, each) for each in self._to_delete(pod, result)]
+        calls = [self._remove_one(profile, name, by, node, each) for each in self._to_delete(by, result)]
         outcomes: list[BaseException | None] = list(await asyncio.gather(*calls, return_exceptions=True))
         problem = next((outcome for outcome in outcomes if outcome is not None), None)
         if problem is None:
-            self._clear_nominations(pod, node)
+            self._clear_nominations(by, node)
         return problem
 
-    def _to_delete(self, pod: api.Pod, result: PostFilterResult) -> list[api.Pod]:
+    def _to_delete(self, by: Claimant, result: PostFilterResult) -> list[api.Pod]:
         victims = []
         for info in result.victims:
             if info.terminating:
                 message = "Victim Pod is already being deleted, skipping the API call for it"
-                who = {"preemptor": pod, "node": result.nominated_node_name, "victim": info.pod}
+                who = {"preemptor": by.obj, "node": result.nominated_node_name, "victim": info.pod}
                 self._shared.log(2, message, **who)
             else:
                 victims.append(info.pod)
@@ -75,7 +113,7 @@ class Preemptor:
         profile: Profile,
         plugin: PreemptionPlugin | None,
         name: str,
-        pod: api.Pod,
+        by: Claimant,
         node: str,
         victims: Sequence[api.Pod],
     ) -> None:
@@ -84,73 +122,74 @@ class Preemptor:
         started = shared.clock.monotonic()
         outcome = SUCCESS
         try:
-            self._clear_nominations(pod, node)
-            problems = await self._remove(profile, name, pod, node, victims)
+            self._clear_nominations(by, node)
+            problems = await self._remove(profile, name, by, node, victims)
             for problem in problems:
-                shared.log(ERROR, "Error occurred during async preemption", preemptor=pod, err=problem)
+                shared.log(ERROR, "Error occurred during async preemption", preemptor=by.obj, err=problem)
             outcome = FAILED if problems else SUCCESS
         finally:
             shared.metrics.goroutines("preemption", -1)
             shared.metrics.preemption_executed(outcome, shared.clock.monotonic() - started)
-            shared.log(2, "Async Preemption finished completely", preemptor=pod, node=node, result=outcome)
-            shared.inbox.put(self._finish, plugin, pod, victims, outcome)
+            shared.log(2, "Async Preemption finished completely", preemptor=by.obj, node=node, result=outcome)
+            shared.inbox.put(self._finish, plugin, by, victims, outcome)
 
-    def _finish(self, plugin: PreemptionPlugin | None, pod: api.Pod, victims: Sequence[api.Pod], outcome: str) -> None:
-        """Let the pod be tried again: at once if the preemption failed, or if PreEnqueue held it back when a victim
+    def _finish(self, plugin: PreemptionPlugin | None, by: Claimant, victims: Sequence[api.Pod], outcome: str) -> None:
+        """Let the pods be tried again: at once if the preemption failed, or if PreEnqueue held them back when a victim
         left.
 
-        PreEnqueue always holds back a pod of a group. If all victims still end, the pod waits for them.
+        PreEnqueue always holds back pods of a group. If all victims still end, these pods wait for them.
         """
         if plugin is not None:
-            plugin.end_preemption(pod.uid)
-        queued = self._shared.queue.get(pod.uid)
-        held_back = plugin is not None and queued is not None and queued.gating_plugin == plugin.name
-        if outcome == SUCCESS and held_back and queued is not None and queued.in_group:
-            held_back = any(self._shared.newest(victim) is None for victim in victims)
-            self._shared.queue.ungate(pod.uid)
-        if outcome == FAILED or held_back:
-            self._shared.queue.activate([pod])
+            plugin.end_preemption(by.obj.uid)
+        for pod in by.pods:
+            queued = self._shared.queue.get(pod.uid)
+            held_back = plugin is not None and queued is not None and queued.gating_plugin == plugin.name
+            if outcome == SUCCESS and held_back and queued is not None and queued.in_group:
+                held_back = any(self._shared.newest(victim) is None for victim in victims)
+                self._shared.queue.ungate(pod.uid)
+            if outcome == FAILED or held_back:
+                self._shared.queue.activate([pod])
 
-    def _clear_nominations(self, pod: api.Pod, node: str) -> None:
+    def _clear_nominations(self, by: Claimant, node: str) -> None:
         """Pods of lower priority that are nominated to this node will hardly fit any more."""
         for info in list(self._shared.cluster.nominations.on(node)):
-            if info.pod.priority < pod.priority and info.pod.nominated_node_name:
+            if info.pod.priority < by.obj.priority and info.pod.nominated_node_name:
                 message = "Cannot clear 'NominatedNodeName' field from lower priority pods on the same target node"
                 self._statuses.update(info.pod, nominated="", on_error=message)
 
     async def _remove(
-        self, profile: Profile, plugin: str, pod: api.Pod, node: str, victims: Sequence[api.Pod]
+        self, profile: Profile, plugin: str, by: Claimant, node: str, victims: Sequence[api.Pod]
     ) -> list[BaseException]:
         """Remove all victims, the last only when all others went well; returns what went wrong."""
         *others, last = victims
-        calls = (self._remove_one(profile, plugin, pod, node, victim) for victim in others)
+        calls = (self._remove_one(profile, plugin, by, node, victim) for victim in others)
         outcomes: list[BaseException | None] = list(await asyncio.gather(*calls, return_exceptions=True))
         problems = [outcome for outcome in outcomes if outcome is not None]
         if not problems:
             try:
-                await self._remove_one(profile, plugin, pod, node, last)
+                await self._remove_one(profile, plugin, by, node, last)
             except Exception as problem:
                 problems.append(problem)
         return problems
 
-    async def _remove_one(self, profile: Profile, plugin: str, pod: api.Pod, node: str, victim: api.Pod) -> None:
+    async def _remove_one(self, profile: Profile, plugin: str, by: Claimant, node: str, victim: api.Pod) -> None:
         shared = self._shared
-        note = f"Preempted by pod {pod.uid} on node {node}"
-        if self._cancelled(plugin, pod, node, victim):
+        note = f"Preempted by {by.kind} {by.obj.uid} on node {node}"
+        if self._cancelled(plugin, by, node, victim):
             note += " (in kube-scheduler memory)."
-        elif not await self._deleted(pod, victim):
-            shared.log(2, "Victim Pod is already deleted", preemptor=pod, victim=victim, node=node)
+        elif not await self._deleted(by, victim):
+            shared.log(2, "Victim Pod is already deleted", preemptor=by.obj, victim=victim, node=node)
             return
         else:
-            shared.log(2, "Preemptor Pod preempted victim Pod", preemptor=pod, victim=victim, node=node)
+            shared.log(2, "Preemptor Pod preempted victim Pod", preemptor=by.obj, victim=victim, node=node)
         # Upstream means to name the preemptor as the related object too, but in 1.36 that is lost on the way.
         shared.recorder.event(profile.name, victim, NORMAL, "Preempted", "Preempting", note)
 
-    def _cancelled(self, plugin: str, pod: api.Pod, node: str, victim: api.Pod) -> bool:
+    def _cancelled(self, plugin: str, by: Claimant, node: str, victim: api.Pod) -> bool:
         """Cancel the binding of a victim that is not bound yet; False if it is bound."""
         shared = self._shared
         waiting, pre_binding = shared.waiting.get(victim.uid), shared.pre_binding.get(victim.uid)
-        who: dict[str, object] = {"preemptorType": "pod", "preemptor": pod, "node": node}
+        who: dict[str, object] = {"preemptorType": by.kind, "preemptor": by.obj, "node": node}
         if waiting is not None and waiting.preempt(plugin, "preempted"):
             shared.log(2, "Preemptor preempted a waiting pod", waitingPod=victim, **who)
             return True
@@ -159,13 +198,13 @@ class Preemptor:
             return True
         return False
 
-    async def _deleted(self, pod: api.Pod, victim: api.Pod) -> bool:
+    async def _deleted(self, by: Claimant, victim: api.Pod) -> bool:
         """Mark and delete a victim; False if it was gone already."""
         condition = api.PodCondition(
             type=DISRUPTION_TARGET,
             status="True",
             reason=PREEMPTED,
-            message=f"{pod.scheduler_name}: preempting to accommodate a higher priority pod",
+            message=f"{by.scheduler_name}: preempting to accommodate a higher priority {by.kind}",
         )
         client = self._shared.client
         patch = self._statuses.patch(self._statuses.newest(victim), condition)

@@ -36,13 +36,13 @@ EFFECTIVE: Final = {
     "TaintTolerationComparisonOperators": "use the operators Gt and Lt of tolerations",
     "TopologyAwareWorkloadScheduling": "place pod groups within one topology domain",
     "VolumeLimitScaling": "keep pods off nodes that lack a required CSI driver",
+    "WorkloadAwarePreemption": "let pod groups preempt as a whole",
 }
 """The gates that have an effect here, and which."""
 
 SCHEDULING: Final = frozenset(
     """
     CoordinatedLeaderElection DRANodeAllocatableResources DRAWorkloadResourceClaims NativeHistograms
-    WorkloadAwarePreemption
     """.split()  # noqa: SIM905 - a list of strings would be a page
 )
 """The gates that have an effect in kube-scheduler and none here. Changing one logs a warning."""
