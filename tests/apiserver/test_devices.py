@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,6 +16,8 @@ CLAIMS = f"{GROUP}/namespaces/default/resourceclaims"
 TEMPLATES = f"{GROUP}/namespaces/default/resourceclaimtemplates"
 CLASSES = f"{GROUP}/deviceclasses"
 SLICES = f"{GROUP}/resourceslices"
+RULES = "/apis/resource.k8s.io/v1beta2/devicetaintrules"
+MERGE_PATCH = "application/merge-patch+json"
 EXACTLY: JSON = {"deviceClassName": "gpu"}
 
 
@@ -296,7 +299,7 @@ async def test_classes_that_break_a_rule(client: LocalClient, spec: JSON, text: 
 
 async def test_taint_rules(client: LocalClient) -> None:
     """A rule needs an effect, gets the time of its taint, and its creation warns of the gate."""
-    path = "/apis/resource.k8s.io/v1beta2/devicetaintrules"
+    path = RULES
     body: JSON = {"metadata": {"name": "r"}, "spec": {"taint": {"key": "a"}, "deviceSelector": {"driver": "A_B"}}}
     error = await refusal(client.create(path, body))
     assert [cause.field for cause in error.causes] == ["spec.deviceSelector.driver", "spec.taint.effect"]
@@ -331,3 +334,41 @@ async def test_claims_of_pods(client: LocalClient, claims: list[JSON], used: lis
     container = {"name": "c", "image": "nginx", "resources": {"claims": used}}
     error = await refusal(client.create(PODS, pod("p", resourceClaims=claims, containers=[container])))
     assert text in error.message
+
+
+HOSTILE: list[Any] = [None, "x", 5, [None], {"a": None}, [], {}, [{}], {"a": {}}]
+SLICE_FIELDS = ("driver", "nodeName", "pool", "devices", "sharedCounters", "nodeSelector")
+DEVICE_FIELDS = ("name", "attributes", "capacity", "taints", "consumesCounters", "bindingConditions")
+POLICY_FIELDS = ("default", "validValues", "validRange")
+REQUEST_FIELDS = ("deviceClassName", "selectors", "tolerations", "count", "allocationMode", "capacity")
+
+
+def _hostile_bodies(value: Any) -> Iterator[tuple[str, JSON]]:
+    for field in SLICE_FIELDS:
+        yield SLICES, _slice(**{field: value})
+    for field in DEVICE_FIELDS:
+        yield SLICES, _slice(**_device(**{field: value}))
+    for field in POLICY_FIELDS:
+        policy = {"default": "1", field: value}
+        yield SLICES, _slice(**_device(allowMultipleAllocations=True, capacity=_shared(**policy)))
+    for field in ("requests", "constraints", "config"):
+        yield CLAIMS, _claim({"devices": {field: value}})
+    for field in REQUEST_FIELDS:
+        yield CLAIMS, _claim(_devices(_request(**{field: value})))
+    for path in (CLAIMS, TEMPLATES, CLASSES, RULES):
+        yield path, {"metadata": {"name": "x"}, "spec": value}
+    yield TEMPLATES, {"metadata": {"name": "x"}, "spec": {"spec": value, "metadata": value}}
+    yield PODS, pod("p", resourceClaims=value)
+
+
+@pytest.mark.parametrize("value", HOSTILE)
+async def test_hostile_values(client: LocalClient, value: Any) -> None:
+    """A value of the wrong kind anywhere is stored or refused, never an internal error."""
+    codes = {(await client.send("POST", path, body)).status for path, body in _hostile_bodies(value)}
+    await client.create(CLAIMS, _claim(_devices(_request()), "allocated"))
+    statuses: list[JSON] = [{field: value} for field in ("allocation", "devices", "reservedFor")]
+    statuses += [{"allocation": {"devices": {field: value}}} for field in ("results", "config")]
+    statuses += [{"allocation": {"devices": value, "nodeSelector": value}}]
+    path = f"{CLAIMS}/allocated/status"
+    codes |= {(await client.send("PATCH", path, {"status": s}, content_type=MERGE_PATCH)).status for s in statuses}
+    assert codes <= {200, 201, 400, 409, 422}

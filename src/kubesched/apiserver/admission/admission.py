@@ -92,7 +92,9 @@ class Admission:
         """The problems of a new object that depend on other objects."""
         if resource.storage not in _DEVICE_CLAIMS:
             return []
-        spec = obj["spec"] if resource.storage == _DEVICE_CLAIMS[0] else obj["spec"].get("spec") or {}
+        spec = obj.get("spec") or {}
+        if resource.storage != _DEVICE_CLAIMS[0]:
+            spec = spec.get("spec") or {}
         for index, request in enumerate((spec.get("devices") or {}).get("requests") or []):
             if (request.get("exactly") or {}).get("adminAccess") and not self._allows_admin_access(obj):
                 why = f"admin access to devices requires the `{_ADMIN_ACCESS}: true` label on the containing namespace"
