@@ -223,3 +223,24 @@ def test_nothing_pending_is_exit_code_zero(tmp_path: Path) -> None:
     result = explain(file)
     assert result.exit_code == 0
     assert "0 pods pending in a cluster of 1 node" in result.stdout
+
+
+def test_watch_prints_when_something_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file is read again and again; the same answer is not printed twice, and an interrupt ends it."""
+    file = tmp_path / "cluster.json"
+    file.write_text(json.dumps([fifteen.node("n1", 0), fifteen.pod("a", "20")]))
+    rounds = iter(range(3))
+
+    def sleep(seconds: float) -> None:
+        """What happens between two looks: nothing, then the pod gets its node, then Ctrl-C."""
+        turn = next(rounds)
+        if turn == 1:
+            file.write_text(json.dumps([fifteen.node("n1", 0), fifteen.pod("a", nodeName="n1")]))
+        elif turn == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("kubesched.cli.explain.time.sleep", sleep)
+    result = explain(file, "--watch")
+    assert result.exit_code == 130
+    assert result.stdout.count("1 pod pending") == 1
+    assert result.stdout.count("0 pods pending") == 1

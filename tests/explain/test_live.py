@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 from click.testing import CliRunner
+from msgspec.structs import replace
 from tests.explain import fifteen
 from tests.explain.test_fifteen import EXPECTED
 
@@ -20,7 +23,14 @@ from kubesched.apiserver.http_server import HttpServer
 from kubesched.apiserver.inprocess.local import LocalClient
 from kubesched.apiserver.launch import ServerOptions, build_server
 from kubesched.cli.explain import PENDING, command
+from kubesched.client.connection import resolve
 from kubesched.client.endpoints import endpoint_of
+from kubesched.client.http import HttpClient
+from kubesched.client.kubeconfig import load_file
+from kubesched.client.protocol import ApiError
+from kubesched.explain.change import Change
+from kubesched.explain.standing import State
+from kubesched.library.cluster import Cluster
 
 
 def path_of(manifest: dict[str, Any]) -> str:
@@ -93,3 +103,60 @@ async def test_what_may_not_be_read_is_said(tmp_path: Path) -> None:
     assert "decisions may differ: storageclasses is forbidden" in found["notes"]
     assert "tries are not shown: events is forbidden" in found["notes"]
     assert "Warning: decisions may differ: storageclasses is forbidden" in result.stderr
+
+
+async def test_first_fixes_made_on_the_api_server(kubeconfig: Path) -> None:
+    """Every pod's first fix is carried out by requests; read again, a node fits each of the fifteen pods."""
+    cluster = await asyncio.to_thread(Cluster.from_kubeconfig, kubeconfig)
+    explainer = cluster.explainer()
+    explainer.pending()
+    async with HttpClient(resolve(load_file(str(kubeconfig)))) as client:
+        for key, tried in explainer.tried.items():
+            await carry_out(client, cluster, explainer.find(key), tried[0].changes)
+    again = (await asyncio.to_thread(Cluster.from_kubeconfig, kubeconfig)).explainer()
+    states = {each.pod: each.state for each in again.pending().pods}
+    assert states == {f"default/{cause}": State.SCHEDULABLE for cause in EXPECTED}
+
+
+async def carry_out(client: HttpClient, cluster: Cluster, pod: api.Pod, changes: tuple[Change, ...]) -> None:
+    """Make the changes of a suggestion: pods and other objects are created anew, nodes are patched."""
+    for change in changes:
+        for each in change.removed:
+            await delete(client, each)
+        for obj in change.objects:
+            await renew(client, obj)
+        if change.edit is not None:
+            await renew(client, change.edit(pod))
+        if change.node_edit is not None:
+            before = cluster.node(change.node)
+            await client.merge_patch(api.Node, change.node, difference(before, change.node_edit(before)))
+
+
+async def delete(client: HttpClient, obj: api.Object) -> None:
+    """Delete an object at once: no kubelet is here to end its containers."""
+    path = endpoint_of(type(obj)).path(obj.namespace, obj.name)
+    await client.request("DELETE", path, query={"gracePeriodSeconds": "0"})
+
+
+async def renew(client: HttpClient, obj: api.Object) -> None:
+    """Delete an object, if it exists, and create it as it is to be."""
+    with suppress(ApiError):
+        await delete(client, obj)
+    meta = replace(obj.metadata, uid="", resource_version="", generation=0, creation_timestamp=None)
+    body = msgspec.to_builtins(replace(obj, metadata=meta))
+    if isinstance(obj, api.Pod):
+        body.pop("status", None)
+        for name in ("priority", "preemptionPolicy"):
+            body["spec"].pop(name, None)
+    if isinstance(obj, api.PersistentVolume):
+        body["spec"]["hostPath"] = {"path": "/data"}
+    await client.create_object(type(obj), body, obj.namespace)
+    if isinstance(obj, api.Node):
+        await client.merge_patch(api.Node, obj.name, {"status": body["status"]}, subresource="status")
+
+
+def difference(before: api.Node, after: api.Node) -> dict[str, Any]:
+    """A merge patch of what changes in a node: labels, taints, cordon."""
+    labels = {**dict.fromkeys(before.labels), **after.labels}
+    taints = [msgspec.to_builtins(taint) for taint in after.spec.taints]
+    return {"metadata": {"labels": labels}, "spec": {"taints": taints, "unschedulable": after.spec.unschedulable}}
