@@ -7,6 +7,7 @@ source and on the depth of the tree are cel-go's; they bound the recursion of ev
 import re
 from collections.abc import Callable
 from functools import cache
+from threading import Lock, Thread
 from typing import Any, cast
 
 from lark import Lark, Token, Transformer, v_args
@@ -153,6 +154,7 @@ _UNKNOWN = re.compile(
     rf"[bB]?[rR]?(?:\"(?:{_ESCAPE}|[^\\\"\n\r])*|'(?:{_ESCAPE}|[^\\'\n\r])*)(?:\\.?)?|[&|=].?|.", re.DOTALL
 )
 _MAX_ERRORS = 30
+_BUILDING = Lock()
 
 
 def parse(source: str) -> Node:
@@ -188,8 +190,19 @@ def _skipped(text: str, at: int, unknown: list[Issue]) -> str:
     return text[:at] + " " * len(match[0]) + text[match.end() :]
 
 
-@cache
+def prepare_in_background() -> None:
+    """Build the parser in a thread. It takes about 0.2 s, for which the first expression would block the event loop."""
+    if not _build.cache_info().currsize:
+        Thread(target=_lark, name="CEL grammar", daemon=True).start()
+
+
 def _lark() -> Lark:
+    with _BUILDING:
+        return _build()
+
+
+@cache
+def _build() -> Lark:
     grammar = _GRAMMAR.replace("@STRING@", _STRING)
     return Lark(
         grammar, parser="lalr", lexer="basic", transformer=_Actions(), maybe_placeholders=False, keep_all_tokens=True

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+from functools import cache
 from random import Random
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 from tests.builders import cluster, node, pod
 from tests.harness import default_engine, filtered, make, schedule
@@ -13,12 +16,15 @@ from tests.plugins.dynamic_resources.support import claim, device, device_class,
 from kubesched.api import devices as dra
 from kubesched.api import objects as api
 from kubesched.base.clocks import VirtualClock, virtual_time
+from kubesched.cel import parser
+from kubesched.cluster.state import ClusterState
 from kubesched.config.args import DynamicResourcesArgs
 from kubesched.config.duration import Duration
 from kubesched.engine.outcome import Outcome
 from kubesched.framework.events import Hint
 from kubesched.framework.handle import Handle, Services
 from kubesched.plugins.dynamic_resources import DynamicResources
+from kubesched.plugins.dynamic_resources.devices import Devices
 
 NO = "UnschedulableAndUnresolvable"
 
@@ -151,3 +157,13 @@ async def test_a_search_that_takes_too_long_fails_the_attempt(clock: VirtualCloc
     plugin = DynamicResources(DynamicResourcesArgs(filter_timeout=Duration.of(1)), handle)
     found = filtered(plugin, made, pod("p", resource_claims=["c"]))
     assert found == {"a": ("Error", "node a: timed out trying to allocate devices")}
+
+
+def test_the_grammar_of_selectors_is_built_before_the_first_selector(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Creating the plugin builds the CEL parser in a thread: the first claim does not block the loop for it."""
+    monkeypatch.setattr(parser, "_build", cache(parser._build.__wrapped__))
+    ClusterState().share(Devices)
+    for thread in threading.enumerate():
+        if thread.name == "CEL grammar":
+            thread.join(30)
+    assert parser._build.cache_info().currsize == 1
