@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from typing import Protocol, TypeVar, cast, runtime_checkable
+from typing import TypeVar, cast
 
 from kubesched.api import objects as api
 from kubesched.cluster.pods import PodClass
@@ -21,15 +21,6 @@ class PodsToActivate(dict[str, api.Pod]):
     def add(self, pods: Iterable[api.Pod]) -> None:
         """Retry these pods."""
         self.update((pod.key, pod) for pod in pods)
-
-
-@runtime_checkable
-class Clonable(Protocol):
-    """State of which a what-if needs a copy of its own."""
-
-    def clone(self) -> Clonable:
-        """A copy that can change independently of the original."""
-        ...
 
 
 class CycleState:
@@ -71,9 +62,10 @@ class CycleState:
             self._data |= other._data
 
     def clone(self) -> CycleState:
-        """A copy for a what-if: values that can be cloned are, the others are shared."""
+        """A copy for a what-if: values that have a `clone` method are cloned, the others are shared."""
         copy = CycleState(self.pod_class, self.record)
         copy.skip_filter = self.skip_filter
         copy.skip_score = self.skip_score
-        copy._data = {k: v.clone() if isinstance(v, Clonable) else v for k, v in self._data.items()}
+        # Not isinstance: that of a protocol takes ten times as long, and preemption clones once per node.
+        copy._data = {k: v.clone() if hasattr(v, "clone") else v for k, v in self._data.items()}
         return copy
