@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.builders import node, pod
+from tests.builders import affinity, node, node_term, pod
 from tests.scheduler.world import Lines, World, world
 
 from kubesched.api.objects import Pod
@@ -75,6 +75,17 @@ async def test_an_unschedulable_pod_is_not_tried_for_its_annotations(clock: Virt
     assert found["selected-node"] == ""
     assert found["filter-result"]["n1"]["NodeResourcesFit"] == "Insufficient cpu"
     assert (found["score-result"], found["bind-result"]) == ({}, {})
+
+
+@virtual_time
+async def test_nodes_that_pre_filter_allows_are_named(clock: VirtualClock) -> None:
+    """A pod whose affinity names one node, as in a DaemonSet, has that node in prefilter-result."""
+    sinks: list[Sink] = []
+    only = affinity(nodes=[node_term(name="n2")])
+    async with world(clock, node("n1"), node("n2"), subscribers=[HistoryRecorder(clock, sinks=sinks)]) as here:
+        found = await annotated(here, sinks, pod("agent", affinity=only))
+    assert found["prefilter-result"] == {"NodeAffinity": ["n2"]}
+    assert found["filter-result"].keys() == {"n2"}
 
 
 def results(nodes: int, feasible: int) -> Results:

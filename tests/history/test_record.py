@@ -7,10 +7,11 @@ import tracemalloc
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.builders import node, pod
+from tests.builders import node, pod, pod_group
 from tests.scheduler.world import world
 
 from kubesched.base.clocks import VirtualClock, virtual_time
+from kubesched.base.features import Features
 from kubesched.history.columns import distinct, packed, small, unpacked
 from kubesched.history.record import AttemptRecord, Names, ScoreColumn
 from kubesched.history.recorder import HistoryRecorder
@@ -98,6 +99,29 @@ async def test_a_subscriber_that_raises_harms_neither_history_nor_pods(clock: Vi
         assert here.node_of("web") == "n1"
     assert recorder.history is not None
     assert [(each.key, each.binding) for each in recorder.history] == [("default/web", "bound")]
+
+
+@virtual_time
+async def test_the_pods_of_a_gang_are_recorded_as_they_were_decided(clock: VirtualClock) -> None:
+    """What a pod of a group takes on a node is not in the records of those that were decided before it."""
+    recorder = HistoryRecorder(clock, History(HistoryLimits()))
+    features = Features(generic_workload=True, gang_scheduling=True)
+    nodes = [node("n1", cpu="2"), node("n2", cpu="1"), node("n3", cpu="1")]
+    async with world(clock, *nodes, subscribers=[recorder], features=features) as here:
+        here.create(pod_group("g", 4), *(pod(f"g-{number}", cpu="1", group="g") for number in range(4)))
+        await here.settle(1)
+    assert recorder.history is not None
+    records = sorted(recorder.history, key=lambda each: each.number)
+    assert [(each.binding, each.feasible) for each in records] == [
+        ("bound", 3),
+        ("bound", 3),
+        ("bound", 2),
+        ("bound", 1),
+    ]
+    for each in records:
+        fitting = [each.names.names[row] for row in each.feasible_rows()]
+        assert len(fitting) == each.feasible
+        assert each.node in fitting
 
 
 NAMES = Names(tuple(f"n{index}" for index in range(100)), 10_000)

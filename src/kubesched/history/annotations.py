@@ -51,7 +51,7 @@ class Results:
         permit = _run(attempt, "Permit", framework.permit) if permitted else {}
         binds = any(run.point == "Bind" for run in attempt.points)
         small: dict[str, Any] = {
-            "prefilter-result": _narrowed(attempt),
+            "prefilter-result": dict(record.narrowed),
             "prefilter-result-status": _pre_filter(attempt),
             "prescore-result": {}
             if attempt.skip_score is None
@@ -196,14 +196,6 @@ def _pre_filter(attempt: Attempt) -> dict[str, str]:
             return results | {plugin.name: rejected.message}
         results[plugin.name] = "" if plugin.name in attempt.state.skip_filter else SUCCESS
     return results
-
-
-def _narrowed(attempt: Attempt) -> dict[str, list[str]]:
-    """The nodes that PreFilter plugins limit the pod to."""
-    if attempt.found is None:
-        return {}
-    answers = attempt.found.cached.answers.items()
-    return {name: sorted(answer) for name, answer in answers if isinstance(answer, set | frozenset)}
 
 
 def _post_filter(attempt: Attempt) -> dict[str, dict[str, str]]:

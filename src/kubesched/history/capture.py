@@ -23,6 +23,8 @@ from kubesched.history.record import AttemptRecord, FilterColumn, Names, Recorde
 MOST_VERDICTS = 256
 """Distinct statuses of one plugin that are kept. A plugin of its own may have another text for each node."""
 MOST_MESSAGE = 2000
+MOST_NARROWED = 20
+"""Nodes that are kept of those that a PreFilter plugin limited a pod to."""
 OTHER = RecordedVerdict("Unschedulable", ("(more reasons than are kept)",))
 MOST_TEXT = 1024
 """Characters of a reason that are kept."""
@@ -71,11 +73,12 @@ class Capture:
         if found.size < record.size:
             record.mask = packed(found.mask)
             record.looked_at = packed(found.looked_at)
+            if record.looked_at is not None:
+                record.narrowed = _narrowed(found)
             if found.size < record.evaluated:
                 lasting = frozenset(f.plugin.name for f in found.cached.filters if f.plugin.reads is Reads.NODE)
                 self._fill_rejections(record, found.rejections, lasting)
         if decision.skip_score is not None or decision.parts:
-            record.skip_score = decision.skip_score or frozenset()
             record.scores = self._scores(decision, found)
 
     def _fill_rejections(self, record: AttemptRecord, rejections: Rejections, lasting: frozenset[str]) -> None:
@@ -127,6 +130,12 @@ class Capture:
     def _remember(self, column: Column, copy: object) -> None:
         key = id(column)
         self._shared[key] = (ref(column, lambda _: self._shared.pop(key, None)), copy)
+
+
+def _narrowed(found: Feasible) -> dict[str, list[str]]:
+    answers = found.cached.answers.items()
+    sets = {name: answer for name, answer in answers if isinstance(answer, set | frozenset)}
+    return {name: sorted(answer)[:MOST_NARROWED] for name, answer in sets.items()}
 
 
 def _filter_column(plugin: str, verdicts: Verdicts, *, shared: bool = False) -> FilterColumn:

@@ -148,7 +148,8 @@ class AttemptRecord(msgspec.Struct, gc=False):
     """Rows that were rejected by an extender, or because of pods that are nominated to them."""
     points: Sequence[tuple[str, str, float]] = ()
     """Extension points that ran: name, status, seconds."""
-    skip_score: frozenset[str] = frozenset()
+    narrowed: Mapping[str, Sequence[str]] = {}
+    """PreFilter plugins that limited the pod to some nodes, with these."""
 
     @property
     def key(self) -> str:
@@ -166,6 +167,7 @@ class AttemptRecord(msgspec.Struct, gc=False):
         if self.victims or self.overruled:
             size += sum(len(each) + _OBJECT for each in self.victims)
             size += sum(len(reason) + 4 * _OBJECT for _, each in self.overruled.values() for reason in each.reasons)
+        size += sum(len(name) + _OBJECT for names in self.narrowed.values() for name in names)
         return size + len(self.mask or b"") + len(self.looked_at or b"")
 
     def shared_parts(self) -> list[Names | FilterColumn | ScoreColumn]:

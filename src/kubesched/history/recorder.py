@@ -23,17 +23,12 @@ class HistoryRecorder(Subscriber):
         self._clock = clock
         self._sinks = sinks
         self._capture = Capture()
-        self._open: dict[str, AttemptRecord] = {}
         self._count = 0
-
-    def of(self, attempt: Attempt) -> AttemptRecord | None:
-        """The record of an attempt that has not ended."""
-        return self._open.get(attempt.pod.uid)
 
     def runner_up(self, attempt: Attempt) -> str:
         """How close the decision was, in words to add to an event."""
-        record = self.of(attempt)
-        if record is None:
+        record = attempt.kept
+        if not isinstance(record, AttemptRecord):
             return ""
         fit = f"{record.feasible} of {record.evaluated} nodes fit"
         best = record.best(2)
@@ -43,18 +38,19 @@ class HistoryRecorder(Subscriber):
         words = "same score" if not gap else f"{gap} point{'s' * (gap != 1)} behind"
         return f" (runner-up {best[1].node}, {words}; {fit})"
 
-    def decided(self, attempt: Attempt) -> None:
-        record = self._new(attempt)
+    def searched(self, attempt: Attempt) -> None:
+        record = attempt.kept = self._new(attempt)
         self._capture.fill(record, attempt)
-        if self.history is not None:
-            self.history.add(record)
+
+    def decided(self, attempt: Attempt) -> None:
+        if self.history is not None and isinstance(attempt.kept, AttemptRecord):
+            self.history.add(attempt.kept)
 
     def finished(self, attempt: Attempt) -> None:
-        record = self._open.pop(attempt.pod.uid, None)
-        if record is None:
-            # Something of ours failed before there was a decision.
+        record = attempt.kept
+        if not isinstance(record, AttemptRecord):
+            # Something failed before there was a decision.
             record = self._new(attempt)
-            del self._open[attempt.pod.uid]
             if self.history is not None:
                 self.history.add(record)
         record.outcome = attempt.outcome.value
@@ -70,7 +66,7 @@ class HistoryRecorder(Subscriber):
     def _new(self, attempt: Attempt) -> AttemptRecord:
         self._count += 1
         pod = attempt.pod
-        record = AttemptRecord(
+        return AttemptRecord(
             number=self._count,
             namespace=pod.namespace,
             name=pod.name,
@@ -80,5 +76,3 @@ class HistoryRecorder(Subscriber):
             started=self._clock.now() - (self._clock.monotonic() - attempt.started),
             names=self._capture.names(attempt.profile.engine.cluster.nodes),
         )
-        self._open[pod.uid] = record
-        return record

@@ -182,7 +182,7 @@ class HistoryWriter:
             output.close()
 
     def _write(self, records: Sequence[AttemptRecord]) -> None:
-        batch = [summary(record) for record in records]
+        batch = [made for record in records if (made := self._summary(record)) is not None]
         for number, output in enumerate(self._outputs):
             try:
                 output.write(batch)
@@ -192,3 +192,11 @@ class HistoryWriter:
                 if number not in self._broken:
                     self._broken.add(number)
                     self._log(ERROR, "The decision log cannot be written", err=problem)
+
+    def _summary(self, record: AttemptRecord) -> JSON | None:
+        try:
+            return summary(record)
+        except Exception as problem:  # a mistake of ours must not end the thread
+            self.failed += 1
+            self._log(ERROR, "An attempt cannot be written to the decision log", pod=record.key, err=problem)
+            return None

@@ -44,6 +44,7 @@ class Attempt(Decision):
     __slots__ = (
         "ended",
         "group",
+        "kept",
         "permit_result",
         "permit_seconds",
         "profile",
@@ -62,6 +63,8 @@ class Attempt(Decision):
         self.started = clock.monotonic()
         self.group = ""
         """The key of the pod group in whose cycle the pod is tried, if it is."""
+        self.kept: object = None
+        """What the history keeps of the attempt, if there is a history."""
         self.ended = 0.0
         """When the pod was bound, or the attempt had failed."""
         self.to_activate = PodsToActivate()

@@ -102,6 +102,7 @@ class SchedulingCycle:
         await attempt.profile.engine.cycle(attempt, self._extenders)
         if not self._shared.cluster.features.scheduler_async_preemption:
             await self._preempt_now(attempt)
+        self._publisher.searched(attempt)
 
     def _skipped(self, pod: api.Pod, profile: Profile | None) -> Skipped | None:
         if profile is None:

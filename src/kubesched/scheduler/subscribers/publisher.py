@@ -24,6 +24,10 @@ class Subscriber:
     def started(self, attempt: Attempt) -> None:
         """A pod is about to be tried."""
 
+    def searched(self, attempt: Attempt) -> None:
+        """The engine has decided, and its columns are as they were for the decision. In the cycle of a pod group this
+        comes before `started`, and `decided` may never come: placements are tried and given up."""
+
     def decided(self, attempt: Attempt) -> None:
         """The engine has chosen a node, or found none, or failed. Reserve and Permit have not run yet."""
 
@@ -69,6 +73,7 @@ class Publisher:
         self._subscribers = list(subscribers)
         self._log = log
         self._started = self._overriding("started")
+        self._searched = self._overriding("searched")
         self._decided = self._overriding("decided")
         self._binding_started = self._overriding("binding_started")
         self._bound = self._overriding("bound")
@@ -92,6 +97,9 @@ class Publisher:
 
     def started(self, attempt: Attempt) -> None:
         self._notify(self._started, attempt.pod, attempt)
+
+    def searched(self, attempt: Attempt) -> None:
+        self._notify(self._searched, attempt.pod, attempt)
 
     def decided(self, attempt: Attempt) -> None:
         self._notify(self._decided, attempt.pod, attempt)
