@@ -18,6 +18,7 @@ PREFIXES = {
     "apps/v1": "/apis/apps/v1",
     "policy/v1": "/apis/policy/v1",
     "scheduling.k8s.io/v1": "/apis/scheduling.k8s.io/v1",
+    "scheduling.k8s.io/v1alpha2": "/apis/scheduling.k8s.io/v1alpha2",
     "storage.k8s.io/v1": "/apis/storage.k8s.io/v1",
 }
 PLURALS = {"StorageClass": "storageclasses", "PriorityClass": "priorityclasses"}

@@ -31,8 +31,10 @@ ADMISSION_OFF = ("ServiceAccount", "TaintNodesByCondition")
 class ControlPlane:
     """Starts on entering, is gone on leaving. Everything it writes is in `folder`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *flags: str) -> None:
+        """`flags` are further ones of the API server."""
         self.folder = folder
+        self._flags = flags
         self.port = free_port()
         self._etcd_port, self._peer_port = free_port(), free_port()
         self._certificates()
@@ -155,6 +157,7 @@ class ControlPlane:
             f"--disable-admission-plugins={','.join(ADMISSION_OFF)}",
             f"--audit-policy-file={folder / 'audit.json'}",
             f"--audit-log-path={folder / 'audit.log'}",
+            *self._flags,
         ]
 
     # --- what the API server wrote down -------------------------------------------------------------------------------
