@@ -1,1 +1,1 @@
-"""How fast it is, measured in process: decisions alone, and pods through the whole loop."""
+"""In-process benchmarks: decisions alone, and pods through the whole loop."""

@@ -1,8 +1,8 @@
-"""Decisions per second with all default plugins, and how many times faster that is than one node at a time.
+"""Measures decisions per second with all default plugins, and the speedup over evaluating one node at a time.
 
-Every workload runs in a process of its own, so that memory is its own. The ratio is to the same plugins with the
-same configuration, asked one node at a time until enough nodes fit, in the same process right after, on as many pods as
-that has time for.
+Every workload runs in a separate process, so that its memory can be measured. The baseline for the speedup runs right
+afterwards in the same process, with the same plugins and configuration. It evaluates one node at a time until enough
+nodes fit, for as many pods as the time allows.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ONE_AT_A_TIME_SECONDS = 3.0
 
 
 class DecisionResult(TypedDict):
-    """What a workload came to."""
+    """The result of a workload."""
 
     workload: str
     nodes: int
@@ -42,9 +42,9 @@ class DecisionResult(TypedDict):
 
 
 def measure_apart(workload: BenchWorkload) -> DecisionResult:
-    """Measure one workload in a process of its own."""
+    """Measure one workload in a separate process."""
     command = [sys.executable, "-m", __name__, str(WORKLOADS.index(workload))]
-    # In a session of its own: Ctrl-C is for us, who end it, and not for it to complain of.
+    # In a separate session, so that Ctrl-C reaches only this process, which then ends the other one.
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, start_new_session=True)
     result: DecisionResult = json.loads(done.stdout)
     return result
@@ -94,7 +94,7 @@ def _prepare(workload: BenchWorkload, registry: Registry) -> tuple[Engine, list[
 
 
 def _schedule(engine: Engine, info: PodInfo, workload: BenchWorkload) -> None:
-    """Decide and assume; with preemption, remove the victims first."""
+    """Decide and assume; with preemption, first remove the victims."""
     decision = engine.schedule(info)
     if decision.outcome is Outcome.UNSCHEDULABLE and workload.preempts and decision.post_filter is not None:
         for victim in decision.post_filter.victims:
@@ -107,7 +107,7 @@ def _schedule(engine: Engine, info: PodInfo, workload: BenchWorkload) -> None:
 
 
 def table(results: list[DecisionResult]) -> Table:
-    """The results for people."""
+    """The results as a table."""
     shown = Table(title="Decisions with all default plugins, assuming included")
     for title in ("workload", "nodes", "pods/s", "times one node at a time", "resident MB"):
         shown.add_column(title, justify="left" if title == "workload" else "right")

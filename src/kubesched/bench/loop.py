@@ -1,7 +1,7 @@
-"""The whole loop: pods through watch, queue, cycle, binding and events, against an API server in the same process.
+"""Measures the whole loop: pods through watch, queue, cycle, binding and events, against an in-process API server.
 
-Speed is measured first, with nothing added. Then the same is run once more with a sampling profiler, which tells which
-part of the scheduler a pod's cost belongs to.
+Speed is measured first, without a profiler. A second run with a sampling profiler shows how much time each part of the
+scheduler takes per pod.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LOOPS = (
 )
 WARM_UP = 200
 ROUNDS = 3
-"""The best counts: a machine that others use too makes a run slower, never faster."""
+"""The best run counts: other load on the machine makes a run slower, never faster."""
 
 
 class LoopResult(TypedDict):
@@ -116,7 +116,7 @@ def run(workloads: Sequence[BenchWorkload] = LOOPS, rounds: int = ROUNDS) -> lis
 
 
 def table(results: Sequence[LoopResult]) -> Table:
-    """The results for people."""
+    """The results as a table."""
     shown = Table(title="Pods through the whole loop, with an API server in the process")
     shown.add_column("")
     for each in results:

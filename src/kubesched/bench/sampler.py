@@ -1,7 +1,7 @@
-"""A sampling profiler that tells which part of the scheduler CPU time is spent in.
+"""A sampling profiler that shows in which part of the scheduler CPU time is spent.
 
-A timer interrupts the process once per millisecond of CPU time. The sample goes to the part whose module is innermost
-on the stack, so that nothing has to be wrapped or patched.
+A timer interrupts the process once per millisecond of CPU time. The sample is attributed to the part with the
+innermost module on the stack, so nothing has to be wrapped or patched.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class PartSampler:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Take samples; only in the main thread."""
+        """Take samples. Works only in the main thread."""
         previous = signal.signal(signal.SIGPROF, self._sample)
         signal.setitimer(signal.ITIMER_PROF, INTERVAL, INTERVAL)
         try:

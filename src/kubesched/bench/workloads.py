@@ -29,7 +29,7 @@ class BenchWorkload:
     node_cpu: str = "32"
     preempts: bool = False
     devices: int = 0
-    """Devices on each node. With any, every pod has a claim of its own for one of them."""
+    """Devices on each node. If there are any, every pod has its own claim for one of them."""
 
 
 def make_node(index: int, cpu: str) -> api.Node:
@@ -45,7 +45,7 @@ def make_node(index: int, cpu: str) -> api.Node:
 
 
 def make_pod(prefix: str, index: int, template: dict[str, Any]) -> api.Pod:
-    """A pod of a template."""
+    """A pod from a template."""
     name = f"{prefix}-{index}"
     return pod(name, uid=name, **template)
 
@@ -54,7 +54,7 @@ DRIVER = "gpu.example.com"
 
 
 def device_objects(workload: BenchWorkload) -> Iterator[api.Object]:
-    """The device class and every node's devices."""
+    """The device class and the devices of every node."""
     if workload.devices:
         selector = dra.DeviceSelector(cel=dra.CELDeviceSelector(expression=f'device.driver == "{DRIVER}"'))
         yield api.DeviceClass(metadata=api.ObjectMeta(name="gpu"), spec=dra.DeviceClassSpec(selectors=(selector,)))
@@ -67,7 +67,7 @@ def device_objects(workload: BenchWorkload) -> Iterator[api.Object]:
 
 
 def claiming(plain_pod: api.Pod) -> tuple[api.ResourceClaim, api.Pod]:
-    """A pod that claims a device by a template, and the claim that a controller would have made for it."""
+    """A pod that claims a device through a template, and the claim that a controller would have created for it."""
     exactly = dra.ExactDeviceRequest(device_class_name="gpu", allocation_mode=dra.EXACT_COUNT, count=1)
     request = dra.DeviceRequest(name="gpu", exactly=exactly)
     owner = api.OwnerReference(api_version="v1", kind="Pod", name=plain_pod.name, uid=plain_pod.uid, controller=True)
@@ -89,37 +89,37 @@ def _template(app: str, cpu: str = "100m", memory: str = "128Mi", **more: Any) -
 
 
 def plain(_: int) -> dict[str, Any]:
-    """CPU and memory, nothing else."""
+    """Pods with CPU and memory requests only."""
     return _template("plain")
 
 
 def node_affinity(_: int) -> dict[str, Any]:
-    """Half of the nodes fit."""
+    """Pods that fit half of the nodes."""
     return _template("affine", affinity=affinity(nodes=[node_term(("disk", "In", "ssd"))]))
 
 
 def anti_affinity(_: int) -> dict[str, Any]:
-    """At most one per host."""
+    """Pods of which a host runs at most one."""
     return _template("lonely", affinity=affinity(away=[pod_term({"app": "lonely"})]))
 
 
 def spread_hard(_: int) -> dict[str, Any]:
-    """Evenly over zones, or not at all."""
+    """Pods that must be spread evenly over zones."""
     return _template("spread", spread=[spread({"app": "spread"}, skew=5)])
 
 
 def spread_soft(_: int) -> dict[str, Any]:
-    """Evenly over zones, if possible."""
+    """Pods that are spread evenly over zones if possible."""
     return _template("spread", spread=[spread({"app": "spread"}, skew=5, soft=True)])
 
 
 def preferred_affinity(_: int) -> dict[str, Any]:
-    """Preferably on the host of another such pod."""
+    """Pods that prefer the host of another such pod."""
     return _template("sociable", affinity=affinity(prefer_near=[(1, pod_term({"app": "sociable"}))]))
 
 
 def mixed_templates(index: int) -> dict[str, Any]:
-    """Ten templates in turn, of different sizes, some with node selectors, spreading or affinity."""
+    """Pods from ten templates in turn, of different sizes, some with node selectors, spreading or affinity."""
     kind = index % 10
     special = {0: node_affinity, 1: anti_affinity, 2: spread_hard, 3: spread_soft, 4: preferred_affinity}
     if kind in special:
@@ -128,12 +128,12 @@ def mixed_templates(index: int) -> dict[str, Any]:
 
 
 def low_priority(_: int) -> dict[str, Any]:
-    """Four of them fill a node."""
+    """Pods of which four fill a node."""
     return _template("low", cpu="900m", memory="500Mi", priority=0)
 
 
 def high_priority(_: int) -> dict[str, Any]:
-    """Needs most of a node, so others must go."""
+    """Pods that need most of a node, so they have to preempt others."""
     return _template("high", cpu="3000m", memory="500Mi", priority=10)
 
 

@@ -23,7 +23,7 @@ from kubesched.scheduler.statuses import StatusWriter
 from kubesched.scheduler.subscribers.publisher import Publisher
 
 PAUSES_AFTER_LOST_ANSWER = (0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0, 5.0, 5.0)
-"""Seconds before each look at what became of a binding. An API server that is being restarted is back by then."""
+"""Seconds before each check of an unclear binding: long enough for an API server to restart."""
 NOT_BOUND = Status(Code.SKIP)
 """No extender binds this pod."""
 

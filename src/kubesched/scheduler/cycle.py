@@ -136,7 +136,7 @@ class SchedulingCycle:
                 attempt.message = attempt.diagnosis.message()
 
     def start_binding(self, attempt: Attempt) -> None:
-        """Bind a pod that is assumed, reserved and permitted, or told to wait."""
+        """Bind a pod that is assumed and reserved, and that Permit has allowed or put on hold."""
         if attempt.permit_timeouts:
             self._shared.waiting.add(WaitingPod(attempt.assumed, attempt.permit_timeouts))
         if attempt.to_activate:

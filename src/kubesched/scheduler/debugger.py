@@ -1,6 +1,6 @@
-"""A look inside a running scheduler: what is in the cache and the queue, and whether that is what the API server has.
+"""Shows the cache and the queue of a running scheduler, and compares them with the API server.
 
-kube-scheduler logs this on SIGUSR2, and so does the daemon, in the same words.
+On SIGUSR2 the daemon logs this with the same messages as kube-scheduler.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kubesched.scheduler.shared import Shared
 
 
 class CacheDebugger:
-    """Dumps and compares."""
+    """Dumps and compares the cache."""
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
@@ -22,15 +22,15 @@ class CacheDebugger:
         """Log all nodes with their pods, and all waiting pods."""
         shared = self._shared
         nodes = [self._node(name) for name in sorted(shared.cluster.nodes.row_of)]
-        # A blank line between nodes, for whoever reads it.
+        # A blank line between nodes, for readability.
         shared.log(0, "Dump of cached NodeInfo", nodes="\n\n".join(nodes))
         pods, summary = shared.queue.pending_pods()
         shared.log(0, "Dump of scheduling queue", summary=summary, pods="".join(map(_pod, pods)))
 
     def compare(self, nodes: Iterable[api.Node], pods: Iterable[api.Pod]) -> bool:
-        """Log what the cache lacks, and what it should not have, going by what the API server was last heard to have.
+        """Log the objects that the cache lacks, and those it should not have, compared with the informers.
 
-        Answers whether all is well.
+        Returns whether both agree.
         """
         cluster, queue = self._shared.cluster, self._shared.queue
         table = cluster.nodes

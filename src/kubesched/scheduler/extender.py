@@ -1,8 +1,8 @@
-"""Scheduler extenders: other people's filters, scores, preemption and binding, asked over HTTP.
+"""Scheduler extenders: external filters, scores, preemption and binding over HTTP.
 
-An extender is slow and may be down. It is asked from within a scheduling cycle, which waits for it, so whatever happens
-here ends within the configured timeout and in one kind of error; what that error means for the pod is the loop's
-business. The error texts are those of Go's HTTP client, because they become part of the pod's events.
+An extender can be slow or down, and the scheduling cycle waits for it. So every call ends within the configured
+timeout, and every failure raises the same error type; the scheduling loop decides what it means for the pod. The error
+texts are those of Go's HTTP client, because they appear in the pod's events.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PodsOnNode = Callable[[str], Iterable[PodInfo] | None]
 
 
 class HTTPExtender:
-    """An extender as it is configured. Needs no connection until it is first asked; `close` ends what it has."""
+    """A configured extender. It connects on first use; `close` ends its connections."""
 
     def __init__(
         self,
@@ -67,13 +67,15 @@ class HTTPExtender:
         self.is_binder = bool(settings.bind_verb)
         self.supports_preemption = bool(settings.preempt_verb)
         if self._url.startswith("https:"):
-            self._tls.get()  # certificates that cannot be used must show at the start
+            self._tls.get()  # unusable certificates must fail at startup
 
     def __str__(self) -> str:
         return self.name
 
     def is_interested(self, pod: api.Pod) -> bool:
-        """Whether the pod asks for a resource this extender manages, or it manages none in particular."""
+        """Whether the pod requests a resource that this extender manages. An extender without managed resources sees
+        all pods.
+        """
         if not self._managed:
             return True
         return any(
@@ -83,7 +85,7 @@ class HTTPExtender:
         )
 
     async def filter(self, pod: api.Pod, nodes: Sequence[api.Node]) -> ExtenderFilterResult:
-        """Which of these nodes will do."""
+        """Return the nodes that pass the extender's filter."""
         if not self.is_filter:
             return ExtenderFilterResult([node.name for node in nodes])
         arguments = wire.arguments(self._encoder, pod, nodes, names_only=self._names_only)
@@ -105,7 +107,7 @@ class HTTPExtender:
         return list(dict.fromkeys(chosen))
 
     async def prioritize(self, pod: api.Pod, nodes: Sequence[api.Node]) -> Mapping[str, int]:
-        """Scores by node, not yet weighted."""
+        """Return the scores by node, before weighting."""
         if not self.is_prioritizer:
             return {}
         arguments = wire.arguments(self._encoder, pod, nodes, names_only=self._names_only)
@@ -114,7 +116,9 @@ class HTTPExtender:
     async def process_preemption(
         self, pod: api.Pod, victims: Mapping[str, ExtenderVictims]
     ) -> Mapping[str, ExtenderVictims]:
-        """Which of these nodes to preempt on, and whom. It may name any pod on a node, not only those proposed."""
+        """Return the nodes to preempt on, and the victims. The extender may choose any pod on a node, not only those
+        proposed.
+        """
         if not self.supports_preemption:
             raise ExtenderError(f"preempt verb is not defined for extender {self.name} but run into ProcessPreemption")
         arguments = wire.preemption_arguments(self._encoder, pod, victims, names_only=self._names_only)
@@ -140,7 +144,7 @@ class HTTPExtender:
         return [by_uid[uid] for uid in uids]
 
     async def bind(self, pod: api.Pod, node_name: str) -> None:
-        """Bind the pod in the scheduler's stead."""
+        """Have the extender bind the pod."""
         if not self.is_binder:
             raise ExtenderError("unexpected empty bindVerb in extender")
         value = await self._send(self._settings.bind_verb, wire.binding_arguments(pod, node_name), once=True)
@@ -148,7 +152,7 @@ class HTTPExtender:
             raise ExtenderError(problem)
 
     async def close(self) -> None:
-        """End all connections."""
+        """Close all connections."""
         if self._session is not None:
             await self._session.close()
             self._session = None
@@ -170,7 +174,7 @@ class HTTPExtender:
         try:
             return await self._post_once(url, body)
         except aiohttp.ServerDisconnectedError:
-            # An idle connection that the server had just closed; only what can be repeated is.
+            # The server had just closed an idle connection. Only idempotent requests are repeated.
             if once:
                 raise
             return await self._post_once(url, body)
@@ -200,7 +204,7 @@ class HTTPExtender:
 
 
 def tls_settings(settings: config.Extender) -> Tls:
-    """What a connection to the extender trusts and shows. Without an authority HTTPS trusts everybody, as upstream."""
+    """The TLS settings of a connection to the extender. As upstream, HTTPS without a CA accepts any certificate."""
     given = settings.tls_config or config.ExtenderTLSConfig()
     has_ca = bool(given.ca_file or given.ca_data)
     if has_ca and given.insecure:
@@ -226,13 +230,15 @@ def make_extenders(
     clock: Clock | None = None,
     may_write: MayWrite | None = None,
 ) -> list[HTTPExtender]:
-    """The configured extenders in the order they are asked: those that may be ignored come last."""
+    """The configured extenders in calling order: ignorable ones come last."""
     made = [HTTPExtender(each, pods_on=pods_on, raw=raw, clock=clock, may_write=may_write) for each in settings]
     return sorted(made, key=lambda extender: extender.ignorable)
 
 
 def passed_on_whole(settings: Sequence[config.Extender], ours: Container[str]) -> dict[type[api.Object], Wanted]:
-    """Which objects extenders are to get whole, as upstream passes them on; `ours` are the schedulers' names."""
+    """Which objects must be kept whole, because upstream sends them whole to extenders; `ours` are our scheduler
+    names.
+    """
     asked = [each for each in settings if each.filter_verb or each.prioritize_verb]
     preempting = [each for each in settings if each.preempt_verb]
     with_victims = any(not each.node_cache_capable for each in preempting)
@@ -252,7 +258,7 @@ def passed_on_whole(settings: Sequence[config.Extender], ours: Container[str]) -
 def with_ignored_resources(
     profiles: Sequence[config.KubeSchedulerProfile], extenders: Iterable[config.Extender]
 ) -> tuple[config.KubeSchedulerProfile, ...]:
-    """Profiles whose NodeResourcesFit leaves alone what extenders keep account of (`ignoredByScheduler`)."""
+    """Profiles whose NodeResourcesFit ignores the resources that extenders manage (`ignoredByScheduler`)."""
     ignored = tuple(r.name for each in extenders for r in each.managed_resources if r.ignored_by_scheduler)
     return tuple(_ignoring(profile, ignored) for profile in profiles) if ignored else tuple(profiles)
 
@@ -273,11 +279,11 @@ def _ignoring(profile: config.KubeSchedulerProfile, ignored: tuple[str, ...]) ->
     )
 
 
-# --- Go's words -------------------------------------------------------------------------------------------------------
+# --- Go's error texts -------------------------------------------------------------------------------------------------
 
 
 def _go_error(error: Exception) -> str:
-    """What Go's HTTP client says where aiohttp raised `error`."""
+    """The text of Go's HTTP client for an error that aiohttp raised."""
     if isinstance(error, TimeoutError):
         return "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
@@ -304,7 +310,7 @@ def _dial_error(error: aiohttp.ClientConnectorError) -> str:
 
 
 def _is_loopback(host: str) -> bool:
-    """Go's client never sends these through a proxy."""
+    """Go's client never sends requests to these hosts through a proxy."""
     with suppress(ValueError):
         return ip_address(host).is_loopback
     return host == "localhost"

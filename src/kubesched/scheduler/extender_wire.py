@@ -1,9 +1,9 @@
-"""What is said between the scheduler and an extender: JSON in the spelling of upstream's ``extender/v1``.
+"""The messages between the scheduler and an extender: JSON with the field names of upstream's ``extender/v1``.
 
-Extenders are written in every language, against Go's decoder and Go's encoder. So the arguments carry exactly its
-field names and its nulls, and an answer is read with its leniency: field names in any case, null for empty, whatever
-follows the first value ignored. And what it would have refused is refused here in its words, because these words end up
-in events that people search for.
+Extenders are written in many languages, against Go's encoder and decoder. So requests carry exactly Go's field names
+and nulls, and responses are parsed as leniently as Go does: field names in any case, null for empty, and anything
+after the first value ignored. What Go would reject is rejected here with the same text, because people search for it
+in events.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from kubesched.framework.extender import ExtenderError, ExtenderVictims
 from kubesched.logs.quoting import quote
 
 Json = dict[str, Any]
-"""A JSON object; its values are of any kind."""
+"""A JSON object with values of any type."""
 
 RawObject = Callable[[api.Object], bytes | None]
-"""The whole of an object as the API server sent it, if somebody keeps that: our structs hold only a part."""
+"""Returns the whole object as the API server sent it, if it was kept: our structs hold only a part."""
 
 
-# --- what is sent -----------------------------------------------------------------------------------------------------
+# --- requests ---------------------------------------------------------------------------------------------------------
 
 
 class Encoder:
-    """Objects as JSON. Nodes are asked about again and again, so their JSON is kept as long as they stay the same."""
+    """Encodes objects as JSON. The JSON of a node is cached for as long as the node does not change."""
 
     def __init__(self, raw: RawObject | None = None) -> None:
         self._raw = raw
@@ -69,7 +69,7 @@ def arguments(encoder: Encoder, pod: api.Pod, nodes: Sequence[api.Node], *, name
 def preemption_arguments(
     encoder: Encoder, pod: api.Pod, victims: Mapping[str, ExtenderVictims], *, names_only: bool
 ) -> Json:
-    """ExtenderPreemptionArgs: the pod, and whom it would drive out where."""
+    """ExtenderPreemptionArgs: the pod, and its potential victims by node."""
 
     def some(each: ExtenderVictims) -> Json:
         pods = [{"UID": info.pod.uid} if names_only else encoder.pod(info.pod) for info in each.pods]
@@ -88,11 +88,11 @@ def binding_arguments(pod: api.Pod, node_name: str) -> Json:
     return {"PodName": pod.name, "PodNamespace": pod.namespace, "PodUID": pod.uid, "Node": node_name}
 
 
-# --- what is answered -------------------------------------------------------------------------------------------------
+# --- responses --------------------------------------------------------------------------------------------------------
 
 
 def decode(body: bytes) -> object:
-    """The first JSON value of an answer."""
+    """The first JSON value of a response."""
     try:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -129,7 +129,7 @@ _LITERALS = {"t": "true", "f": "false", "n": "null"}
 
 
 def _syntax_error(text: str, problem: json.JSONDecodeError) -> str:
-    """Go's words for the same mistake."""
+    """Go's text for the same syntax error."""
     message, position = problem.msg.partition(": ")[0], problem.pos
     if message == "Invalid \\escape":
         position += 1
@@ -145,7 +145,7 @@ def _syntax_error(text: str, problem: json.JSONDecodeError) -> str:
 
 
 def _in_array(text: str) -> bool:
-    """Whether the innermost of what is open at the end is an array."""
+    """Whether the innermost value still open at the end is an array."""
     brackets = re.sub(r'"(?:\\.|[^"\\])*"|[^\[\]{}]', "", text)
     while (fewer := brackets.replace("[]", "").replace("{}", "")) != brackets:
         brackets = fewer
@@ -160,13 +160,13 @@ def _literal_error(text: str, literal: str) -> str:
 
 
 def _char(char: str) -> str:
-    """A character as Go quotes it, of which it has read no more than the first byte."""
+    """A character as Go quotes it: only its first byte has been read."""
     byte = chr(char.encode()[0])
     return {"'": r"'\''", '"': "'\"'"}.get(byte) or f"'{quote(byte)[1:-1]}'"
 
 
 class ExtenderAnswer:
-    """A JSON object from an extender. Each field is read as the type that Go has for it."""
+    """A JSON object from an extender. Each field is converted to the type that Go has for it."""
 
     def __init__(self, value: object, kind: str, path: str = "") -> None:
         self._kind = kind
@@ -178,7 +178,7 @@ class ExtenderAnswer:
             raise ExtenderError(f"json: cannot unmarshal {_json_kind(value)} into Go value of type v1.{kind}")
 
     def raw(self, field: str) -> object:
-        """A field as it came; None if it is missing."""
+        """The unconverted value of a field; None if it is missing."""
         return self._fields.get(field.lower())
 
     def text(self, field: str) -> str:
@@ -193,7 +193,7 @@ class ExtenderAnswer:
         return found or 0
 
     def texts(self, field: str) -> list[str] | None:
-        """A list of strings; None if there is none, which is not the same as an empty one."""
+        """A list of strings; None if the field is missing, which differs from an empty list."""
         found = self.raw(field)
         if found is None:
             return None
@@ -240,7 +240,7 @@ def node_names(answer: ExtenderAnswer) -> list[str] | None:
 
 
 def scores(value: object) -> dict[str, int]:
-    """A HostPriorityList. Who names a node twice has given it both scores."""
+    """A HostPriorityList. The scores of a node that is listed twice are added up."""
     if value is not None and not isinstance(value, list):
         raise ExtenderError(f"json: cannot unmarshal {_json_kind(value)} into Go value of type v1.HostPriorityList")
     found: dict[str, int] = {}
@@ -252,7 +252,7 @@ def scores(value: object) -> dict[str, int]:
 
 
 def meta_victims(answer: ExtenderAnswer) -> dict[str, tuple[list[str], int]]:
-    """NodeNameToMetaVictims: UIDs of pods, and how many of them a disruption budget protects, by node."""
+    """NodeNameToMetaVictims: by node, the UIDs of the victims and how many of them violate a disruption budget."""
     found: dict[str, tuple[list[str], int]] = {}
     for node, value in answer.objects_by_name("NodeNameToMetaVictims", "map[string]*v1.MetaVictims").items():
         victims = ExtenderAnswer(value, "MetaVictims")

@@ -1,4 +1,4 @@
-"""News of the cluster: what an object's coming, changing or going means for the cluster's picture and the queue."""
+"""Cluster events: how an object that is added, changed or deleted affects the cluster state and the queue."""
 
 from __future__ import annotations
 
@@ -44,18 +44,20 @@ RESOURCES: Final[dict[type[api.Object], Resource | None]] = {
     api.StatefulSet: None,
     api.PodDisruptionBudget: None,
 }
-"""Kinds other than pods and nodes, and the events plugins can ask for. Some are only looked up, never waited for."""
+"""Kinds other than pods and nodes, with the events that plugins can register for. Some are looked up but have no
+events.
+"""
 
 KINDS: Final[tuple[type[api.Object], ...]] = (
     api.Pod,
     api.Node,
     *(kind for kind in RESOURCES if kind is not api.PodGroup),
 )
-"""Everything that a scheduler watches, whatever its feature gates."""
+"""All kinds that a scheduler watches, whatever its feature gates."""
 
 
 class EventHandlers:
-    """Takes in one change after the other."""
+    """Handles changes one at a time."""
 
     def __init__(self, shared: Shared, profiles: Container[str]) -> None:
         self._shared = shared
@@ -66,15 +68,16 @@ class EventHandlers:
         self._awaited = shared.queue.awaited_kinds
 
     def receive(self, old: api.Object | None, new: api.Object | None) -> None:
-        """An object was created (no `old`), changed, or deleted (no `new`). Handled at once, or after the scheduling
-        cycle that is under way."""
+        """Take an object that was created (no `old`), changed, or deleted (no `new`). It is handled at once, or after
+        the current scheduling cycle.
+        """
         self._shared.inbox.put(self.handle, old, new)
 
     def handle(self, old: api.Object | None, new: api.Object | None) -> None:
         """Update the cluster and the queue."""
         if isinstance(new, api.Pod) or isinstance(old, api.Pod):
-            # Whatever the last state of one that is gone: what is known of it holds a place.
-            self._pod(_living(old) or self._known(old), _living(new))
+            # Use the stored pod and not the last state that was delivered: the stored one occupies resources.
+            self._pod(_unless_ended(old) or self._known(old), _unless_ended(new))
         elif isinstance(new, api.Node) or isinstance(old, api.Node):
             self._node(old, new)  # type: ignore[arg-type]  # an object does not change its kind
         else:
@@ -83,13 +86,13 @@ class EventHandlers:
     # Pods
 
     def _known(self, pod: api.Object | None) -> api.Pod | None:
-        """The pod as it was last taken in."""
+        """The pod as it was last handled."""
         known = None if pod is None else self._shared.pods.get(pod.key)
         return known if known is not None and pod is not None and known.uid == pod.uid else None
 
     def _pod(self, old: api.Pod | None, new: api.Pod | None) -> None:
         if old is not None and new is not None and old.uid != new.uid:
-            # Deleted and made again while nobody was watching.
+            # Deleted and recreated during a gap in the watch.
             self._pod(old, None)
             old = None
         if self._cluster.features.generic_workload:
@@ -148,7 +151,7 @@ class EventHandlers:
             self._pending_gone(pod)
 
     def _assigned(self, pod: api.Pod) -> None:
-        """A pod is bound, by us or by somebody else, or was bound when we first saw it."""
+        """Handle a pod that was bound, by us or by another scheduler, or that was already bound when first seen."""
         started = self._shared.clock.monotonic()
         if self._log.verbosity >= 3:
             self._log(3, "Add event for scheduled pod", pod=pod)
@@ -172,16 +175,16 @@ class EventHandlers:
             return
         started = self._shared.clock.monotonic()
         if new.uid in self._cluster.assumed:
-            # It has a place already, so the queue must not learn of it. All that matters is that it will not come.
+            # The pod is already assumed, so the queue must not get it. Only its deletion matters.
             if new.is_terminating and not old.is_terminating:
-                self._assumed_gone(new)
+                self._assumed_pod_deleted(new)
             self._all_handled(UNSCHEDULED_POD_UPDATE, pod_changes(old, new, self._cluster.features), started)
             return
         self._log(4, "Update event for unscheduled pod", pod=new)
         self._queue.update(old, new)
         nominated = old.nominated_node_name
         if nominated and nominated != new.nominated_node_name:
-            self._promise_freed(old)
+            self._nomination_freed(old)
         self._all_handled(UNSCHEDULED_POD_UPDATE, pod_changes(old, new, self._cluster.features), started)
 
     def _unqueue(self, pod: api.Pod) -> None:
@@ -193,20 +196,20 @@ class EventHandlers:
 
     def _pending_gone(self, pod: api.Pod) -> None:
         if pod.uid in self._cluster.pods:
-            self._assumed_gone(pod)
+            self._assumed_pod_deleted(pod)
         elif pod.nominated_node_name:
-            self._promise_freed(pod)
+            self._nomination_freed(pod)
 
-    def _assumed_gone(self, pod: api.Pod) -> None:
-        """A pod with a place will not come: free the place now, though its binding has yet to find out and fail."""
+    def _assumed_pod_deleted(self, pod: api.Pod) -> None:
+        """An assumed pod was deleted: free its node now, although its binding has yet to fail."""
         info = self._cluster.pods[pod.uid]
         gone = on_node(info.pod, self._cluster.nodes.names[info.row])
         if not self._shared.waiting.reject(pod.uid):
             self._cluster.remove_pod(pod.uid)
         self._queue.assigned_pod_deleted(gone)
 
-    def _promise_freed(self, pod: api.Pod) -> None:
-        """Pods of no higher priority have counted this one as being on the node it was promised."""
+    def _nomination_freed(self, pod: api.Pod) -> None:
+        """Retry pods of equal or lower priority: they counted this pod as running on its nominated node."""
         self._queue.move_all(ASSIGNED_POD_DELETE, pod, None, check=lambda waiting: waiting.priority <= pod.priority)
 
     # Nodes and everything else
@@ -249,13 +252,13 @@ class EventHandlers:
             return
         action = Action.ADD if old is None else Action.DELETE if new is None else Action.UPDATE
         if isinstance(obj, api.DeviceTaintRule):
-            action = Action.UPDATE  # of the slices whose devices it taints
+            action = Action.UPDATE  # the slices whose devices it taints are updated
         event = ClusterEvent(resource, action)
         self._queue.move_all(event, old, new)
         self._handled(event.label, started)
 
     def _all_handled(self, update: ClusterEvent, precisely: list[ClusterEvent], started: float) -> None:
-        """An update counts as such, and once more as each precise kind of update that it is."""
+        """An update event counts as itself and as each of its more specific kinds."""
         for label in {update.label, *(event.label for event in precisely)}:
             self._handled(label, started)
 
@@ -263,8 +266,8 @@ class EventHandlers:
         self._shared.metrics.event_handled(label, self._shared.clock.monotonic() - started)
 
 
-def _living(pod: api.Object | None) -> api.Pod | None:
-    """A pod that has ended holds nothing and wants nothing: it counts as gone."""
+def _unless_ended(pod: api.Object | None) -> api.Pod | None:
+    """Return None for a pod that has ended: it uses no resources and needs no node, so it counts as deleted."""
     if not isinstance(pod, api.Pod) or pod.is_terminal:
         return None
     return pod

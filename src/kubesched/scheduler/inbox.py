@@ -1,8 +1,8 @@
-"""Keeping the scheduler's picture of the cluster still while it thinks.
+"""Keeps the scheduler's view of the cluster constant during a scheduling cycle.
 
-A scheduling cycle works on live state, without a copy. That is sound because nothing changes the state during a cycle:
-whoever has news of the cluster, or the outcome of a binding, hands it in here. Between cycles it is applied at once;
-during one, which can only happen while an extender is being asked, it waits for the end.
+A scheduling cycle works on live state, without a copy. That is safe because nothing changes the state during a cycle:
+cluster events and the outcomes of bindings all go through this inbox. Between cycles they are applied at once. During
+a cycle they can only arrive while it waits for an extender, and they are applied when it ends.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Ts = TypeVarTuple("Ts")
 
 
 class Inbox:
-    """Changes to the state, in the order in which they were handed in."""
+    """Changes to the state, in order of arrival."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -29,7 +29,7 @@ class Inbox:
         return len(self._waiting)
 
     def put(self, act: Callable[[Unpack[Ts]], None], *args: *Ts) -> None:
-        """Do this when no cycle is under way: mostly now. What it raises is logged and goes no further."""
+        """Run a change as soon as no cycle is running, which is usually now. Exceptions are logged and not raised."""
         if self._held:
             self._waiting.append((act, args))
         else:
@@ -37,12 +37,12 @@ class Inbox:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """A time in which nothing changes."""
+        """A context in which the state does not change."""
         self._held = True
         try:
             yield
         finally:
-            # Who hands in more while these are done must still come after them.
+            # Changes that arrive while these are applied must come after them.
             while self._waiting:
                 self._do(*self._waiting.popleft())
             self._held = False

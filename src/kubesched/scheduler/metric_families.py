@@ -1,8 +1,8 @@
-"""Counters, gauges and histograms that cost a fraction of a microsecond to move.
+"""Counters, gauges and histograms that can be updated in a fraction of a microsecond.
 
-prometheus_client's own take a lock and walk through label objects at every step, several times what a scheduling cycle
-has to spend. The loop is one thread, so a family is a plain dictionary from label values to numbers, and
-prometheus_client only sees it when somebody asks for the metrics. What has not happened yet is not shown, as in Go.
+prometheus_client's own take a lock and look up label objects on every update, which costs several times what a
+scheduling cycle can afford. The loop is a single thread, so a family is a plain dictionary from label values to
+numbers, which prometheus_client sees only on a scrape. As in Go, label values without a sample are not exported.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ BETA: Final = "BETA"
 ALPHA: Final = "ALPHA"
 
 UNEXPECTED: Final = "unexpected"
-"""Stands for label values that ``--allow-metric-labels`` does not list."""
+"""Replaces label values that ``--allow-metric-labels`` does not list."""
 
 Labels = tuple[str, ...]
 Allowed = Mapping[tuple[str, str], frozenset[str]]
-"""Per metric and label, the values that may be shown."""
+"""The allowed values by metric and label."""
 
 
 class Family:
-    """What all families have in common: a name, a text with the stability in front, and names of labels."""
+    """The base of all families: a name, a help text that starts with the stability level, and label names."""
 
     def __init__(self, name: str, text: str, labels: Labels = (), stability: str = ALPHA) -> None:
         self.name = name
@@ -36,14 +36,14 @@ class Family:
         self.stability = stability
 
     def metric(self, allowed: Allowed) -> Metric | None:
-        """The family as prometheus_client knows it; None if there is nothing to show."""
+        """The family in prometheus_client's form; None if it is empty."""
         raise NotImplementedError
 
     def reset(self) -> None:
-        """Begin anew. As upstream, families without labels do not; nor, unlike there, do gauges: they say what is."""
+        """Reset the values. As upstream, families without labels are not reset. Unlike upstream, neither are gauges."""
 
     def shown(self, values: Labels, allowed: Allowed) -> Labels:
-        """Label values, with those that are not allowed made one."""
+        """Label values, with disallowed ones replaced."""
         if not allowed:
             return values
         return tuple(
@@ -53,7 +53,7 @@ class Family:
 
 
 class Value(Family):
-    """A counter or a gauge: numbers by label values. A family without labels has one, from the start."""
+    """A counter or a gauge: numbers by label values. A family without labels always has one number."""
 
     kind: type[CounterMetricFamily] | type[GaugeMetricFamily]
 
@@ -62,7 +62,7 @@ class Value(Family):
         self.values: dict[Labels, float] = {} if labels else {(): 0}
 
     def add(self, labels: Labels, amount: float = 1) -> None:
-        """Move by an amount."""
+        """Add an amount."""
         values = self.values
         values[labels] = values.get(labels, 0) + amount
 
@@ -95,23 +95,23 @@ class Gauge(Value):
     kind = GaugeMetricFamily
 
     def set(self, labels: Labels, value: float) -> None:
-        """Say what it is now."""
+        """Set the current value."""
         self.values[labels] = value
 
 
 class Histogram(Family):
-    """How often values fell between bounds, by label values."""
+    """Counts of values in buckets, by label values."""
 
     def __init__(self, name: str, text: str, bounds: list[float], labels: Labels = (), stability: str = ALPHA) -> None:
         super().__init__(name, text, labels, stability)
         self._bounds = bounds
         self._les = [*map(go_float, bounds), "+Inf"]
-        # One number per bucket, the sum of all values behind them.
+        # One number per bucket, followed by the sum of all values.
         self._empty: list[float] = [0] * (len(bounds) + 2)
         self.values: dict[Labels, list[float]] = {} if labels else {(): self._empty.copy()}
 
     def observe(self, labels: Labels, value: float) -> None:
-        """A value was seen."""
+        """Record a value."""
         numbers = self.values.get(labels)
         if numbers is None:
             numbers = self.values[labels] = self._empty.copy()
@@ -143,7 +143,7 @@ class Histogram(Family):
 
 
 def exponential(start: float, factor: float, count: int) -> list[float]:
-    """Bounds of buckets, each `factor` times the one before. Multiplied one after the other, as Go rounds them."""
+    """Bucket bounds, each `factor` times the previous one. Multiplied step by step, to round as Go does."""
     bounds = [start]
     while len(bounds) < count:
         bounds.append(bounds[-1] * factor)
@@ -151,7 +151,9 @@ def exponential(start: float, factor: float, count: int) -> list[float]:
 
 
 def go_float(value: float) -> str:
-    """A number as Go's exposition writes it. Dashboards compare bounds of buckets as text, and know no "1.0"."""
+    """A number as Go writes it in the text format. Dashboards compare bucket bounds as text, and Go never writes
+    "1.0".
+    """
     number = Decimal(repr(float(value)))
     exponent = number.adjusted() if number else 0
     if -4 <= exponent < 6:

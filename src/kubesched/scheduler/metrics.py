@@ -1,9 +1,9 @@
-"""kube-scheduler's metrics: its names, labels, bounds and texts, so that its dashboards and alerts need no change.
+"""kube-scheduler's metrics: its names, labels, buckets and help texts, so that its dashboards and alerts keep working.
 
-All STABLE and BETA metrics are here, and the ALPHA ones that have a meaning in this scheduler. That of the volume
-binder's cache, which kube-scheduler no longer counts either, is left out.
+All STABLE and BETA metrics are here, and the ALPHA ones that make sense for this scheduler. The metric of the volume
+binder's cache is omitted, because kube-scheduler no longer updates it either.
 
-`Metrics` is what the queue and the loop are told to call. It is rendered when somebody asks.
+The queue and the loop call `Metrics`, which renders its families on request.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ _HINTS: Final = exponential(0.00001, 2, 12)
 
 
 class Metrics:
-    """Told of everything that is counted; see `kubesched.scheduler.ports` and `kubesched.queue.hooks`.
+    """The callbacks for everything that is counted; see `kubesched.scheduler.ports` and `kubesched.queue.hooks`.
 
-    `disabled` are metrics not to be shown, `allowed_labels` what may be shown of a label's values: both by the flags of
-    these names, the latter in their form: ``{"metric,label": "value,value"}``.
+    `disabled` lists metrics to hide and `allowed_labels` limits the values of a label. Both hold the values of the
+    flags of the same names; the latter has the form ``{"metric,label": "value,value"}``.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Metrics:
     ) -> None:
         self._families: list[Family] = []
         self._reads: dict[str, tuple[str, Callable[[], float]]] = {}
-        self._told: list[Evaluations] = []
+        self._tallies: list[Evaluations] = []
         self._disabled = frozenset(disabled)
         self._allowed = _allowed(allowed_labels or {})
         self.registry = CollectorRegistry()
@@ -296,20 +296,20 @@ class Metrics:
         return self.add(Histogram(f"scheduler_{name}", text, bounds, labels, stability))
 
     def add(self, family: F) -> F:
-        """Show one more family, as flags say."""
+        """Add a family, subject to the flags."""
         self._families.append(family)
         return family
 
-    # --- told by the loop ---------------------------------------------------------------------------------------------
+    # --- called by the loop -------------------------------------------------------------------------------------------
 
     def attempt(self, result: str, profile: str, seconds: float) -> None:
-        """An attempt ended: "scheduled" (counted once bound), "unschedulable" or "error"."""
+        """An attempt ended: "scheduled" (counted once the pod is bound), "unschedulable" or "error"."""
         labels = (result, profile)
         self._attempts.add(labels)
         self._attempt_seconds.observe(labels, seconds)
 
     def algorithm(self, seconds: float) -> None:
-        """How long finding a node took, PostFilter included."""
+        """How long it took to find a node, including PostFilter."""
         self._algorithm_seconds.observe((), seconds)
 
     def group_attempt(self, result: str, profile: str, seconds: float) -> None:
@@ -318,11 +318,11 @@ class Metrics:
         self._group_attempt_seconds.observe((result, profile), seconds)
 
     def group_algorithm(self, seconds: float) -> None:
-        """How long the trial of a pod group took."""
+        """How long the algorithm took for a pod group."""
         self._group_algorithm_seconds.observe((), seconds)
 
     def scheduled(self, attempts: int, sli_seconds: float | None, *, after_flush: bool) -> None:
-        """A pod is bound, after so many attempts and so long after it first became active."""
+        """A pod was bound, after this many attempts and this long after it first became active."""
         self._pod_attempts.observe((), attempts)
         if sli_seconds is not None:
             label = str(attempts) if attempts < MOST_ATTEMPTS else f"{MOST_ATTEMPTS}+"
@@ -331,54 +331,54 @@ class Metrics:
             self._after_flush.add(())
 
     def extension_point(self, point: str, status: str, profile: str, seconds: float) -> None:
-        """All plugins of a point have run, with this outcome."""
+        """All plugins of an extension point have run, with this result."""
         self._point_seconds.observe((point, status, profile), seconds)
 
     def plugin(self, plugin: str, point: str, status: str, seconds: float) -> None:
-        """One plugin has run; told of one cycle in ten, as upstream does."""
+        """One plugin has run; measured in one cycle out of ten, as upstream."""
         self._plugin_seconds.observe((plugin, point, status), seconds)
 
     def evaluations(self, evaluations: Evaluations) -> None:
-        """Show these from now on; they go on counting."""
-        self._told.append(evaluations)
+        """Export these counters from now on; their owner continues to update them."""
+        self._tallies.append(evaluations)
 
     def batch(self, profile: str, results: Iterable[str], flushes: Iterable[str]) -> None:
-        """Whether a hint was given and used ("no_hint", "hint_used", …), and why batches were dropped."""
+        """Whether a hint was available and used ("no_hint", "hint_used", …), and why batches were flushed."""
         for result in results:
             self._batch_results.add((profile, result))
         for reason in flushes:
             self._batch_flushes.add((profile, reason))
 
     def node_hint(self, hinted: str, profile: str, seconds: float) -> None:
-        """A node hint was looked for: "hint" or "no_hint"."""
+        """A node hint was looked up: "hint" or "no_hint"."""
         self._get_hint_seconds.observe((hinted, profile), seconds)
 
     def batch_stored(self, profile: str, seconds: float) -> None:
-        """The scores of a pod were kept for the next one, or dropped."""
+        """The scores of a pod were stored for the next one, or not."""
         self._store_seconds.observe((profile,), seconds)
 
     def permit_wait(self, result: str, seconds: float) -> None:
-        """A pod has waited on Permit."""
+        """A pod has finished waiting on Permit."""
         self._permit_seconds.observe((result,), seconds)
 
     def claim_created(self, status: str) -> None:
-        """A claim for extended resources was to be created."""
+        """The scheduler tried to create a claim for extended resources."""
         self._claims.add((status,))
 
     def device_awaited(self, profile: str, driver: str, status: str, seconds: float) -> None:
-        """A pod has waited for the devices of a claim."""
+        """A pod has finished waiting for the devices of a claim."""
         self._conditions_seconds.observe((profile, driver, status), seconds)
 
     def conditions_used(self, profile: str, driver: str, status: str) -> None:
-        """A device with binding conditions was part of an attempt."""
+        """An attempt used a device with binding conditions."""
         self._conditions.add((profile, driver, status))
 
     def event_handled(self, event: str, seconds: float) -> None:
-        """A cluster event, by its label, was taken in."""
+        """A cluster event with this label was handled."""
         self._event_seconds.observe((event,), seconds)
 
     def preemption_attempted(self) -> None:
-        """Preemption was tried for a pod, with success or without."""
+        """Preemption was attempted for a pod, successfully or not."""
         self._preemptions.add(())
 
     def preemption(self, victims: int) -> None:
@@ -386,72 +386,72 @@ class Metrics:
         self._victims.observe((), victims)
 
     def preemption_executed(self, result: str, seconds: float) -> None:
-        """All victims of a preemption are dealt with: "success" or "error"."""
+        """All victims of a preemption were processed: "success" or "error"."""
         self._preemption_seconds.observe((result,), seconds)
         self._preemption_runs.add((result,))
 
     def api_call(self, call_type: str, result: str, seconds: float) -> None:
-        """A call was made in the background: "success" or "error"."""
+        """A background API call ended: "success" or "error"."""
         self._api_calls.add((call_type, result))
         self._api_call_seconds.observe((call_type, result), seconds)
 
     def api_calls_pending(self, call_type: str, change: int) -> None:
-        """More, or fewer, calls wait to be made in the background."""
+        """The number of background API calls waiting to be sent changed."""
         self._pending_api_calls.add((call_type,), change)
 
     def volume_error(self, stage: str) -> None:
-        """VolumeBinding has failed: in "predicate", "assume" or "bind"."""
+        """VolumeBinding failed in "predicate", "assume" or "bind"."""
         self._volume_errors.add((stage,))
 
     def goroutines(self, operation: str, change: int) -> None:
-        """More, or fewer, tasks of a kind are under way."""
+        """The number of running tasks of a kind changed."""
         self._goroutines.add((operation,), change)
 
     def cache_size(self, kind: str, number: int) -> None:
-        """How many "nodes", "pods" or "assumed_pods" the scheduler knows."""
+        """How many "nodes", "pods" or "assumed_pods" are in the scheduler's cache."""
         self._cache_size.set((kind,), number)
 
     def feature(self, name: str, stage: str, enabled: bool) -> None:
         """A feature gate; the stage is "ALPHA", "BETA" or empty."""
         self._features.set((name, stage), int(enabled))
 
-    # --- told by the queue --------------------------------------------------------------------------------------------
+    # --- called by the queue ------------------------------------------------------------------------------------------
 
     def incoming(self, queue: str, event: str) -> None:
-        """A pod came into a queue because of an event."""
+        """An event added a pod to a queue."""
         self._incoming.add((queue, event))
 
     def pending(self, queue: str, change: int) -> None:
-        """There are more, or fewer, pods in a queue."""
+        """The number of pods in a queue changed."""
         self._pending.add((queue,), change)
 
     def in_flight(self, event: str, change: int) -> None:
-        """More, or fewer, events are kept for the sake of pods in flight."""
+        """The number of events kept for in-flight pods changed."""
         self._in_flight.add((event,), change)
 
     def hint(self, plugin: str, event: str, outcome: str, seconds: float) -> None:
-        """A hint function answered."""
+        """A queueing hint function returned."""
         self._hint_seconds.observe((plugin, event, outcome), seconds)
 
     def unschedulable(self, plugin: str, profile: str, change: int) -> None:
-        """More, or fewer, waiting pods are there because of a plugin."""
+        """The number of pods that a plugin made unschedulable changed."""
         self._unschedulable.add((plugin, profile), change)
 
-    # --- shown --------------------------------------------------------------------------------------------------------
+    # --- output -------------------------------------------------------------------------------------------------------
 
     def count_from(self, name: str, text: str, read: Callable[[], float]) -> None:
-        """Show a number that somebody else counts, read when it is asked for."""
+        """Export a number that is counted elsewhere and read on every scrape."""
         self._reads[name] = (text, read)
 
     def reset(self) -> None:
-        """Begin to count anew, which is for whoever measures something."""
+        """Reset all counters, for measurements."""
         for family in self._families:
             family.reset()
-        for told in self._told:
-            told.decisions = told.nodes = told.feasible = 0
+        for tally in self._tallies:
+            tally.decisions = tally.nodes = tally.feasible = 0
 
     def collect(self) -> Iterator[Metric]:
-        """Everything that there is to show."""
+        """All families with something to export."""
         self._add_up_evaluations()
         for family in self._families:
             if family.name not in self._disabled:
@@ -464,24 +464,24 @@ class Metrics:
 
     def _add_up_evaluations(self) -> None:
         self._evaluations.values.clear()
-        for told in self._told:
+        for tally in self._tallies:
             for point, plugins, times in (
-                ("PreFilter", told.pre_filter, told.decisions),
-                ("Filter", told.filter, told.nodes),
-                ("PreScore", told.pre_score, told.decisions),
-                ("Score", told.score, told.feasible),
+                ("PreFilter", tally.pre_filter, tally.decisions),
+                ("Filter", tally.filter, tally.nodes),
+                ("PreScore", tally.pre_score, tally.decisions),
+                ("Score", tally.score, tally.feasible),
             ):
                 for plugin in plugins if times else ():
-                    self._evaluations.add((plugin, point, told.profile), times)
+                    self._evaluations.add((plugin, point, tally.profile), times)
 
     def render(self, accept: str = "") -> tuple[bytes, str]:
-        """The page for a scraper, in the format that its Accept header asks for, and that format's content type."""
+        """The metrics page in the format that the Accept header requests, and its content type."""
         encode, content_type = choose_encoder(accept)
         return encode(self.registry), content_type
 
 
 class _Collected(Collector):
-    """Connects the registry to `Metrics`, which is no collector itself: it has other things to tell."""
+    """Connects the registry to `Metrics`, which has too many other methods to be a collector itself."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
@@ -490,7 +490,7 @@ class _Collected(Collector):
         return self._metrics.collect()
 
     def describe(self) -> Iterator[Metric]:
-        """Nothing: names are not known to clash, and must not be asked for before they are defined."""
+        """Return nothing: names need no check for duplicates, and may not be defined yet."""
         return iter(())
 
 

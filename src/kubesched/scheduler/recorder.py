@@ -1,18 +1,18 @@
-"""Events: what kubectl describe tells about a pod, written as events.k8s.io/v1 the way client-go's new recorder does.
+"""Events, as shown by kubectl describe: events.k8s.io/v1, written the way client-go's new recorder does.
 
-**Series.** Events alike in everything but time and note are one event: the second time it is patched to be a series of
-two, after that only counted, and the count is written when the series ends (six minutes without another) or every half
-hour. What makes events alike includes the version of the pod, as upstream.
+**Series.** Events that differ only in time and note are one event. The second occurrence turns it into a series of two
+by a patch; later ones are only counted. The count is written when the series ends (six minutes without another) or
+every half hour. As upstream, events about different versions of a pod are different events.
 
-**Never in the way.** Recording is a dictionary look-up and an append; it neither waits nor fails. A few tasks write
-what has been recorded while no bind is under way; only an event that has waited for seconds does not wait longer, so
-that a scheduler that is never idle still tells what it does. When more is recorded than can be written, the oldest are
-dropped and counted. As upstream, the recorder is best given a client of its own: then its requests do not use up the
-rate that binds are limited to.
+**Never in the way.** Recording is a dictionary lookup and an append; it neither blocks nor fails. A few tasks write
+the recorded events while no bind is in progress. An event that has waited for seconds is written anyway, so that a
+scheduler that is never idle still reports what it does. When events are recorded faster than they can be written, the
+oldest are dropped and counted. As upstream, the recorder should have its own client, so that events do not use up the
+rate limit of binds.
 
-**Spam.** client-go limits events per source and object in its old recorder only, the one for core/v1. An API server
-can be flooded through the new one as well, when a pod's version changes with every failure. So the old recorder's
-filter is used here too: 25 at once, then one every five minutes.
+**Spam.** client-go limits events per source and object only in its old recorder, the one for core/v1. The new one can
+flood an API server as well, when a pod's version changes with every failure. So the old recorder's filter is used here
+too: a burst of 25, then one every five minutes.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ SPAM_BURST: Final = 25
 SPAM_REFILL: Final = 300.0
 SPAM_OBJECTS: Final = 4096
 QUEUE_SIZE: Final = 10_000
-"""Upstream's queue takes 1,000 and then drops the newest. Ours is drained behind the binds, so it is longer."""
+"""Upstream's queue holds 1,000 events and then drops the newest. Ours is longer, because binds go first."""
 CACHE_SIZE: Final = 50_000
-"""Upstream's cache of single events has no limit; this one forgets the oldest, which then start anew."""
+"""Upstream's cache of single events is unlimited. This one evicts the oldest, which then start again as new events."""
 BIND_PATIENCE: Final = 5.0
-"""Seconds that an event lets binds go first."""
+"""How many seconds an event lets binds go first."""
 PAUSE: Final = 0.01
 
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -61,7 +61,7 @@ Key = tuple[str, ...]
 
 
 class _Entry:
-    """An event and what is known of its life."""
+    """An event and the state of its series."""
 
     __slots__ = (
         "action",
@@ -106,7 +106,7 @@ class _Entry:
 
 
 class EventRecorder:
-    """Records events and, while `run` runs, writes them."""
+    """Records events and, while `run` is running, writes them."""
 
     def __init__(
         self,
@@ -156,7 +156,9 @@ class EventRecorder:
         note: str,
         related: api.Pod | None = None,
     ) -> None:
-        """Record that `action` ended in `reason`, as the scheduler called `profile`; `kind` is Normal or Warning."""
+        """Record that `action` had the outcome `reason`, in the name of the scheduler `profile`; `kind` is Normal or
+        Warning.
+        """
         if kind not in (NORMAL, WARNING):
             self._log(ERROR, "Unsupported event type", eventType=kind)
             return
@@ -176,7 +178,7 @@ class EventRecorder:
             return
         entry.time = self._clock.now()
         entry.note = note
-        # The time is in the event's name, and no two events of a pod may have the same.
+        # The event's name contains the time, and must be unique among the events of a pod.
         entry.nanoseconds = self._last_name = max(int(entry.time * 1e9), self._last_name + 1)
         self._cache[key] = entry
         if len(self._cache) > CACHE_SIZE:
@@ -184,7 +186,7 @@ class EventRecorder:
         self._enqueue(entry)
 
     def _enqueue(self, entry: _Entry) -> None:
-        """Have the event written. One that waits already will be written as it is by then."""
+        """Queue the event for writing. If it is queued already, the newest state is written."""
         if entry.writing:
             entry.again = True
         elif not entry.queued:
@@ -210,7 +212,7 @@ class EventRecorder:
                 handle.cancel()
 
     async def flush(self, timeout: float = 5.0) -> bool:
-        """Wait until everything recorded is written, though not longer than `timeout`; whether it was."""
+        """Wait until all recorded events are written, for at most `timeout`; returns whether they were."""
         deadline = self._clock.monotonic() + timeout
         while self._queue or self._writing:
             if self._clock.monotonic() >= deadline:
@@ -220,7 +222,7 @@ class EventRecorder:
 
     @property
     def pending(self) -> int:
-        """How many events wait to be written."""
+        """How many events are queued."""
         return len(self._queue)
 
     async def _write_all(self) -> None:
@@ -232,7 +234,7 @@ class EventRecorder:
                 await self._clock.sleep(PAUSE)
             if self._queue:
                 await self._write(self._queue.popleft())
-            # Binds that have become ready meanwhile go first.
+            # Binds that have become ready in the meantime go first.
             await asyncio.sleep(0)
 
     def _can_wait(self, entry: _Entry) -> bool:
@@ -270,7 +272,7 @@ class EventRecorder:
         self._retries.add(handle)
 
     async def _try(self, entry: _Entry) -> bool:
-        """Write the event as it is now; False if that is worth another try."""
+        """Write the current state of the event; False if it should be retried."""
         try:
             await self._create_or_patch(entry)
         except ApiError as error:
@@ -284,7 +286,7 @@ class EventRecorder:
         return True
 
     def _already_exists(self, entry: _Entry, error: ApiError) -> bool:
-        """Somebody was faster: an earlier try whose answer was lost. A series can be patched into it."""
+        """The event exists: an earlier attempt succeeded but its response was lost. A series can be patched into it."""
         entry.stored = True
         if entry.count > 1:
             return False
@@ -313,7 +315,7 @@ class EventRecorder:
             act()
 
     def _finish_series(self) -> None:
-        """Forget what has not happened again for a while; a series is written once more, with its final count."""
+        """Forget events that have not recurred for a while; a series is written a last time, with its final count."""
         before = self._clock.now() - FINISH_TIME
         for key, entry in list(self._cache.items()):
             if max(entry.last, entry.time) < before:
@@ -322,14 +324,14 @@ class EventRecorder:
                     self._enqueue(entry)
 
     def _refresh_series(self) -> None:
-        """Write the counts, so that the API server does not let go of an event that still happens."""
+        """Write the counts, so that the API server does not expire an event that still recurs."""
         for entry in self._running_series():
             self._enqueue(entry)
 
     def _running_series(self) -> Iterator[_Entry]:
         return (entry for entry in self._cache.values() if entry.count > 1)
 
-    # --- the document -------------------------------------------------------------------------------------------------
+    # --- documents ----------------------------------------------------------------------------------------------------
 
     def _document(self, entry: _Entry) -> JSON:
         if not entry.name:
@@ -355,7 +357,7 @@ class EventRecorder:
 
 
 def _key(profile: str, kind: str, reason: str, action: str, regarding: api.Object, related: api.Object | None) -> Key:
-    """What makes events alike. The recorder's own host is in none of them, being the same in all."""
+    """What identifies a series. The recorder's host is not part of it, being always the same."""
     meta = regarding.metadata
     key = (profile, kind, reason, action, regarding.kind, meta.namespace, meta.name, meta.uid, meta.resource_version)
     if related is None:
@@ -405,7 +407,7 @@ def _second(whole: int) -> str:
 
 
 def truncated(note: str) -> str:
-    """A note no longer than an API server takes, cut between characters."""
+    """A note cut to the length that an API server accepts, never inside a character."""
     data = note.encode("utf-8", "replace")
     if len(data) <= NOTE_LIMIT:
         return note
@@ -413,7 +415,7 @@ def truncated(note: str) -> str:
 
 
 class _SpamFilter:
-    """A bucket of tokens per source and object; those first seen longest ago are forgotten."""
+    """A token bucket per source and object; the oldest buckets are evicted."""
 
     def __init__(self, clock: Clock, burst: int) -> None:
         self._clock = clock
@@ -421,7 +423,7 @@ class _SpamFilter:
         self._buckets: dict[Key, tuple[float, float]] = {}
 
     def allows(self, source: str, regarding: api.Object) -> bool:
-        """Whether there is a token left for one more event. A burst of 0 means that there is no limit."""
+        """Whether one more event is within the limit. A burst of 0 means no limit."""
         if not self._burst:
             return True
         now = self._clock.monotonic()

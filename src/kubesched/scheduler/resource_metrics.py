@@ -1,7 +1,7 @@
-"""/metrics/resources: what every pod requests and is limited to, as the scheduler reckons it.
+"""/metrics/resources: the requests and limits of every pod, as the scheduler computes them.
 
-A page has several lines for each pod of a cluster, so it is written by hand, and what a pod's class says about
-resources is worked out once for all its pods.
+The page has several lines per pod, so it is formatted by hand, and the resources of a pod class are computed once for
+all its pods.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _UNITS = {"cpu": "cores", "memory": "bytes", "storage": "bytes", "ephemeral-stor
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 
 Endings = tuple[str, ...]
-"""What comes after a pod's own labels, for each of its resources."""
+"""The part of a line after the pod's own labels, for each of its resources."""
 
 
 def resource_metrics(pods: Iterable[PodInfo]) -> str:
-    """The page in Prometheus' text format. Pods that have ended are left out."""
+    """The page in the Prometheus text format. Pods that have ended are skipped."""
     living = [(info, _pod_labels(info.pod)) for info in pods if not (info.pod.node_name and info.pod.is_terminal)]
     return "".join(_family(REQUEST, living, 0)) + "".join(_family(LIMIT, living, 1))
 
@@ -84,10 +84,10 @@ def _unit(name: str) -> str:
 
 
 def pod_limits(pod: api.Pod) -> resources.Amounts:
-    """What `pod` is limited to in all, in billionths.
+    """The total limits of `pod`, in billionths.
 
-    Limits add up as requests do, so they are counted as if they were; only a pod's overhead goes on top of nothing but
-    limits that are there.
+    Limits add up like requests, so they are computed as if they were requests. A pod's overhead is added only to
+    resources that have a limit.
     """
     spec = pod.spec
     as_requests = msgspec.structs.replace(

@@ -1,4 +1,4 @@
-"""Where the scheduler's news come from: an informer for every kind it watches."""
+"""Where the scheduler's cluster events come from: one informer for each kind it watches."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from kubesched.scheduler.handlers import KINDS
 O = TypeVar("O", bound=api.Object)  # noqa: E741  # the one-letter name for "some kind of object"
 
 Deliver = Callable[[api.Object | None, api.Object | None], None]
-"""Takes an object before and after a change; None stands for its not being there."""
+"""Receives an object before and after a change; None means that it did not exist."""
 
 INDISPENSABLE: Final = frozenset((api.Pod, api.Node))
-"""Kinds without which nothing can be scheduled. A server may lack others, an old or a small one say."""
+"""Kinds that scheduling cannot do without. A small or old server may lack the others."""
 
 
 class _Delivery:
-    """An informer's handler that passes everything on in one form."""
+    """Adapts an informer's handler to a single callback."""
 
     def __init__(self, deliver: Deliver) -> None:
         self._deliver = deliver
@@ -41,7 +41,7 @@ class _Delivery:
 
 
 class Sources:
-    """Follows all kinds through a client, real or in-process."""
+    """Follows all kinds through a client, which is real or in-process."""
 
     def __init__(
         self,
@@ -55,30 +55,30 @@ class Sources:
         self._log = log
         handler = _Delivery(deliver)
         self.informers: list[Informer[api.Object]] = [
-            # A source of chance of its own: how often a watch breaks must not change what is decided.
+            # A separate random generator: broken watches must not change scheduling decisions.
             Informer(client, kind, handler, clock=clock, chance=Random(random.random()))
             for kind in kinds
         ]
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        """Begin to list and watch what is indispensable; `synced` goes on with the rest."""
+        """Start to list and watch the required kinds; `synced` starts the others."""
         self._follow([each for each in self.informers if each.kind in INDISPENSABLE])
 
     def _follow(self, informers: Sequence[Informer[api.Object]]) -> None:
         self._tasks += [asyncio.create_task(each.run(), name=f"informer {each.resource}") for each in informers]
 
     def objects(self, kind: type[O]) -> list[O]:
-        """All objects of a kind, as last heard of."""
+        """All known objects of a kind."""
         informer = next(each for each in self.informers if each.kind is kind)
         return cast("list[O]", list(informer.store.values()))
 
     async def synced(self) -> None:
-        """Wait until everything that is there has been delivered. Kinds that the server lacks are waited for only if
-        nothing can be scheduled without them.
+        """Wait until all existing objects have been delivered. A kind that the server lacks is skipped unless it is
+        required.
 
-        Those come first: a server that has only just started refuses everything until it has loaded its roles, and
-        whatever it refuses after it has shown these is missing indeed.
+        The required kinds are synced first: a server that has just started rejects every request until its roles are
+        loaded. A kind that it rejects after serving the required ones is really missing.
         """
         for informer in self.informers:
             if informer.kind in INDISPENSABLE:

@@ -1,8 +1,8 @@
-"""Writing to pods' status: conditions and nominated nodes.
+"""Writes pod status: conditions and nominated nodes.
 
-Patches of one pod are sent one after the other, because an old one that overtakes a new one would stay. Each is made
-from the pod as the one before it left it, of which the watch may not have told yet. Nobody waits for them: upstream
-holds up the next scheduling cycle for each.
+The patches of one pod are sent one at a time, because an old patch that overtook a new one would win. Each patch is
+computed from the result of the previous one, which the watch may not have delivered yet. Nothing waits for the
+patches; upstream blocks the next scheduling cycle on each of them.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from kubesched.scheduler.shared import Shared
 
 POD_SCHEDULED = "PodScheduled"
 DISRUPTION_TARGET = "DisruptionTarget"
-MOST_ANSWERS = 1000
-"""Pods remembered as a patch left them, before those are looked for that the watch has told of since."""
+MAX_PATCHED_PODS = 1000
+"""How many patched pods to remember before dropping those that the watch has delivered since."""
 
 
 class StatusWriter:
-    """Patches pods' status where it is not yet as it should be."""
+    """Patches the status of pods that differs from what it should be."""
 
     def __init__(self, shared: Shared, dispatcher: Dispatcher | None = None) -> None:
-        """With a dispatcher, patches wait for other calls of the pod, or give way to them."""
+        """With a dispatcher, patches are queued behind, merged with or replaced by the pod's other calls."""
         self._shared = shared
         self._dispatcher = dispatcher
         self.log = shared.log
         self._last: dict[str, asyncio.Task[None]] = {}
-        self._answers: dict[str, api.Pod] = {}
+        self._patched: dict[str, api.Pod] = {}
 
     def update(
         self,
@@ -44,10 +44,10 @@ class StatusWriter:
         on_error: str = "Error updating pod",
         only_if_unchanged: bool = False,
     ) -> asyncio.Future[None] | None:
-        """Set a condition and, unless it is None, the nominated node; the empty name clears it. With
-        `only_if_unchanged`, a pod that is no longer as we know it is left as it is.
+        """Set a condition and, unless it is None, the nominated node; an empty name clears it. With
+        `only_if_unchanged`, the pod is not patched if it has changed since we read it.
 
-        Answers with the task that does so, or None if there is nothing to do.
+        Returns the task that sends the patch, or None if there is nothing to do.
         """
         if self._dispatcher is not None:
             return self._dispatcher.add(StatusPatch(self, pod, condition, nominated, only_if_unchanged))
@@ -71,13 +71,13 @@ class StatusWriter:
 
     @property
     def is_async(self) -> bool:
-        """Whether calls of one pod are put in order by a dispatcher, so that nobody has to wait for them."""
+        """Whether a dispatcher orders the calls of a pod, so that callers need not wait for them."""
         return self._dispatcher is not None
 
     def due(
         self, pod: api.Pod, condition: api.PodCondition | None, nominated: str | None, *, only_if_unchanged: bool
     ) -> JSON | None:
-        """The patch that makes a pod's status what it should be; None if it is."""
+        """The patch that brings the pod's status up to date; None if it already is."""
         newest = self.newest(pod)
         patch = self.patch(newest, condition, nominated)
         if patch is not None and only_if_unchanged:
@@ -85,28 +85,30 @@ class StatusWriter:
         return patch
 
     async def send(self, pod: api.Pod, patch: JSON) -> None:
-        """Send a patch, and remember what it left."""
+        """Send a patch and remember the pod that it returned."""
         self._remember(await self._shared.client.patch_pod_status(pod, patch))
 
     def newest(self, pod: api.Pod) -> api.Pod:
-        """A pod as last heard of, from the watch or in the answer to a patch."""
+        """The newest known version of a pod, from the watch or from the response to a patch."""
         known = self._shared.newest(pod) or pod
-        answered = self._answers.get(pod.uid)
+        answered = self._patched.get(pod.uid)
         return answered if answered is not None and _version(answered) > _version(known) else known
 
     async def written(self, uid: str) -> None:
-        """Wait until nothing about a pod is under way any more. One that arrives after the pod is bound would say of a
-        pod on its node that it has none."""
+        """Wait until no patch of the pod is in progress. A patch that arrived after the binding would mark a bound pod
+        as unscheduled.
+        """
         while (task := self._last.get(uid)) is not None and not task.done():
             await asyncio.wait((task,))
 
     def patch(self, pod: api.Pod, condition: api.PodCondition | None, nominated: str | None = None) -> JSON | None:
-        """The body of such a patch; None if the pod is as it should be. It names the UID: a pod of the same name made
-        since must not get it."""
+        """The body of the patch; None if the pod is up to date. The body contains the UID, so that a newer pod of the
+        same name is never patched.
+        """
         status: JSON = {}
         if condition is not None and (changed := self._changed(pod, condition)) is not None:
             status["conditions"] = [changed]
-            # As a patch made from two documents has it; without, a new condition would come first.
+            # A patch computed from two documents has this field; without it, a new condition would be placed first.
             types = dict.fromkeys((*(each.type for each in pod.status.conditions), condition.type))
             status["$setElementOrder/conditions"] = [{"type": each} for each in types]
         if nominated is not None and nominated != pod.nominated_node_name:
@@ -139,14 +141,14 @@ class StatusWriter:
             self._shared.log(4 if outdated else ERROR, on_error, pod=pod, err=problem)
 
     def _remember(self, answer: api.Pod) -> None:
-        self._answers[answer.uid] = answer
-        if len(self._answers) > MOST_ANSWERS:
-            self._answers = {uid: each for uid, each in self._answers.items() if not self._has_been_told(each)}
+        self._patched[answer.uid] = answer
+        if len(self._patched) > MAX_PATCHED_PODS:
+            self._patched = {uid: each for uid, each in self._patched.items() if not self._watch_caught_up(each)}
 
-    def _has_been_told(self, answer: api.Pod) -> bool:
-        """Whether the watch is at least as far, or has told that the pod is gone."""
-        known = self._shared.newest(answer)
-        return known is None or _version(known) >= _version(answer)
+    def _watch_caught_up(self, patched: api.Pod) -> bool:
+        """Whether the watch has caught up with this version, or has reported the pod as deleted."""
+        known = self._shared.newest(patched)
+        return known is None or _version(known) >= _version(patched)
 
     def _forget(self, uid: str, done: asyncio.Task[None]) -> None:
         if self._last.get(uid) is done:
@@ -158,7 +160,7 @@ class StatusWriter:
 
 
 class StatusPatch(ApiCall):
-    """A patch of a pod's status in the background."""
+    """A patch of a pod's status, sent in the background."""
 
     call_type = "pod_status_patch"
     relevance = 1
@@ -205,6 +207,6 @@ class StatusPatch(ApiCall):
 
 
 def _version(pod: api.Pod) -> int:
-    """Versions of one kind can be compared, as numbers; a pod that was never stored has none."""
+    """Resource versions of one kind can be compared as numbers; a pod that was never stored has none."""
     version = pod.metadata.resource_version
     return int(version) if version.isdecimal() else 0

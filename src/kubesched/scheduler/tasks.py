@@ -1,4 +1,4 @@
-"""Work that goes on beside the scheduling cycles: bindings, preemptions, status patches."""
+"""Work that runs alongside scheduling cycles: bindings, preemptions, status patches."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kubesched.base.log import ERROR, Log
 
 
 class Tasks:
-    """Tasks that somebody holds on to; asyncio itself does not."""
+    """Keeps references to running tasks, since asyncio does not."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -20,14 +20,14 @@ class Tasks:
         return len(self._tasks)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Start work; what it raises is logged."""
+        """Start a task; exceptions are logged."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
         return task
 
     async def drain(self, seconds: float) -> None:
-        """Wait until all work is done, also such as it starts itself; after a time, cancel what is left."""
+        """Wait for all tasks, including those they start; after the timeout, cancel the rest."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         while self._tasks and (left := deadline - loop.time()) > 0:

@@ -1,8 +1,8 @@
-"""Carrying out a preemption: victims are deleted in the background, and meanwhile the preemptor waits.
+"""Carries out a preemption: victims are deleted in the background while the preemptor waits.
 
-With the feature gate SchedulerAsyncPreemption off, the scheduling cycle waits instead until all are deleted.
+With the feature gate SchedulerAsyncPreemption off, the scheduling cycle waits until all victims are deleted.
 
-A victim that is not bound yet is not deleted: it goes back to the queue.
+A victim that is not bound yet is not deleted; it returns to the queue.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ANYWHERE = "cluster"
 
 @dataclass(frozen=True, slots=True)
 class Claimant:
-    """A pod or a pod group that others have to make room for."""
+    """A pod or a pod group that preempts others."""
 
     obj: api.Pod | api.PodGroup
     pods: Sequence[api.Pod]
@@ -53,13 +53,13 @@ class Preemptor:
         self._statuses = statuses
 
     def start(self, profile: Profile, pod: api.Pod, result: PostFilterResult) -> None:
-        """Begin to remove the victims; until that is done, PreEnqueue keeps the pod back."""
+        """Start to remove the victims; until they are removed, PreEnqueue blocks the pod."""
         self._start(profile, Claimant(pod, (pod,)), result)
 
     def start_for_group(
         self, profile: Profile, group: api.PodGroup, pods: Sequence[api.Pod], victims: Sequence[PodInfo]
     ) -> None:
-        """Begin to remove the victims of a pod group, wherever they are."""
+        """Start to remove the victims of a pod group, on all nodes."""
         self._start(profile, Claimant(group, pods), PostFilterResult(ANYWHERE, victims))
 
     def _start(self, profile: Profile, by: Claimant, result: PostFilterResult) -> None:
@@ -78,13 +78,13 @@ class Preemptor:
         self._shared.tasks.spawn(self._run(profile, plugin, name, by, result.nominated_node_name, victims))
 
     async def run(self, profile: Profile, pod: api.Pod, result: PostFilterResult) -> BaseException | None:
-        """Remove all victims and wait for it; returns the first error."""
+        """Remove all victims and wait; returns the first error."""
         return await self._run_now(profile, Claimant(pod, (pod,)), result)
 
     async def run_for_group(
         self, profile: Profile, group: api.PodGroup, pods: Sequence[api.Pod], victims: Sequence[PodInfo]
     ) -> BaseException | None:
-        """Remove all victims of a pod group and wait for it; returns the first error."""
+        """Remove all victims of a pod group and wait; returns the first error."""
         return await self._run_now(profile, Claimant(group, pods), PostFilterResult(ANYWHERE, victims))
 
     async def _run_now(self, profile: Profile, by: Claimant, result: PostFilterResult) -> BaseException | None:
@@ -134,10 +134,10 @@ class Preemptor:
             shared.inbox.put(self._finish, plugin, by, victims, outcome)
 
     def _finish(self, plugin: PreemptionPlugin | None, by: Claimant, victims: Sequence[api.Pod], outcome: str) -> None:
-        """Let the pods be tried again: at once if the preemption failed, or if PreEnqueue held them back when a victim
-        left.
+        """Let the pods be retried: at once if the preemption failed, or if PreEnqueue was blocking them when a victim
+        was deleted.
 
-        PreEnqueue always holds back pods of a group. If all victims still end, these pods wait for them.
+        PreEnqueue always blocks pods of a group. If no victim is gone yet, these pods wait for the victims.
         """
         if plugin is not None:
             plugin.end_preemption(by.obj.uid)
@@ -151,7 +151,7 @@ class Preemptor:
                 self._shared.queue.activate([pod])
 
     def _clear_nominations(self, by: Claimant, node: str) -> None:
-        """Pods of lower priority that are nominated to this node will hardly fit any more."""
+        """Clear the nominations of lower-priority pods to this node: they are unlikely to fit any more."""
         for info in list(self._shared.cluster.nominations.on(node)):
             if info.pod.priority < by.obj.priority and info.pod.nominated_node_name:
                 message = "Cannot clear 'NominatedNodeName' field from lower priority pods on the same target node"
@@ -160,7 +160,7 @@ class Preemptor:
     async def _remove(
         self, profile: Profile, plugin: str, by: Claimant, node: str, victims: Sequence[api.Pod]
     ) -> list[BaseException]:
-        """Remove all victims, the last only when all others went well; returns what went wrong."""
+        """Remove all victims, the last one only if all others succeeded; returns the first error."""
         *others, last = victims
         calls = (self._remove_one(profile, plugin, by, node, victim) for victim in others)
         outcomes: list[BaseException | None] = list(await asyncio.gather(*calls, return_exceptions=True))
@@ -182,7 +182,7 @@ class Preemptor:
             return
         else:
             shared.log(2, "Preemptor Pod preempted victim Pod", preemptor=by.obj, victim=victim, node=node)
-        # Upstream means to name the preemptor as the related object too, but in 1.36 that is lost on the way.
+        # Upstream intends to set the preemptor as the related object, but 1.36 loses it on the way.
         shared.recorder.event(profile.name, victim, NORMAL, "Preempted", "Preempting", note)
 
     def _cancelled(self, plugin: str, by: Claimant, node: str, victim: api.Pod) -> bool:
@@ -199,7 +199,7 @@ class Preemptor:
         return False
 
     async def _deleted(self, by: Claimant, victim: api.Pod) -> bool:
-        """Mark and delete a victim; False if it was gone already."""
+        """Mark and delete a victim; False if it no longer exists."""
         condition = api.PodCondition(
             type=DISRUPTION_TARGET,
             status="True",

@@ -1,6 +1,6 @@
-"""Pods between their decision and their binding: those that wait on Permit, and those being prepared by PreBind.
+"""Pods between their decision and their binding: those waiting on Permit, and those whose PreBind plugins are running.
 
-Both can still be called off without the API server, which is how a preemption frees what they hold at once.
+Both can still be cancelled without an API call, so a preemption can free their resources at once.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kubesched.framework.status import Code, Status
 
 
 class WaitingPod:
-    """A pod that waits for Permit plugins; the shortest of their patiences counts."""
+    """A pod that waits for Permit plugins, for at most the shortest of their timeouts."""
 
     def __init__(self, pod: api.Pod, timeouts: Mapping[str, float]) -> None:
         loop = asyncio.get_running_loop()
@@ -33,7 +33,7 @@ class WaitingPod:
         return list(self._timers)
 
     def allow(self, plugin: str) -> None:
-        """Say yes for a plugin; the last yes lets the pod go on."""
+        """Allow the pod on behalf of a plugin. Once every plugin has allowed it, the pod continues."""
         timer = self._timers.pop(plugin, None)
         if timer is not None:
             timer.cancel()
@@ -41,15 +41,15 @@ class WaitingPod:
             self._decide(None)
 
     def reject(self, plugin: str, message: str = "") -> bool:
-        """Send the pod back as unschedulable; False if it has been decided already."""
+        """Reject the pod as unschedulable; False if it was already allowed or rejected."""
         return self._decide(Status(Code.UNSCHEDULABLE, message, plugin=plugin))
 
     def preempt(self, plugin: str, message: str) -> bool:
-        """Send the pod back to be tried again soon: it is not at fault."""
+        """Return the pod to the queue for a quick retry, because it was preempted and did not fail."""
         return self._decide(Status(Code.ERROR, message, plugin=plugin))
 
     async def verdict(self) -> Status | None:
-        """Wait for what the plugins say: None to go on."""
+        """Wait for the plugins' verdict; None means continue."""
         return await self._verdict
 
     def _time_out(self, plugin: str, seconds: float) -> None:
@@ -81,23 +81,23 @@ class WaitingPods:
         return self._pods.get(uid)
 
     def add(self, waiting: WaitingPod) -> None:
-        """A pod begins to wait."""
+        """Register a pod that starts to wait."""
         self._pods[waiting.pod.uid] = waiting
 
     def remove(self, uid: str) -> None:
-        """A pod waits no longer, whether it was decided or not."""
+        """Remove a pod that no longer waits, whatever the verdict."""
         waiting = self._pods.pop(uid, None)
         if waiting is not None:
             waiting.reject("", "given up")
 
     def reject(self, uid: str) -> bool:
-        """Send back a pod that is about to be deleted anyway; False if it does not wait."""
+        """Reject a pod that is about to be deleted; False if it is not waiting."""
         waiting = self._pods.get(uid)
         return waiting is not None and waiting.reject("", "removed")
 
 
 class PreBinding:
-    """A pod whose PreBind plugins run, in the current task. It can be called off until they are through."""
+    """A pod whose PreBind plugins run in the current task. It can be cancelled until they have finished."""
 
     def __init__(self) -> None:
         self._task = asyncio.current_task()
@@ -106,7 +106,7 @@ class PreBinding:
         """Why it was called off, if it was."""
 
     def cancel(self, message: str) -> bool:
-        """Call it off; False if it is too late."""
+        """Cancel the binding; False if it is too late."""
         if self._finished:
             return False
         if not self.message and self._task is not None:
@@ -115,11 +115,11 @@ class PreBinding:
         return True
 
     def finish(self) -> bool:
-        """PreBind is through, and nobody can call the pod off any more; False if somebody has."""
+        """Mark PreBind as finished, after which the pod cannot be cancelled; False if it was cancelled before."""
         self._finished = not self.message
         return self._finished
 
     def take_back_cancellation(self) -> None:
-        """Let the task go on that `cancel` wanted to end: the binding ends in its own way."""
+        """Undo the cancellation of the task, so that the binding can clean up and end by itself."""
         if self._task is not None:
             self._task.uncancel()

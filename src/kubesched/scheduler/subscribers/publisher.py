@@ -67,7 +67,7 @@ Handlers = Sequence[Callable[..., None]]
 
 
 class Publisher:
-    """Notifies subscribers, in their order. One that raises is logged, and nobody else notices."""
+    """Notifies subscribers in order. An exception is logged and does not affect the other subscribers."""
 
     def __init__(self, subscribers: Iterable[Subscriber], log: Log) -> None:
         self._subscribers = list(subscribers)
