@@ -85,7 +85,7 @@ def test_a_decision_explains_itself(cluster: VirtualCluster) -> None:
     text = cluster.schedule(pod("web")).explain()
     assert text.startswith("default/web goes to n2.\n2 of 3 nodes fit.\n")
     assert "  by_name " in text
-    assert text.endswith("Turned down:\n  n3: node(s) were resting (is_awake, Unschedulable)")
+    assert text.endswith("Rejected:\n  n3: node(s) were resting (is_awake, Unschedulable)")
 
 
 def test_a_pod_that_fits_nowhere(cluster: VirtualCluster) -> None:

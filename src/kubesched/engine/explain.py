@@ -1,6 +1,6 @@
-"""A decision in words: the node and what every plugin gave it, who turned the others down and why.
+"""A decision as text: the node and its scores by plugin, and which plugin rejected the others and why.
 
-Plain text, for a test that has failed, a log, or a terminal. Nothing here is for programs; they read the `Decision`.
+For failed tests, logs and terminals. Programs read the `Decision`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from kubesched.engine.decision import Decision
 
 MOST_NODES = 10
-"""Rows of scores that are shown, best first. Who wants all of them reads `decision.scores`."""
+"""Nodes whose scores are shown, best first. `decision.scores` has all of them."""
 MOST_NAMES = 5
 
 
 def explain(decision: Decision) -> str:
-    """What a recorded decision has to say."""
+    """The text of a recorded decision."""
     return "\n".join(_lines(decision))
 
 
@@ -43,7 +43,7 @@ def _lines(decision: Decision) -> Iterator[str]:
     rejections = _rejections(decision)
     if rejections:
         yield ""
-        yield "Turned down:"
+        yield "Rejected:"
         yield from rejections
     if decision.post_filter is not None and decision.post_filter.nominated_node_name:
         victims = ", ".join(each.pod.key for each in decision.post_filter.victims) or "nobody"

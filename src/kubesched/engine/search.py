@@ -1,7 +1,7 @@
-"""Filters that answer for one node at a time, asked about no more nodes than it takes.
+"""Running one-node Filters on no more nodes than necessary.
 
-Upstream asks all of its Filters so: node after node, from where the last search stopped, until enough are found that
-fit. Where a plugin answers for all nodes in one call there is nothing to be saved, but here there is.
+Upstream runs all of its Filters this way: node after node, from where the last search stopped, until enough nodes fit.
+A plugin that answers for all nodes in one call gains nothing from it; a one-node plugin does.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from kubesched.framework.state import CycleState
 from kubesched.framework.status import Status
 
 AT_ONCE = 16
-"""How many nodes are looked at between two counts, as many as upstream's default parallelism."""
+"""How many nodes are filtered before the found ones are counted: upstream's default parallelism."""
 
 
 class PartialFilter:
-    """One plugin, the rows that no plugin before it has rejected, and what it has said of some of them."""
+    """One plugin, the rows that no earlier plugin has rejected, and its verdicts on some of them."""
 
     def __init__(self, plugin: FilterPlugin, alive: Mask) -> None:
         self.plugin = plugin
@@ -33,7 +33,7 @@ class PartialFilter:
         self._codes: Ints = np.zeros(len(alive), dtype=np.int64)
 
     def passing(self, framework: Framework, state: CycleState, pod: api.Pod, rows: Ints) -> Ints:
-        """Those of the rows that it does not reject, of those that it has to be asked about."""
+        """Run the plugin on those of the rows that are still alive; returns the rows that pass."""
         rows = rows[self._alive[rows]]
         verdicts = framework.ask_filter(self.plugin, state, pod, Nodes(framework.cluster.nodes, rows))
         if verdicts is None:
@@ -46,7 +46,7 @@ class PartialFilter:
 
     @property
     def verdicts(self) -> Verdicts:
-        """All that it has said."""
+        """All verdicts so far."""
         return Verdicts(self._codes, lambda code: self.statuses[code - 1])
 
 
@@ -59,8 +59,8 @@ def search(
     passed: Mask,
     wanted: int,
 ) -> tuple[Ints, int]:
-    """The first so many of the rows that fit, and how many rows had to be looked at. `passed` is where all other
-    plugins let the pod pass."""
+    """Find the first `wanted` rows that fit; returns them and how many rows were filtered. `passed` marks the rows that
+    all other plugins accept."""
     found: Ints = rows[:0]
     done = 0
     while done < len(rows) and len(found) < wanted:

@@ -1,7 +1,7 @@
-"""What plugins answer, taken at their word or refused with what to write instead.
+"""Checks of what plugins return, with errors that say what to return instead.
 
-Plugins are other people's code, mostly new and untyped. An answer of the wrong kind must not surface three layers
-further down as a NumPy error about broadcasting.
+Plugins are other people's code, mostly new and untyped. A wrong return value must not surface three layers further down
+as a NumPy error about broadcasting.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NOT_OF_A_FILTER = (Code.WAIT, Code.SKIP)
 
 
 class AnswerError(TypeError):
-    """An answer that the contract does not allow; the message says what would be one, and where to change it."""
+    """A return value that the contract does not allow. The message says what to return and where to change it."""
 
     def __init__(self, said: str, plugin: object, method: str) -> None:
         self.place = _place(plugin, method)
@@ -29,13 +29,13 @@ class AnswerError(TypeError):
 
 
 def wrong(plugin: object, method: str, answer: object, wanted: str) -> AnswerError:
-    """The error for an answer that is none."""
+    """The error for a wrong return value."""
     shown = f"{type(answer).__name__} {answer!r:.80}" if answer is not None else "None"
     return AnswerError(f"{shown}; {wanted}", plugin, method)
 
 
 def status_answer(plugin: object, method: str, answer: object) -> Status | None:
-    """An answer that is a status; None for success."""
+    """A return value that must be a status; None for success."""
     if answer is None:
         return None
     if isinstance(answer, Status):
@@ -46,7 +46,7 @@ def status_answer(plugin: object, method: str, answer: object) -> Status | None:
 
 
 def filter_answer(plugin: object, answer: object) -> Status | None:
-    """A one-node Filter's answer; None for success."""
+    """The result of a one-node Filter; None for success."""
     status = status_answer(plugin, "filter", answer)
     if status is not None and status.code in NOT_OF_A_FILTER:
         raise wrong(plugin, "filter", answer, 'return None if the pod fits, else unschedulable("why")')
@@ -54,7 +54,7 @@ def filter_answer(plugin: object, answer: object) -> Status | None:
 
 
 def pre_filter_answer(plugin: object, answer: object) -> Status | Collection[str] | None:
-    """A PreFilter's answer: None, a status, or the names of the only nodes worth a look."""
+    """The result of PreFilter: None, a status, or the names of the only nodes to filter."""
     if answer is None or isinstance(answer, Status):
         return answer
     names = answer if isinstance(answer, Collection) and not isinstance(answer, str | bytes | Mapping) else None
@@ -64,7 +64,7 @@ def pre_filter_answer(plugin: object, answer: object) -> Status | Collection[str
 
 
 def permit_answer(plugin: object, answer: object) -> tuple[Status | None, float | None]:
-    """A Permit's answer, as a status and the seconds to wait at most, if it says how many."""
+    """The result of Permit: a status, and the most seconds to wait if the plugin gives them."""
     status, seconds = answer if isinstance(answer, tuple) and len(answer) == 2 else (answer, None)
     is_time = seconds is None or (isinstance(seconds, int | float) and not isnan(seconds))
     if is_time and (status is None or isinstance(status, Status)):
@@ -73,21 +73,21 @@ def permit_answer(plugin: object, answer: object) -> tuple[Status | None, float 
 
 
 def events_answer(plugin: object, answer: object) -> Sequence[EventHint]:
-    """What a plugin wants to hear of."""
+    """The events that a plugin registers for."""
     if isinstance(answer, list | tuple) and all(isinstance(each, EventHint) for each in answer):
         return answer
     raise wrong(plugin, "events_to_register", answer, "return a list of on(Resource.NODE, Action.ADD) and the like")
 
 
 def score_answer(plugin: object, answer: object) -> int | float:
-    """A one-node Score's answer."""
+    """The result of a one-node Score."""
     if isinstance(answer, int | float | np.number) and not isinstance(answer, bool) and isfinite(answer):
         return answer.item() if isinstance(answer, np.number) else answer
     raise wrong(plugin, "score", answer, "return a number")
 
 
 def check_verdicts(plugin: object, answer: object, rows: int) -> None:
-    """Refuse what is no answer of a `filter_all`."""
+    """Raise if this is not a valid result of `filter_all`."""
     codes = getattr(answer, "codes", None)
     if codes is None or not callable(getattr(answer, "status_of", None)):
         raise wrong(plugin, "filter_all", answer, "return None, reject(mask, status) or Verdicts(codes, status_of)")
@@ -97,7 +97,7 @@ def check_verdicts(plugin: object, answer: object, rows: int) -> None:
 
 
 def check_scores(plugin: object, answer: object, rows: int, method: str = "score_all") -> None:
-    """Refuse what is no answer of a `score_all` or `normalize`."""
+    """Raise if this is not a valid result of `score_all` or `normalize`."""
     if isinstance(answer, int) and not isinstance(answer, bool) and method == "score_all":
         return
     if not isinstance(answer, np.ndarray) or answer.dtype.kind not in "iuf":

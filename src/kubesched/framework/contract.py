@@ -1,7 +1,7 @@
-"""Whether a plugin class can be run at all: what is checked before the first pod comes.
+"""Checks of a plugin class before the first pod comes.
 
-A method with the wrong parameters would fail at the first pod, a misspelt one never be called. Both are told here, with
-what to write instead.
+A method with the wrong parameters would fail at the first pod, and a misspelt one would never be called. Both are
+reported here, with what to write instead.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ PARAMETERS: Final = {
     "events_to_register": "",
     "close": "",
 }
-"""The methods of the contract and what they are called with, after `self`."""
+"""The methods of the contract and their parameters after `self`."""
 
 ASYNC: Final = frozenset(("pre_bind", "bind", "post_bind"))
 
@@ -56,7 +56,7 @@ OTHER_WORDS: Final = {
     "signpod": "sign",
     "queueinghints": "events_to_register",
 }
-"""What people call methods who know upstream, in lower case and without underscores."""
+"""Names that people who know upstream may use, in lower case and without underscores."""
 
 
 class ContractError(ValueError):
@@ -64,11 +64,11 @@ class ContractError(ValueError):
 
 
 _sound: WeakSet[type[Plugin]] = WeakSet()
-"""Classes that have been looked at: registries are made often, and looking takes a while."""
+"""Classes that have been checked: registries are created often, and a check takes a while."""
 
 
 def check_contract(plugin: type[Plugin]) -> None:
-    """Raise a `ContractError` that says what to change, if anything is to be changed."""
+    """Raise a `ContractError` that lists what to change, if anything is wrong."""
     if plugin in _sound:
         return
     problems = list(_problems(plugin))
@@ -136,7 +136,7 @@ def _unless_called_with(plugin: type[Plugin], called: str, method: str, paramete
 
 
 def _may_be_awaited(method: object) -> bool:
-    """A plain function may return an awaitable, if it says so."""
+    """A plain function may return an awaitable if its annotation says so."""
     if inspect.iscoroutinefunction(method):
         return True
     returned = str(getattr(method, "__annotations__", {}).get("return", ""))
@@ -144,7 +144,7 @@ def _may_be_awaited(method: object) -> bool:
 
 
 def _misspelt(plugin: type[Plugin]) -> Iterator[tuple[str, str]]:
-    """Methods that look like one of the contract's but are not called so, by the framework or within the class."""
+    """Methods with a name close to one of the contract, which neither the framework nor the class itself calls."""
     known = {_plain(method): method for method in PARAMETERS} | OTHER_WORDS
     points = points_of(plugin)
     called = {name for base in plugin.__mro__ for value in vars(base).values() for name in _named_in(value)}
@@ -155,14 +155,14 @@ def _misspelt(plugin: type[Plugin]) -> Iterator[tuple[str, str]]:
         meant = known.get(plain)
         if meant is None and not points:
             meant = next((known[each] for each in get_close_matches(plain, known, n=1, cutoff=0.8)), None)
-        elif meant is None and name not in called:  # what another method calls is a helper, whatever its name
+        elif meant is None and name not in called:  # a method that another method calls is a helper, whatever its name
             meant = next((known[each] for each in known if _one_slip(plain, each)), None)
         if meant and not hasattr(plugin, meant):
             yield name, meant
 
 
 def _one_slip(written: str, meant: str) -> bool:
-    """Whether a letter is missing, too many or wrong, or two are swapped; short words are near too many others."""
+    """Whether one letter is missing, extra or wrong, or two are swapped. Short words are close to too many others."""
     same = next(
         (i for i, (a, b) in enumerate(zip(written, meant, strict=False)) if a != b), min(len(written), len(meant))
     )
@@ -172,7 +172,7 @@ def _one_slip(written: str, meant: str) -> bool:
 
 
 def _named_in(member: object) -> Iterator[str]:
-    """The names that a class's method, or what is written inside it, uses: `helper` of `self.helper()`."""
+    """The names that a method and the functions inside it use: `helper` for `self.helper()`."""
     function = getattr(member, "fget", getattr(member, "__func__", member))  # of a property, of a static method
     codes = [getattr(inspect.unwrap(function), "__code__", None)] if callable(function) else []
     while codes:

@@ -1,4 +1,4 @@
-"""Why a pod fits nowhere: the record that messages, preemption and requeueing read."""
+"""Why a pod fits nowhere: what messages, preemption and requeueing are made from."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kubesched.framework.verdicts import Rejections, fit_message
 
 
 class Diagnosis:
-    """Statuses of the nodes that were looked at, and one status for all that were not."""
+    """The statuses of the nodes that were filtered, and one status for all others."""
 
     def __init__(
         self,
@@ -39,26 +39,26 @@ class Diagnosis:
 
     @property
     def evaluated(self) -> int:
-        """How many nodes were looked at one by one: none if PreFilter has turned down the pod, few if it chose them."""
+        """How many nodes were filtered: none if PreFilter rejected the pod, few if it narrowed the nodes."""
         return int(np.count_nonzero(self._looked_at))
 
     def freeze(self) -> None:
-        """Stay as it is while the cluster, and the answers kept for the next pod, move on."""
+        """Copy what the cluster and the cached answers will change."""
         self._looked_at = self._looked_at.copy()
         self._rejections = None if self._rejections is None else self._rejections.copy()
 
     @property
     def looked_at(self) -> Mask:
-        """The rows that were looked at one by one."""
+        """The rows that were filtered."""
         return self._looked_at
 
     @property
     def rejections(self) -> Rejections | None:
-        """The plugins' verdicts; None if PreFilter has turned down the pod."""
+        """The plugins' verdicts; None if PreFilter rejected the pod."""
         return self._rejections
 
     def statuses(self) -> Iterator[tuple[Status, Ints]]:
-        """The distinct statuses of nodes that were looked at, with the rows that have them."""
+        """The distinct statuses of filtered nodes, each with its rows."""
         return self._rejections.groups(self._looked_at) if self._rejections is not None else iter(())
 
     def status_of(self, row: int) -> Status | None:
@@ -68,7 +68,7 @@ class Diagnosis:
         return self._others
 
     def code_of(self, node_name: str) -> Code:
-        """A node's code; one that nobody looked at is beyond help unless PreFilter said otherwise."""
+        """The code of a node. One that was not filtered is unresolvable, unless PreFilter gave another status."""
         row = self.table.row_of.get(node_name)
         status = self.status_of(row) if row is not None else self._others
         return Code.UNSCHEDULABLE_AND_UNRESOLVABLE if status is None else status.code
@@ -90,11 +90,11 @@ class Diagnosis:
 
     @property
     def pending_plugins(self) -> set[str]:
-        """The plugins that only wait for something: once it has come, the pod need not back off."""
+        """The plugins that wait for something. Once it has come, the pod need not back off."""
         return {status.plugin for status, _ in self.statuses() if status.code is Code.PENDING and status.plugin}
 
     def reasons(self) -> Counter[str]:
-        """How many nodes gave each reason."""
+        """How many nodes have each reason."""
         counts: Counter[str] = Counter()
         seen = 0
         for status, rows in self.statuses():

@@ -13,7 +13,7 @@ from kubesched.api.custom import custom_kind, resource_name
 
 
 class Resource(Enum):
-    """Kinds whose events plugins can ask for, by the name upstream prints."""
+    """Kinds whose events plugins can register for, by the name that upstream prints."""
 
     POD = "Pod"
     ASSIGNED_POD = "AssignedPod"
@@ -37,8 +37,8 @@ class Resource(Enum):
 class Action(IntFlag):
     """What happened to the object; several may be combined.
 
-    An update that is none of the precise kinds happens as `UPDATE`, and only a registration of all of `UPDATE` covers
-    it.
+    An update that is none of the precise kinds is reported as `UPDATE`, and only a registration for all of `UPDATE`
+    covers it.
     """
 
     ADD = 1
@@ -89,12 +89,12 @@ TargetsFunction = Callable[[api.Object | None, api.Object | None], Collection[st
 
 @dataclass(frozen=True, slots=True)
 class ClusterEvent:
-    """Something that happened to objects of a kind."""
+    """A change of objects of a kind."""
 
     resource: Kind
     action: Action
     custom_label: str = ""
-    """What logs and metrics call the event, where that is not the kind and the action."""
+    """The event's name in logs and metrics, if it is not kind and action."""
 
     @property
     def label(self) -> str:
@@ -103,13 +103,14 @@ class ClusterEvent:
 
     @property
     def is_wildcard(self) -> bool:
-        """Whether this stands for anything that could happen."""
+        """Whether this covers every event."""
         return self.resource is Resource.WILDCARD and self.action == Action.ALL
 
     def matches(self, happened: ClusterEvent) -> bool:
         """Whether this registration covers an event that happened.
 
-        All of the event has to be covered: an update of no precise kind is of no use to one who asked for labels.
+        The whole event must be covered: a plugin that registered for labels is not notified of an update of no precise
+        kind.
         """
         if self.is_wildcard:
             return True
@@ -137,23 +138,23 @@ UNSCHEDULABLE_TIMEOUT: Final = ClusterEvent(Resource.WILDCARD, Action.ALL, "Unsc
 FORCE_ACTIVATE: Final = ClusterEvent(Resource.WILDCARD, Action.ALL, "ForceActivate")
 
 SCHEDULE_ATTEMPT_FAILURE: Final = "ScheduleAttemptFailure"
-"""Not an event of the cluster, like the next two, but a reason why a pod changes queues all the same."""
+"""Like the next two not an event of the cluster, but a reason why a pod moves between queues."""
 BACKOFF_COMPLETE: Final = "BackoffComplete"
 POP_FROM_BACKOFF: Final = "PopFromBackoffQ"
 
 
 @dataclass(frozen=True, slots=True)
 class EventHint:
-    """An event a plugin wants to hear of, and how it tells whether the event helps. Without a hint it always does."""
+    """An event that a plugin registers for, and its hint whether the event helps. Without a hint it always does."""
 
     event: ClusterEvent
     hint: HintFunction | None = None
     by_class: bool = False
-    """Whether the hint, while the event is about another object than the waiting pod, reads nothing of that pod but
-    what its class shares: namespace, labels, spec. Then, of a thousand waiting pods from one template, one is asked
-    about."""
+    """Whether the hint reads nothing of the waiting pod but what its class shares: namespace, labels, spec. (Events
+    about the waiting pod itself do not count.) Then the hint is called for one of a thousand waiting pods from a
+    template."""
     only: TargetsFunction | None = None
-    """Names the only pods that an event can help, so that the hint is not asked about any other."""
+    """The only pods that an event can help, so that the hint is not called for any other."""
 
 
 def on(

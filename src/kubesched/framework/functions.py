@@ -1,4 +1,4 @@
-"""Plugins that are one function: a rule or a preference about a pod and a node, and nothing around it.
+"""Plugins made from one function: a rule or a preference about a pod and a node.
 
     @filter
     def is_awake(pod, node):
@@ -8,8 +8,8 @@
     def prefer_ssd(pod, node):
         return 100 if node.labels.get("disktype") == "ssd" else 0
 
-Such a function stays a function, to be called and tested as one. What it has beside that is `plugin`, the class that
-the scheduler runs. It takes part under the function's name.
+Such a function can still be called and tested as a function. Its attribute `plugin` is the class that the scheduler
+runs, under the function's name.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ def filter(
     *, name: str = "", events: Sequence[EventHint] | None = None
 ) -> Callable[[TakesFilter[P, F]], PluginFunction[Concatenate[api.Pod, NodeInfo, P], F]]: ...
 def filter(function: Any = None, /, *, name: str = "", events: Sequence[EventHint] | None = None) -> Any:
-    """Make a Filter plugin of a function of a pod and a node.
+    """Make a Filter plugin from a function of a pod and a node.
 
-    It returns True or None if the pod fits. A text is the reason why it does not; False leaves the reason to us; a
-    `Status` says more, as in `unresolvable("…")`. `events` are what may make a rejected pod fit; by default, anything.
+    It returns True or None if the pod fits. A string is the reason why it does not, False gives a default reason, and a
+    `Status` says more, as in `unresolvable("…")`. `events` may make a rejected pod fit; by default, all events.
     """
 
     def decorate(function: Callable[..., FilterAnswer]) -> PluginFunction[..., FilterAnswer]:
@@ -91,11 +91,11 @@ def score(
     *, weight: int = 1, normalize: Normalize = False, name: str = ""
 ) -> Callable[[TakesScore[P, N]], PluginFunction[Concatenate[api.Pod, NodeInfo, P], N]]: ...
 def score(function: Any = None, /, *, weight: int = 1, normalize: Normalize = False, name: str = "") -> Any:
-    """Make a Score plugin of a function of a pod and a node.
+    """Make a Score plugin from a function of a pod and a node.
 
     It returns a number from 0 to 100. With `normalize`, any number: of the nodes that fit, the one with the highest
-    gets 100 and the one with the lowest 0, or the other way round for ``normalize="lowest"``. `weight` counts where the
-    configuration gives none.
+    gets 100 and the one with the lowest 0, or the other way round for ``normalize="lowest"``. `weight` is used if
+    the configuration gives none.
     """
 
     def decorate(function: Callable[..., float]) -> PluginFunction[..., float]:
@@ -116,7 +116,7 @@ def score(function: Any = None, /, *, weight: int = 1, normalize: Normalize = Fa
 
 
 def stretched(scores: Ints, *, lowest_is_best: bool = False) -> Ints:
-    """Scale so that the best gets 100 and the worst 0; all get 0 where there is no difference."""
+    """Scale so that the best gets 100 and the worst 0; if all are equal, all get 0."""
     if not len(scores):
         return scores
     low, high = scores.min(), scores.max()
@@ -127,7 +127,7 @@ def stretched(scores: Ints, *, lowest_is_best: bool = False) -> Ints:
 
 
 def plugin_class(source: object) -> type[Plugin]:
-    """The plugin class that a class or a decorated function stands for."""
+    """The plugin class of a class or a decorated function."""
     found = source.plugin if isinstance(source, PluginFunction) else source
     if isinstance(found, type) and issubclass(found, Plugin):
         return found
@@ -138,7 +138,7 @@ def plugin_class(source: object) -> type[Plugin]:
 
 
 def _checked(function: Callable[..., object], name: str) -> tuple[str, type | None]:
-    """The plugin's name and the type of its arguments; an error if the function cannot be one."""
+    """The plugin's name and the type of its arguments. Raises if the function cannot be a plugin."""
     called = name or function.__name__
     parameters = list(inspect.signature(function).parameters.values())
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]

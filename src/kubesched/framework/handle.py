@@ -24,16 +24,16 @@ O = TypeVar("O", bound=api.Object)  # noqa: E741  # the one-letter name for "som
 
 
 class ApiClient(Protocol):
-    """What a plugin may ask of the API server, in PreBind, Bind, PostBind and whatever it spawns.
+    """The calls that a plugin may make to the API server, in PreBind, Bind, PostBind and background tasks.
 
     A kind is a class: `kubesched.Pod`, `kubesched.Node`, or one of the plugin's own, derived from `kubesched.Object`.
 
-    Each call raises an `ApiError` when the server refuses and an `OSError` when it is out of reach. To a plugin that
-    lets them pass, the attempt fails and the pod is tried again.
+    Each call raises an `ApiError` when the server refuses it and an `OSError` when the server cannot be reached. If the
+    plugin does not catch them, the attempt fails and the pod is tried again.
     """
 
     async def read(self, kind: type[O], name: str, namespace: str = "") -> O:
-        """One object as it is now, which may be newer than what `handle.cluster` has heard of."""
+        """One object as it is now, which may be newer than in `handle.cluster`."""
         ...
 
     async def list(self, kind: type[O]) -> Sequence[O]:
@@ -60,7 +60,7 @@ class ApiClient(Protocol):
         ...
 
     async def patch_pod_status(self, pod: api.Pod, patch: dict[str, Any]) -> api.Pod:
-        """Apply a strategic merge patch to a pod's status; answers with what was stored."""
+        """Apply a strategic merge patch to a pod's status; returns what was stored."""
         ...
 
     async def delete_pod(self, pod: api.Pod) -> None:
@@ -70,18 +70,18 @@ class ApiClient(Protocol):
     async def bind_volume(
         self, name: str, claim_ref: api.ObjectReference, annotations: Mapping[str, str], resource_version: str
     ) -> api.PersistentVolume:
-        """Set a volume's claimRef and annotations, if it has this version still; answers with what was stored."""
+        """Set a volume's claimRef and annotations, if it has this version still; returns what was stored."""
         ...
 
     async def annotate_claim(
         self, namespace: str, name: str, annotations: Mapping[str, str], resource_version: str
     ) -> api.PersistentVolumeClaim:
-        """Set a claim's annotations, if it has this version still; answers with what was stored."""
+        """Set a claim's annotations, if it has this version still; returns what was stored."""
         ...
 
 
 class WaitingPod(Protocol):
-    """A pod that has a node and waits for Permit plugins to let it go there."""
+    """A pod that has a node and waits for Permit plugins to allow it."""
 
     @property
     def pod(self) -> api.Pod:
@@ -94,11 +94,11 @@ class WaitingPod(Protocol):
         ...
 
     def allow(self, plugin: str) -> None:
-        """Say yes for a plugin; the last yes lets the pod go on."""
+        """Allow the pod for a plugin. Once all plugins have allowed it, its binding goes on."""
         ...
 
     def reject(self, plugin: str, message: str = "") -> bool:
-        """Send the pod back to the queue; False if it has been decided already."""
+        """Send the pod back to the queue; False if it was allowed or rejected already."""
         ...
 
 
@@ -154,7 +154,7 @@ NOT_YET = "it is there once all plugins of the profile are made: use it in a met
 NOT_HERE = "decisions alone, as in a replay or in check_plugin, come without an API server and without time"
 
 
-class NobodyWaits:
+class NoWaitingPods:
     """No pod waits on Permit."""
 
     def __iter__(self) -> Iterator[WaitingPod]:
@@ -187,7 +187,7 @@ class Services:
     log: Log = SILENT
     event: Callable[..., None] = no_event
     """Records an event in the name of the profile that is its first argument."""
-    waiting_pods: WaitingPods = field(default_factory=NobodyWaits)
+    waiting_pods: WaitingPods = field(default_factory=NoWaitingPods)
     activate: Activate = no_activation
     claim_metrics: ClaimMetrics = field(default_factory=NoClaimMetrics)
 

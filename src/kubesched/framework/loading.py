@@ -1,7 +1,7 @@
-"""Plugins from outside, found by name: in a module, in a file, in a folder, or offered by an installed package.
+"""Loading plugins by name: from a module, a file, a folder, or an installed package.
 
-Whatever goes wrong with somebody else's code becomes a line in a list of problems that names the code, so that all of
-them can be told at once and none of them ends the program in a traceback.
+An error in a plugin's code becomes a line in a list of problems that names the code, so that all of them are reported
+at once and none ends the program with a traceback.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ HOW: Final = "derive a class from kubesched.Plugin, or put @kubesched.filter or 
 
 
 class NoPluginError(LookupError):
-    """Something that was named as a plugin, or as having some, and is none."""
+    """Something that was given as a plugin, or as a source of plugins, and is not."""
 
 
 def add_all(
@@ -40,8 +40,8 @@ def add_all(
     given: Iterable[PluginSource] = (),
     installed: bool = True,
 ) -> list[str]:
-    """Add plugins to a registry from everywhere they may come from. Answers with the names of those that were asked
-    for, as opposed to those that happen to be installed; adds what cannot be loaded to `problems`."""
+    """Add plugins from all sources to a registry. Returns the names of those that were asked for, without those that
+    just happen to be installed. What cannot be loaded is added to `problems`."""
     asked: list[str] = []
     for each in given:
         asked += _add(registry, each, None, "", problems)
@@ -61,7 +61,7 @@ def add_all(
 def load_place(place: str) -> list[PluginSource]:
     """The plugins that ``module:Name``, ``module``, ``file.py:Name`` or ``file.py`` stands for.
 
-    Raises whatever the code raises when it is imported, and TypeError or LookupError if what it names is no plugin.
+    Raises what the code raises when it is imported, and TypeError or LookupError if the name is not a plugin.
     """
     target, name = _split(place)
     module = _module(target)
@@ -82,7 +82,7 @@ def load_place(place: str) -> list[PluginSource]:
 
 
 def plugins_in(module: ModuleType) -> Iterator[PluginSource]:
-    """The plugins that a module defines, as opposed to those that it imports."""
+    """The plugins that a module defines, without those that it imports."""
     for name, value in vars(module).items():
         if name.startswith("_"):
             continue
@@ -94,14 +94,14 @@ def plugins_in(module: ModuleType) -> Iterator[PluginSource]:
 
 
 def _is_plugin(value: object) -> TypeGuard[type[Plugin]]:
-    """Whether this is a plugin's class. One that others derive from need not be a plugin itself."""
+    """Whether this is the class of a plugin. A base class need not be one itself."""
     return (
         isinstance(value, type) and issubclass(value, Plugin) and bool(getattr(value, "name", "") or points_of(value))
     )
 
 
 def forget_modules(folder: str) -> None:
-    """Have what was imported from a folder imported anew, when it is next asked for."""
+    """Forget what was imported from a folder, so that it is imported again when next needed."""
     root = str(Path(folder).resolve()) + os.sep
     for name, module in list(sys.modules.items()):
         if (getattr(module, "__file__", None) or "").startswith(root):
@@ -110,7 +110,7 @@ def forget_modules(folder: str) -> None:
 
 
 def plugin_files(folder: str) -> list[Path]:
-    """The files of a folder that plugins are looked for in: not tests, and nothing that begins with an underscore."""
+    """The files of a folder that may have plugins: not tests, and not those that begin with an underscore."""
     return [
         file
         for file in sorted(Path(folder).glob(f"*{SUFFIX}"))
@@ -132,20 +132,20 @@ def _attempt(place: str, source: str, problems: list[str]) -> list[PluginSource]
     try:
         return load_place(place)
     except NoPluginError as error:
-        if source != "--plugin-dir":  # a folder may hold helpers, too
+        if source != "--plugin-dir":  # a folder may also hold helpers
             problems.append(f"{source}: {place} is no plugin; {error}")
         return []
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        # Whatever somebody else's module raises, the message must say which module that was.
+        # Whatever a module raises, the message must name the module.
         said = str(error) if type(error) in (LookupError, TypeError) else f"{type(error).__name__}: {error}"
         problems.append(f"{source}: {place}: {said}{_where(error)}")
         return []
 
 
 def _where(error: BaseException) -> str:
-    """The line of the author's own code that failed, if it is not in the message already."""
+    """The line of the plugin's own code that failed, if the message does not have it already."""
     last = error.__traceback__
     while last is not None and last.tb_next is not None:
         last = last.tb_next
@@ -160,7 +160,7 @@ def _add(registry: Registry, source: PluginSource, origin: Origin | None, place:
         plugin = plugin_class(source)
         known = registry.get(getattr(plugin, "name", ""))
         if known is not None and known is not plugin and _written_at(known) == _written_at(plugin):
-            registry.replace(source, origin)  # an installed package, say, whose author works on it
+            registry.replace(source, origin)  # for example an installed package that its author works on
         elif known is not plugin:
             registry.add(source, origin)
         return [plugin.name]
@@ -170,13 +170,13 @@ def _add(registry: Registry, source: PluginSource, origin: Origin | None, place:
 
 
 def _written_at(plugin: type[Plugin]) -> tuple[str, str]:
-    """What stays the same when a file is loaded twice."""
+    """A key that stays the same when a file is loaded twice."""
     module = sys.modules.get(plugin.__module__)
     return os.path.realpath(getattr(module, "__file__", None) or plugin.__module__), plugin.__qualname__
 
 
 def _split(place: str) -> tuple[str, str]:
-    """What to import, and what of it; nothing for all of it."""
+    """What to import, and which name of it; an empty name for all."""
     if place.endswith(SUFFIX) or os.sep in place.rpartition(":")[2]:
         return place, ""
     target, colon, name = place.rpartition(":")
@@ -195,12 +195,12 @@ def _module(target: str) -> ModuleType:
             _as_folder(target) if os.path.isdir(target) else f"no module, and no file that ends in {SUFFIX}"
         )
     if (here := os.getcwd()) not in sys.path:
-        # A program has only its own folder there, and people try out plugins from where they write them.
+        # The path has only the program's own folder, but people try plugins from the folder where they write them.
         sys.path.append(here)
     module = importlib.import_module(target)
     if (
         hasattr(module, "__path__") and getattr(module, "__file__", None) is None
-    ):  # Python takes any folder for a package
+    ):  # Python accepts any folder as a package
         raise LookupError(_as_folder(target))
     return module
 
@@ -213,14 +213,14 @@ def _module_of_file(file: Path) -> ModuleType:
     if not file.is_file():
         raise LookupError("there is no such file")
     if (folder := str(file.parent)) not in sys.path:
-        sys.path.append(folder)  # for what it imports from beside it
-    # Two folders may have files of the same name, and neither must take the place of a real module.
+        sys.path.append(folder)  # for imports of files beside it
+    # Two folders may have files of the same name, and neither may hide a real module.
     name = f"kubesched_plugin_{file.stem}_{hashlib.sha256(str(file).encode()).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # before it runs: what it defines looks itself up there
+    sys.modules[name] = module  # before it runs, since what it defines looks itself up there
     try:
         spec.loader.exec_module(module)
     except BaseException:

@@ -1,6 +1,6 @@
-"""The opposite of lifting: a vectorised plugin made to answer for one node at a time.
+"""The opposite of lifting: a vectorised plugin, called for one node at a time.
 
-It is what benchmarks compare with, and what shows that both forms of a plugin give the same answers.
+Benchmarks compare with it, and tests show that both forms of a plugin give the same results.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kubesched.framework.status import Status
 
 
 def one_at_a_time(plugin: type[Plugin]) -> type[Plugin]:
-    """A plugin class of the same name and answers whose Filter and Score see one node per call."""
+    """A plugin class with the same name and results whose Filter and Score get one node per call."""
     vectorised: Any = plugin
     hidden = {"name": plugin.name, "reads": Reads.CLUSTER}
 

@@ -1,4 +1,4 @@
-"""Where a plugin is written, for errors that its author can follow."""
+"""File and line of a plugin, for error messages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import TracebackType
 
 
 def place_of(thing: object) -> str:
-    """File and line of a class or function, as editors and terminals open them; its dotted name if there is none."""
+    """File and line of a class or function, in the form that editors open; the dotted name if there is no file."""
     thing = getattr(thing, "function", thing)
     file, line = _source(thing) if isinstance(thing, Hashable) else (None, 0)
     if not file:
@@ -18,21 +18,21 @@ def place_of(thing: object) -> str:
     return f"{short_path(file)}:{line}"
 
 
-@lru_cache(maxsize=128)  # a search for mistakes asks a thousand times, and for a class inspect parses the whole file
+@lru_cache(maxsize=128)  # check_plugin asks a thousand times, and for a class inspect parses the whole file
 def _source(thing: object) -> tuple[str | None, int]:
     try:
         written = inspect.unwrap(thing)  # type: ignore[arg-type]  # what has no source raises TypeError
         code = getattr(written, "__code__", None)
         line = inspect.findsource(written)[1] + 1 if code is None else code.co_firstlineno
         return inspect.getsourcefile(written), line
-    except (OSError, TypeError, SyntaxError):  # the last if the file was changed since, and cannot be parsed now
+    except (OSError, TypeError, SyntaxError):  # if the file was changed since and cannot be parsed now
         return None, 0
 
 
 def place_of_error(error: BaseException, thing: object) -> str:
-    """The deepest line in the plugin's own file that an exception came through; where the plugin is if there is none.
+    """The deepest line of the plugin's own file in a traceback; the start of the plugin if there is none.
 
-    What a library deeper down complains of is usually the fault of the line that called it.
+    An error raised deep in a library is usually caused by the line that called it.
     """
     try:
         file = inspect.getsourcefile(getattr(thing, "function", thing))  # type: ignore[arg-type]  # TypeError is caught
@@ -48,6 +48,6 @@ def place_of_error(error: BaseException, thing: object) -> str:
 
 
 def short_path(path: str) -> str:
-    """A path as somebody in this folder would type it."""
+    """A path relative to the current folder where that is shorter."""
     here = os.getcwd()
     return os.path.relpath(path, here) if path.startswith(here + os.sep) else path

@@ -2,7 +2,7 @@
 
 A plugin is a class with a `name`. It takes part in an extension point by having that point's method:
 
-| point      | method                                                        | answer                                  |
+| point      | method                                                        | result                                  |
 | ---------- | ------------------------------------------------------------- | --------------------------------------- |
 | PreEnqueue | `pre_enqueue(pod)`                                            | `None` or a `Status`                    |
 | QueueSort  | `sort_key(pod)` or `less(a, b)`                               | a comparable key; a bool                |
@@ -27,8 +27,8 @@ A plugin is a class with a `name`. It takes part in an extension point by having
 
 `None` means success. An exception fails the attempt, with the plugin's name in the message.
 
-A vectorised method answers for every row of the window it is given, also for rows that another plugin has rejected
-already: such answers are ignored.
+A vectorised method returns a result for every row of its window, also for rows that another plugin has rejected
+already. Those results are ignored.
 """
 
 from __future__ import annotations
@@ -54,15 +54,15 @@ MAX_NODE_SCORE = 100
 MIN_NODE_SCORE = 0
 
 Codes = npt.NDArray[np.integer[Any]] | Mask
-"""A verdict per row: 0 (or False) passes, anything else is the plugin's own number for why not."""
+"""A verdict per row: 0 (or False) passes, anything else is the plugin's own code for the reason."""
 
 
 class Reads(Enum):
-    """What a plugin's pre_filter, filter and score look at, beside the plugin's own arguments.
+    """What a plugin's pre_filter, filter and score read, beside the plugin's own arguments.
 
-    It tells what has to be asked again for the next pod of the same class: nothing while nodes stand still (NODE), only
-    the nodes whose pods changed (PODS), or everything (ROW and CLUSTER; the latter is always right). "The node object"
-    is all of `NodeInfo.node`, annotations and conditions included: a change of any of it counts. So it is with pods.
+    It decides what is called again for the next pod of the same class: nothing while no node changes (NODE), only the
+    nodes whose pods changed (PODS), or everything (ROW and CLUSTER; the latter is always correct). "The node object" is
+    all of `NodeInfo.node`, annotations and conditions included: any change of it counts. The same holds for pods.
     """
 
     NODE = "the pod's class and the node object"
@@ -72,7 +72,7 @@ class Reads(Enum):
 
     @property
     def is_cacheable(self) -> bool:
-        """Whether answers for one pod are good for the next of its class."""
+        """Whether results for one pod are valid for the next pod of its class."""
         return self in _CACHEABLE
 
 
@@ -80,7 +80,7 @@ _CACHEABLE = (Reads.NODE, Reads.PODS)
 
 
 class Verdicts(NamedTuple):
-    """A Filter's answer for a window: a code per row, and what a code means."""
+    """The result of Filter for a window: a code per row, and the status of each code."""
 
     codes: Codes
     status_of: Callable[[int], Status]
@@ -93,7 +93,7 @@ def reject(rows: Mask, status: Status) -> Verdicts | None:
 
 @dataclass(slots=True)
 class PostFilterResult:
-    """A node made free, or to be made free, for the pod. An empty name withdraws an earlier nomination."""
+    """The node that is being made free for the pod. An empty name withdraws an earlier nomination."""
 
     nominated_node_name: str
     victims: Sequence[PodInfo] = field(default=())
@@ -109,9 +109,9 @@ class Plugin:
     pre_bind_in_parallel: ClassVar[bool] = False
     """Whether `pre_bind` may run at the same time as that of other plugins that say so."""
     relies_on: ClassVar[frozenset[str]] = frozenset()
-    """Points ("preFilter", "preScore") without which Filter or Score cannot answer; a profile may switch them off."""
+    """Points ("preFilter", "preScore") that Filter or Score needs; a profile may disable them."""
     default_weight: ClassVar[int] = 1
-    """What its scores count where a configuration enables it without a weight."""
+    """The weight of its scores if the configuration gives none."""
 
     def __init__(self, args: Any, handle: Handle) -> None:
         self.args = args
@@ -141,16 +141,16 @@ POINTS: dict[str, tuple[str, ...]] = {
     "placementGenerate": ("generate_placements",),
     "placementScore": ("score_placement",),
 }
-"""Extension points, by their name in the configuration, and the methods that make a plugin take part."""
+"""Extension points, by their name in the configuration, and the methods that implement them."""
 
 
 def points_of(plugin: type[Plugin]) -> frozenset[str]:
-    """The extension points a plugin class takes part in."""
+    """The extension points that a plugin class implements."""
     return frozenset(point for point, methods in POINTS.items() if any(hasattr(plugin, m) for m in methods))
 
 
 def is_built_in(plugin: type) -> bool:
-    """Whether a class is one of ours: those are tested, and need not be watched."""
+    """Whether a class is one of ours: those are tested, and their results need no checks."""
     return plugin.__module__.startswith("kubesched.plugins.")
 
 

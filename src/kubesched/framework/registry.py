@@ -1,4 +1,4 @@
-"""The table of plugins that can be named in a configuration."""
+"""The table of plugins that a configuration can name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kubesched.framework.places import place_of
 from kubesched.framework.plugin import Plugin, points_of
 
 PluginSource = type[Plugin] | PluginFunction[..., Any]
-"""What a plugin can be given as: a class, or a decorated function."""
+"""A plugin as it is passed in: a class or a decorated function."""
 
 BUILT_IN = "built-in"
 PACKAGE = "package"
@@ -57,7 +57,7 @@ class Registry(Mapping[str, type[Plugin]]):
             self.add(plugin, origin)
 
     def add(self, source: PluginSource, origin: Origin | None = None) -> None:
-        """Make a plugin known; a name can be taken only once.
+        """Register a plugin. Each name can be registered only once.
 
         Raises ValueError, with file and line and what to change, for a class that cannot be run as a plugin.
         """
@@ -74,7 +74,7 @@ class Registry(Mapping[str, type[Plugin]]):
         self._origins[plugin.name] = origin or Origin(PROGRAM, plugin.__module__)
 
     def replace(self, source: PluginSource, origin: Origin | None = None) -> None:
-        """Put a newer state of a plugin into the place of the one of its name, if there is one."""
+        """Replace the plugin of the same name, if there is one, by a newer state of it."""
         plugin = plugin_class(source)
         old = self._plugins.pop(plugin.name, None)
         try:
@@ -107,12 +107,12 @@ class Registry(Mapping[str, type[Plugin]]):
 
     @property
     def args_types(self) -> dict[str, type]:
-        """The structs that arguments are decoded into, of plugins that have any."""
+        """The structs that arguments are decoded into, for plugins that have arguments."""
         return {name: plugin.args_type for name, plugin in self._plugins.items() if plugin.args_type is not None}
 
     @property
     def weights(self) -> dict[str, int]:
-        """What each plugin's scores count where a configuration does not say."""
+        """The weight of each plugin's scores if the configuration gives none."""
         return {name: plugin.default_weight for name, plugin in self._plugins.items()}
 
 

@@ -1,4 +1,4 @@
-"""What a plugin answers: upstream's status codes, with the reasons people read."""
+"""What plugins return: upstream's status codes, with reasons for people."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _REJECTED: Final = frozenset((Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOL
 
 
 class Status:
-    """A code, the reasons for it, and the plugin it came from. `None` stands for success everywhere."""
+    """A code, its reasons, and the plugin that returned it. `None` means success everywhere."""
 
     __slots__ = ("code", "plugin", "reasons")
 
@@ -60,11 +60,11 @@ class Status:
 
     @property
     def is_rejected(self) -> bool:
-        """Whether the pod was turned away, as opposed to something having gone wrong."""
+        """Whether the pod was rejected, as opposed to an error."""
         return self.code in _REJECTED
 
     def by(self, plugin: str) -> Status:
-        """The same status, said by `plugin`."""
+        """The same status, as that of `plugin`."""
         return self if self.plugin == plugin else Status(self.code, *self.reasons, plugin=plugin)
 
     def __eq__(self, other: object) -> bool:

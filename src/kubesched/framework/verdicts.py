@@ -1,6 +1,6 @@
-"""The Filter answers of several plugins put together: who rejected which row, and why.
+"""The Filter results of several plugins combined: which plugin rejected which row, and why.
 
-A row's status is that of the first plugin that rejects it. Codes stay small integers until somebody asks for words.
+A row's status is that of the first plugin that rejects it. Codes stay small integers until a message is needed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Rejections:
         self.overruled: dict[int, Status] = {}
 
     def copy(self) -> Rejections:
-        """The same, apart from answers that the engine keeps and brings up to date."""
+        """A copy that does not change when the engine updates its cached answers."""
         copy = Rejections(self.size, [(name, Verdicts(v.codes.copy(), v.status_of)) for name, v in self.entries])
         copy.overruled = dict(self.overruled)
         return copy
