@@ -148,7 +148,7 @@ def test_remember_asks_once() -> None:
 class Few(PodClasses):
     """Keeps few classes."""
 
-    KEEP = 3
+    RECENT = 3
 
 
 def test_idle_classes_are_dropped() -> None:
@@ -165,6 +165,23 @@ def test_idle_classes_are_dropped() -> None:
     assert idle() is None
     assert cluster.classes.info(pod("again", cpu="1")).pod_class is kept
     assert len(cluster.classes) < 6
+
+
+def test_large_idle_classes_are_dropped_by_size() -> None:
+    """A few classes with very large labels are not kept, although few classes are."""
+    classes = PodClasses()
+    for number in range(20):
+        classes.info(pod(f"p{number}", labels={f"key-{number}-{i}": "v" * 60 for i in range(2000)}))
+    assert len(classes) < 10
+
+
+def test_a_class_lives_as_long_as_its_pods_in_the_queue() -> None:
+    """Another pod of the template gets the same class, however many classes came between."""
+    classes = Few()
+    waiting = classes.info(pod("waiting", cpu="1"))
+    for number in range(10):
+        classes.info(pod(f"p{number}", cpu=str(number + 3)))
+    assert classes.info(pod("next", cpu="1")).pod_class is waiting.pod_class
 
 
 def test_a_dropped_class_with_a_pod_in_hand_still_counts() -> None:

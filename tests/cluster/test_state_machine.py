@@ -110,7 +110,7 @@ names = st.sampled_from(["p1", "p2", "p3", "p4", "p5", "p6"])
 class SmallClasses(PodClasses):
     """Forgets idle classes early."""
 
-    KEEP = 3
+    RECENT = 3
 
 
 class SmallTable(NodeTable):

@@ -646,14 +646,14 @@ def test_several_profiles_share_a_cluster() -> None:
 
 def test_many_classes_are_kept_in_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Answers of classes not asked about lately are dropped, and asked for again they are right."""
-    monkeypatch.setattr("kubesched.engine.filtering._CACHED_ROWS", 4)
+    monkeypatch.setattr("kubesched.engine.filtering.CACHE_BYTES", 1)
     made = cluster(node("a", cpu="4"), node("b", cpu="8"))
     engine = engine_of(made, NodeResourcesFit)
     for _ in range(2):
         for cpu in range(1, 9):
             decision = schedule(engine, pod(cpu=str(cpu)))
             assert feasible(decision) == ({"a", "b"} if cpu <= 4 else {"b"})
-    assert len(engine.filtering._cache) <= 3
+    assert len(engine.filtering._cached_classes) <= 3
 
 
 def test_constraints_hold_over_a_sequence_of_pods() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import numpy as np
 import pytest
 from tests.builders import cluster, node, pod
@@ -11,6 +13,7 @@ from kubesched.api import objects as api
 from kubesched.cluster.table import Ints
 from kubesched.cluster.view import Nodes
 from kubesched.engine import filtering as engine_module
+from kubesched.engine.cache import CachedAnswers
 from kubesched.engine.decision import Decision
 from kubesched.framework.plugin import Plugin, Reads
 from kubesched.framework.state import CycleState
@@ -40,18 +43,33 @@ def test_a_recorded_decision_stays_as_it_was(room: int) -> None:
     assert said(decision) == before
 
 
-def test_kept_answers_are_bounded_by_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The least recently used classes are forgotten, as many as it takes, also after the cluster has grown."""
-    monkeypatch.setattr(engine_module, "_CACHED_ROWS", 12)
+def test_cached_answers_are_bounded_by_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The least recently used classes are dropped, as many as it takes, also after the cluster has grown."""
+    for name, value in {"CACHE_BYTES": 24, "CLASS_BYTES": 2, "ROW_BYTES": 1}.items():
+        monkeypatch.setattr(engine_module, name, value)
     world = cluster(node("n0"), node("n1"))
     engine = default_engine(world)
     for number in range(9):
         schedule(engine, pod(f"p{number}", labels={"only": str(number)}))
-    assert len(engine.filtering._cache) == 6
+    assert len(engine.filtering._cached_classes) == 6
     for number in range(2, 4):
         world.set(node(f"n{number}"))
     schedule(engine, pod("last", labels={"only": "last"}))
-    assert len(engine.filtering._cache) == 3
+    assert len(engine.filtering._cached_classes) == 4
+
+
+def test_pods_of_many_classes_leave_nothing_behind_when_they_are_deleted() -> None:
+    """A class goes with its last pod, and so does everything that was cached for it, except for the last few."""
+    world = cluster(node("n0"), node("n1"), node("n2"))
+    engine = default_engine(world)
+    for number in range(world.classes.RECENT + 100):
+        decision = schedule(engine, pod(f"p{number}", labels={"only": str(number)}), record=False)
+        world.assume(decision.info, decision.node)
+        world.remove_pod(decision.info.pod.uid)
+    del decision
+    gc.collect()
+    assert len(world.classes) == len(engine.filtering._cached_classes) == world.classes.RECENT
+    assert sum(type(each) is CachedAnswers for each in gc.get_objects()) <= world.classes.RECENT + 5
 
 
 class Boundless(Plugin):
@@ -72,7 +90,7 @@ def test_a_score_out_of_range_is_noted_once() -> None:
     for number in range(5):
         world.set(pod(f"p{number}", node="full"))
         assert schedule(engine, pod(f"next-{number}")).node == "a"
-    (kept,) = engine.filtering._cache.values()
+    (kept,) = (each for each in gc.get_objects() if type(each) is CachedAnswers and each._framework is engine.framework)
     assert len(kept.suspects) == 1
 
 

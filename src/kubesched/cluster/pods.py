@@ -7,8 +7,10 @@ pod of a deployment needs no compilation.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import TYPE_CHECKING, TypeVar, cast
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -91,16 +93,23 @@ class PodInfo:
 
 
 class PodClasses:
-    """Interns pod classes by the encoded form of what scheduling reads."""
+    """Interns pod classes by the encoded form of what scheduling reads.
 
-    KEEP = 4096
-    """How many classes there may be before those without pods are dropped."""
+    A class lives as long as a pod of it does, here or in the queue. The classes used last live on, because the next pod
+    of a template often comes after the one before it is gone.
+    """
+
+    RECENT = 256
+    """How many classes live on at most."""
+    RECENT_BYTES = 1 << 20
+    """How large their encoded forms are at most. What is derived from a class is up to ten times as large."""
 
     def __init__(self, features: Features = DEFAULT_FEATURES) -> None:
         self._features = features
-        self._by_key: dict[bytes, PodClass] = {}
+        self._by_key: WeakValueDictionary[bytes, PodClass] = WeakValueDictionary()
+        self._recent: OrderedDict[bytes, PodClass] = OrderedDict()
+        self._recent_bytes = 0
         self._encode = msgspec.json.Encoder(order="deterministic").encode
-        self._keep = self.KEEP
 
     def __len__(self) -> int:
         return len(self._by_key)
@@ -116,6 +125,7 @@ class PodClasses:
         key = self._encode((meta.namespace, meta.labels, spec))
         resized = _has_resize_status(pod)
         pod_class = self._by_key.get(key) or self._add(key, _without_status(pod) if resized else pod, spec)
+        self._use(key, pod_class)
         if resized:
             pod_class = self._resized(key, pod, spec, pod_class)
         if spec is not pod_class.spec:
@@ -127,11 +137,18 @@ class PodClasses:
         return PodInfo(pod, pod_class)
 
     def _add(self, key: bytes, pod: api.Pod, spec: api.PodSpec) -> PodClass:
-        if len(self._by_key) >= self._keep:
-            self._by_key = {k: c for k, c in self._by_key.items() if c.pods}
-            self._keep = max(self.KEEP, 2 * len(self._by_key))
         pod_class = self._by_key[key] = PodClass(pod, spec, self._features)
         return pod_class
+
+    def _use(self, key: bytes, pod_class: PodClass) -> None:
+        recent = self._recent
+        if key in recent:
+            recent.move_to_end(key)
+            return
+        recent[key] = pod_class
+        self._recent_bytes += len(key)
+        while len(recent) > 1 and (len(recent) > self.RECENT or self._recent_bytes > self.RECENT_BYTES):
+            self._recent_bytes -= len(recent.popitem(last=False)[0])
 
     def _resized(self, key: bytes, pod: api.Pod, spec: api.PodSpec, plain: PodClass) -> PodClass:
         """The class of a pod whose container statuses may hold more, or less, than its spec asks for."""

@@ -7,6 +7,7 @@ node has changed, otherwise for those whose pods have changed. Usually that is t
 from __future__ import annotations
 
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from kubesched.cluster.view import Nodes
 from kubesched.framework.adapters import FilterPlugin, ScorePlugin
 from kubesched.framework.plugin import MAX_NODE_SCORE, MIN_NODE_SCORE, Codes, Reads, Verdicts
 from kubesched.framework.record import CycleRecord
-from kubesched.framework.runtime import Framework
+from kubesched.framework.runtime import NOT_RECORDED, Framework
 from kubesched.framework.state import CycleState
 
 
@@ -44,6 +45,22 @@ class CachedScore:
         self.raw = raw
 
 
+class _State(CycleState):
+    """The state of cached answers. The class holds these, so they must not hold the class."""
+
+    __slots__ = ("_pod_class",)
+
+    @property
+    def pod_class(self) -> PodClass:
+        pod_class = self._pod_class()
+        assert pod_class is not None  # a pod of the class is being scheduled
+        return pod_class
+
+    @pod_class.setter
+    def pod_class(self, pod_class: PodClass) -> None:
+        self._pod_class = ref(pod_class)
+
+
 class CachedAnswers:
     """A profile's cached answers for one pod class."""
 
@@ -52,7 +69,7 @@ class CachedAnswers:
         self._table = framework.cluster.nodes
         self._node_version = -1
         self._position = -1
-        self.state = CycleState(pod_class)
+        self.state: CycleState = _State(pod_class)
         self.answers: dict[str, Any] = {}
         """PreFilter results of the cacheable plugins."""
         self.filters: list[CachedFilter] = []
@@ -85,6 +102,7 @@ class CachedAnswers:
             else:
                 self._update(pod, changed)
         self._position = table.log_end
+        self.state.record = NOT_RECORDED
 
     def _update(self, pod: api.Pod, changed: list[int]) -> None:
         try:
@@ -102,7 +120,7 @@ class CachedAnswers:
     def _rebuild(self, pod: api.Pod) -> None:
         framework, table = self._framework, self._table
         nodes = Nodes(table)
-        state = self.state = CycleState(self.state.pod_class, self.state.record)
+        state = self.state = _State(self.state.pod_class, self.state.record)
         self.answers = {
             p.name: framework.ask_pre_filter(p, state, pod, nodes) for p in framework.pre_filter if p.reads.is_cacheable
         }
@@ -122,11 +140,13 @@ class CachedAnswers:
         self._scored = False
         self._node_version = table.node_version
 
-    def score(self, pod: api.Pod) -> None:
+    def score(self, pod: api.Pod, record: CycleRecord) -> None:
         """Compute the scores when they are first needed: a pod with one feasible node needs none."""
         if not self._scored:
+            self.state.record = record
             self._rebuild_scores(pod, Nodes(self._table), self.state)
             self._scored = True
+            self.state.record = NOT_RECORDED
 
     def _rebuild_scores(self, pod: api.Pod, nodes: Nodes, state: CycleState) -> None:
         framework, table = self._framework, self._table

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -29,8 +30,9 @@ EXTENDER = "Extender"
 """The name under which extenders reject pods."""
 MIN_FEASIBLE_NODES = 100
 MIN_FEASIBLE_PERCENTAGE = 5
-_CACHED_ROWS = 2_000_000
-"""Rows cached over all pod classes before the least recently used class is dropped: some 50 bytes each."""
+CACHE_BYTES = 100_000_000
+"""How much may be cached over all pod classes before the least recently used class is dropped, by this estimate:"""
+CLASS_BYTES, ROW_BYTES = 12_000, 50
 
 
 class Feasible:
@@ -62,7 +64,8 @@ class Filtering:
         self._percentage = percentage_of_nodes_to_score
         self._extended = extended
         self._next_start = 0
-        self._cache: OrderedDict[PodClass, CachedAnswers] = OrderedDict()
+        self._cached_classes: OrderedDict[ref[PodClass], None] = OrderedDict()
+        """Classes with cached answers, the least recently used first. The answers are in the class and go with it."""
         self._lifted = [f for f in framework.filters if f.lifted]
         self._pre_filters = [(p, p.reads.is_cacheable) for p in framework.pre_filter]
         self._order = {f.name: index for index, f in enumerate(framework.filters)}
@@ -141,15 +144,21 @@ class Filtering:
     def _cached(self, decision: Decision) -> CachedAnswers:
         """The cached answers of the pod's class, up to date."""
         pod_class = decision.info.pod_class
-        cached = self._cache.get(pod_class)
-        if cached is None:
-            cached = self._cache[pod_class] = CachedAnswers(self._framework, pod_class)
-            while len(self._cache) * self._cluster.nodes.size > _CACHED_ROWS and len(self._cache) > 2:
-                self._cache.popitem(last=False)
+        cached = pod_class.remember(self, lambda: CachedAnswers(self._framework, pod_class))
+        recency = self._cached_classes
+        if (used := ref(pod_class)) in recency:
+            recency.move_to_end(used)
         else:
-            self._cache.move_to_end(pod_class)
+            recency[ref(pod_class, lambda gone: recency.pop(gone, None))] = None
+            each = CLASS_BYTES + ROW_BYTES * self._cluster.nodes.size
+            while len(recency) * each > CACHE_BYTES and len(recency) > 2:
+                self._drop(recency.popitem(last=False)[0]())
         cached.refresh(decision.pod, decision)
         return cached
+
+    def _drop(self, pod_class: PodClass | None) -> None:
+        if pod_class is not None:
+            pod_class.memo.pop(self, None)
 
     def _pre_filter_answers(self, cached: CachedAnswers, state: CycleState, pod: api.Pod) -> Iterator[tuple[str, Any]]:
         nodes = Nodes(self._cluster.nodes)

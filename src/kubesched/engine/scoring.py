@@ -74,7 +74,7 @@ class Scoring:
     def _pre_score(self, decision: Decision, found: Feasible, nodes: Nodes) -> frozenset[str]:
         """Run PreScore; returns the plugins that skip Score."""
         framework, cached, state = self._framework, found.cached, decision.state
-        cached.score(decision.pod)
+        cached.score(decision.pod, decision)
         state.adopt(cached.state)
         for scored in cached.suspects:
             framework.check_range(scored.plugin, scored.raw if isinstance(scored.raw, int) else scored.raw[nodes.rows])
