@@ -271,8 +271,8 @@ def test_two_dashes_end_the_flags() -> None:
             "--kubeconfig has no effect: the configuration file a.yaml takes",
         ),
         (
-            ["--feature-gates=CoordinatedLeaderElection=true"],
-            "CoordinatedLeaderElection has no effect: it is always",
+            ["--feature-gates=NativeHistograms=true"],
+            "NativeHistograms has no effect: it is always",
         ),
         (["--feature-gates=DRAPrioritizedList=true"], "setting GA feature gate DRAPrioritizedList"),
     ],

@@ -41,6 +41,8 @@ class ElectionSettings:
     renew_deadline: float = 10.0
     retry_period: float = 2.0
     release_on_exit: bool = True
+    coordinated: bool = False
+    """Whether the control plane chooses the leader. Then a candidate only renews a lease that was given to it."""
 
     def __post_init__(self) -> None:
         if min(self.lease_duration, self.renew_deadline, self.retry_period) <= 0:
@@ -195,7 +197,7 @@ class LeaderElector:
         """Take or renew the lease. Returns whether we hold it."""
         try:
             async with asyncio.timeout(self.settings.request_timeout):
-                return await self._take_or_renew()
+                return await (self._renew_if_chosen() if self.settings.coordinated else self._take_or_renew())
         except ApiError as error:
             logger.info("lease %s: %d %s: %s", self._where, error.code, error.reason, error)
         except OSError as error:
@@ -219,6 +221,19 @@ class LeaderElector:
         if self.leader and self.leader != self.identity and not self._expired():
             return False
         return await self._write(lease, acquired=self.leader != self.identity)
+
+    async def _renew_if_chosen(self) -> bool:
+        """Renew a lease that names us, unless it is to go to another candidate."""
+        try:
+            lease = await self._client.get_lease(self.settings.namespace, self.settings.name)
+        except ApiError as error:
+            if error.code != 404:
+                raise
+            return False
+        self._observe(lease)
+        if self._expired() or self.leader != self.identity or self._observed.get("preferredHolder"):
+            return False
+        return await self._write(lease, acquired=False)
 
     async def _create(self) -> bool:
         sent = self._clock.monotonic()

@@ -20,11 +20,13 @@ from kubesched.base.log import ERROR
 from kubesched.client.connection import Connection
 from kubesched.client.http import HttpClient
 from kubesched.client.leader import Ended, LeaderElector
+from kubesched.client.lease_candidate import LeaseCandidate
 from kubesched.client.transport import MayWrite
 from kubesched.client.whole import WholeObjects
 from kubesched.config import dump
 from kubesched.daemon import garbage_collection
 from kubesched.daemon.flags.gates import known_gates
+from kubesched.daemon.flags.options import CURRENT
 from kubesched.daemon.history import DaemonHistory
 from kubesched.daemon.plugin_reloading import plugins_changed
 from kubesched.daemon.process_metrics import ProcessMetrics
@@ -140,6 +142,7 @@ class Process:
             max_in_unschedulable=setup.options.deprecated.pod_max_in_unschedulable_pods_duration.seconds,
         )
         self._elector: LeaderElector | None = None
+        self._candidate: LeaseCandidate | None = None
         if setup.election is not None:
             self._metrics.leads(False)
             election_client = self._client(setup.connection, "leader-election")
@@ -152,6 +155,10 @@ class Process:
                 on_new_leader=self._new_leader,
                 clock=self._clock,
             )
+            if setup.election.coordinated:
+                self._candidate = LeaseCandidate(
+                    election_client, self._elector.identity, f"{CURRENT}.0", self._clock, lease=setup.election.name
+                )
 
     def _client(
         self,
@@ -263,6 +270,9 @@ class Process:
             turn = asyncio.create_task(self._leading.wait(), name="waiting for the lease")
             self._tasks.append(turn)
             self._running = asyncio.create_task(self._scheduler.run(turn), name="scheduler")
+        if self._candidate is not None:
+            period = elector.settings.retry_period
+            self._tasks.append(asyncio.create_task(self._candidate.run(period), name="lease candidate"))
         self._log(0, "Attempting to acquire leader lease...", lock=self._lock)
         candidacy = asyncio.create_task(elector.run(), name="leader election")
         stop = asyncio.create_task(self._stopping.wait())

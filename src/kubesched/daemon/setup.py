@@ -87,7 +87,11 @@ def prepare(
         authentication = attempt(lambda: _delegate(given[0], "--authentication-kubeconfig"))
         authorization = attempt(lambda: _delegate(given[1], "--authorization-kubeconfig"))
     tls = attempt(lambda: tls_settings(options.serving, log)) if serving else None
-    election = attempt(lambda: _election(loaded.config)) if loaded is not None else None
+    election = (
+        attempt(lambda: _election(loaded.config, coordinated=options.gates.enabled("CoordinatedLeaderElection")))
+        if loaded is not None
+        else None
+    )
     bound = attempt(lambda: listening_socket(options.serving)) if serving and not problems else None
     if problems or loaded is None or metrics is None or connection is None:
         raise SetupError(problems)
@@ -126,7 +130,7 @@ def _delegate(kubeconfig: str, flag: str) -> Connection | None:
         return None
 
 
-def _election(config: KubeSchedulerConfiguration) -> ElectionSettings | None:
+def _election(config: KubeSchedulerConfiguration, *, coordinated: bool) -> ElectionSettings | None:
     given = config.leader_election
     if not given.leader_elect:
         return None
@@ -136,4 +140,5 @@ def _election(config: KubeSchedulerConfiguration) -> ElectionSettings | None:
         lease_duration=given.lease_duration.seconds,
         renew_deadline=given.renew_deadline.seconds,
         retry_period=given.retry_period.seconds,
+        coordinated=coordinated,
     )

@@ -17,6 +17,7 @@ from kubesched.config.errors import suggest
 from kubesched.daemon.flags.value_types import parse_bool
 
 EFFECTIVE: Final = {
+    "CoordinatedLeaderElection": "let the control plane choose the leader",
     "ComponentFlagz": "serve /flagz",
     "ComponentStatusz": "serve /statusz",
     "LoggingAlphaOptions": "allow --log-*-split-stream, --log-*-info-buffer-size",
@@ -40,11 +41,7 @@ EFFECTIVE: Final = {
 }
 """The gates that have an effect here, and which."""
 
-SCHEDULING: Final = frozenset(
-    """
-    CoordinatedLeaderElection DRANodeAllocatableResources DRAWorkloadResourceClaims NativeHistograms
-    """.split()  # noqa: SIM905 - a list of strings would be a page
-)
+SCHEDULING: Final = frozenset(("DRANodeAllocatableResources", "DRAWorkloadResourceClaims", "NativeHistograms"))
 """The gates that have an effect in kube-scheduler and none here. Changing one logs a warning."""
 
 
