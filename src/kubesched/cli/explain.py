@@ -29,13 +29,17 @@ from kubesched.explain.standing import PENDING_STATES, State
 from kubesched.framework.errors import PluginStartError
 from kubesched.framework.loading import load_place, plugin_files
 from kubesched.framework.registry import PluginSource
+from kubesched.history.reader import HistoryError, is_decision_file
 from kubesched.library.cluster import Cluster
 from kubesched.library.live import fetch_tries
 from kubesched.library.manifests import read_pod
+from kubesched.library.recorded import attempts, recorded_pending, recorded_pod
 from kubesched.library.suppose import suppose
 
 PENDING = 3
 """The exit code if a pod is pending. 1 and 2 are errors."""
+EXPECTED = (HistoryError, KubeconfigError, ApiError, ConfigError, PluginStartError, ValueError, OSError, TypeError)
+"""What the user's files, rights and network may raise."""
 OUTPUTS = ("table", "wide", "json", "yaml", "html", "markdown")
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -56,6 +60,22 @@ class Flags:
     watch: bool = False
     interval: float | None = None
 
+    @property
+    def decisions(self) -> list[Path]:
+        """Files with recorded decisions."""
+        return [each for each in self.source if is_decision_file(each)]
+
+    @property
+    def manifests(self) -> list[Path]:
+        """Files and folders with objects."""
+        return [each for each in self.source if not is_decision_file(each)]
+
+    @property
+    def only_recorded(self) -> bool:
+        """Whether there are recorded decisions and no cluster."""
+        given = self.manifests or self.kubeconfig or self.context
+        return bool(self.decisions) and not given
+
     def over(self, outer: Flags | None) -> Flags:
         """These options, and those of the outer command where these are not given."""
         if outer is None:
@@ -70,7 +90,7 @@ _OPTIONS = (
         multiple=True,
         type=click.Path(exists=True, path_type=Path),
         metavar="FILE|FOLDER",
-        help="Read the cluster from here: kubectl get -o json, or manifests. May be repeated.",
+        help="Read the cluster from here: kubectl get -o json, manifests, or recorded decisions. May be repeated.",
     ),
     click.option("--kubeconfig", type=click.Path(path_type=Path), metavar="FILE", help="Default: as kubectl finds it."),
     click.option("--context", metavar="NAME", help="Use this context of the kubeconfig."),
@@ -151,7 +171,7 @@ def node(outer: Flags | None, /, name: str, **given: Any) -> None:
         wide = options.output == "wide"
         return Answer("NodeExplanation", report, list(node_document(report, wide=wide)), pending=False)
 
-    _answer(Flags(**given).over(outer), answer)
+    _answer(_with_cluster(Flags(**given).over(outer)), answer)
 
 
 @command.command()
@@ -167,7 +187,7 @@ def fit(outer: Flags | None, /, filename: Any, **given: Any) -> None:
         wide = options.output == "wide"
         return Answer("FitExplanation", report, list(fit_document(report, wide=wide)), pending=not report.count)
 
-    _answer(Flags(**given).over(outer), answer, _template(text), added=text)
+    _answer(_with_cluster(Flags(**given).over(outer)), answer, _template(text), added=text)
 
 
 @click.command()
@@ -196,6 +216,12 @@ class Answer:
     pending: bool
 
 
+def _with_cluster(options: Flags) -> Flags:
+    if options.only_recorded:
+        raise click.UsageError("recorded decisions have no cluster in them; add one with another --from")
+    return options
+
+
 def _key(options: Flags, name: str) -> str:
     name = name.removeprefix("pod/")
     return f"{options.namespace}/{name}" if options.namespace and "/" not in name else name
@@ -214,7 +240,10 @@ def _overview(explainer: Explainer, options: Flags) -> Answer:
 def _pod(explainer: Explainer, options: Flags, name: str, node_name: str) -> Answer:
     if node_name and explainer.cluster.nodes.row_of.get(node_name) is None:
         raise LookupError(f"the cluster has no node {node_name!r}")
-    report: PodReport = explainer.pod(explainer.find(_key(options, name)), node_name)
+    found = explainer.find(_key(options, name))
+    report: PodReport = explainer.pod(found, node_name)
+    if report.state is State.BOUND and attempts(options.decisions, found.key):
+        report = recorded_pod(options.decisions, found.key)
     blocks = list(pod_document(report, wide=options.output == "wide"))
     return Answer("PodExplanation", report, blocks, pending=_is_pending(report, options))
 
@@ -271,13 +300,15 @@ def _reported() -> Iterator[None]:
         raise SystemExit(130) from None
     except LookupError as problem:
         raise click.ClickException(str(problem.args[0] if problem.args else problem)) from None
-    except (KubeconfigError, ApiError, ConfigError, PluginStartError, ValueError, OSError, TypeError) as problem:
+    except EXPECTED as problem:
         raise click.ClickException(str(problem)) from None
 
 
 def _asked(
     options: Flags, ask: Callable[[Explainer, Flags], Answer], about: str, added: bytes | None
 ) -> tuple[Answer, tuple[str, ...]]:
+    if options.only_recorded:
+        return _recorded(options, about), ()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         cluster, tries = _cluster(options)
@@ -296,12 +327,23 @@ def _asked(
     return answer, notes
 
 
+def _recorded(options: Flags, about: str) -> Answer:
+    """What a scheduler has written down; there is no cluster to decide on."""
+    wide = options.output == "wide"
+    if about:
+        report = recorded_pod(options.decisions, about)
+        pending = report.state in PENDING_STATES
+        return Answer("PodExplanation", report, list(pod_document(report, wide=wide)), pending=pending)
+    found = recorded_pending(options.decisions, time.time())
+    return Answer("PendingPods", found, list(overview_document(found, wide=wide)), pending=bool(found.pods))
+
+
 def _cluster(options: Flags) -> tuple[Cluster, dict[str, int]]:
     """The cluster, and how often its pods have been tried, by UID, if events tell."""
     plugins = _plugins(options)
     config = options.config
-    if options.source:
-        return Cluster.load(*options.source, config=config, plugins=plugins), {}
+    if options.manifests:
+        return Cluster.load(*options.manifests, config=config, plugins=plugins), {}
     status = Console(stderr=True)
     with status.status("reading the cluster"):
         path = options.kubeconfig

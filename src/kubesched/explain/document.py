@@ -114,6 +114,8 @@ def _source(report: PodReport) -> Iterator[Block]:
     if report.state is State.BOUND and report.source == "decided":
         text = "The scheduler's own decision is not recorded here. "
         yield Text(text + "This one was made again, on the cluster as it is now without the pod.")
+    elif report.source != "decided":
+        yield Text("This is the scheduler's own record of the decision.")
     if report.runner_up and report.gap is not None:
         what = f"{_counted(report.gap, 'point')} behind" if report.gap else "with the same score"
         yield Text(f"The runner-up is {report.runner_up}, {what}.")
