@@ -14,6 +14,7 @@ from kubesched.base.features import Features
 from kubesched.framework.plugin import Plugin
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import Status, error
+from kubesched.scheduler.metrics import Metrics
 
 GANGS = Features(generic_workload=True, gang_scheduling=True)
 WAITS = (
@@ -227,6 +228,21 @@ async def test_without_the_gates_groups_are_ignored(clock: VirtualClock) -> None
         assert nodes_of(here, pods) == ["n1", "n1"]
         assert condition(here, "g") == Condition()
         assert not len(here.scheduler.cluster.pod_groups)
+
+
+def test_metrics_of_groups() -> None:
+    """The metrics of pod groups are there only with the gate, by upstream's names."""
+    metrics = Metrics(process=False, pod_groups=True)
+    metrics.group_attempt("waiting_on_preemption", "default-scheduler", 0.5)
+    metrics.group_algorithm(0.25)
+    text = metrics.render()[0].decode()
+    lines = [line for line in text.splitlines() if "podgroup" in line and not line.startswith("#")]
+    assert any(
+        line.startswith("scheduler_podgroup_schedule_attempts_total{") and line.endswith(" 1.0") for line in lines
+    )
+    assert "scheduler_podgroup_scheduling_algorithm_duration_seconds_sum 0.25" in lines
+    assert any(line.startswith("scheduler_podgroup_scheduling_attempt_duration_seconds_bucket{") for line in lines)
+    assert "podgroup" not in Metrics(process=False).render()[0].decode()
 
 
 # --- topology ---------------------------------------------------------------------------------------------------------
