@@ -28,7 +28,7 @@ Violating = Callable[[Sequence[PodInfo]], list[PodInfo]]
 
 
 @dataclass(slots=True, eq=False)
-class Victim:
+class EvictionUnit:
     """Pods that go together, and their nodes."""
 
     priority: int
@@ -90,16 +90,16 @@ async def victims_for_group(
     return chosen
 
 
-def _victims(cluster: ClusterState) -> list[Victim]:
+def _victims(cluster: ClusterState) -> list[EvictionUnit]:
     """All pods on nodes, those of groups that are disrupted as a whole together."""
-    alone: list[Victim] = []
-    together: dict[str, Victim] = {}
+    alone: list[EvictionUnit] = []
+    together: dict[str, EvictionUnit] = {}
     for info in cluster.pods.values():
         group = cluster.get(api.PodGroup, info.pod.pod_group) if info.pod.spec.scheduling_group is not None else None
         if group is not None and group.spec.disruption_mode == DISRUPTED_TOGETHER:
-            victim = together.setdefault(group.key, Victim(group.priority))
+            victim = together.setdefault(group.key, EvictionUnit(group.priority))
         else:
-            victim = Victim(info.pod.priority)
+            victim = EvictionUnit(info.pod.priority)
             alone.append(victim)
         victim.pods.append(info)
         victim.nodes.append(cluster.nodes.names[info.row])
