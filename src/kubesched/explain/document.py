@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kubesched.explain.report import FitReport, NodeReport, NodeVerdict, Overview, PodReport, Resident, Victim
+from kubesched.explain.report import FitReport, NodeReport, NodeVerdict, Overview, PodReport, Resident, ResidentVictim
 from kubesched.explain.standing import State
 from kubesched.explain.suggest import Suggestion
 
@@ -144,8 +144,8 @@ def _room(report: PodReport) -> Iterator[Block]:
         yield Text(f"Protected by disruption budgets: {_victims(report.protected)}.")
 
 
-def _victims(victims: Iterable[Victim]) -> str:
-    def words(each: Victim) -> str:
+def _victims(victims: Iterable[ResidentVictim]) -> str:
+    def words(each: ResidentVictim) -> str:
         budget = f", budget {each.budget} allows {each.disruptions_allowed}" if each.budget else ""
         return f"{each.pod} (priority {each.priority}{budget})"
 

@@ -17,7 +17,7 @@ from kubesched.engine.engine import Engine
 from kubesched.explain.evicting import Protection, protected_on, victims_on
 from kubesched.explain.influence import influences
 from kubesched.explain.nearness import closest
-from kubesched.explain.report import Beside, LeftOut, NodeVerdict, Overview, PodReport, Refusal, Victim
+from kubesched.explain.report import Beside, LeftOut, NodeVerdict, Overview, PodReport, Refusal, ResidentVictim
 from kubesched.explain.rules.known import details_of
 from kubesched.explain.scoring import scored_rows
 from kubesched.explain.standing import PENDING_STATES, Queued, Standing, State, standing
@@ -201,22 +201,22 @@ class Explainer:
         victims = report.victims
         if only:
             found = victims_on(survey, row, Protection(survey.cluster))
-            victims = tuple(Victim(each.key, each.priority) for each in found)
+            victims = tuple(ResidentVictim(each.key, each.priority) for each in found)
         protected = tuple(
-            Victim(pod.key, pod.priority, budget.key, budget.status.disruptions_allowed)
+            ResidentVictim(pod.key, pod.priority, budget.key, budget.status.disruptions_allowed)
             for pod, budget in protected_on(survey, row)
         )
         return msgspec.structs.replace(report, victims=victims, protected=protected)
 
-    def _victims(self, survey: Survey, victims: Sequence[object]) -> Iterator[Victim]:
+    def _victims(self, survey: Survey, victims: Sequence[object]) -> Iterator[ResidentVictim]:
         protection = Protection(survey.cluster)
         for info in victims:
             pod: api.Pod = info.pod  # type: ignore[attr-defined]  # PodInfo
             budget = protection.protects(pod)
             if budget is None:
-                yield Victim(pod.key, pod.priority)
+                yield ResidentVictim(pod.key, pod.priority)
             else:
-                yield Victim(pod.key, pod.priority, budget.key, budget.status.disruptions_allowed)
+                yield ResidentVictim(pod.key, pod.priority, budget.key, budget.status.disruptions_allowed)
 
     def _node_verdict(
         self, survey: Survey, row: int, ranks: Mapping[str, tuple[dict[str, int], int, int]], *, asked: bool

@@ -54,7 +54,7 @@ class LeftOut(Part, frozen=True):
     nodes: int
 
 
-class Victim(Part, frozen=True):
+class ResidentVictim(Part, frozen=True):
     """A pod that would have to leave a node, or that a budget keeps there."""
 
     pod: str
@@ -99,8 +99,8 @@ class PodReport(Part, frozen=True):
     without: tuple[LeftOut, ...] = ()
     suggestions: tuple[Suggestion, ...] = ()
     nominated_node: str = ""
-    victims: tuple[Victim, ...] = ()
-    protected: tuple[Victim, ...] = ()
+    victims: tuple[ResidentVictim, ...] = ()
+    protected: tuple[ResidentVictim, ...] = ()
     influence: tuple[Influence, ...] = ()
     beside: Beside | None = None
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 
-from kubesched.explain.report import NodeVerdict, Overview, PodReport, Refusal, Victim
+from kubesched.explain.report import NodeVerdict, Overview, PodReport, Refusal, ResidentVictim
 from kubesched.explain.rules.rule import Detail
 from kubesched.explain.standing import State
 from kubesched.history.reader import LoggedAttempt, RejectedNodes, load
@@ -69,7 +69,7 @@ def report_of(attempt: LoggedAttempt, now: float | None = None) -> PodReport:
         nodes=tuple(verdicts),
         plugins=dict(plugins),
         nominated_node=attempt.nominated_node,
-        victims=tuple(Victim(each, 0) for each in attempt.victims),
+        victims=tuple(ResidentVictim(each, 0) for each in attempt.victims),
     )
 
 
