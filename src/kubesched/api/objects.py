@@ -51,9 +51,15 @@ class ObjectReference(Part, frozen=True):
     resource_version: str = ""
 
 
+class ContainerClaim(Part, frozen=True):
+    name: str = ""
+    request: str = ""
+
+
 class ResourceRequirements(Part, frozen=True):
     requests: ResourceList = {}
     limits: ResourceList = {}
+    claims: tuple[ContainerClaim, ...] = ()
 
 
 # --- affinity, tolerations, spreading ---------------------------------------------------------------------------------
@@ -328,6 +334,12 @@ class PodResourceClaimStatus(Part, frozen=True):
     resource_claim_name: str | None = None
 
 
+class NodeAllocatableResourceClaimStatus(Part, frozen=True):
+    resource_claim_name: str = ""
+    containers: tuple[str, ...] = ()
+    resources: ResourceList = {}
+
+
 class PodStatus(Part, frozen=True):
     phase: str = ""
     nominated_node_name: str = ""
@@ -338,6 +350,7 @@ class PodStatus(Part, frozen=True):
     resources: ResourceRequirements | None = None
     allocated_resources: ResourceList = {}
     resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
+    node_allocatable_resource_claim_statuses: tuple[NodeAllocatableResourceClaimStatus, ...] = ()
 
 
 class Pod(Object, frozen=True):

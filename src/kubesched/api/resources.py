@@ -83,28 +83,38 @@ def pod_requests(
     use_status: bool,
     non_zero: bool = False,
     pod_level: bool = True,
+    by_claims: bool = False,
     features: Features = DEFAULT_FEATURES,
 ) -> Amounts:
     """What ``pod`` requests in all, per resource, in billionths.
 
     ``use_status`` counts what the kubelet has granted a running pod, which differs from the spec during a resize.
     ``non_zero`` assumes the scoring defaults for every container that requests no CPU or no memory. Pod-level requests
-    replace the sum in either case, unless ``pod_level`` is false.
+    replace the sum in either case, unless ``pod_level`` is false. ``by_claims`` adds the node's resources that its
+    devices stand for.
     """
     defaults = _DEFAULTS if non_zero else {}
-    return _checked(pod, use_status=use_status, defaults=defaults, pod_level=pod_level, features=features)
+    return _checked(
+        pod, use_status=use_status, defaults=defaults, pod_level=pod_level, by_claims=by_claims, features=features
+    )
 
 
-def _checked(pod: Pod, *, use_status: bool, defaults: Amounts, pod_level: bool, features: Features) -> Amounts:
+def _checked(
+    pod: Pod, *, use_status: bool, defaults: Amounts, pod_level: bool, by_claims: bool, features: Features
+) -> Amounts:
     try:
-        return _pod_total(pod, use_status, defaults, pod_level, features)
+        return _pod_total(pod, use_status, defaults, pod_level, by_claims, features)
     except _Refused:
         raise _complaint(pod) from None
 
 
-def _pod_total(pod: Pod, use_status: bool, defaults: Amounts, pod_level: bool, features: Features) -> Amounts:
+def _pod_total(
+    pod: Pod, use_status: bool, defaults: Amounts, pod_level: bool, by_claims: bool, features: Features
+) -> Amounts:
     statuses = _statuses(pod) if use_status else {}
     total = _containers_total(pod, statuses, defaults)
+    for claim in pod.status.node_allocatable_resource_claim_statuses if by_claims else ():
+        _add(total, _amounts(claim.resources))
     if pod_level and pod.spec.resources is not None:
         resized = use_status and features.in_place_pod_level_resources_vertical_scaling
         total.update(_pod_level(pod, pod.spec.resources, resized))
@@ -221,6 +231,8 @@ def _quantities(pod: Pod) -> Iterator[tuple[str, ResourceList]]:
     spec, status = pod.spec, pod.status
     yield from _container_quantities("spec.containers", spec.containers)
     yield from _container_quantities("spec.initContainers", spec.init_containers)
+    for index, claim in enumerate(status.node_allocatable_resource_claim_statuses):
+        yield f"status.nodeAllocatableResourceClaimStatuses[{index}].resources", claim.resources
     if spec.resources is not None:
         yield "spec.resources.requests", spec.resources.requests
     yield "spec.overhead", spec.overhead
@@ -273,13 +285,23 @@ def node_requests(pod: Pod, features: Features = DEFAULT_FEATURES) -> Requests:
     With pod-level requests the scoring defaults apply only to what neither the pod nor any container requests.
     """
     pod_level = features.pod_level_resources
-    exact = pod_requests(pod, use_status=True, pod_level=pod_level, features=features)
+    by_claims = features.dra_node_allocatable_resources
+    exact = pod_requests(pod, use_status=True, pod_level=pod_level, by_claims=by_claims, features=features)
     defaults = _DEFAULTS
     if pod_level and _has_pod_level_requests(pod):
         defaults = {name: amount for name, amount in _DEFAULTS.items() if name not in exact}
     if not defaults:
         return _requests(exact, exact)
-    return _requests(exact, _checked(pod, use_status=True, defaults=defaults, pod_level=pod_level, features=features))
+    assumed = _checked(
+        pod, use_status=True, defaults=defaults, pod_level=pod_level, by_claims=by_claims, features=features
+    )
+    return _requests(exact, assumed)
+
+
+def requests_with_claims(pod: Pod, features: Features) -> Requests:
+    """What a node must have free for ``pod`` and for the node's resources that its devices stand for."""
+    exact = pod_requests(pod, use_status=False, pod_level=features.pod_level_resources, by_claims=True)
+    return _requests(exact, exact)
 
 
 def scheduling_requests(pod: Pod, features: Features = DEFAULT_FEATURES) -> Requests:

@@ -123,7 +123,9 @@ class PodClasses:
         if spec.volumes:
             spec = _without_mere_names(spec)
         key = self._encode((meta.namespace, meta.labels, spec))
-        resized = _has_resize_status(pod)
+        resized = _has_resize_status(pod) or (
+            self._features.dra_node_allocatable_resources and bool(pod.status.node_allocatable_resource_claim_statuses)
+        )
         pod_class = self._by_key.get(key) or self._add(key, _without_status(pod) if resized else pod, spec)
         self._use(key, pod_class)
         if resized:

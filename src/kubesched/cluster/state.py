@@ -163,6 +163,11 @@ class ClusterState:
         self.assumed.add(info.pod.uid)
         self._place(info, node_name)
 
+    def revise(self, pod: api.Pod) -> None:
+        """Count an assumed pod anew: Reserve has found out what else it takes from its node."""
+        self._take_off(self.pods[pod.uid])
+        self._place(self.classes.info(pod), pod.node_name)
+
     def forget(self, uid: str) -> None:
         """Undo an assumption."""
         if uid in self.assumed:

@@ -22,6 +22,7 @@ EFFECTIVE: Final = {
     "ComponentStatusz": "serve /statusz",
     "LoggingAlphaOptions": "allow --log-*-split-stream, --log-*-info-buffer-size",
     "RemoteRequestHeaderUID": "allow --requestheader-uid-headers",
+    "DRANodeAllocatableResources": "count the node resources that devices stand for",
     "GangScheduling": "schedule the pods of a gang together or not at all",
     "GenericWorkload": "schedule the pods of a PodGroup in one cycle",
     "InPlacePodLevelResourcesVerticalScaling": "count resizes of pod-level requests",
@@ -41,7 +42,7 @@ EFFECTIVE: Final = {
 }
 """The gates that have an effect here, and which."""
 
-SCHEDULING: Final = frozenset(("DRANodeAllocatableResources", "DRAWorkloadResourceClaims", "NativeHistograms"))
+SCHEDULING: Final = frozenset(("DRAWorkloadResourceClaims", "NativeHistograms"))
 """The gates that have an effect in kube-scheduler and none here. Changing one logs a warning."""
 
 

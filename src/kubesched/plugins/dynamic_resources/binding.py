@@ -60,6 +60,9 @@ class ClaimBinder:
         for index, claim in enumerate(cycle.claims):
             if not is_reserved_for(claim, pod):
                 cycle.claims[index] = await self._bind_claim(cycle, index, pod, node_name)
+        if cycle.node_allocatable:
+            cycle.in_pod_status = True
+            await self._write_node_allocatable(pod, _json(cycle.node_allocatable))
         if self._conditions and any(map(has_binding_conditions, cycle.claims)):
             await self._wait(cycle, pod, node_name)
 
@@ -182,6 +185,21 @@ class ClaimBinder:
         patch = {"metadata": {"uid": pod.uid}, "status": {"extendedResourceClaimStatus": status}}
         what = f"update pod {pod.key} ExtendedResourceClaimStatus"
         await _said(what, self._handle.client.patch_pod_status(pod, patch))
+
+    # Resources of the node that devices stand for
+
+    async def _write_node_allocatable(self, pod: api.Pod, statuses: object) -> None:
+        patch = {"metadata": {"uid": pod.uid}, "status": {"nodeAllocatableResourceClaimStatuses": statuses}}
+        what = f"updating pod {pod.key} NodeAllocatableResourceClaimStatuses"
+        await _said(what, self._handle.client.patch_pod_status(pod, patch))
+
+    async def clear_node_allocatable(self, pod: api.Pod) -> None:
+        """Remove what PreBind may have written, as the pod does not go to that node."""
+        try:
+            await self._write_node_allocatable(pod, None)
+        except Exception as problem:
+            message = "Failed to clear NodeAllocatableResourceClaimStatuses on Unreserve"
+            self._handle.log(ERROR, message, pod=pod, err=problem)
 
     # Waiting for devices
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from kubesched.api import devices as dra
 from kubesched.api.selectors import CompiledNodeSelector
 from kubesched.plugins.dynamic_resources.extended import Mapping
+from kubesched.plugins.dynamic_resources.node_allocatable import ClaimStatuses
 from kubesched.plugins.dynamic_resources.plan import AllocationPlan
 from kubesched.plugins.dynamic_resources.requests import AllocationError
 
@@ -55,6 +56,10 @@ class Cycle:
         """By the resources that nodes provide by devices."""
         self.chosen: NodeClaims | None = None
         """Those of the node that was reserved."""
+        self.node_allocatable: ClaimStatuses = ()
+        """What those take of the node's own resources."""
+        self.in_pod_status = False
+        """Whether PreBind has written that to the pod's status."""
 
     @property
     def special(self) -> dra.ResourceClaim | None:

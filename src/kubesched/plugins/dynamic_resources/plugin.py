@@ -21,7 +21,7 @@ from kubesched.framework.plugin import Handle, Plugin, PostFilterResult, Reads, 
 from kubesched.framework.signatures import Signature
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import SKIP, Status, error, unresolvable, unschedulable
-from kubesched.plugins.dynamic_resources import extended
+from kubesched.plugins.dynamic_resources import extended, node_allocatable
 from kubesched.plugins.dynamic_resources.binding import ClaimBinder, ClaimBindingError
 from kubesched.plugins.dynamic_resources.claims import (
     BindingFailed,
@@ -34,7 +34,14 @@ from kubesched.plugins.dynamic_resources.claims import (
 )
 from kubesched.plugins.dynamic_resources.cycle import NO_CLAIMS, Cycle, NodeClaims
 from kubesched.plugins.dynamic_resources.devices import Devices
-from kubesched.plugins.dynamic_resources.plan import FIRST_ERROR, FITS, IMPOSSIBLE, INVALID_POOL, FilterTimeout
+from kubesched.plugins.dynamic_resources.plan import (
+    FIRST_ERROR,
+    FITS,
+    IMPOSSIBLE,
+    INVALID_POOL,
+    AllocationPlan,
+    FilterTimeout,
+)
 from kubesched.plugins.dynamic_resources.requests import AllocationError
 from kubesched.plugins.dynamic_resources.results import allocations
 
@@ -54,8 +61,8 @@ _STATUSES = {
     NO_RESOURCE: unresolvable("cannot fit resource"),
 }
 
-Errors = list[tuple[AllocationError, NodeClaims, int]]
-"""What went wrong with which claims, and the first row where it did."""
+Errors = list[tuple[AllocationError, NodeClaims, int] | Status]
+"""What went wrong with which claims, and the first row where it did; or a status that is ready to report."""
 
 
 class DynamicResources(Plugin):
@@ -262,11 +269,19 @@ class DynamicResources(Plugin):
             return Verdicts(codes, _STATUSES.__getitem__)
         for group, positions in self._groups(cycle, pod, nodes):
             codes[positions] = self._allocate(group, nodes, positions, errors)
+            if self._features.dra_node_allocatable_resources:
+                self._check_room(group, pod, nodes, positions[codes[positions] == FITS], codes, errors)
+        if self._features.dra_node_allocatable_resources:
+            self._check_sharing(cycle, pod, nodes, codes, errors)
         self._reject_unfit(cycle, nodes, codes)
         self._check_places(cycle, nodes, codes)
         if not codes.any():
             return None
-        return Verdicts(codes, lambda code: _STATUSES.get(code) or self._error(*errors[code - _FIRST_ERROR]))
+        return Verdicts(codes, lambda code: _STATUSES.get(code) or self._status(errors, code))
+
+    def _status(self, errors: Errors, code: int) -> Status:
+        found = errors[code - _FIRST_ERROR]
+        return found if isinstance(found, Status) else self._error(*found)
 
     def _groups(self, cycle: Cycle, pod: api.Pod, nodes: Nodes) -> list[tuple[NodeClaims, Ints]]:
         """Nodes with the same claims to allocate, as positions in the window."""
@@ -326,6 +341,53 @@ class DynamicResources(Plugin):
                 errors.append((AllocationError(text.replace("{", "{{").replace("}", "}}")), group, row))
         return result
 
+    def _check_room(
+        self, group: NodeClaims, pod: api.Pod, nodes: Nodes, positions: Ints, codes: Ints, errors: Errors
+    ) -> None:
+        """Reject nodes that lack room for those of their own resources that the found devices stand for."""
+        if not isinstance(group.plan, AllocationPlan) or not len(positions):
+            return
+        rows = self._rows(nodes)[positions]
+        numbers = self._inventory.state_numbers(rows)
+        for number in np.unique(numbers).tolist():
+            here = numbers == number
+            try:
+                statuses = self._claim_statuses(group, pod, number)
+            except AllocationError as problem:
+                codes[positions[here]] = _FIRST_ERROR + len(errors)
+                errors.append((problem, group, int(rows[here][0])))
+                continue
+            if not statuses:
+                continue
+            status = node_allocatable.rejection(pod, statuses, self._features)
+            if status is not None:
+                codes[positions[here]] = _FIRST_ERROR + len(errors)
+                errors.append(status)
+                continue
+            room = node_allocatable.Room(pod, statuses, self._features, nodes.table)
+            missing = room.codes(nodes.table, rows[here])
+            for code in np.unique(missing[missing > 0]).tolist():
+                codes[positions[here][missing == code]] = _FIRST_ERROR + len(errors)
+                errors.append(room.status(code))
+
+    def _claim_statuses(self, group: NodeClaims, pod: api.Pod, number: int) -> node_allocatable.ClaimStatuses:
+        """What the claims take of a node's own resources, on nodes in the state with this number."""
+        plan = group.plan
+        assert isinstance(plan, AllocationPlan)
+        names = {name: claim.uid for name, claim in claims_of(pod, self._ledger)}
+        state = self._inventory.states.nodes[number]
+        return node_allocatable.claim_statuses(pod, group.claims, names, plan.solution(number), state)
+
+    def _check_sharing(self, cycle: Cycle, pod: api.Pod, nodes: Nodes, codes: Ints, errors: Errors) -> None:
+        """Reject nodes where another pod takes the node's resources by a claim of this pod."""
+        for claim in cycle.claims:
+            if claim.status.allocation is None:
+                continue
+            rows = self._rows(nodes)
+            for row, users in node_allocatable.users_of(claim, pod, self.handle.cluster).items():
+                codes[rows == row] = _FIRST_ERROR + len(errors)
+                errors.append(node_allocatable.sharing_status(claim, users))
+
     def _rows(self, nodes: Nodes) -> Ints:
         rows = nodes.rows
         return np.arange(rows.start, rows.stop, dtype=np.int64) if isinstance(rows, slice) else rows
@@ -376,6 +438,7 @@ class DynamicResources(Plugin):
             "claim": group.claims[what.claim].key if what.claim >= 0 else "",
             "pool": pool,
             "device": f"{pool}/{device}",
+            "name": device,
             "node": self.handle.cluster.nodes.names[row],
         }
         return error(what.text.format(**names))
@@ -451,6 +514,14 @@ class DynamicResources(Plugin):
         if self.name not in state:
             return NOT_PREPARED
         cycle = state.read(self.name, Cycle)
+        status = self._reserve(cycle, pod, node_name)
+        counted = pod.status.node_allocatable_resource_claim_statuses
+        if self._features.dra_node_allocatable_resources and cycle.node_allocatable != counted:
+            # What an earlier attempt has left in the pod's status no longer counts.
+            self.handle.cluster.revise(node_allocatable.with_statuses(pod, cycle.node_allocatable))
+        return status
+
+    def _reserve(self, cycle: Cycle, pod: api.Pod, node_name: str) -> Status | None:
         if not cycle.allocates:
             return None
         row = self.handle.cluster.nodes.row_of[node_name]
@@ -460,7 +531,10 @@ class DynamicResources(Plugin):
             return None  # a device plugin provides everything
         if isinstance(group.plan, AllocationError):
             return error("claim allocation not found for node")
-        solution = group.plan.solution(int(self._inventory.state_numbers(nodes.rows)[0]))
+        number = int(self._inventory.state_numbers(nodes.rows)[0])
+        solution = group.plan.solution(number)
+        if self._features.dra_node_allocatable_resources:
+            cycle.node_allocatable = self._claim_statuses(group, pod, number)
         view = self._inventory.view(row)
         try:
             made = allocations(group.plan.claims, solution, view, node_name, self._features, self._new_uid)
@@ -490,6 +564,10 @@ class DynamicResources(Plugin):
             cycle.allocations[index] = None
             if claim.status.allocation is not None and is_reserved_for(claim, pod):
                 self.handle.spawn(self._binder().unreserve(claim, pod))
+        cycle.node_allocatable = ()
+        if cycle.in_pod_status:
+            cycle.in_pod_status = False
+            self.handle.spawn(self._binder().clear_node_allocatable(pod))
         special = cycle.special
         if special is None:
             return
