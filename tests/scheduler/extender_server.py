@@ -1,4 +1,4 @@
-"""A scheduler extender on loopback, for tests: remembers what it was asked and answers what it is told to."""
+"""A scheduler extender on loopback, for tests: it records requests and returns configured responses."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any
 from aiohttp import web
 
 Json = Any
-"""What a test sends and reads: any JSON."""
+"""Any JSON that a test sends or reads."""
 
 
 class ExtenderServer:
-    """Answers each verb with a value, a function of the arguments, or something worse."""
+    """Responds to each verb with a value, a function of the arguments, or a failure."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, Json]] = []
@@ -51,7 +51,7 @@ class ExtenderServer:
 
 @asynccontextmanager
 async def serving(context: ssl.SSLContext | None = None) -> AsyncIterator[ExtenderServer]:
-    """A server for as long as the block lasts."""
+    """A server that runs for the duration of the block."""
     server = ExtenderServer()
     app = web.Application(client_max_size=2**26)
     app.router.add_post("/{path:.*}", server.handle)

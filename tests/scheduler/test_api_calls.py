@@ -66,7 +66,7 @@ def made(metrics: Metrics, call_type: str, result: str) -> float | None:
 
 @virtual_time
 async def test_merging(clock: VirtualClock) -> None:
-    """Patches that wait become one; the one under way goes first; other pods do not wait."""
+    """Waiting patches are merged, the one in progress finishes first, and other pods do not wait."""
     calls, metrics = dispatcher(clock)
     seen: list[str] = []
     first = calls.add(Patch(seen, "1"))
@@ -84,7 +84,7 @@ async def test_merging(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_relevance(clock: VirtualClock) -> None:
-    """A binding replaces a patch that waits, and waits for one under way; patches after it are dropped."""
+    """A binding replaces a waiting patch but waits for one in progress; later patches are dropped."""
     calls, metrics = dispatcher(clock)
     seen: list[str] = []
     calls.add(Patch(seen, "waits"))
@@ -103,7 +103,7 @@ async def test_relevance(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_calls_without_effect(clock: VirtualClock) -> None:
-    """A call that would change nothing is not made, unless one is under way; errors are counted."""
+    """A call that changes nothing is not made unless another is in progress; errors are counted."""
     calls, metrics = dispatcher(clock)
     seen: list[str] = []
     assert calls.add(Patch(seen, "")).done()
@@ -116,7 +116,7 @@ async def test_calls_without_effect(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_in_the_loop(clock: VirtualClock) -> None:
-    """Pods are bound and their conditions written through the queue of calls, with upstream's log lines."""
+    """With the gate on, pods are bound and their conditions written through the call queue, with upstream's log lines."""
     async with world(clock, node("n1", cpu="2"), features=ON) as here:
         here.create(pod("fits", cpu="1"), pod("big", cpu="9"))
         await here.settle(1)
@@ -131,7 +131,7 @@ async def test_in_the_loop(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_failed_binding(clock: VirtualClock) -> None:
-    """A refused binding fails the attempt as without the gate, and the pod is tried again."""
+    """A rejected binding fails the attempt as it does without the gate, and the pod is retried."""
     async with world(clock, node("n1"), features=ON) as here:
         here.api.fail("bind", times=1)
         here.create(pod("web", cpu="1"))

@@ -1,4 +1,4 @@
-"""OpportunisticBatching: equal pods go to the next best node of the last one's scores, and it is counted."""
+"""OpportunisticBatching: identical pods go to the next best node of the previous pod's scores, and metrics count it."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ PROFILE: Mapping[str, Any] = {
     "schedulerName": "default-scheduler",
     "pluginConfig": [{"name": "PodTopologySpread", "args": {"defaultingType": "List"}}],
 }
-"""Pods are signable only without default spread constraints."""
+"""Pods can be signed only without default spread constraints."""
 
 
 class Reports(Subscriber):
-    """Keeps what batching did, by pod."""
+    """Records the batching results by pod."""
 
     def __init__(self) -> None:
         self.results: dict[str, list[str]] = {}
@@ -50,7 +50,7 @@ class Unsigned(Plugin):
 
 @virtual_time
 async def test_one_pod_per_node(clock: VirtualClock) -> None:
-    """Pods that fill a node each take the nodes in the order of the first one's scores, one filtered node each."""
+    """Pods that each fill a node take the nodes in the order of the first pod's scores, filtering one node each."""
     reports = Reports()
     nodes = [node(f"n{i}", cpu=str(2 * i)) for i in (1, 2, 3, 4)]
     taken = [pod(f"taken{i}", cpu=str(2 * i - 1), node=f"n{i}") for i in (1, 2, 3, 4)]
@@ -64,13 +64,15 @@ async def test_one_pod_per_node(clock: VirtualClock) -> None:
 
 
 def _order(here: World) -> int:
-    """Whether the small nodes or the large ones score best is not what is tested."""
+    """Normalise the order, since it does not matter whether small or large nodes score best."""
     return 1 if here.node_of("p0") == "n1" else -1
 
 
 @virtual_time
 async def test_reasons_to_drop_a_batch(clock: VirtualClock) -> None:
-    """A node with room left, another kind of pod, a failed pod in between and half a second end a batch."""
+    """A batch ends when its node has room left, a different pod comes, a pod fails in between, or half a second
+    passes.
+    """
     reports = Reports()
     async with world(
         clock, node("n1", cpu="4"), node("n2", cpu="4"), node("n3", cpu="4"), profiles=[PROFILE], subscribers=[reports]
@@ -90,7 +92,7 @@ async def test_reasons_to_drop_a_batch(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_default_profile(clock: VirtualClock) -> None:
-    """With default spread constraints no pod is signable, as upstream; a single feasible node leaves an empty list."""
+    """As upstream, default spread constraints prevent signing, and a single feasible node leaves an empty list."""
     reports = Reports()
     async with world(clock, node("n1"), subscribers=[reports]) as here:
         here.create(pod("only", cpu="1"))

@@ -1,4 +1,4 @@
-"""From a decision to a bound pod: Reserve, Permit, PreBind, Bind, PostBind, and everything that can go wrong there."""
+"""From a decision to a bound pod: Reserve, Permit, PreBind, Bind, PostBind, and everything that can fail there."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ Permit = Status | tuple[Status, float] | None
 
 
 class Recording(Plugin):
-    """Notes every call; a subclass answers."""
+    """Records every call; subclasses return results."""
 
     name = "Recording"
     calls: ClassVar[list[str]] = []
 
     def events_to_register(self) -> list[EventHint]:
-        # Who says nothing hears of everything, of the pod's own status too.
+        # Without registered events, the plugin would get all of them, including updates of the pod's own status.
         return [on(Resource.NODE, Action.ADD)]
 
     def reserve(self, state: CycleState, pod: api.Pod, node_name: str) -> Status | None:
@@ -57,7 +57,7 @@ def _no_calls() -> None:
     Recording.calls.clear()
 
 
-# --- the order of things ----------------------------------------------------------------------------------------------
+# --- order ------------------------------------------------------------------------------------------------------------
 
 
 @virtual_time
@@ -72,7 +72,7 @@ async def test_the_points_run_in_order(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_where_nothing_takes_long_no_node_is_nominated(clock: VirtualClock) -> None:
-    """A pod that is bound at once is not nominated first: a single call makes it to the API server."""
+    """A pod that is bound at once is not nominated first: the API server gets a single call."""
     async with world(clock, node("n1")) as here:
         here.create(pod("web"))
         await here.settle()
@@ -82,7 +82,7 @@ async def test_where_nothing_takes_long_no_node_is_nominated(clock: VirtualClock
 
 @virtual_time
 async def test_before_a_wait_the_node_is_nominated(clock: VirtualClock) -> None:
-    """While PreBind works, the pod says where it is going to be."""
+    """While PreBind runs, the pod's status names its future node."""
 
     class Slow(Recording):
         async def pre_bind(self, state: CycleState, pod: api.Pod, node_name: str) -> Status | None:
@@ -122,7 +122,7 @@ async def test_without_the_gate_no_node_is_announced(clock: VirtualClock) -> Non
 
 @virtual_time
 async def test_a_plugin_with_nothing_to_do_before_binding_is_skipped(clock: VirtualClock) -> None:
-    """PreBind is not run for a plugin that says it is not needed."""
+    """PreBind is not run for a plugin that reports it as unnecessary."""
 
     class Idle(Recording):
         def pre_bind_needed(self, state: CycleState, pod: api.Pod, node_name: str) -> bool:
@@ -136,7 +136,7 @@ async def test_a_plugin_with_nothing_to_do_before_binding_is_skipped(clock: Virt
 
 
 class First(Recording):
-    """Takes ten seconds before the bind, beside others."""
+    """Takes ten seconds in PreBind and allows others in parallel."""
 
     name = "First"
     pre_bind_in_parallel = True
@@ -151,7 +151,7 @@ class First(Recording):
 
 
 class Second(First):
-    """Takes ten seconds too."""
+    """Also takes ten seconds."""
 
     name = "Second"
 
@@ -167,7 +167,7 @@ class Failing(First):
 
 
 class Alone(First):
-    """Does not run beside others."""
+    """Does not run in parallel with others."""
 
     name = "Alone"
     pre_bind_in_parallel = False
@@ -178,7 +178,7 @@ class Alone(First):
 async def test_what_may_be_prepared_in_parallel_is(
     clock: VirtualClock, plugins: tuple[type[Plugin], ...], seconds: float
 ) -> None:
-    """PreBind plugins that allow it run at the same time, the others one after the other."""
+    """PreBind plugins that allow it run in parallel, the others one after the other."""
     async with world(clock, node("n1"), plugins=plugins) as here:
         here.create(pod("web"))
         await here.settle(seconds - 1)
@@ -189,7 +189,9 @@ async def test_what_may_be_prepared_in_parallel_is(
 
 @virtual_time
 async def test_the_first_that_fails_ends_what_runs_beside_it(clock: VirtualClock) -> None:
-    """When one of several PreBind plugins fails, the others are cancelled and the pod goes back at once."""
+    """When one of several parallel PreBind plugins fails, the others are cancelled and the pod returns to the queue at
+    once.
+    """
     async with world(clock, node("n1"), plugins=[First, Failing]) as here:
         here.create(pod("web"))
         await here.settle(1.5)
@@ -201,7 +203,7 @@ async def test_the_first_that_fails_ends_what_runs_beside_it(clock: VirtualClock
 
 @virtual_time
 async def test_a_stop_ends_what_runs_in_parallel(clock: VirtualClock) -> None:
-    """A scheduler that stops cancels what takes too long, and leaves no task behind."""
+    """A stopping scheduler cancels PreBind plugins that take too long, and leaves no task behind."""
 
     class Endless(First):
         name = "Endless"
@@ -221,7 +223,7 @@ async def test_a_stop_ends_what_runs_in_parallel(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_many_bindings_run_at_once(clock: VirtualClock) -> None:
-    """A hundred pods whose binding takes a second each are bound after little more than a second."""
+    """A hundred pods whose bindings take a second each are all bound after little more than a second."""
     async with world(clock, node("n1", cpu="100", pods=200)) as here:
         here.api.delay("bind", 1)
         here.create(*(pod(f"p{number}") for number in range(100)))
@@ -231,7 +233,7 @@ async def test_many_bindings_run_at_once(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_a_pod_that_never_came_to_wait_is_not_waited_for(clock: VirtualClock) -> None:
-    """A pod that is to wait on Permit, but fails before that, is no longer among the waiting pods."""
+    """A pod that should wait on Permit but fails earlier is removed from the waiting pods."""
 
     class Undecided(Recording):
         def permit(self, state: CycleState, pod: api.Pod, node_name: str) -> Permit:
@@ -249,7 +251,7 @@ async def test_a_pod_that_never_came_to_wait_is_not_waited_for(clock: VirtualClo
 
 @virtual_time
 async def test_a_pod_survives_what_nobody_foresaw_after_a_failed_bind(clock: VirtualClock) -> None:
-    """If even taking the pod back fails, it is tried again all the same."""
+    """Even if the cleanup after a failed bind fails too, the pod is retried."""
     async with world(clock, node("n1")) as here:
         cluster = here.scheduler.cluster
         info, broken = cluster.classes.info, iter((RuntimeError("no memory"),))
@@ -261,7 +263,7 @@ async def test_a_pod_survives_what_nobody_foresaw_after_a_failed_bind(clock: Vir
                 raise problem
             return info(pod)
 
-        cluster.classes.info = fails_once  # type: ignore[method-assign]  # a fault injected
+        cluster.classes.info = fails_once  # type: ignore[method-assign]  # an injected fault
         here.api.fail("bind")
         here.create(pod("web"))
         await here.settle(30)
@@ -273,7 +275,7 @@ async def test_a_pod_survives_what_nobody_foresaw_after_a_failed_bind(clock: Vir
 
 
 class Waiting(Recording):
-    """Has every pod wait for ten seconds at most."""
+    """Makes every pod wait for at most ten seconds."""
 
     def permit(self, state: CycleState, pod: api.Pod, node_name: str) -> Permit:
         return Status(Code.WAIT), 10.0
@@ -281,7 +283,7 @@ class Waiting(Recording):
 
 @virtual_time
 async def test_a_waiting_pod_is_bound_once_allowed(clock: VirtualClock) -> None:
-    """A pod waits on Permit, holding its place, until the plugin allows it."""
+    """A pod waits on Permit, with its resources assumed, until the plugin allows it."""
     async with world(clock, node("n1", cpu="1"), plugins=[Waiting]) as here:
         here.create(pod("web", cpu="1"), pod("next", cpu="1"))
         await here.settle(5)
@@ -296,7 +298,7 @@ async def test_a_waiting_pod_is_bound_once_allowed(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_a_waiting_pod_can_be_rejected(clock: VirtualClock) -> None:
-    """A plugin's rejection sends the pod back, with its reason, and frees the place."""
+    """A plugin's rejection returns the pod to the queue, with the reason, and frees its node."""
     async with world(clock, node("n1", cpu="1"), plugins=[Waiting]) as here:
         here.create(pod("web", cpu="1"))
         await here.settle(1)
@@ -311,7 +313,7 @@ async def test_a_waiting_pod_can_be_rejected(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_a_pod_does_not_wait_longer_than_its_plugin_has_patience(clock: VirtualClock) -> None:
-    """After the timeout the pod is sent back in upstream's words."""
+    """After the timeout the pod returns to the queue, with upstream's message."""
     async with world(clock, node("n1"), plugins=[Waiting]) as here:
         here.create(pod("web"))
         await here.settle(10.5)
@@ -321,7 +323,7 @@ async def test_a_pod_does_not_wait_longer_than_its_plugin_has_patience(clock: Vi
 
 @virtual_time
 async def test_permit_may_refuse(clock: VirtualClock) -> None:
-    """A refusal at Permit is worded as that of the one node there was, and everything reserved is given back."""
+    """A rejection by Permit is reported as one node's rejection, and all plugins unreserve."""
 
     class Refusing(Recording):
         def permit(self, state: CycleState, pod: api.Pod, node_name: str) -> Permit:
@@ -336,7 +338,7 @@ async def test_permit_may_refuse(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_a_pod_deleted_while_it_waits_frees_its_place(clock: VirtualClock) -> None:
-    """The next pod gets the place at once, and the deleted one is not taken back."""
+    """When a waiting pod is deleted, the next pod gets its resources at once, and the deleted one is not requeued."""
     async with world(clock, node("n1", cpu="1"), plugins=[Waiting], check=False) as here:
         here.create(pod("web", cpu="1"))
         await here.settle(1)
@@ -373,7 +375,7 @@ async def test_plugins_reach_waiting_pods_through_their_handle(clock: VirtualClo
 
 @virtual_time
 async def test_a_refused_reserve_gives_everything_back(clock: VirtualClock) -> None:
-    """A plugin that cannot reserve sends the pod back; those that could are told to give up what they have."""
+    """A plugin that fails to reserve returns the pod to the queue, and all plugins unreserve."""
 
     class Refusing(Plugin):
         name = "Refusing"
@@ -403,7 +405,7 @@ FAILURES: list[tuple[Exception, bool]] = [
 
 @pytest.mark.parametrize(("problem", "answer_lost"), FAILURES, ids=lambda value: str(value).replace(" ", "-"))
 def test_a_failed_bind_is_tried_again(problem: Exception, answer_lost: bool) -> None:
-    """Whatever the API server says, or fails to say, the pod ends up bound, once."""
+    """Whatever error the API server returns, and even without a response, the pod ends up bound, once."""
 
     @virtual_time
     async def run(clock: VirtualClock) -> None:
@@ -425,7 +427,9 @@ def test_a_failed_bind_is_tried_again(problem: Exception, answer_lost: bool) -> 
 
 @virtual_time
 async def test_a_bound_pod_is_not_called_unscheduled(clock: VirtualClock) -> None:
-    """When a binding took effect but neither answer, watch nor API server says so, the pod's condition stays true."""
+    """When a bind took effect but its response is lost and neither watch nor API server confirms it, the condition
+    stays true.
+    """
     async with world(clock, node("n1", cpu="1")) as here:
         here.api.delay("bind", 1)
         here.api.fail("read", OSError("out of reach"), times=math.inf)
@@ -446,8 +450,9 @@ async def test_a_bound_pod_is_not_called_unscheduled(clock: VirtualClock) -> Non
 
 @virtual_time
 async def test_the_api_server_is_asked_about_an_unclear_bind(clock: VirtualClock) -> None:
-    """While the watch is silent and the API server is away for a while, a pod whose bind call took effect keeps its
-    place; once the API server can be asked, the pod counts as bound."""
+    """If a bind took effect while the watch and the API server are down, the pod stays assumed until the API server
+    confirms that it is bound.
+    """
     async with world(clock, node("n1", cpu="1")) as here:
         here.api.delay("bind", 1)
         here.api.fail("bind", TimeoutError("no answer"), answer_lost=True)
@@ -468,7 +473,7 @@ async def test_the_api_server_is_asked_about_an_unclear_bind(clock: VirtualClock
 
 @virtual_time
 async def test_a_bind_that_did_not_happen_is_tried_again_at_once(clock: VirtualClock) -> None:
-    """When the API server says that the pod has no node, nobody waits for the watch to say otherwise."""
+    """When the API server reports that the pod has no node, it is retried without waiting for the watch."""
     async with world(clock, node("n1", cpu="1")) as here:
         here.api.fail("bind", TimeoutError("no answer"))
         here.create(pod("web", cpu="1"))
@@ -478,7 +483,7 @@ async def test_a_bind_that_did_not_happen_is_tried_again_at_once(clock: VirtualC
 
 @virtual_time
 async def test_a_pod_made_anew_is_not_taken_for_a_bound_one(clock: VirtualClock) -> None:
-    """After an unclear bind, a pod of the same name with another UID says nothing about the first one."""
+    """After an unclear bind, a new pod of the same name but another UID is not mistaken for the first one."""
     async with world(clock, node("n1", cpu="1")) as here:
         here.api.delay("bind", 1)
         here.api.fail("bind", TimeoutError("no answer"))
@@ -496,7 +501,7 @@ async def test_a_pod_made_anew_is_not_taken_for_a_bound_one(clock: VirtualClock)
 
 @virtual_time
 async def test_a_failed_bind_lets_another_have_the_place(clock: VirtualClock) -> None:
-    """While one pod backs off after a failed bind, one that waited for the room gets it."""
+    """While a pod backs off after a failed bind, another pod that waited gets its resources."""
     async with world(clock, node("n1", cpu="1")) as here:
         here.api.fail("bind", ApiError(409, "Conflict", "no"))
         here.create(pod("web", cpu="1"), pod("next", cpu="1"))
@@ -506,7 +511,7 @@ async def test_a_failed_bind_lets_another_have_the_place(clock: VirtualClock) ->
 
 @virtual_time
 async def test_a_pod_deleted_while_it_is_bound_is_gone(clock: VirtualClock) -> None:
-    """Its place is free at once, before the binding has failed."""
+    """When a pod is deleted during its binding, its resources are free at once, before the binding has failed."""
     async with world(clock, node("n1", cpu="1")) as here:
         here.api.delay("bind", 5)
         here.create(pod("web", cpu="1"))
@@ -524,7 +529,7 @@ NAMES = {"normalize": "NormalizeScore", "pre_enqueue": "PreEnqueue"}
 
 
 def raising(point: str, problem: type[BaseException]) -> type[Plugin]:
-    """A plugin that raises at one point until it is told not to."""
+    """A plugin that raises at one extension point until `broken` is cleared."""
 
     def fail(self: Any, *args: Any) -> None:
         if self.broken:
@@ -549,9 +554,11 @@ def raising(point: str, problem: type[BaseException]) -> type[Plugin]:
 @pytest.mark.parametrize("problem", [RuntimeError, SystemExit, asyncio.CancelledError, BaseException])
 @pytest.mark.parametrize("point", RAISES)
 def test_a_plugin_that_raises_fails_that_attempt_only(point: str, problem: type[BaseException]) -> None:
-    """The message names plugin and point, the loop goes on, and the pod is scheduled once the plugin is well again."""
+    """The message names the plugin and the point, the loop continues, and the pod is scheduled once the plugin works
+    again.
+    """
     plugin = raising(point, problem)
-    # A Bind plugin after the default one would never be asked.
+    # A Bind plugin after the default one would never be called.
     first = {"bind": {"enabled": [{"name": "Raising"}, {"name": "DefaultBinder"}], "disabled": [{"name": "*"}]}}
     profiles = [{"schedulerName": "default-scheduler", "plugins": first}] if point == "bind" else None
 
@@ -573,7 +580,7 @@ def test_a_plugin_that_raises_fails_that_attempt_only(point: str, problem: type[
 
 @virtual_time
 async def test_post_bind_cannot_undo_a_binding(clock: VirtualClock) -> None:
-    """A PostBind plugin that raises is logged; the pod is bound."""
+    """An exception in PostBind is logged, and the pod stays bound."""
 
     class Late(Recording):
         async def post_bind(self, state: CycleState, pod: api.Pod, node_name: str) -> None:
@@ -588,7 +595,7 @@ async def test_post_bind_cannot_undo_a_binding(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_unreserve_reaches_all_plugins(clock: VirtualClock) -> None:
-    """One plugin's failure to give back does not keep the others from it."""
+    """One plugin's failure in Unreserve does not stop the other plugins from unreserving."""
 
     class Clumsy(Plugin):
         name = "Clumsy"
@@ -607,7 +614,7 @@ async def test_unreserve_reaches_all_plugins(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_stopping_sees_bindings_through(clock: VirtualClock) -> None:
-    """A binding that has begun when the scheduler is stopped is finished; a pod waiting on Permit is given up."""
+    """A binding in progress is finished when the scheduler stops; a pod waiting on Permit is abandoned."""
     async with world(clock, node("n1"), check=False) as here:
         here.api.delay("bind", 3)
         here.create(pod("web"))

@@ -1,4 +1,4 @@
-"""A cluster in which half of all calls fail. Nothing may be lost, bound twice or overfilled."""
+"""In a cluster where half of all calls fail, no pod is lost or bound twice, and no node is overcommitted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CALLS = ("list", "watch", "bind", "patch_pod_status", "delete_pod")
 
 
 def trouble(random: Random) -> Exception:
-    """One of the ways in which an API server fails."""
+    """A random API server failure."""
     return random.choice(
         [
             ApiError(500, "InternalError", "etcd is away"),
@@ -30,7 +30,7 @@ def trouble(random: Random) -> Exception:
 
 
 async def disturb(here: World, random: Random) -> None:
-    """Cut watches and make the server forget, now and then."""
+    """Now and then, break watches or make the server drop its history."""
     while True:
         await asyncio.sleep(random.uniform(1, 8))
         here.api.cut_watches(random.choice([api.Pod, api.Node, None]))
@@ -39,7 +39,7 @@ async def disturb(here: World, random: Random) -> None:
 
 
 async def come_and_go(here: World, random: Random) -> None:
-    """Sixty pods come, and some of them go, in half a minute."""
+    """Create sixty pods and delete some of them within half a minute."""
     for number in range(60):
         here.create(pod(f"p{number}", cpu=f"{random.randint(1, 8) * 100}m", priority=random.choice([0, 0, 0, 10])))
         await asyncio.sleep(random.uniform(0, 1))
@@ -49,7 +49,7 @@ async def come_and_go(here: World, random: Random) -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_half_of_all_calls_fail(seed: int) -> None:
-    """In the end every pod that is left is bound, once, and no node is over its allocatable."""
+    """In the end every remaining pod is bound exactly once, and no node exceeds its allocatable."""
 
     @virtual_time
     async def run(clock: VirtualClock) -> None:
@@ -73,7 +73,7 @@ def test_half_of_all_calls_fail(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_answers_are_lost(seed: int) -> None:
-    """Calls that took effect although they failed confuse nobody, as long as the watch works."""
+    """Calls that took effect although they failed do no harm as long as the watch works."""
 
     @virtual_time
     async def run(clock: VirtualClock) -> None:
@@ -90,7 +90,7 @@ def test_answers_are_lost(seed: int) -> None:
 
 
 def test_two_runs_are_the_same() -> None:
-    """On a virtual clock with the same seed, everything happens again exactly as before."""
+    """On a virtual clock with the same seed, two runs are identical."""
 
     @virtual_time
     async def bindings(clock: VirtualClock) -> tuple[object, ...]:

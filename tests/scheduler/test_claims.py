@@ -1,4 +1,4 @@
-"""Resource claims through the whole loop: devices are allocated, written to the claim, and given back."""
+"""Resource claims through the whole loop: devices are allocated, written to the claim, and released."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kubesched.client.protocol import ApiError
 
 
 def gpus(node_name: str, count: int, **fields: Any) -> api.ResourceSlice:
-    """A node's devices."""
+    """The devices of a node."""
     return resource_slice(f"{node_name}-gpus", *(device(f"gpu-{n}", **fields) for n in range(count)), node=node_name)
 
 
@@ -35,7 +35,7 @@ def devices_of(found: api.ResourceClaim) -> list[tuple[str, str]]:
 
 @virtual_time
 async def test_a_claim_is_allocated_and_reserved_for_its_pod(clock: VirtualClock) -> None:
-    """The pod goes where its devices are; the claim has them, the reservation and the finalizer."""
+    """The pod goes to the node with its devices; the claim gets the allocation, the reservation and the finalizer."""
     async with world(clock) as here:
         here.create(node("n1"), node("n2"), device_class(), gpus("n2", 2), claim("c", exactly()))
         here.create(pod("p", resource_claims=["c"]))
@@ -51,7 +51,7 @@ async def test_a_claim_is_allocated_and_reserved_for_its_pod(clock: VirtualClock
 
 @virtual_time
 async def test_pods_wait_for_devices_and_get_those_that_become_free(clock: VirtualClock) -> None:
-    """While all devices are taken a pod waits; a deallocated claim wakes it."""
+    """While all devices are in use a pod waits, and a deallocated claim wakes it."""
     async with world(clock) as here:
         here.create(node("n1"), device_class(), gpus("n1", 1), claim("c", exactly()), claim("d", exactly()))
         here.create(pod("first", resource_claims=["c"]))
@@ -68,7 +68,7 @@ async def test_pods_wait_for_devices_and_get_those_that_become_free(clock: Virtu
 
 @virtual_time
 async def test_a_burst_of_pods_gets_one_device_each(clock: VirtualClock) -> None:
-    """Devices of pods whose claims are still being written are not given to the next pod."""
+    """Devices of pods whose claims are still being written are not allocated to the next pod."""
     async with world(clock) as here:
         here.create(device_class(), *(node(f"n{n}") for n in range(4)), *(gpus(f"n{n}", 2) for n in range(4)))
         for number in range(8):
@@ -81,7 +81,7 @@ async def test_a_burst_of_pods_gets_one_device_each(clock: VirtualClock) -> None
 
 @virtual_time
 async def test_pods_share_a_claim(clock: VirtualClock) -> None:
-    """A second pod with the same claim goes to the same devices, and is added to the reservation."""
+    """A second pod with the same claim uses the same devices and is added to the reservation."""
     async with world(clock) as here:
         here.create(node("n1"), node("n2"), device_class(), gpus("n1", 1), claim("c", exactly()))
         here.create(pod("p", resource_claims=["c"]), pod("q", resource_claims=["c"]))
@@ -92,7 +92,7 @@ async def test_pods_share_a_claim(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_a_pod_waits_for_its_claim(clock: VirtualClock) -> None:
-    """A pod whose claim does not exist yet is not tried, until the claim is there."""
+    """A pod is not tried before its claim exists."""
     async with world(clock) as here:
         here.create(node("n1"), device_class(), gpus("n1", 1), pod("p", resource_claims=["c"]))
         await here.settle(1)
@@ -104,7 +104,7 @@ async def test_a_pod_waits_for_its_claim(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_an_extended_resource_is_served_by_devices(clock: VirtualClock) -> None:
-    """A class behind an extended resource gives pods devices without a claim of their own."""
+    """A device class with an extended resource name provides devices to pods without a claim."""
     async with world(clock) as here:
         here.create(node("n1"), device_class("gpu", extendedResourceName="example.com/gpu"), gpus("n1", 2))
         here.create(pod("p", requests={"example.com/gpu": "2"}))
@@ -121,7 +121,7 @@ async def test_an_extended_resource_is_served_by_devices(clock: VirtualClock) ->
 
 @virtual_time
 async def test_a_failed_write_gives_the_devices_back(clock: VirtualClock) -> None:
-    """If the claim cannot be written the attempt fails, nothing stays taken, and the next attempt succeeds."""
+    """If writing the claim fails, the attempt fails, the devices are released, and the next attempt succeeds."""
     async with world(clock) as here:
         here.api.fail("merge_patch", ApiError(500, "InternalError", "no"), times=1)
         here.create(node("n1"), device_class(), gpus("n1", 1), claim("c", exactly()), pod("p", resource_claims=["c"]))
@@ -132,7 +132,7 @@ async def test_a_failed_write_gives_the_devices_back(clock: VirtualClock) -> Non
 
 
 def reported(found: api.ResourceClaim, **conditions: str) -> api.ResourceClaim:
-    """A claim whose driver reports conditions of its first device."""
+    """A claim whose driver reports conditions for its first device."""
     assert found.status.allocation is not None
     (result,) = found.status.allocation.devices.results
     listed = tuple(dra.DeviceCondition(type=name, status=status, reason="R") for name, status in conditions.items())
@@ -142,7 +142,7 @@ def reported(found: api.ResourceClaim, **conditions: str) -> api.ResourceClaim:
 
 @virtual_time
 async def test_a_pod_is_bound_when_its_device_is_ready(clock: VirtualClock) -> None:
-    """A device with binding conditions is prepared first; the pod is bound when the driver reports it ready."""
+    """A device with binding conditions is prepared first, and the pod is bound once the driver reports it ready."""
     async with world(clock) as here:
         fields = {"bindingConditions": ["Ready"], "bindingFailureConditions": ["Broken"]}
         here.create(node("n1"), device_class(), gpus("n1", 1, **fields), claim("c", exactly()))
@@ -159,7 +159,7 @@ async def test_a_pod_is_bound_when_its_device_is_ready(clock: VirtualClock) -> N
 
 @virtual_time
 async def test_a_broken_device_is_given_back(clock: VirtualClock) -> None:
-    """If a device says that it cannot be made ready, the claim is deallocated and another device is tried."""
+    """If a device reports a binding failure, the claim is deallocated and another device is tried."""
     async with world(clock) as here:
         broken = {"bindingConditions": ["Ready"], "bindingFailureConditions": ["Broken"]}
         here.create(node("n1"), device_class(), gpus("n1", 1, **broken), claim("c", exactly()))
@@ -181,14 +181,14 @@ def templated(name: str, claim_name: str) -> api.Pod:
 
 
 def made_for(owner: api.Pod, name: str) -> api.ResourceClaim:
-    """A claim as a controller makes it for a pod."""
+    """A claim that a controller generated for a pod."""
     owners = [{"apiVersion": "v1", "kind": "Pod", "name": owner.name, "uid": owner.uid, "controller": True}]
     return claim(name, exactly(), metadata={"ownerReferences": owners})
 
 
 @virtual_time
 async def test_a_generated_claim_wakes_its_pod_and_others_that_name_it(clock: VirtualClock) -> None:
-    """A claim made for one pod wakes that pod, and any other pod that mentions it by name."""
+    """A claim generated for one pod wakes that pod and any other pod that references it by name."""
     async with world(clock) as here:
         here.create(node("n1"), device_class(), gpus("n1", 2))
         owner = here.api.create(templated("owner", "generated"))
@@ -203,8 +203,9 @@ async def test_a_generated_claim_wakes_its_pod_and_others_that_name_it(clock: Vi
 
 @pytest.mark.parametrize("seed", range(6))
 def test_failing_writes_never_give_a_device_twice(seed: int) -> None:
-    """Whatever writes fail, before or after they took effect, every device has one claim at most, and in the end every
-    pod has its device."""
+    """Whichever writes fail, with or without taking effect, no device is allocated twice, and in the end every pod has
+    one.
+    """
 
     @virtual_time
     async def run(clock: VirtualClock) -> None:

@@ -1,4 +1,4 @@
-"""How many nodes an attempt says it has looked at, with and without `percentageOfNodesToScore`."""
+"""How many nodes an attempt reports as evaluated, with and without `percentageOfNodesToScore`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kubesched.framework.status import Status
 
 
 class Counting(Plugin):
-    """A one-node Filter that counts the nodes it is asked about."""
+    """A per-node Filter that counts its calls."""
 
     name = "Counting"
     asked = 0
@@ -26,7 +26,7 @@ class Counting(Plugin):
 
 @pytest.mark.parametrize(("percentage", "feasible"), [(0, 150), (10, 100), (100, 150)])
 def test_all_nodes_are_filtered(percentage: int, feasible: int) -> None:
-    """Plugins in columns filter every node; the percentage limits how many feasible ones are scored."""
+    """Vectorised plugins filter every node; the percentage limits how many feasible nodes are scored."""
 
     @virtual_time
     async def check(clock: VirtualClock) -> None:
@@ -42,7 +42,7 @@ def test_all_nodes_are_filtered(percentage: int, feasible: int) -> None:
 
 @virtual_time
 async def test_one_node_filters_stop_early(clock: VirtualClock) -> None:
-    """With a Filter that is asked node by node the search ends when enough nodes fit, and only those count."""
+    """With a per-node Filter, the search stops when enough nodes fit, and only the nodes visited count."""
     Counting.asked = 0
     nodes = [node(f"n{i}") for i in range(150)]
     async with world(clock, *nodes, plugins=[Counting]) as here:

@@ -1,4 +1,4 @@
-"""Extenders: what they are sent, how they are understood, what becomes of those that fail. On a real HTTP server."""
+"""Extenders on a real HTTP server: requests, responses and failures."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ POD = pod("web", uid="u-web", cpu="500m")
 
 @asynccontextmanager
 async def asking(server: ExtenderServer, **settings: Any) -> AsyncIterator[HTTPExtender]:
-    """An extender that uses the server for everything, unless told otherwise."""
+    """An extender that uses the server for all verbs unless configured otherwise."""
     verbs = {"filter_verb": "filter", "prioritize_verb": "prioritize", "preempt_verb": "preempt", "bind_verb": "bind"}
     more = {key: settings.pop(key) for key in ("pods_on", "raw", "may_write") if key in settings}
     extender = HTTPExtender(config.Extender(url_prefix=server.url, **(verbs | settings)), **more)
@@ -49,7 +49,7 @@ def placed(name: str) -> PodInfo:
 
 
 async def test_filter_with_whole_nodes() -> None:
-    """An extender without a node cache gets a NodeList, and answers with one."""
+    """An extender without a node cache gets a NodeList and returns one."""
     async with serving() as server, asking(server) as extender:
         server.answers["/filter"] = {
             "Nodes": {"items": [{"metadata": {"name": "n2"}}]},
@@ -72,7 +72,7 @@ async def test_filter_with_whole_nodes() -> None:
 
 
 async def test_an_extender_is_asked_by_a_leader_only() -> None:
-    """A scheduler that slept through its lease has no extender bind a pod."""
+    """A scheduler that lost its lease does not let an extender bind a pod."""
     async with serving() as server, asking(server, may_write=lambda: False) as extender:
         with pytest.raises(ExtenderError, match="not sent: this process is no longer the leader"):
             await extender.bind(POD, "n1")
@@ -80,7 +80,7 @@ async def test_an_extender_is_asked_by_a_leader_only() -> None:
 
 
 async def test_filter_with_names() -> None:
-    """An extender with a node cache gets names, and answers with names."""
+    """An extender with a node cache gets names and returns names."""
     async with serving() as server, asking(server, node_cache_capable=True) as extender:
         server.answers["/filter"] = {"NodeNames": ["n3", "n1", "n3"]}
         result = await extender.filter(POD, NODES)
@@ -90,21 +90,21 @@ async def test_filter_with_names() -> None:
 
 
 async def test_names_are_not_for_an_extender_without_cache() -> None:
-    """Upstream looks at NodeNames only if the extender has a cache; without a list no node is left."""
+    """As upstream, NodeNames counts only for an extender with a cache; without a NodeList no node is left."""
     async with serving() as server, asking(server) as extender:
         server.answers["/filter"] = {"NodeNames": ["n1"]}
         assert (await extender.filter(POD, NODES)).nodes == []
 
 
 async def test_a_cache_does_not_forbid_whole_nodes() -> None:
-    """An extender with a cache may answer with a NodeList all the same."""
+    """An extender with a cache may still return a NodeList."""
     async with serving() as server, asking(server, node_cache_capable=True) as extender:
         server.answers["/filter"] = {"nodes": {"ITEMS": [{"metadata": {"name": "n1"}}]}}
         assert (await extender.filter(POD, NODES)).nodes == ["n1"]
 
 
 async def test_a_kept_object_is_sent_whole() -> None:
-    """Where somebody keeps what the API server sent, that is passed on, with all its fields."""
+    """If the whole object from the API server was kept, it is sent with all its fields."""
     whole = b'{"metadata":{"name":"web"},"spec":{"containers":[{"name":"c","env":[{"name":"A"}]}]}}'
     raw = lambda obj: whole if isinstance(obj, api.Pod) else None  # noqa: E731 - shorter than a def, and clear
     async with serving() as server, asking(server, node_cache_capable=True, raw=raw) as extender:
@@ -113,7 +113,7 @@ async def test_a_kept_object_is_sent_whole() -> None:
 
 
 async def test_a_changed_node_is_encoded_anew() -> None:
-    """Nodes are encoded once, but not longer than they stay the same."""
+    """The JSON of a node is cached until the node changes."""
     async with serving() as server, asking(server) as extender:
         await extender.filter(POD, [NODES[0]])
         await extender.filter(POD, [node("n1", labels={"disk": "ssd"})])
@@ -121,7 +121,7 @@ async def test_a_changed_node_is_encoded_anew() -> None:
 
 
 async def test_without_a_verb_nobody_is_asked() -> None:
-    """What an extender is not configured for passes through it."""
+    """A verb that is not configured makes no request and changes nothing."""
     async with serving() as server, asking(server, filter_verb="", prioritize_verb="", bind_verb="") as extender:
         assert (await extender.filter(POD, NODES)).nodes == ["n1", "n2", "n3"]
         assert await extender.prioritize(POD, NODES) == {}
@@ -134,7 +134,7 @@ async def test_without_a_verb_nobody_is_asked() -> None:
 
 @pytest.mark.parametrize("capable", [True, False])
 async def test_a_node_that_was_not_asked_about(capable: bool) -> None:
-    """Naming an unknown node fails the attempt."""
+    """Returning an unknown node fails the attempt."""
     async with serving() as server, asking(server, node_cache_capable=capable) as extender:
         server.answers["/filter"] = {"NodeNames": ["n9"], "Nodes": {"items": [{"metadata": {"name": "n9"}}]}}
         with pytest.raises(ExtenderError) as failed:
@@ -148,7 +148,7 @@ async def test_a_node_that_was_not_asked_about(capable: bool) -> None:
 
 
 async def test_an_error_in_the_answer() -> None:
-    """The extender's own words are the error."""
+    """The extender's own error text becomes the error."""
     async with serving() as server, asking(server) as extender:
         server.answers["/filter"] = {"Error": "database is down"}
         with pytest.raises(ExtenderError, match=r"^database is down$"):
@@ -156,7 +156,7 @@ async def test_an_error_in_the_answer() -> None:
 
 
 async def test_a_server_error() -> None:
-    """Any code but 200 is a failure that names verb, URL and code."""
+    """Any code other than 200 is an error that names the verb, URL and code."""
     async with serving() as server, asking(server) as extender:
         server.status = 500
         with pytest.raises(ExtenderError) as failed:
@@ -165,7 +165,7 @@ async def test_a_server_error() -> None:
 
 
 async def test_no_answer_in_time() -> None:
-    """httpTimeout bounds the whole call."""
+    """httpTimeout limits the whole call."""
     async with serving() as server, asking(server, http_timeout=Duration(50_000_000)) as extender:
         server.delay = 5
         with pytest.raises(ExtenderError) as failed:
@@ -176,7 +176,7 @@ async def test_no_answer_in_time() -> None:
 
 
 async def test_nobody_there() -> None:
-    """A refused connection reads as in Go."""
+    """The error text of a refused connection is Go's."""
     async with serving() as server:
         pass
     async with asking(server) as extender:
@@ -188,7 +188,7 @@ async def test_nobody_there() -> None:
 
 
 async def test_a_host_that_does_not_exist() -> None:
-    """So does a name that cannot be resolved."""
+    """The error text of an unresolvable host name is Go's."""
     extender = HTTPExtender(config.Extender(url_prefix="http://extender.invalid/x", filter_verb="filter"))
     try:
         with pytest.raises(ExtenderError) as failed:
@@ -201,7 +201,7 @@ async def test_a_host_that_does_not_exist() -> None:
 
 
 async def test_a_url_that_is_none() -> None:
-    """A mistyped address is an extender's error too, not the scheduler's end."""
+    """A malformed URL is an extender error and does not crash the scheduler."""
     extender = HTTPExtender(config.Extender(url_prefix="http://[x", filter_verb="filter"))
     with pytest.raises(ExtenderError, match=r'^Post "http://\[x/filter": '):
         await extender.filter(POD, NODES)
@@ -209,7 +209,7 @@ async def test_a_url_that_is_none() -> None:
 
 
 async def test_a_connection_that_breaks() -> None:
-    """A question is repeated once over a new connection; if that breaks too, it has failed."""
+    """A request is repeated once over a new connection; if that breaks too, it fails."""
     async with serving() as server, asking(server, node_cache_capable=True) as extender:
         server.answers["/filter"] = {"NodeNames": ["n1"]}
         server.hang_up = 1
@@ -221,7 +221,7 @@ async def test_a_connection_that_breaks() -> None:
 
 
 async def test_a_bind_is_never_repeated() -> None:
-    """A bind whose answer is lost may have happened."""
+    """A bind is never repeated, because it may have taken effect although its response was lost."""
     async with serving() as server, asking(server) as extender:
         server.hang_up = 1
         with pytest.raises(ExtenderError, match=r": EOF$"):
@@ -230,7 +230,7 @@ async def test_a_bind_is_never_repeated() -> None:
 
 
 async def test_garbage() -> None:
-    """What is no JSON is refused in Go's words."""
+    """Invalid JSON is rejected with Go's message."""
     async with serving() as server, asking(server) as extender:
         server.body = b"garbage"
         with pytest.raises(ExtenderError, match=r"^invalid character 'g' looking for beginning of value$"):
@@ -238,7 +238,7 @@ async def test_garbage() -> None:
 
 
 def test_answers_are_read_as_go_reads_them() -> None:
-    """251 answers, sound and broken, are understood or refused exactly as Go's decoder did."""
+    """251 responses, valid and broken, are accepted or rejected exactly as by Go's decoder."""
     for line in Path(__file__).with_name("extender_answers.jsonl").read_text("utf-8").splitlines():
         recorded = json.loads(line)
         try:
@@ -257,7 +257,7 @@ def test_answers_are_read_as_go_reads_them() -> None:
 
 
 async def test_scores() -> None:
-    """Scores come by host, in any case of letters; who names a host twice gives it both."""
+    """Scores are read by host, with field names in any case; the scores of a repeated host are added up."""
     async with serving() as server, asking(server, weight=7) as extender:
         server.answers["/prioritize"] = [{"Host": "n1", "Score": 3}, {"host": "n2"}, {"HOST": "n1", "score": 4}]
         assert await extender.prioritize(POD, NODES) == {"n1": 7, "n2": 0}
@@ -278,7 +278,7 @@ async def test_scores() -> None:
     ],
 )
 async def test_scores_that_are_none(answer: object, problem: str) -> None:
-    """A list of the wrong kind fails as in Go."""
+    """A list of the wrong type fails as in Go."""
     async with serving() as server, asking(server) as extender:
         server.answers["/prioritize"] = answer
         with pytest.raises(ExtenderError) as failed:
@@ -287,7 +287,7 @@ async def test_scores_that_are_none(answer: object, problem: str) -> None:
 
 
 async def test_null_is_an_empty_list() -> None:
-    """null scores nothing."""
+    """A null list scores nothing."""
     async with serving() as server, asking(server) as extender:
         assert await extender.prioritize(POD, NODES) == {}
 
@@ -296,7 +296,7 @@ async def test_null_is_an_empty_list() -> None:
 
 
 async def test_preemption_with_whole_pods() -> None:
-    """Victims are sent as pods; the answer names them by UID, and may choose others on the node."""
+    """Victims are sent as whole pods; the response names them by UID and may choose other pods on the node."""
     first, second, other = placed("a"), placed("b"), placed("c")
     on_nodes = {"n1": [first, second, other]}
     async with serving() as server, asking(server, pods_on=on_nodes.get) as extender:
@@ -313,7 +313,7 @@ async def test_preemption_with_whole_pods() -> None:
 
 
 async def test_preemption_with_names() -> None:
-    """An extender with a cache gets UIDs only."""
+    """An extender with a cache gets only UIDs."""
     async with serving() as server, asking(server, node_cache_capable=True) as extender:
         server.answers["/preempt"] = lambda sent: {"NodeNameToMetaVictims": sent["NodeNameToMetaVictims"]}
         victims = {"n1": ExtenderVictims([placed("a")], 3)}
@@ -334,7 +334,7 @@ async def test_preemption_with_names() -> None:
     ],
 )
 async def test_victims_that_are_not_there(answer: object, problem: str) -> None:
-    """An extender whose picture of the cluster is another one has failed."""
+    """An extender that names victims that do not exist fails."""
     async with serving() as server, asking(server) as extender:
         server.answers["/preempt"] = {"NodeNameToMetaVictims": answer}
         with pytest.raises(ExtenderError) as failed:
@@ -343,7 +343,7 @@ async def test_victims_that_are_not_there(answer: object, problem: str) -> None:
 
 
 async def test_no_preempt_verb() -> None:
-    """An extender without the verb must not be asked."""
+    """An extender without the preempt verb is not called."""
     async with serving() as server, asking(server, preempt_verb="") as extender:
         assert not extender.supports_preemption
         with pytest.raises(ExtenderError, match=r"^preempt verb is not defined for extender http://.* but run into"):
@@ -354,7 +354,7 @@ async def test_no_preempt_verb() -> None:
 
 
 async def test_bind() -> None:
-    """A binder gets name, namespace, UID and node; its error is the bind's."""
+    """A binder gets the name, namespace, UID and node; its error fails the bind."""
     async with serving() as server, asking(server) as extender:
         await extender.bind(POD, "n2")
         server.answers["/bind"] = {"error": "occupied"}
@@ -364,7 +364,7 @@ async def test_bind() -> None:
     assert server.asked[0] == ("/bind", sent)
 
 
-# --- whom it is for ---------------------------------------------------------------------------------------------------
+# --- interest and order -----------------------------------------------------------------------------------------------
 
 
 def of_resource(name: str) -> api.Pod:
@@ -373,7 +373,7 @@ def of_resource(name: str) -> api.Pod:
 
 
 def test_interest() -> None:
-    """An extender that manages resources is asked about pods that want one of them, whichever container does."""
+    """An extender with managed resources is called only for pods that request one of them in any container."""
     managed = (config.ExtenderManagedResource(name="example.com/gpu"),)
     picky = HTTPExtender(config.Extender(url_prefix="http://x", managed_resources=managed))
     assert picky.is_interested(of_resource("example.com/gpu"))
@@ -382,19 +382,19 @@ def test_interest() -> None:
 
 
 def test_order() -> None:
-    """Those that may be ignored come last, otherwise as configured."""
+    """Ignorable extenders come last; otherwise the configured order is kept."""
     settings = [config.Extender(url_prefix=f"http://{n}", ignorable=n in "ac") for n in "abcd"]
     assert [extender.name for extender in make_extenders(settings)] == ["http://b", "http://d", "http://a", "http://c"]
 
 
 def test_the_protocol() -> None:
-    """It is what the loop asks for."""
+    """HTTPExtender implements the protocol that the loop uses."""
     extender: Extender = HTTPExtender(config.Extender(url_prefix="http://x/", weight=2, ignorable=True))
     assert (extender.name, extender.weight, extender.ignorable, str(extender)) == ("http://x/", 2, True, "http://x/")
 
 
 def test_ignored_resources() -> None:
-    """What extenders keep account of, NodeResourcesFit leaves alone, in every profile and instead of its own list."""
+    """NodeResourcesFit ignores the resources that extenders manage, in every profile and in place of its own list."""
     args = NodeResourcesFitArgs(ignored_resources=("example.com/old",))
     fit = config.PluginConfig(name="NodeResourcesFit", args=args)
     profile = config.KubeSchedulerProfile(scheduler_name="a", plugin_config=(config.PluginConfig(name="X"), fit))
@@ -434,13 +434,13 @@ async def ask_over_tls(context: ssl.SSLContext, tls: config.ExtenderTLSConfig | 
 
 
 async def test_https_with_an_authority_as_data(authority: trustme.CA) -> None:
-    """caData says whom to trust."""
+    """caData sets the trusted authority."""
     tls = config.ExtenderTLSConfig(ca_data=authority.cert_pem.bytes())
     assert await ask_over_tls(server_context(authority, "127.0.0.1"), tls, enable=True) == ["n1"]
 
 
 async def test_https_with_files_and_a_client_certificate(authority: trustme.CA, tmp_path: Path) -> None:
-    """caFile, certFile and keyFile: both sides show who they are."""
+    """caFile, certFile and keyFile give mutual authentication."""
     mine = authority.issue_cert("scheduler@example.com")
     authority.cert_pem.write_to_path(tmp_path / "ca")
     mine.private_key_pem.write_to_path(tmp_path / "key")
@@ -453,7 +453,7 @@ async def test_https_with_files_and_a_client_certificate(authority: trustme.CA, 
 
 
 async def test_https_with_a_client_certificate_as_data(authority: trustme.CA) -> None:
-    """certData and keyData do as well."""
+    """certData and keyData give mutual authentication too."""
     mine = authority.issue_cert("scheduler@example.com")
     tls = config.ExtenderTLSConfig(
         ca_data=authority.cert_pem.bytes(),
@@ -465,7 +465,7 @@ async def test_https_with_a_client_certificate_as_data(authority: trustme.CA) ->
 
 
 async def test_https_with_another_name(authority: trustme.CA) -> None:
-    """serverName is the name that the certificate must carry."""
+    """serverName is the name that the certificate must have."""
     context = server_context(authority, "extender.example.com")
     ca = authority.cert_pem.bytes()
     named = config.ExtenderTLSConfig(ca_data=ca, server_name="extender.example.com")
@@ -475,20 +475,20 @@ async def test_https_with_another_name(authority: trustme.CA) -> None:
 
 
 async def test_https_that_trusts_everybody(authority: trustme.CA) -> None:
-    """`insecure` does not verify, and neither does enableHTTPS without an authority."""
+    """`insecure` disables verification, and so does enableHTTPS without a CA."""
     context = server_context(authority, "extender.example.com")
     assert await ask_over_tls(context, config.ExtenderTLSConfig(insecure=True), enable=False) == ["n1"]
     assert await ask_over_tls(context, None, enable=True) == ["n1"]
 
 
 async def test_https_without_reason_to_trust(authority: trustme.CA) -> None:
-    """An https URL alone trusts whom the system trusts."""
+    """An https URL alone trusts the system's authorities."""
     with pytest.raises(ExtenderError, match="tls: failed to verify certificate: x509: "):
         await ask_over_tls(server_context(authority, "127.0.0.1"), None, enable=False)
 
 
 def test_tls_settings_that_cannot_be() -> None:
-    """An authority that is not to be looked at, and one that is none, are refused at the start."""
+    """A CA together with `insecure`, or an invalid CA, is rejected at startup."""
     both = config.ExtenderTLSConfig(ca_data=b"x", insecure=True)
     with pytest.raises(ValueError, match="specifying a root certificates file with the insecure flag is not allowed"):
         HTTPExtender(config.Extender(url_prefix="https://x", tls_config=both))
@@ -498,6 +498,6 @@ def test_tls_settings_that_cannot_be() -> None:
 
 @pytest.mark.parametrize("body", [b"[" * 5000 + b"]" * 5000, b"[" * 5000 + b"]" * 5000 + b" x"])
 def test_a_deep_answer_is_an_error(body: bytes) -> None:
-    """An answer nested beyond Python's limit is refused with Go's message."""
+    """A response nested beyond Python's limit is rejected with Go's message."""
     with pytest.raises(ExtenderError, match="exceeded max depth"):
         wire.decode(body)

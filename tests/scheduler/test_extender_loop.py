@@ -1,4 +1,4 @@
-"""Extenders within the scheduling loop: a real HTTP server narrows, scores, preempts and binds."""
+"""Extenders in the scheduling loop: a real HTTP server filters, scores, preempts and binds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def extender_of(server: ExtenderServer, **settings: Any) -> HTTPExtender:
 
 @virtual_time
 async def test_filter_and_scores_decide(clock: VirtualClock) -> None:
-    """The extender leaves two nodes and prefers one of them; a log that wants scores is told its."""
+    """The extender keeps two nodes and prefers one of them; at the verbosity of scores, its scores are logged."""
     async with serving() as server:
         extender = extender_of(server, filter_verb="filter", prioritize_verb="prioritize", weight=5)
         server.answers["/filter"] = {"NodeNames": ["n1", "n3"], "FailedNodes": {"n2": "too loud"}}
@@ -47,7 +47,7 @@ async def test_filter_and_scores_decide(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_nothing_left(clock: VirtualClock) -> None:
-    """The reasons of an extender are in the pod's condition as a plugin's would be."""
+    """An extender's reasons appear in the pod's condition like those of a plugin."""
     async with serving() as server:
         extender = extender_of(server, filter_verb="filter")
         server.answers["/filter"] = {
@@ -65,7 +65,7 @@ async def test_nothing_left(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_a_failing_extender(clock: VirtualClock) -> None:
-    """An extender that answers 500 fails the attempt; once it is well again, the pod is scheduled."""
+    """An extender that returns 500 fails the attempt, and the pod is scheduled once the extender works again."""
     async with serving() as server:
         extender = extender_of(server, filter_verb="filter")
         server.status = 500
@@ -83,7 +83,7 @@ async def test_a_failing_extender(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_an_ignorable_extender(clock: VirtualClock) -> None:
-    """One that may be ignored is, when it does not answer in time."""
+    """An ignorable extender that times out is ignored."""
     async with serving() as server:
         extender = extender_of(server, filter_verb="filter", ignorable=True, http_timeout=Duration.of(2))
         server.delay = 60
@@ -98,7 +98,7 @@ async def test_an_ignorable_extender(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_a_binder(clock: VirtualClock) -> None:
-    """A binding extender binds instead of the scheduler, for the pods that concern it."""
+    """A binding extender replaces the scheduler's bind for the pods it is interested in."""
     async with serving() as server:
         managed = (config.ExtenderManagedResource(name="example.com/gpu", ignored_by_scheduler=True),)
         extender = extender_of(server, bind_verb="bind", managed_resources=managed)

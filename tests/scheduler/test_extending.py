@@ -1,4 +1,4 @@
-"""Extenders in the scheduling cycle: they narrow, score, choose victims and bind; and the world waits for them."""
+"""Extenders in the scheduling cycle: they filter, score, choose victims and bind, and cluster events wait for them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kubesched.testing.faulty_api import FaultyApi
 
 
 class Fake:
-    """An extender in this process; a test says what it answers."""
+    """An in-process extender whose results are set by the test."""
 
     name = "http://extender"
     weight = 1
@@ -78,7 +78,7 @@ NODES = [node(f"n{number}") for number in range(4)]
 
 @virtual_time
 async def test_an_extender_narrows_the_nodes(clock: VirtualClock) -> None:
-    """A pod goes only where the extender lets it."""
+    """A pod goes only to a node that the extender accepts."""
     async with world(clock, *NODES, extenders=[Fake(passes=["n2"])]) as here:
         here.create(*(pod(f"p{number}") for number in range(5)))
         await here.settle()
@@ -87,7 +87,7 @@ async def test_an_extender_narrows_the_nodes(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_what_an_extender_rejects_is_told(clock: VirtualClock) -> None:
-    """Its reasons are in the message, and whatever happens may be a reason to ask it again."""
+    """The extender's reasons are in the message, and any event may retry the pod."""
     extender = Fake(passes=[])
     async with world(clock, *NODES, extenders=[extender]) as here:
         here.create(pod("web"))
@@ -101,7 +101,7 @@ async def test_what_an_extender_rejects_is_told(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_an_extender_adds_to_the_scores(clock: VirtualClock) -> None:
-    """A high score of a heavy extender outweighs the plugins'."""
+    """A high score from an extender with a large weight outweighs the plugins."""
     async with world(clock, *NODES, extenders=[Fake(scores={"n3": 10}, weight=100)]) as here:
         here.create(*(pod(f"p{number}", cpu="500m") for number in range(5)))
         await here.settle()
@@ -110,7 +110,7 @@ async def test_an_extender_adds_to_the_scores(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_a_broken_extender_fails_the_attempt(clock: VirtualClock) -> None:
-    """An extender that cannot be asked is a SchedulerError, and the pod is tried again."""
+    """An extender that cannot be reached is a SchedulerError, and the pod is retried."""
     extender = Fake(passes=["n1"], broken=True)
     async with world(clock, *NODES, extenders=[extender]) as here:
         here.create(pod("web"))
@@ -125,7 +125,7 @@ async def test_a_broken_extender_fails_the_attempt(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_a_broken_extender_may_be_ignored(clock: VirtualClock) -> None:
-    """An ignorable extender that cannot be asked has no say."""
+    """An ignorable extender that cannot be reached is ignored."""
     async with world(clock, *NODES, extenders=[Fake(passes=["n1"], broken=True, ignorable=True)]) as here:
         here.create(pod("web"))
         await here.settle()
@@ -134,7 +134,7 @@ async def test_a_broken_extender_may_be_ignored(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_nothing_changes_while_an_extender_is_asked(clock: VirtualClock) -> None:
-    """News that come during a cycle are taken in after it, in their order, and not lost."""
+    """Events that arrive during a cycle are handled after it, in order, and none is lost."""
     async with world(clock, node("n1", cpu="1"), extenders=[Fake(passes=["n1", "n2"], seconds=5)]) as here:
         here.create(pod("web", cpu="1"))
         await here.settle(1)
@@ -150,7 +150,7 @@ async def test_nothing_changes_while_an_extender_is_asked(clock: VirtualClock) -
 
 @virtual_time
 async def test_an_extender_that_is_not_interested_is_not_asked(clock: VirtualClock) -> None:
-    """Other pods are scheduled without it."""
+    """Pods that an extender is not interested in are scheduled without it."""
     extender = Fake(passes=[])
     async with world(clock, *NODES, extenders=[extender]) as here:
         here.create(pod("other"))
@@ -161,7 +161,7 @@ async def test_an_extender_that_is_not_interested_is_not_asked(clock: VirtualClo
 
 @virtual_time
 async def test_an_extender_binds(clock: VirtualClock) -> None:
-    """A binder extender binds in the scheduler's stead."""
+    """A binder extender binds in place of the scheduler."""
     extender = Fake(binds=True)
     async with world(clock, *NODES, extenders=[extender]) as here:
         extender.binds_with = FaultyApi(clock, memory=here.api.memory)
@@ -174,7 +174,7 @@ async def test_an_extender_binds(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_an_extender_chooses_where_to_preempt(clock: VirtualClock) -> None:
-    """Of two nodes that could be made free, the extender's choice is."""
+    """Of two nodes where preemption would help, the extender chooses one."""
     nodes = [node("n1", cpu="1"), node("n2", cpu="1")]
     low = [pod("low1", node="n1", cpu="1", priority=0), pod("low2", node="n2", cpu="1", priority=0)]
     async with world(clock, *nodes, *low, extenders=[Fake(preempts=["n2"])]) as here:
@@ -186,7 +186,7 @@ async def test_an_extender_chooses_where_to_preempt(clock: VirtualClock) -> None
 
 @virtual_time
 async def test_a_decision_says_which_extender_said_what(clock: VirtualClock) -> None:
-    """Who turned a node down, with the reason or without one, and how many points each gave."""
+    """A decision records which extender rejected a node, with or without a reason, and the scores of each."""
     first = Fake(passes=["n0", "n1", "n2"], name="http://first")
     second = Fake(passes=["n0", "n1"], scores={"n0": 3}, weight=2, name="http://second")
     third = Fake(scores={"n0": 1, "n1": 10}, name="http://third")
@@ -219,8 +219,9 @@ async def test_a_decision_says_which_extender_said_what(clock: VirtualClock) -> 
 
 @virtual_time
 async def test_a_binder_that_may_be_ignored_and_whose_answer_was_lost(clock: VirtualClock) -> None:
-    """It has bound the pod, so that our own bind gets a conflict: the API server is asked, and the pod counts as
-    bound."""
+    """An ignorable binder bound the pod but its response was lost: our own bind gets a conflict, and the API server
+    confirms that the pod is bound.
+    """
     extender = Fake(binds=True, ignorable=True, loses_answer=True)
     async with world(clock, node("n1"), extenders=[extender]) as here:
         extender.binds_with = here.api

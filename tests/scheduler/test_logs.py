@@ -1,4 +1,4 @@
-"""What the scheduler says of a pod's life, and what it shows of its inside."""
+"""What the scheduler logs about a pod, and the cache debugger."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LIFE = [
 
 @virtual_time
 async def test_the_life_of_a_pod(clock: VirtualClock) -> None:
-    """At verbosity 5 a pod's way to its node is told in kube-scheduler's messages, order and keys."""
+    """At verbosity 5 a pod's progress is logged with kube-scheduler's messages, order and keys."""
     async with world(clock, node("n1"), node("n2"), node("n3")) as here:
         here.create(pod("demo"))
         await here.settle()
@@ -41,7 +41,9 @@ async def test_the_life_of_a_pod(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_scores_are_told_at_verbosity_ten(clock: VirtualClock) -> None:
-    """What each plugin, in the profile's order, gave each node, then the sums; below that there is no such line."""
+    """At verbosity 10 each plugin's score for each node is logged in profile order, then the totals; below 10 nothing
+    is.
+    """
     async with world(clock, node("n1"), node("n2", cpu="8"), verbosity=10) as here:
         here.create(pod("demo", cpu="1"))
         await here.settle()
@@ -67,7 +69,7 @@ async def test_scores_are_told_at_verbosity_ten(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_a_quiet_log_stays_quiet(clock: VirtualClock) -> None:
-    """At verbosity 0 a pod that is scheduled without trouble leaves no line."""
+    """At verbosity 0 a pod that is scheduled without problems is not logged."""
     async with world(clock, node("n1"), verbosity=0) as here:
         here.create(pod("demo"))
         await here.settle(5)
@@ -77,7 +79,7 @@ async def test_a_quiet_log_stays_quiet(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_the_inside_can_be_dumped_and_compared(clock: VirtualClock) -> None:
-    """The dump has every node and every waiting pod; the comparison finds a pod that the cache should not have."""
+    """The dump contains every node and waiting pod; the comparison finds a pod that should not be in the cache."""
     async with world(clock, node("n1", cpu="1"), pod("there", node="n1"), check=False) as here:
         here.create(pod("big", cpu="2"))
         await here.settle()
@@ -94,7 +96,7 @@ async def test_the_inside_can_be_dumped_and_compared(clock: VirtualClock) -> Non
 
 @virtual_time
 async def test_a_handler_that_fails_does_not_stop_the_news(clock: VirtualClock) -> None:
-    """An object that cannot be taken in is logged, and everything after it is taken in all the same."""
+    """An object that cannot be handled is logged, and later objects are handled normally."""
     async with world(clock, node("n1"), check=False) as here:
         here.create(pod("broken", cpu="a lot"), pod("fine"))
         await here.settle()

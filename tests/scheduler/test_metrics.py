@@ -1,4 +1,4 @@
-"""Metrics: upstream's names, texts, labels and bounds, and numbers that are right."""
+"""Metrics: upstream's names, help texts, labels and buckets, with the right values."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from kubesched.scheduler.metrics import Metrics
 from kubesched.scheduler.resource_metrics import resource_metrics
 
 UPSTREAM = json.loads(Path(__file__).with_name("upstream_metrics.json").read_text("utf-8"))
-"""What v1.36.4 defines."""
+"""The metrics of v1.36.4."""
 
 LEFT_OUT = "scheduler_volume_binder_cache_requests_total"
-"""The one metric that is not here. Upstream defines it, too, without ever counting."""
+"""The only metric that is missing here. Upstream defines it but never updates it."""
 
 
 def every_metric() -> Metrics:
-    """Metrics in which everything has happened once."""
+    """Metrics with one sample of everything."""
     metrics = Metrics(process=False, pod_groups=True)
     metrics.group_attempt("scheduled", "default-scheduler", 0.003)
     metrics.group_algorithm(0.002)
@@ -78,7 +78,7 @@ def value(metrics: Metrics, sample: str, **labels: str) -> float | None:
 
 @pytest.mark.parametrize("upstream", UPSTREAM, ids=lambda metric: metric["name"])
 def test_definitions(upstream: dict[str, object]) -> None:
-    """Type, text with stability, labels and bounds are upstream's; STABLE and BETA metrics are all there."""
+    """Type, help text with stability, labels and buckets match upstream's; all STABLE and BETA metrics exist."""
     name = str(upstream["name"])
     family = families(every_metric()).get(name)
     if family is None:
@@ -94,13 +94,13 @@ def test_definitions(upstream: dict[str, object]) -> None:
 
 
 def test_nothing_else_is_shown() -> None:
-    """A metric of ours that upstream has not would be a name to explain."""
+    """There is no metric that upstream lacks."""
     known = {metric["name"] for metric in UPSTREAM} | {"kubernetes_feature_enabled"}
     assert set(families(every_metric())) <= known
 
 
 def test_what_is_there_from_the_start() -> None:
-    """Metrics without labels and the four queues are shown before anything happens; the rest is not."""
+    """Metrics without labels and the four queues are exported from the start, the others only once they have samples."""
     shown = families(Metrics(process=False))
     assert {sample.labels["queue"]: sample.value for sample in shown["scheduler_pending_pods"].samples} == {
         "active": 0,
@@ -113,12 +113,12 @@ def test_what_is_there_from_the_start() -> None:
 
 
 def test_the_process_is_shown_too() -> None:
-    """Memory and CPU come with Go's names."""
+    """Process memory and CPU are exported under Go's names."""
     assert "process_resident_memory_bytes" in families(Metrics())
 
 
 def test_two_schedulers_do_not_add_up() -> None:
-    """Each has a registry of its own."""
+    """Each scheduler has its own registry."""
     one, other = Metrics(process=False), Metrics(process=False)
     one.preemption_attempted()
     assert value(one, "scheduler_preemption_attempts_total") == 1
@@ -126,7 +126,7 @@ def test_two_schedulers_do_not_add_up() -> None:
 
 
 def test_the_protocols() -> None:
-    """It is what the loop and the queue ask for."""
+    """Metrics implements the protocols of the loop and the queue."""
     metrics = Metrics(process=False)
     for_the_loop: ports.MetricsSink = metrics
     for_the_queue: QueueMetrics = metrics
@@ -137,7 +137,7 @@ def test_the_protocols() -> None:
 
 
 def test_an_attempt_counts_twice() -> None:
-    """An attempt is a count and a duration."""
+    """An attempt updates a counter and a histogram."""
     metrics = every_metric()
     labels = {"result": "scheduled", "profile": "default-scheduler"}
     assert value(metrics, "scheduler_schedule_attempts_total", **labels) == 1
@@ -148,7 +148,7 @@ def test_an_attempt_counts_twice() -> None:
 
 
 def test_many_attempts_share_a_label() -> None:
-    """From fifteen attempts on the label is "15+", to keep their number small."""
+    """From fifteen attempts on the label is "15+", which limits the number of series."""
     metrics = Metrics(process=False)
     for attempts in (1, 14, 15, 200):
         metrics.scheduled(attempts, 1.0, after_flush=False)
@@ -160,7 +160,7 @@ def test_many_attempts_share_a_label() -> None:
 
 
 def test_gauges_go_up_and_down() -> None:
-    """Pods that come and go leave nothing behind."""
+    """Gauges return to zero when all pods are gone."""
     metrics = Metrics(process=False)
     for change in (1, 1, -1, -1):
         metrics.pending("backoff", change)
@@ -174,7 +174,7 @@ def test_gauges_go_up_and_down() -> None:
 
 @given(st.lists(st.floats(0, 100)))
 def test_histograms_count_right(values: list[float]) -> None:
-    """A bucket holds what is not above its bound; everything is in the last one."""
+    """A bucket counts the values up to its bound; the last one counts all."""
     histogram = Histogram("x", "y", [0.5, 1, 50])
     for each in values:
         histogram.observe((), each)
@@ -207,7 +207,7 @@ def test_histograms_count_right(values: list[float]) -> None:
     ],
 )
 def test_numbers_as_go_writes_them(number: float, text: str) -> None:
-    """Bounds are compared as text by those who query them."""
+    """Bucket bounds are formatted as Go does, because queries compare them as text."""
     assert go_float(number) == text
 
 
@@ -215,14 +215,14 @@ def test_numbers_as_go_writes_them(number: float, text: str) -> None:
 
 
 def test_disabled_metrics() -> None:
-    """`--disabled-metrics` hides."""
+    """`--disabled-metrics` hides metrics."""
     metrics = Metrics(disabled=["scheduler_pending_pods", "lost_total"], process=False)
     metrics.count_from("lost_total", "Lost", lambda: 1)
     assert not {"scheduler_pending_pods", "lost_total"} & set(families(metrics))
 
 
 def test_allowed_labels() -> None:
-    """`--allow-metric-labels` makes all other values one."""
+    """`--allow-metric-labels` merges all other label values."""
     metrics = Metrics(
         allowed_labels={
             "scheduler_queue_incoming_pods_total,event": "PodAdd,NodeAdd",
@@ -244,8 +244,9 @@ def test_allowed_labels() -> None:
 
 
 def test_counting_begins_anew() -> None:
-    """A reset empties counters and histograms with labels, those derived from evaluations too. Gauges go on saying
-    what is, and what has no labels goes on as upstream's does."""
+    """A reset clears labelled counters and histograms, including those computed from evaluations. Gauges and, as
+    upstream, metrics without labels are not reset.
+    """
     metrics = every_metric()
     metrics.reset()
     shown = families(metrics)
@@ -265,7 +266,7 @@ def test_counting_begins_anew() -> None:
 
 
 def test_numbers_of_others() -> None:
-    """What somebody else counts, such as dropped events, is read when it is asked for."""
+    """A number counted elsewhere, such as dropped events, is read on each scrape."""
     metrics = Metrics(process=False)
     lost = [0]
     metrics.count_from("kubesched_events_dropped_total", "Events lost because the queue was full.", lambda: lost[0])
@@ -274,7 +275,7 @@ def test_numbers_of_others() -> None:
 
 
 def test_formats() -> None:
-    """A scraper that asks for OpenMetrics gets it; everybody else gets plain text."""
+    """A scraper that requests OpenMetrics gets it; others get plain text."""
     body, content_type = every_metric().render("application/openmetrics-text; version=1.0.0")
     assert content_type.startswith("application/openmetrics-text")
     assert body.endswith(b"# EOF\n")
@@ -303,7 +304,7 @@ REQUEST, LIMIT = "kube_pod_resource_request", "kube_pod_resource_limit"
 
 
 def test_requests_and_limits() -> None:
-    """What containers ask for adds up, with its unit; zero is not shown."""
+    """Requests and limits of containers are summed, with their unit; zero is not exported."""
     main = container(
         "a", {"cpu": "500m", "memory": "1Gi", "example.com/gpu": "2"}, {"cpu": "1", "hugepages-2Mi": "4Mi"}
     )
@@ -331,7 +332,7 @@ def test_overhead_is_on_top_of_limits_that_are_there() -> None:
 
 
 def test_limits_of_init_containers_and_of_the_pod() -> None:
-    """Init containers count if they need more; limits of the pod as a whole replace the sum."""
+    """Init containers count if they need more than the others; pod-level limits replace the sum."""
     init = container("i", {}, {"cpu": "5", "memory": "1Mi"})
     spec = api.PodSpec(
         containers=(container("a", {}, {"cpu": "1", "memory": "2Mi"}),),
@@ -343,7 +344,7 @@ def test_limits_of_init_containers_and_of_the_pod() -> None:
 
 
 def test_labels_of_a_pod() -> None:
-    """Namespace, node, scheduler and priority; strange names are escaped."""
+    """The labels are namespace, node, scheduler and priority; unusual names are escaped."""
     placed = pod("web", cpu="1", node="n1", priority=10)
     text = resource_metrics([PodClasses().info(placed)])
     assert text.splitlines()[0].startswith(f"# HELP {REQUEST} [STABLE] Resources requested by workloads")
@@ -356,7 +357,7 @@ def test_labels_of_a_pod() -> None:
 
 
 def test_pods_that_have_ended() -> None:
-    """A pod that has ended on its node holds nothing; without a node it cannot have ended."""
+    """A pod that has ended on its node is skipped; one without a node cannot have ended."""
     ended = pod("ended", cpu="1", node="n1", phase="Succeeded")
     odd = pod("odd", cpu="1", phase="Failed")
     assert {name for _, name, _ in page(ended, odd)} == {"odd"}

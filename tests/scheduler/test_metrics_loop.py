@@ -1,4 +1,4 @@
-"""Log, events and metrics of a running scheduler: what people see of it is what they know from kube-scheduler."""
+"""Logs, events and metrics of a running scheduler match kube-scheduler's."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ eventhandlers.go "Add event for scheduled pod" pod
 eventhandlers.go "Delete event for unscheduled pod" pod
 eventhandlers.go "Update event for scheduled pod" pod
 """
-"""File, message and keys, from the transcript of a pod's life at verbosity 5."""
+"""File, message and keys, from the recorded log of a pod at verbosity 5."""
 
 
 class Seen:
-    """What a scheduler has let people see."""
+    """The output of a scheduler: log, events and metrics."""
 
     def __init__(self, clock: VirtualClock) -> None:
         self.api = FaultyApi(clock)
@@ -57,7 +57,7 @@ class Seen:
         self.recorder = EventRecorder(self.api, clock, log=self.log, hostname="host")
 
     def lines(self, name: str) -> list[str]:
-        """File, message and keys of what was said of a pod."""
+        """File, message and keys of the log lines about a pod."""
         found = []
         for line in self.text.getvalue().decode().splitlines():
             match = re.search(r' (\w+\.go):\d+\] ("[^"]*")(.*)', line)
@@ -67,7 +67,7 @@ class Seen:
         return found
 
     def shown(self, name: str) -> list[dict[str, str]]:
-        """The labels under which something is shown."""
+        """The label values of a metric's samples."""
         return [s.labels for family in self.metrics.registry.collect() for s in family.samples if s.name == name]
 
     def value(self, name: str, **labels: str) -> float | None:
@@ -109,7 +109,7 @@ async def seen(clock: VirtualClock, *plugins: type[Plugin], extenders: Sequence[
 
 @virtual_time
 async def test_the_life_of_a_pod(clock: VirtualClock) -> None:
-    """At verbosity 5 a pod's life gives the messages of the transcript, in their order, with their keys."""
+    """At verbosity 5 a pod produces the messages of the recorded log, in order and with the same keys."""
     async with seen(clock) as here:
         here.api.create(node("n1"))
         here.api.create(pod("web", cpu="1"))
@@ -126,7 +126,7 @@ async def test_the_life_of_a_pod(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_what_is_counted(clock: VirtualClock) -> None:
-    """A pod that is scheduled and one that is not, in numbers."""
+    """The metrics of a pod that is scheduled and of one that is not."""
     async with seen(clock) as here:
         here.api.create(node("n1", cpu="2"))
         here.api.create(pod("web", cpu="1"))
@@ -146,7 +146,7 @@ async def test_what_is_counted(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_what_is_told(clock: VirtualClock) -> None:
-    """Both pods have an event in upstream's words."""
+    """Both pods get an event with upstream's text."""
     async with seen(clock) as here:
         here.api.create(node("n1", cpu="2"))
         here.api.create(pod("web", cpu="1"))
@@ -162,7 +162,9 @@ async def test_what_is_told(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_plugins_are_counted_as_if_asked_about_each_node(clock: VirtualClock) -> None:
-    """Filter counts nodes looked at, Score feasible nodes, PreFilter and PreScore pods; who skips is not counted."""
+    """Filter counts evaluated nodes, Score feasible nodes, PreFilter and PreScore pods; skipped plugins are not
+    counted.
+    """
     async with seen(clock) as here:
         for name, cpu in ("n1", "4"), ("n2", "4"), ("n3", "1"):
             here.api.create(node(name, cpu=cpu))
@@ -186,7 +188,7 @@ async def test_plugins_are_counted_as_if_asked_about_each_node(clock: VirtualClo
 
 @virtual_time
 async def test_a_pod_turned_down_as_a_whole_counts_for_those_asked_until_then(clock: VirtualClock) -> None:
-    """When PreFilter ends an attempt, plugins after the one that did it were not asked, and no Filter was."""
+    """When PreFilter ends an attempt, later PreFilter plugins and all Filter plugins are not counted."""
     async with seen(clock) as here:
         here.api.create(node("n1"))
         here.api.create(pod("web", claims=("missing",)))
@@ -204,7 +206,7 @@ async def test_a_pod_turned_down_as_a_whole_counts_for_those_asked_until_then(cl
 
 @virtual_time
 async def test_one_cycle_in_ten_times_its_plugins(clock: VirtualClock) -> None:
-    """Of eleven pods, the plugins of two are timed, at every point that they take part in."""
+    """Of eleven pods, the plugins of two are timed, at every point that they implement."""
     async with seen(clock) as here:
         for name in ("n1", "n2"):
             here.api.create(node(name, cpu="32"))
@@ -224,7 +226,7 @@ async def test_one_cycle_in_ten_times_its_plugins(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_every_point_is_told_of(clock: VirtualClock) -> None:
-    """As upstream, points without plugins and PreBind with nothing to do are told of too."""
+    """As upstream, points without plugins and PreBind without work are measured too."""
     async with seen(clock) as here:
         here.api.create(node("n1"))
         here.api.create(pod("web", cpu="1"))
@@ -245,7 +247,7 @@ async def test_every_point_is_told_of(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_a_cluster_without_nodes_repeats_no_numbers(clock: VirtualClock) -> None:
-    """An attempt that no plugin took part in does not count the points of the one before it again."""
+    """An attempt in which no plugin ran does not count the points of the previous attempt again."""
     async with seen(clock) as here:
         here.api.create(node("n1"))
         here.api.create(pod("web", cpu="1"))
@@ -268,7 +270,7 @@ class Broken(Plugin):
 
 @virtual_time
 async def test_a_point_that_failed_is_told_of(clock: VirtualClock) -> None:
-    """A plugin that raises shows as an error of its extension point, and of the plugin."""
+    """A plugin that raises counts as an error of its extension point and of the plugin."""
     async with seen(clock, Broken) as here:
         here.api.create(node("n1"))
         here.api.create(pod("web", cpu="1"))
@@ -282,7 +284,7 @@ async def test_a_point_that_failed_is_told_of(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_what_extenders_take_is_no_plugins_time(clock: VirtualClock) -> None:
-    """With extenders the same points are told of, and the seconds that an extender takes are in none of them."""
+    """With extenders the same points are measured, and none of them includes the extender's time."""
     extender = Fake(passes=["n1", "n2"], scores={"n1": 10}, seconds=2)
     async with seen(clock, extenders=[extender]) as here:
         for name in ("n1", "n2"):
@@ -304,7 +306,7 @@ async def test_what_extenders_take_is_no_plugins_time(clock: VirtualClock) -> No
 
 @virtual_time
 async def test_an_update_is_counted_as_what_it_is(clock: VirtualClock) -> None:
-    """The handling of an update is told under its precise kind too."""
+    """The handling of an update is also counted under its specific kind."""
     async with seen(clock) as here:
         here.api.create(node("n1", cpu="1"))
         here.api.create(pod("web", cpu="1"))

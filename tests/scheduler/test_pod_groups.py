@@ -29,7 +29,7 @@ def gang(name: str, count: int, *, cpu: str = "1", priority: int | None = None) 
 
 
 def nodes_of(here: World, pods: Iterable[api.Pod]) -> list[str]:
-    """Where pods are bound, those that are."""
+    """The nodes of the pods that are bound."""
     return sorted(filter(None, (here.node_of(each.name) for each in pods)))
 
 
@@ -42,7 +42,7 @@ def condition(here: World, group: str) -> Condition:
 
 @virtual_time
 async def test_a_gang_that_fits_is_bound(clock: VirtualClock) -> None:
-    """All pods are bound in one cycle, and the group says so."""
+    """All pods are bound in one cycle, and the group's condition says so."""
     pods = gang("g", 3)
     async with world(clock, node("n1", cpu="2"), node("n2", cpu="1"), features=GANGS) as here:
         here.create(pod_group("g", 3), *pods)
@@ -57,7 +57,7 @@ async def test_a_gang_that_fits_is_bound(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_a_gang_that_fits_only_partly_gets_nothing(clock: VirtualClock) -> None:
-    """Not one pod is bound, each says why, and another pod gets the room."""
+    """No pod is bound, each condition has the reason, and another pod gets the resources."""
     pods = gang("g", 3)
     async with world(clock, node("n1", cpu="2"), features=GANGS) as here:
         here.create(pod_group("g", 3), *pods)
@@ -75,7 +75,7 @@ async def test_a_gang_that_fits_only_partly_gets_nothing(clock: VirtualClock) ->
 
 @virtual_time
 async def test_a_gang_is_tried_again_after_its_backoff(clock: VirtualClock) -> None:
-    """A gang that did not fit is not tried all the time, and is bound once there is room."""
+    """A gang that did not fit backs off, and is bound once there is room."""
     pods = gang("g", 2)
     async with world(clock, node("n1", cpu="1"), features=GANGS) as here:
         here.create(pod_group("g", 2), *pods)
@@ -89,7 +89,7 @@ async def test_a_gang_is_tried_again_after_its_backoff(clock: VirtualClock) -> N
 
 @virtual_time
 async def test_more_pods_than_the_gang_needs(clock: VirtualClock) -> None:
-    """Pods beyond minCount are bound as far as they fit; the group stays scheduled when the rest fails."""
+    """Pods beyond minCount are bound as far as they fit; the group stays scheduled if the rest fails."""
     pods = gang("g", 3)
     async with world(clock, node("n1", cpu="2"), features=GANGS) as here:
         here.create(pod_group("g", 2), *pods)
@@ -103,7 +103,7 @@ async def test_more_pods_than_the_gang_needs(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_a_gang_waits_until_it_is_complete(clock: VirtualClock) -> None:
-    """PreEnqueue holds pods back until there is a group and enough of them; nothing is tried before."""
+    """PreEnqueue blocks the pods until the group exists and has enough of them; nothing is tried before."""
     pods = gang("g", 3)
     async with world(clock, node("n1", cpu="4"), features=GANGS) as here:
         here.create(*pods[:2])
@@ -127,7 +127,7 @@ async def test_a_gang_waits_until_it_is_complete(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_two_gangs_do_not_block_one_another(clock: VirtualClock) -> None:
-    """Of two gangs for which there is room only in turn, one is bound whole; the other follows when it is gone."""
+    """Of two gangs that do not fit together, one is bound whole, and the other follows when the first is gone."""
     first, second = gang("a", 2), gang("b", 2)
     async with world(clock, node("n1", cpu="1"), node("n2", cpu="1"), features=GANGS) as here:
         mixed = [each for pair in zip(first, second, strict=True) for each in pair]
@@ -142,7 +142,7 @@ async def test_two_gangs_do_not_block_one_another(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_a_gang_that_preempts(clock: VirtualClock) -> None:
-    """Without workload-aware preemption each pod preempts for itself; the gang is bound when the victims are gone."""
+    """Without workload-aware preemption each pod preempts separately; the gang is bound when the victims are gone."""
     pods = gang("g", 2, priority=10)
     low = [pod(f"low-{each}", node=each, cpu="1", priority=0) for each in ("n1", "n2")]
     async with world(clock, node("n1", cpu="1"), node("n2", cpu="1"), *low, features=GANGS) as here:
@@ -159,7 +159,7 @@ async def test_a_gang_that_preempts(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_a_member_that_disappears(clock: VirtualClock) -> None:
-    """A gang that has lost a pod waits; with a new one it is bound."""
+    """A gang that lost a pod waits; once the pod is replaced, the gang is bound."""
     pods = gang("g", 3)
     async with world(clock, node("n1", cpu="2"), features=GANGS) as here:
         here.create(pod_group("g", 3), *pods)
@@ -195,7 +195,7 @@ class BreaksOn(Plugin):
 
 @virtual_time
 async def test_an_error_fails_the_whole_group(clock: VirtualClock) -> None:
-    """If one pod fails with an error, all pods and the group carry it."""
+    """If one pod fails with an error, the error appears on all pods and on the group."""
     pods = gang("g", 3)
     async with world(clock, node("n1", cpu="8"), plugins=[BreaksOn], features=GANGS) as here:
         here.create(pod_group("g", 2), *pods)
@@ -208,7 +208,7 @@ async def test_an_error_fails_the_whole_group(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_pods_of_several_schedulers(clock: VirtualClock) -> None:
-    """A group whose pods name several schedulers is refused."""
+    """A group whose pods name different schedulers is rejected."""
     profiles = [{"schedulerName": "default-scheduler"}, {"schedulerName": "other"}]
     async with world(clock, node("n1", cpu="8"), profiles=profiles, features=GANGS) as here:
         here.create(pod_group("g", 2), pod("a", group="g"), pod("b", group="g", scheduler="other"))
@@ -257,7 +257,7 @@ def rack(name: str, in_rack: str, cpu: str = "2") -> api.Node:
 
 @virtual_time
 async def test_a_group_goes_to_one_domain(clock: VirtualClock) -> None:
-    """A gang goes to the only rack that has room for it, though others have more room per node."""
+    """A gang goes to the only rack that has room for all of it, though other racks have emptier nodes."""
     pods = gang("g", 3)
     nodes = [rack("a1", "a", "2"), rack("b1", "b", "2"), rack("b2", "b", "1"), node("none", cpu="8")]
     async with world(clock, *nodes, features=TOPOLOGY) as here:
@@ -284,7 +284,7 @@ async def test_a_group_that_fits_into_no_domain(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_the_domain_with_more_pods_wins(clock: VirtualClock) -> None:
-    """Of several racks with room for the gang, the one that takes more of its pods is chosen."""
+    """Of several racks with room for the gang, the one that fits more of its pods is chosen."""
     pods = gang("g", 3)
     async with world(clock, rack("a1", "a", "2"), rack("b1", "b", "3"), features=TOPOLOGY) as here:
         here.create(pod_group("g", 2, topology="rack"), *pods)
@@ -294,7 +294,7 @@ async def test_the_domain_with_more_pods_wins(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_the_domain_that_becomes_fuller_wins(clock: VirtualClock) -> None:
-    """Of racks that take all pods, the one that they fill most is chosen."""
+    """Of racks that fit all pods, the one with the highest utilisation afterwards is chosen."""
     pods = gang("g", 2)
     async with world(clock, rack("a1", "a", "8"), rack("b1", "b", "2"), features=TOPOLOGY) as here:
         here.create(pod_group("g", 2, topology="rack"), *pods)
@@ -304,7 +304,7 @@ async def test_the_domain_that_becomes_fuller_wins(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_later_pods_follow_the_first(clock: VirtualClock) -> None:
-    """Pods that come later go to the domain of those that have nodes, or nowhere."""
+    """Later pods go to the domain of those already placed, or nowhere."""
     pods = gang("g", 2)
     async with world(clock, rack("a1", "a", "2"), features=TOPOLOGY) as here:
         here.create(pod_group("g", 2, topology="rack"), *pods)
@@ -319,7 +319,7 @@ async def test_later_pods_follow_the_first(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_no_node_has_the_label(clock: VirtualClock) -> None:
-    """Without any domain the group is unschedulable."""
+    """If no node has the topology label, the group is unschedulable."""
     pods = gang("g", 2)
     async with world(clock, node("n1", cpu="4"), features=TOPOLOGY) as here:
         here.create(pod_group("g", 2, topology="rack"), *pods)
@@ -335,7 +335,7 @@ PREEMPTING = Features(generic_workload=True, gang_scheduling=True, workload_awar
 
 @virtual_time
 async def test_a_group_preempts_as_a_whole(clock: VirtualClock) -> None:
-    """No more victims than the gang needs are evicted, the least important ones, and the gang gets their places."""
+    """Only as many victims as the gang needs are evicted, the least important first, and the gang gets their nodes."""
     pods = gang("g", 2)
     low = [pod(f"low-{number}", node=f"n{number}", cpu="1", priority=number) for number in (1, 2, 3)]
     nodes = [node(f"n{number}", cpu="1") for number in (1, 2, 3)]
@@ -356,7 +356,7 @@ async def test_a_group_preempts_as_a_whole(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_preemption_that_would_not_help_evicts_nobody(clock: VirtualClock) -> None:
-    """A gang that would not fit without the others either, or has no higher priority, leaves them alone."""
+    """A gang evicts nothing if that would not make room, or if its priority is not higher."""
     low = pod("low", node="n1", cpu="1", priority=0)
     async with world(clock, node("n1", cpu="1"), low, features=PREEMPTING) as here:
         here.create(pod_group("big", 2, priority=10), *gang("big", 2), pod_group("equal", 1), *gang("equal", 1))
@@ -388,7 +388,7 @@ async def test_a_group_that_goes_together(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_budgets_are_spared_first(clock: VirtualClock) -> None:
-    """Of two pods of the same priority, the one that no disruption budget protects is evicted."""
+    """Of two pods of equal priority, the one without a disruption budget is evicted."""
     guarded = pod("guarded", node="n1", cpu="1", priority=0, labels={"app": "a"})
     low = pod("low", node="n2", cpu="1", priority=0)
     nodes = [node("n1", cpu="1"), node("n2", cpu="1")]

@@ -1,4 +1,4 @@
-"""Pods and nodes come, change and go, and every pod ends where it should."""
+"""Pods and nodes are added, changed and deleted, and every pod ends up where it should."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kubesched.scheduler.handlers import EventHandlers
 
 @virtual_time
 async def test_a_pod_is_bound_to_the_only_node(clock: VirtualClock) -> None:
-    """A pod that fits is bound, and told so by an event."""
+    """A pod that fits is bound and gets an event."""
     async with world(clock, node("n1")) as here:
         here.create(pod("web", cpu="1"))
         await here.settle()
@@ -25,7 +25,7 @@ async def test_a_pod_is_bound_to_the_only_node(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_pods_that_were_there_before_count(clock: VirtualClock) -> None:
-    """What is on the nodes when the scheduler starts is taken into account, and pods pending by then are scheduled."""
+    """Pods that exist when the scheduler starts are counted on their nodes, or scheduled if pending."""
     before = [node("n1", cpu="1"), pod("old", node="n1", cpu="800m"), pod("big", cpu="800m"), pod("small", cpu="100m")]
     async with world(clock, *before) as here:
         assert here.node_of("small") == "n1"
@@ -35,7 +35,7 @@ async def test_pods_that_were_there_before_count(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_without_nodes_a_pod_waits_for_the_first(clock: VirtualClock) -> None:
-    """With no node at all the condition says so, in upstream's words, and the pod is bound once there is one."""
+    """Without nodes the condition has upstream's message, and the pod is bound once there is a node."""
     async with world(clock) as here:
         here.create(pod("web"))
         await here.settle()
@@ -50,7 +50,7 @@ async def test_without_nodes_a_pod_waits_for_the_first(clock: VirtualClock) -> N
 
 @virtual_time
 async def test_a_pod_of_another_scheduler_is_left_alone(clock: VirtualClock) -> None:
-    """A pod that names another scheduler is not ours to bind, but counts once somebody has."""
+    """A pod of another scheduler is not bound by us, but counts once it is bound."""
     async with world(clock, node("n1", cpu="1")) as here:
         here.create(pod("theirs", scheduler="other", cpu="1"))
         await here.settle()
@@ -63,7 +63,7 @@ async def test_a_pod_of_another_scheduler_is_left_alone(clock: VirtualClock) -> 
 
 @virtual_time
 async def test_a_gated_pod_waits_for_its_gates(clock: VirtualClock) -> None:
-    """A pod with scheduling gates is not tried until an update has removed them."""
+    """A pod with scheduling gates is not tried until an update removes them."""
     async with world(clock, node("n1")) as here:
         here.create(pod("web", gates=["wait"]))
         await here.settle(60)
@@ -76,18 +76,18 @@ async def test_a_gated_pod_waits_for_its_gates(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_a_pod_that_has_ended_when_its_deletion_is_told_makes_room(clock: VirtualClock) -> None:
-    """What is gone holds nothing, though the last that is told of it is that it had ended."""
+    """A deleted pod frees its resources even if its last delivered state is terminal."""
     async with world(clock, node("n1", cpu="1"), pod("old", node="n1", cpu="1")) as here:
         old = here.pod("old")
         news = EventHandlers(here.scheduler.shared, here.scheduler.profiles)
         news.handle(replace(old, status=replace(old.status, phase="Succeeded")), None)
         assert old.uid not in here.scheduler.cluster.pods
-        news.handle(None, old)  # the truth again, for the check at the end
+        news.handle(None, old)  # the original state again, for the check at the end
 
 
 @virtual_time
 async def test_a_deleted_pod_makes_room(clock: VirtualClock) -> None:
-    """A pod that waits for room is bound as soon as one on a node is gone."""
+    """A pod that waits for resources is bound as soon as a pod on a node is deleted."""
     async with world(clock, node("n1", cpu="1"), pod("old", node="n1", cpu="1")) as here:
         here.create(pod("new", cpu="1"))
         await here.settle(20)
@@ -99,7 +99,7 @@ async def test_a_deleted_pod_makes_room(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_a_finished_pod_makes_room(clock: VirtualClock) -> None:
-    """A pod that has ended holds nothing on its node any more."""
+    """A pod that has ended no longer uses resources on its node."""
     async with world(clock, node("n1", cpu="1"), pod("job", node="n1", cpu="1")) as here:
         here.create(pod("new", cpu="1"))
         await here.settle(20)
@@ -111,7 +111,7 @@ async def test_a_finished_pod_makes_room(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_a_pending_pod_that_is_deleted_is_forgotten(clock: VirtualClock) -> None:
-    """A pod deleted while it waits is gone from the queue."""
+    """A pending pod that is deleted leaves the queue."""
     async with world(clock, node("n1", cpu="1")) as here:
         here.create(pod("big", cpu="2"))
         await here.settle()
@@ -122,7 +122,7 @@ async def test_a_pending_pod_that_is_deleted_is_forgotten(clock: VirtualClock) -
 
 @virtual_time
 async def test_a_pod_bound_by_somebody_else_is_not_scheduled_again(clock: VirtualClock) -> None:
-    """A waiting pod that another binds leaves the queue and counts on its node."""
+    """A pending pod that another scheduler binds leaves the queue and counts on its node."""
     async with world(clock, node("n1", taints=["a=b:NoSchedule"])) as here:
         here.create(pod("web", cpu="1"))
         await here.settle()
@@ -134,7 +134,7 @@ async def test_a_pod_bound_by_somebody_else_is_not_scheduled_again(clock: Virtua
 
 @virtual_time
 async def test_a_deleting_pod_is_skipped(clock: VirtualClock) -> None:
-    """A pod that is being deleted is not tried; an event says so."""
+    """A pod that is being deleted is not tried, and an event says so."""
     async with world(clock, node("n1"), check=False) as here:
         here.create(pod("web", terminating=True))
         await here.settle()
@@ -144,7 +144,7 @@ async def test_a_deleting_pod_is_skipped(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_node_changes_wake_whom_they_may_help(clock: VirtualClock) -> None:
-    """Of a node's changes only those are a reason to try that the plugin which turned the pod down asked for."""
+    """Only node changes that the rejecting plugin registered for retry the pod."""
     cordoned = node("n1", cpu="1", labels={"disk": "hdd"}, taints=["a=b:NoSchedule"], unschedulable=True)
     async with world(clock, cordoned) as here:
         here.create(pod("web", cpu="2", node_selector={"disk": "ssd"}))
@@ -160,13 +160,13 @@ async def test_node_changes_wake_whom_they_may_help(clock: VirtualClock) -> None
             here.api.update(changed)
         await here.settle(30)
         assert here.node_of("web") == "n1"
-        # First turned down for the cordon, then for want of cpu: the changes in between could not have helped.
+        # First rejected for the cordon, then for lack of cpu: the changes in between could not help.
         assert here.attempts("web") == 3
 
 
 @virtual_time
 async def test_a_heartbeat_wakes_nobody(clock: VirtualClock) -> None:
-    """An update of a node that changes nothing of interest leaves waiting pods alone."""
+    """A node update without relevant changes retries no pods."""
     async with world(clock, node("n1", cpu="1")) as here:
         here.create(pod("big", cpu="2"))
         await here.settle(30)
@@ -178,7 +178,7 @@ async def test_a_heartbeat_wakes_nobody(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_a_removed_node_is_not_used(clock: VirtualClock) -> None:
-    """A node that is gone takes no more pods, whatever is still on it."""
+    """A deleted node gets no more pods, even while pods remain on it."""
     async with world(clock, node("n1"), node("n2"), check=False) as here:
         here.create(pod("a", node="n1"))
         await here.settle()
@@ -193,7 +193,7 @@ async def test_a_removed_node_is_not_used(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_a_broken_watch_misses_nothing(clock: VirtualClock) -> None:
-    """Whatever happened while the watch was broken is made up for: pods made, deleted, and made again."""
+    """Pods created, deleted and recreated while the watch was broken are all handled."""
     async with world(clock, node("n1", cpu="2")) as here:
         here.create(pod("big", cpu="3"), pod("again", cpu="3"))
         await here.settle()

@@ -1,4 +1,4 @@
-"""Preemption from end to end: victims are marked and deleted, and the preemptor gets their place."""
+"""Preemption from end to end: victims are marked and deleted, and the preemptor gets their resources."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kubesched.framework.status import Code, Status
 
 @virtual_time
 async def test_a_victim_makes_room(clock: VirtualClock) -> None:
-    """A pod of higher priority gets the place of one of lower, which is told why."""
+    """A higher-priority pod takes the place of a lower-priority one, which gets an event with the reason."""
     async with world(clock, node("n1", cpu="1"), pod("low", node="n1", cpu="1", priority=0)) as here:
         here.create(pod("high", uid="u-high", cpu="1", priority=10))
         await here.settle(5)
@@ -30,7 +30,7 @@ async def test_a_victim_makes_room(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_a_victim_may_take_its_time(clock: VirtualClock) -> None:
-    """While the victim ends, it carries the condition, and the preemptor is nominated and not tried in vain."""
+    """While the victim terminates it has the condition, and the preemptor is nominated and not retried."""
     async with world(clock, node("n1", cpu="1"), pod("low", node="n1", cpu="1", priority=0)) as here:
         here.api.deletion_takes = 30
         here.create(pod("high", cpu="1", priority=10))
@@ -47,7 +47,7 @@ async def test_a_victim_may_take_its_time(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_nobody_slips_into_a_promised_place(clock: VirtualClock) -> None:
-    """A pod of lower priority does not get the room that was made for another."""
+    """A lower-priority pod does not get the resources that were freed for the preemptor."""
     async with world(clock, node("n1", cpu="2"), pod("low", node="n1", cpu="2", priority=0)) as here:
         here.api.deletion_takes = 30
         here.create(pod("high", cpu="1500m", priority=10))
@@ -61,7 +61,7 @@ async def test_nobody_slips_into_a_promised_place(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_while_victims_are_dealt_with_the_preemptor_is_kept_back(clock: VirtualClock) -> None:
-    """An event that would wake the preemptor does not, as long as its victims' deletion is under way."""
+    """An event does not retry the preemptor while its victims are being deleted."""
     victims = [pod("a", node="n1", cpu="500m", priority=0), pod("b", node="n1", cpu="500m", priority=0)]
     async with world(clock, node("n1", cpu="1"), *victims) as here:
         here.api.delay("delete_pod", 20)
@@ -78,7 +78,7 @@ async def test_while_victims_are_dealt_with_the_preemptor_is_kept_back(clock: Vi
 
 @virtual_time
 async def test_a_preemption_that_fails_is_tried_again(clock: VirtualClock) -> None:
-    """If a victim cannot be deleted the preemptor does not wait for it in vain."""
+    """If a victim cannot be deleted, the preemptor is retried."""
     async with world(clock, node("n1", cpu="1"), pod("low", node="n1", cpu="1", priority=0)) as here:
         here.api.fail("delete_pod", ApiError(500, "InternalError", "not now"), times=2)
         here.create(pod("high", cpu="1", priority=10))
@@ -89,7 +89,7 @@ async def test_a_preemption_that_fails_is_tried_again(clock: VirtualClock) -> No
 
 @virtual_time
 async def test_a_victim_that_is_gone_already_is_no_failure(clock: VirtualClock) -> None:
-    """404 for a victim means that the work is done."""
+    """A 404 for a victim counts as success."""
     async with world(clock, node("n1", cpu="1"), pod("low", node="n1", cpu="1", priority=0)) as here:
         here.api.delay("patch_pod_status", 5)
         here.create(pod("high", cpu="1", priority=10))
@@ -107,7 +107,7 @@ SYNC = Features(scheduler_async_preemption=False)
 
 @virtual_time
 async def test_without_the_gate_a_cycle_waits_for_its_victims(clock: VirtualClock) -> None:
-    """No other pod is tried while victims are deleted, and the preemptor is not held back afterwards."""
+    """With the gate off, no other pod is tried while victims are deleted, and the preemptor is not blocked afterwards."""
     victims = [pod(name, node="n1", cpu="500m", priority=0) for name in ("a", "b")]
     async with world(clock, node("n1", cpu="1"), node("n2", cpu="100m"), *victims, features=SYNC) as here:
         here.api.delay("delete_pod", 20)
@@ -141,7 +141,7 @@ async def test_with_the_gate_other_pods_go_on(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_without_the_gate_a_failed_preemption_nominates_no_node(clock: VirtualClock) -> None:
-    """An error while deleting a victim is the result of PostFilter, and appears in the pod's message."""
+    """With the gate off, an error while deleting a victim is PostFilter's result and appears in the pod's message."""
     victim = pod("low", node="n1", cpu="1", priority=0)
     async with world(clock, node("n1", cpu="1"), victim, features=SYNC) as here:
         here.api.fail("delete_pod", ApiError(500, "InternalError", "not now"), times=1)
@@ -154,7 +154,7 @@ async def test_without_the_gate_a_failed_preemption_nominates_no_node(clock: Vir
 
 
 class Waiting(Plugin):
-    """Has pods called "low" wait on Permit for an hour."""
+    """Makes pods called "low" wait on Permit for an hour."""
 
     name = "Waiting"
 
@@ -164,7 +164,7 @@ class Waiting(Plugin):
 
 @virtual_time
 async def test_a_victim_that_waits_on_permit_is_sent_back(clock: VirtualClock) -> None:
-    """A victim that is not bound yet is not deleted: it goes back to the queue, and an event says so."""
+    """A victim that waits on Permit is not deleted; it returns to the queue with an event."""
     async with world(clock, node("n1", cpu="1"), plugins=[Waiting]) as here:
         here.create(pod("low", cpu="1", priority=0))
         await here.settle(1)
@@ -179,7 +179,7 @@ async def test_a_victim_that_waits_on_permit_is_sent_back(clock: VirtualClock) -
 
 
 class SlowPreBind(Plugin):
-    """Takes an hour to prepare pods called "low"."""
+    """Takes an hour in PreBind for pods called "low"."""
 
     name = "SlowPreBind"
 
@@ -191,7 +191,7 @@ class SlowPreBind(Plugin):
 
 @virtual_time
 async def test_a_victim_in_pre_bind_is_called_off(clock: VirtualClock) -> None:
-    """A victim that PreBind still works on is called off and tried again later."""
+    """A victim in PreBind is cancelled and retried later."""
     async with world(clock, node("n1", cpu="1"), plugins=[SlowPreBind]) as here:
         here.create(pod("low", cpu="1", priority=0))
         await here.settle(1)
@@ -205,7 +205,7 @@ async def test_a_victim_in_pre_bind_is_called_off(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_lower_promises_on_the_node_are_withdrawn(clock: VirtualClock) -> None:
-    """A pod of lower priority that was nominated to the node loses its nomination."""
+    """A lower-priority pod that was nominated to the node loses its nomination."""
     async with world(clock, node("n1", cpu="1"), pod("low", node="n1", cpu="1", priority=0)) as here:
         here.api.deletion_takes = math.inf
         here.create(pod("middle", cpu="1", priority=5))
@@ -214,7 +214,7 @@ async def test_lower_promises_on_the_node_are_withdrawn(clock: VirtualClock) -> 
         low = here.pod("low")
         here.create(pod("high", cpu="1", priority=10))
         await here.settle(5)
-        # All victims are leaving already, so nothing is left to do but to wait for them.
+        # All victims are terminating already, so the pod only has to wait.
         assert here.pod("high").nominated_node_name == "n1"
         here.api.finish_deletion(low)
         await here.settle(10)
@@ -223,7 +223,7 @@ async def test_lower_promises_on_the_node_are_withdrawn(clock: VirtualClock) -> 
 
 @virtual_time
 async def test_a_policy_of_never_preempts_nobody(clock: VirtualClock) -> None:
-    """A pod may renounce preemption."""
+    """A pod with preemptionPolicy Never does not preempt."""
     async with world(clock, node("n1", cpu="1"), pod("low", node="n1", cpu="1", priority=0)) as here:
         here.create(pod("high", cpu="1", priority=10, preemption_policy="Never"))
         await here.settle(10)

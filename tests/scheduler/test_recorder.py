@@ -1,4 +1,4 @@
-"""The event recorder: documents, series, retries, and that it never gets in the way. On virtual time."""
+"""The event recorder on virtual time: documents, series and retries, without ever delaying a bind."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def versioned(name: str, version: int) -> api.Pod:
 
 @virtual_time
 async def test_an_event(clock: VirtualClock) -> None:
-    """Everything that kubectl shows of an event, where it expects it."""
+    """An event has all the fields that kubectl shows."""
     cluster = FaultyApi(clock)
     async with recording_to(cluster, clock) as recorder:
         note = "Successfully assigned default/web to n1"
@@ -96,7 +96,7 @@ async def test_an_event(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_a_related_object(clock: VirtualClock) -> None:
-    """A victim's event names its preemptor."""
+    """A victim's event refers to its preemptor."""
     cluster = FaultyApi(clock)
     async with recording_to(cluster, clock) as recorder:
         note = "Preempted by pod u-vip on node n1"
@@ -113,7 +113,7 @@ async def test_a_related_object(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_an_object_without_namespace(clock: VirtualClock) -> None:
-    """Its events are kept in "default"."""
+    """Events of an object without a namespace go to "default"."""
     cluster = FaultyApi(clock)
     async with recording_to(cluster, clock) as recorder:
         failed(recorder, pod("web", namespace=""))
@@ -123,7 +123,7 @@ async def test_an_object_without_namespace(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_events_of_one_moment_have_different_names(clock: VirtualClock) -> None:
-    """The time is part of the name, and on a virtual clock much happens at once."""
+    """Events at the same time have different names, although the name contains the time."""
     cluster = FaultyApi(clock)
     async with recording_to(cluster, clock) as recorder:
         for version in range(5):
@@ -133,7 +133,7 @@ async def test_events_of_one_moment_have_different_names(clock: VirtualClock) ->
 
 
 def test_names() -> None:
-    """A name that would be invalid is replaced by a random one, the same for the same source of randomness."""
+    """An invalid name is replaced by a random one, which is the same for the same random source."""
     assert event_name("web", 255, Random(1)) == "web.ff"
     assert len(event_name("Web_1", 255, Random(1))) == 36
     assert len(event_name("a" * 251, 255, Random(1))) == 36
@@ -141,14 +141,14 @@ def test_names() -> None:
 
 
 def test_times() -> None:
-    """RFC 3339 with exactly six digits."""
+    """Times are RFC 3339 with exactly six decimal digits."""
     assert micro_time(1.0000004) == "1970-01-01T00:00:01.000000Z"
     assert micro_time(1.9999996) == "1970-01-01T00:00:02.000000Z"
 
 
 @given(st.text(max_size=2000) | st.text(alphabet="é日😀", min_size=300, max_size=1100))
 def test_notes_are_cut_between_characters(note: str) -> None:
-    """A note has at most 1,024 bytes, is valid, and a cut shows."""
+    """A note is cut to valid text of at most 1,024 bytes, and the cut is visible."""
     cut = truncated(note)
     size = len(note.encode("utf-8", "replace"))
     assert len(cut.encode("utf-8", "replace")) <= recording.NOTE_LIMIT
@@ -162,7 +162,7 @@ def test_notes_are_cut_between_characters(note: str) -> None:
 
 @virtual_time
 async def test_an_unknown_type(clock: VirtualClock) -> None:
-    """Only Normal and Warning exist; anything else is a mistake, and logged."""
+    """Only Normal and Warning exist; any other type is logged as an error."""
     log = Lines()
     cluster = FaultyApi(clock)
     async with recording_to(cluster, clock, log=log) as recorder:
@@ -177,7 +177,7 @@ async def test_an_unknown_type(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_a_series(clock: VirtualClock) -> None:
-    """The second of its kind makes a series at once; the others are only counted, until the series ends."""
+    """The second event starts a series at once; later ones are only counted until the series ends."""
     cluster = FaultyApi(clock)
     async with recording_to(cluster, clock) as recorder:
         for _ in range(5):
@@ -206,7 +206,7 @@ async def test_a_series_that_goes_on_is_refreshed(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_after_six_minutes_a_new_event(clock: VirtualClock) -> None:
-    """What happens again after a long pause is an event of its own."""
+    """An event that recurs after a long pause is a new event."""
     cluster = FaultyApi(clock)
     async with recording_to(cluster, clock) as recorder:
         failed(recorder, versioned("web", 1))
@@ -219,7 +219,7 @@ async def test_after_six_minutes_a_new_event(clock: VirtualClock) -> None:
 @pytest.mark.parametrize("version", [2, None])
 @virtual_time
 async def test_what_makes_events_different(clock: VirtualClock, version: int | None) -> None:
-    """Another version of the pod, or another reason, and it is not the same event; the note does not matter."""
+    """A different version of the pod or a different reason makes a new event; a different note does not."""
     cluster = FaultyApi(clock)
     async with recording_to(cluster, clock) as recorder:
         failed(recorder, versioned("web", 1), "because")
@@ -235,7 +235,7 @@ async def test_what_makes_events_different(clock: VirtualClock, version: int | N
 
 @virtual_time
 async def test_a_series_whose_event_is_gone(clock: VirtualClock) -> None:
-    """An event that has expired on the server is created anew, with the count so far."""
+    """An event that has expired on the server is recreated with the count so far."""
     cluster = FaultyApi(clock)
     async with recording_to(cluster, clock) as recorder:
         failed(recorder, versioned("web", 1))
@@ -250,7 +250,7 @@ async def test_a_series_whose_event_is_gone(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_a_second_while_the_first_is_under_way(clock: VirtualClock) -> None:
-    """The patch waits for the creation it belongs to."""
+    """The patch waits for the creation of its event."""
     cluster = FaultyApi(clock)
     cluster.delay("create_event", 3)
     async with recording_to(cluster, clock) as recorder:
@@ -267,7 +267,7 @@ async def test_a_second_while_the_first_is_under_way(clock: VirtualClock) -> Non
 
 @virtual_time
 async def test_out_of_reach(clock: VirtualClock) -> None:
-    """While the server cannot be reached, each event is tried every ten seconds or a little more."""
+    """While the server is unreachable, each event is retried every ten seconds or a little more."""
     cluster = FaultyApi(clock)
     log = Lines()
     cluster.fail("create_event", OSError("no route to host"), times=3)
@@ -282,7 +282,7 @@ async def test_out_of_reach(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_twelve_tries(clock: VirtualClock) -> None:
-    """After twelve tries an event is given up, and others are not held up by it."""
+    """After twelve attempts an event is dropped, and it does not delay others."""
     cluster = FaultyApi(clock)
     log = Lines()
     cluster.fail("create_event", OSError("no route to host"), times=12)
@@ -299,7 +299,7 @@ async def test_twelve_tries(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_an_outage_does_not_fill_the_memory(clock: VirtualClock) -> None:
-    """No more events wait for another try than would have found room in the queue; the others are given up."""
+    """No more events wait for a retry than fit in the queue; the rest are dropped."""
     cluster = FaultyApi(clock)
     cluster.fail("create_event", OSError("down"), times=math.inf)
     async with recording_to(cluster, clock, queue_size=10) as recorder:
@@ -314,7 +314,7 @@ async def test_an_outage_does_not_fill_the_memory(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_a_refusal(clock: VirtualClock) -> None:
-    """What the server refuses is not tried again."""
+    """An event that the server rejects is not retried."""
     cluster = FaultyApi(clock)
     log = Lines()
     cluster.fail("create_event", ApiError(403, "Forbidden", "namespace is being terminated"))
@@ -328,7 +328,7 @@ async def test_a_refusal(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_a_lost_answer(clock: VirtualClock) -> None:
-    """An event that was written though the answer was lost is not written twice."""
+    """An event whose response was lost is not written twice."""
     cluster = FaultyApi(clock)
     log = Lines()
     cluster.fail("create_event", OSError("connection reset"), answer_lost=True)
@@ -341,7 +341,7 @@ async def test_a_lost_answer(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_a_lost_answer_within_a_series(clock: VirtualClock) -> None:
-    """And a series finds the event that is already there."""
+    """A series finds the existing event when the response to its creation was lost."""
     cluster = FaultyApi(clock)
     cluster.fail("create_event", OSError("connection reset"), answer_lost=True)
     async with recording_to(cluster, clock) as recorder:
@@ -355,7 +355,7 @@ async def test_a_lost_answer_within_a_series(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_half_of_all_calls_fail(clock: VirtualClock) -> None:
-    """In a bad network every event arrives in the end, once."""
+    """Even if half of all calls fail, every event arrives exactly once."""
     cluster = FaultyApi(clock, seed=3)
     cluster.fail("create_event", OSError("reset"), probability=0.3)
     cluster.fail("create_event", OSError("reset"), probability=0.3, answer_lost=True)
@@ -375,7 +375,7 @@ async def test_half_of_all_calls_fail(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_binds_first(clock: VirtualClock) -> None:
-    """No event is written while a bind is under way."""
+    """No event is written while a bind is in progress."""
     cluster = FaultyApi(clock)
     calls = BindCalls()
     calls.pending = 1
@@ -390,7 +390,7 @@ async def test_binds_first(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_binds_without_end(clock: VirtualClock) -> None:
-    """A scheduler that is never idle is some seconds late with its events, but not silent."""
+    """A scheduler that is never idle still writes its events, a few seconds late."""
     cluster = FaultyApi(clock)
     calls = BindCalls()
     calls.pending = 1
@@ -403,7 +403,7 @@ async def test_binds_without_end(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_a_full_queue_drops_the_oldest(clock: VirtualClock) -> None:
-    """More events than can be written cost the oldest; recording goes on, and the loss is counted."""
+    """When the queue is full, the oldest events are dropped and counted, and recording continues."""
     cluster = FaultyApi(clock)
     recorder = EventRecorder(cluster, clock, queue_size=3)
     for number in range(5):
@@ -417,7 +417,7 @@ async def test_a_full_queue_drops_the_oldest(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_flush_does_not_wait_for_ever(clock: VirtualClock) -> None:
-    """At the end of the scheduler what can be written is written, within a limit."""
+    """On shutdown, events are written within a time limit."""
     cluster = FaultyApi(clock)
     cluster.pause("create_event")
     async with recording_to(cluster, clock) as recorder:
@@ -428,7 +428,7 @@ async def test_flush_does_not_wait_for_ever(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_spam(clock: VirtualClock) -> None:
-    """One pod may have 25 events at once and then one every five minutes; others are not concerned."""
+    """One pod may have 25 events at once and then one every five minutes; other pods are not affected."""
     cluster = FaultyApi(clock)
     async with recording_to(cluster, clock) as recorder:
         for version in range(30):
@@ -447,7 +447,7 @@ async def test_spam(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_no_spam_filter(clock: VirtualClock) -> None:
-    """A burst of 0 switches the filter off."""
+    """A burst of 0 disables the filter."""
     cluster = FaultyApi(clock)
     async with recording_to(cluster, clock, spam_burst=0) as recorder:
         for version in range(100):
@@ -458,7 +458,7 @@ async def test_no_spam_filter(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_memory_is_bounded(clock: VirtualClock) -> None:
-    """The recorder forgets the oldest events rather than growing with the cluster."""
+    """The recorder evicts the oldest events, so that its memory does not grow with the cluster."""
     recorder = EventRecorder(FaultyApi(clock), clock, queue_size=10)
     for number in range(recording.CACHE_SIZE + 10):
         failed(recorder, versioned(f"web-{number}", 1))

@@ -1,4 +1,4 @@
-"""What becomes of pods that fit nowhere: conditions, backoff, hints, and who is not taken back."""
+"""Unschedulable pods: conditions, backoff, hints, and pods that must not be requeued."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kubesched.scheduler.statuses import StatusWriter
 
 @virtual_time
 async def test_the_condition_says_why(clock: VirtualClock) -> None:
-    """A pod that fits nowhere says so in its condition, and an event says the same."""
+    """A pod that fits nowhere gets a condition and an event with the reason."""
     async with world(clock, node("n1", cpu="1")) as here:
         here.create(pod("big", cpu="2"))
         await here.settle()
@@ -28,7 +28,7 @@ async def test_the_condition_says_why(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_a_condition_goes_behind_the_others(clock: VirtualClock) -> None:
-    """A patch says which generation of the pod was looked at, and keeps the order of the pod's conditions."""
+    """A patch contains the observed generation of the pod and keeps the order of its conditions."""
     async with world(clock) as here:
         ready = api.PodCondition(type="Ready", status="True")
         bare = pod("web")
@@ -42,7 +42,7 @@ async def test_a_condition_goes_behind_the_others(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_the_condition_is_written_only_when_it_changes(clock: VirtualClock) -> None:
-    """A pod tried again with the same outcome causes no second patch."""
+    """A retry with the same result causes no second patch."""
     async with world(clock, node("n1", cpu="1")) as here:
         here.create(pod("big", cpu="3"))
         await here.settle(30)
@@ -57,7 +57,7 @@ async def test_the_condition_is_written_only_when_it_changes(clock: VirtualClock
 
 @virtual_time
 async def test_events_that_cannot_help_wake_nobody(clock: VirtualClock) -> None:
-    """A pod that lacks cpu is not tried again because a node got a label, or another pod came."""
+    """A pod that lacks cpu is not retried when a node gets a label or another pod is created."""
     async with world(clock, node("n1", cpu="1")) as here:
         here.create(pod("big", cpu="2"))
         await here.settle()
@@ -69,7 +69,7 @@ async def test_events_that_cannot_help_wake_nobody(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_nobody_waits_for_ever(clock: VirtualClock) -> None:
-    """A pod for which nothing happens is tried again after five minutes all the same."""
+    """A pod without any event is retried after five minutes."""
     async with world(clock, node("n1", cpu="1")) as here:
         here.create(pod("big", cpu="2"))
         await here.settle(290)
@@ -80,7 +80,7 @@ async def test_nobody_waits_for_ever(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_an_error_backs_off_longer_each_time(clock: VirtualClock) -> None:
-    """A pod whose attempts fail for no fault of its own is tried again after one, two, four and then ten seconds."""
+    """A pod whose attempts end in errors is retried after one, two, four and then ten seconds."""
 
     class Broken(Plugin):
         name = "Broken"
@@ -103,7 +103,9 @@ async def test_an_error_backs_off_longer_each_time(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_a_pod_recreated_meanwhile_is_not_confused_with_the_old_one(clock: VirtualClock) -> None:
-    """While a binding fails, the pod is deleted and made again: the new one is scheduled, the old one is not."""
+    """When a pod is deleted and recreated while its binding fails, the new pod is scheduled and the old one is
+    dropped.
+    """
     async with world(clock, node("n1")) as here:
         here.api.delay("bind", 5)
         here.create(pod("web", uid="first"))
@@ -116,7 +118,7 @@ async def test_a_pod_recreated_meanwhile_is_not_confused_with_the_old_one(clock:
 
 @virtual_time
 async def test_a_pod_bound_meanwhile_is_not_taken_back(clock: VirtualClock) -> None:
-    """If somebody else binds the pod while our own binding is under way, it is left where it is."""
+    """If another scheduler binds the pod during our binding, the pod stays where it is."""
     async with world(clock, node("n1"), node("n2")) as here:
         here.api.delay("bind", 5)
         here.create(pod("web", node_selector={"kubernetes.io/hostname": "n1"}))
@@ -130,7 +132,7 @@ async def test_a_pod_bound_meanwhile_is_not_taken_back(clock: VirtualClock) -> N
 
 @virtual_time
 async def test_pods_to_activate_are_tried_after_the_cycle(clock: VirtualClock) -> None:
-    """A plugin that schedules one pod can have others tried at once that wait for something only it knows."""
+    """A plugin that schedules one pod can activate others that wait for something only it knows about."""
     waiting: list[api.Pod] = []
 
     class Pairs(Plugin):
@@ -161,7 +163,7 @@ async def test_pods_to_activate_are_tried_after_the_cycle(clock: VirtualClock) -
 
 @virtual_time
 async def test_an_update_of_a_waiting_pod_may_free_it(clock: VirtualClock) -> None:
-    """A toleration added to a pod lets it in where it was turned away."""
+    """A new toleration lets a pod onto a node that rejected it."""
     async with world(clock, node("n1", taints=["a=b:NoSchedule"])) as here:
         here.create(pod("web"))
         await here.settle(30)
@@ -174,7 +176,7 @@ async def test_an_update_of_a_waiting_pod_may_free_it(clock: VirtualClock) -> No
 
 @virtual_time
 async def test_no_condition_comes_after_the_binding(clock: VirtualClock) -> None:
-    """A pod is bound only when what was to be said of its last failure has been written."""
+    """A pod is bound only after the condition of its last failure has been written."""
     async with world(clock, node("n1", cpu="1")) as here:
         here.api.delay("patch_pod_status", 10)
         here.create(pod("big", cpu="2"))
@@ -191,8 +193,9 @@ async def test_no_condition_comes_after_the_binding(clock: VirtualClock) -> None
 
 @virtual_time
 async def test_conditions_follow_each_other(clock: VirtualClock) -> None:
-    """A condition is compared with what is being written, not only with what the watch has told: neither is the same
-    one written twice, nor is one left out that an earlier one is about to replace."""
+    """A condition is compared with pending writes and not only with the watch: no condition is written twice, and none
+    is skipped that a pending write would overwrite.
+    """
     async with world(clock, node("n1", cpu="1")) as here:
         here.create(pod("big", cpu="2"))
         await here.settle()
@@ -214,7 +217,7 @@ async def test_conditions_follow_each_other(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_a_patch_starts_from_what_the_last_one_left(clock: VirtualClock) -> None:
-    """A watch that lags behind does not make the same condition be written again."""
+    """A lagging watch does not cause the same condition to be written again."""
     async with world(clock, node("n1", cpu="1")) as here:
         here.create(pod("big", cpu="2"))
         await here.settle(0)

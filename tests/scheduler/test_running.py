@@ -1,4 +1,4 @@
-"""The loop itself: how it begins, what it shows, and that nothing of others ends it."""
+"""The loop itself: startup, observers, and resilience to failures of others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kubesched.testing.faulty_api import FaultyApi
 
 
 class Forbidding(FaultyApi):
-    """An API server that does not show some kinds, all of them until a time and a few for ever."""
+    """An API server that forbids all kinds until a given time, and some for ever."""
 
     def __init__(self, clock: VirtualClock, until: float = 0, never: Sequence[type[Object]] = ()) -> None:
         super().__init__(clock)
@@ -36,13 +36,13 @@ class Forbidding(FaultyApi):
 
 
 def scheduler(clock: VirtualClock, api: FaultyApi) -> Scheduler:
-    """One that nobody runs yet."""
+    """A scheduler that is not running yet."""
     return build_scheduler(default(), in_tree_registry(), api, clock, Random(0), recorder=Events(), log=Lines())
 
 
 @virtual_time
 async def test_a_replica_schedules_when_its_turn_has_come(clock: VirtualClock) -> None:
-    """Standing by, it has the whole picture but schedules nothing; when its turn comes, it does at once."""
+    """A standby replica follows the cluster but schedules nothing; once it is elected, it schedules at once."""
     api = FaultyApi(clock)
     api.create(node("n1"))
     api.create(pod("web"))
@@ -61,7 +61,7 @@ async def test_a_replica_schedules_when_its_turn_has_come(clock: VirtualClock) -
 
 @virtual_time
 async def test_it_does_without_a_kind_that_it_may_not_see(clock: VirtualClock) -> None:
-    """Without disruption budgets pods are scheduled, and the log says once what is missing."""
+    """Without access to disruption budgets pods are still scheduled, and the log reports the missing kind once."""
     api = Forbidding(clock, never=(PodDisruptionBudget,))
     api.create(node("n1"))
     api.create(pod("web"))
@@ -78,7 +78,7 @@ async def test_it_does_without_a_kind_that_it_may_not_see(clock: VirtualClock) -
 
 @virtual_time
 async def test_a_server_that_forbids_everything_at_first(clock: VirtualClock) -> None:
-    """While its roles are being loaded an API server refuses every list: that is no reason to go on without a kind."""
+    """A server that rejects every list while it loads its roles does not make the scheduler skip a kind."""
     api = Forbidding(clock, until=5)
     made = scheduler(clock, api)
     running = asyncio.create_task(made.run())
@@ -90,7 +90,7 @@ async def test_a_server_that_forbids_everything_at_first(clock: VirtualClock) ->
 
 @virtual_time
 async def test_a_turn_that_fails_is_no_turn(clock: VirtualClock) -> None:
-    """When waiting for its turn fails, a replica ends with that error instead of scheduling beside the leader."""
+    """When waiting for leadership fails, a replica exits with that error and does not schedule."""
 
     async def lost() -> None:
         await asyncio.sleep(1)
@@ -109,7 +109,7 @@ async def test_a_turn_that_fails_is_no_turn(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_a_cancelled_run_leaves_nothing_behind(clock: VirtualClock) -> None:
-    """Cancelled before its turn, a scheduler ends all its tasks."""
+    """A scheduler that is cancelled before its election ends all its tasks."""
     before = asyncio.all_tasks()
     running = asyncio.create_task(scheduler(clock, FaultyApi(clock)).run(asyncio.Event().wait()))
     await clock.settle()
@@ -122,7 +122,7 @@ async def test_a_cancelled_run_leaves_nothing_behind(clock: VirtualClock) -> Non
 
 @virtual_time
 async def test_whoever_looks_on_cannot_harm(clock: VirtualClock) -> None:
-    """An observer of decisions that raises is logged; the pod it was shown is scheduled once, and so is the next."""
+    """An observer of decisions that raises is logged, and pods are still scheduled once."""
 
     def stumble(decision: Decision) -> None:
         raise RuntimeError("stumbled")

@@ -41,14 +41,14 @@ VOLUME = {
 
 
 def storage(here: World) -> None:
-    """A class that waits for the first consumer, a claim of it, and a volume on the second node."""
+    """A storage class that waits for the first consumer, a claim of it, and a volume on the second node."""
     here.api.create(api.decode_as(api.StorageClass, {**CLASS, "volumeBindingMode": "WaitForFirstConsumer"}))
     here.api.create(api.decode_as(api.PersistentVolumeClaim, CLAIM))
     here.api.create(api.decode_as(api.PersistentVolume, VOLUME))
 
 
 async def controller(here: World, seconds: float) -> None:
-    """What the volume controller does: complete a binding that the scheduler began."""
+    """Acts as the volume controller: completes a binding that the scheduler began."""
     while True:
         await asyncio.sleep(seconds)
         volume = here.api.get(api.PersistentVolume, "disk")
@@ -64,7 +64,7 @@ async def controller(here: World, seconds: float) -> None:
 
 @virtual_time
 async def test_a_claim_is_bound_before_its_pod(clock: VirtualClock) -> None:
-    """The pod goes where its volume is, and is bound only when the controller has bound the claim."""
+    """The pod goes to its volume's node, and is bound only after the controller has bound the claim."""
     async with world(clock, node("n1"), node("n2")) as here:
         storage(here)
         await here.settle()
@@ -80,7 +80,7 @@ async def test_a_claim_is_bound_before_its_pod(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_what_was_written_is_known_from_the_answer(clock: VirtualClock) -> None:
-    """A volume and a claim are known as they were stored before any watch tells of them."""
+    """A volume and a claim that were written are known from the response, before the watch delivers them."""
     async with world(clock, node("n1")) as here:
         storage(here)
         client = PluginClient(here.api, lambda pod: None)
@@ -101,7 +101,7 @@ async def test_what_was_written_is_known_from_the_answer(clock: VirtualClock) ->
 
 @virtual_time
 async def test_a_claim_that_is_never_bound_sends_the_pod_back(clock: VirtualClock) -> None:
-    """After the plugin's patience the pod is tried again, and the loop has not been held up."""
+    """After the plugin's timeout the pod is retried, and the loop was not blocked."""
     async with world(clock, node("n1"), node("n2")) as here:
         storage(here)
         await here.settle()
@@ -120,7 +120,7 @@ async def test_a_claim_that_is_never_bound_sends_the_pod_back(clock: VirtualCloc
 
 @virtual_time
 async def test_failures_are_counted(clock: VirtualClock) -> None:
-    """A volume that cannot be written is an error of the stage "bind"."""
+    """A failed write of a volume counts as an error of the stage "bind"."""
     async with world(clock, node("n1"), node("n2")) as here:
         storage(here)
         counted: list[str] = []

@@ -1,4 +1,4 @@
-"""A small cluster with a scheduler in it, on virtual time, and the rules that must hold at the end of every test."""
+"""A small cluster with a scheduler, on virtual time, and the invariants that are checked at the end of every test."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from kubesched.testing.faulty_api import FaultyApi
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An event as a recorder gets it."""
+    """An event as the recorder receives it."""
 
     profile: str
     pod: str
@@ -68,7 +68,7 @@ class Lines(list[tuple[int, str, dict[str, object]]]):
             self.append((level, message, fields))
 
     def about(self, name: str) -> list[str]:
-        """The messages that speak of a pod."""
+        """The messages about a pod."""
         return [text for _, text, fields in self if getattr(fields.get("pod"), "name", "") == name]
 
     def errors(self) -> list[str]:
@@ -76,7 +76,7 @@ class Lines(list[tuple[int, str, dict[str, object]]]):
 
 
 class World:
-    """The cluster, the scheduler and what it said."""
+    """The cluster, the scheduler and its output."""
 
     def __init__(self, clock: VirtualClock, api_server: FaultyApi, scheduler: Scheduler) -> None:
         self.clock = clock
@@ -92,24 +92,24 @@ class World:
             self.api.create(obj)
 
     async def settle(self, seconds: float = 0) -> None:
-        """Let everything happen that is due within these seconds."""
+        """Run everything that is due within these seconds."""
         await self.clock.advance(seconds)
 
     def pod(self, name: str) -> api.Pod:
-        """A pod as the API server has it."""
+        """The pod as stored in the API server."""
         found = self.api.get(api.Pod, f"default/{name}")
         assert found is not None, f"there is no pod {name}"
         return found
 
     def node_of(self, name: str) -> str:
-        """Where a pod is bound, or the empty string."""
+        """The node of a pod, or the empty string."""
         return self.pod(name).node_name
 
     def condition(self, name: str, kind: str = "PodScheduled") -> api.PodCondition | None:
         return next((each for each in self.pod(name).status.conditions if each.type == kind), None)
 
     def message(self, name: str) -> str:
-        """Why a pod is not scheduled, as it says itself."""
+        """The message of the pod's condition."""
         condition = self.condition(name)
         return condition.message if condition is not None else ""
 
@@ -118,7 +118,7 @@ class World:
         return self.log.about(name).count("Attempting to schedule pod")
 
     def check(self) -> None:
-        """The rules: bound once, no node overfull, and the scheduler's picture is the API server's."""
+        """Check the invariants: bound once, no node overcommitted, and the scheduler's state matches the API server's."""
         bound = Counter(uid for _, uid, _ in self.api.bindings)
         assert all(times == 1 for times in bound.values()), f"bound more than once: {bound}"
         self._check_room()
