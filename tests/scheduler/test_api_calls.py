@@ -116,7 +116,7 @@ async def test_calls_without_effect(clock: VirtualClock) -> None:
 
 @virtual_time
 async def test_in_the_loop(clock: VirtualClock) -> None:
-    """With the gate on, pods are bound and their conditions written through the call queue, with upstream's log lines."""
+    """Pods are bound and their conditions written through the call queue, with upstream's log lines."""
     async with world(clock, node("n1", cpu="2"), features=ON) as here:
         here.create(pod("fits", cpu="1"), pod("big", cpu="9"))
         await here.settle(1)

@@ -100,7 +100,7 @@ def test_nothing_else_is_shown() -> None:
 
 
 def test_what_is_there_from_the_start() -> None:
-    """Metrics without labels and the four queues are exported from the start, the others only once they have samples."""
+    """Metrics without labels and the four queues are exported from the start, others once they have samples."""
     shown = families(Metrics(process=False))
     assert {sample.labels["queue"]: sample.value for sample in shown["scheduler_pending_pods"].samples} == {
         "active": 0,

@@ -107,7 +107,7 @@ SYNC = Features(scheduler_async_preemption=False)
 
 @virtual_time
 async def test_without_the_gate_a_cycle_waits_for_its_victims(clock: VirtualClock) -> None:
-    """With the gate off, no other pod is tried while victims are deleted, and the preemptor is not blocked afterwards."""
+    """With the gate off, no other pod is tried while victims are deleted, and the preemptor is not blocked later."""
     victims = [pod(name, node="n1", cpu="500m", priority=0) for name in ("a", "b")]
     async with world(clock, node("n1", cpu="1"), node("n2", cpu="100m"), *victims, features=SYNC) as here:
         here.api.delay("delete_pod", 20)

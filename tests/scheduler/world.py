@@ -118,7 +118,7 @@ class World:
         return self.log.about(name).count("Attempting to schedule pod")
 
     def check(self) -> None:
-        """Check the invariants: bound once, no node overcommitted, and the scheduler's state matches the API server's."""
+        """Check that pods are bound once, no node is overcommitted, and our state matches the API server's."""
         bound = Counter(uid for _, uid, _ in self.api.bindings)
         assert all(times == 1 for times in bound.values()), f"bound more than once: {bound}"
         self._check_room()
