@@ -61,8 +61,13 @@ class GangScheduling(Plugin):
             return None
         known = self.handle.cluster.pod_groups.get(key)
         if len(known.scheduled) < group.min_count:
-            # The rest of the gang is in this cycle too, so there is nothing to activate.
+            # Upstream activates the rest of the gang, but that is in this cycle too.
+            left = len(known.pods) - len(known.scheduled)
+            message = "Quorum is not met for a gang. Waiting for another pod to allow"
+            self.handle.log(4, message, pod=pod, schedulingGroup=key, activatedPods=left)
             return WAIT, PERMIT_SECONDS
+        message = "Quorum is met for a gang. Allowing other pods from a gang waiting on permit"
+        self.handle.log(4, message, pod=pod, schedulingGroup=key, allowedPods=len(known.scheduled))
         self._allow(known.scheduled)
         return None
 

@@ -20,6 +20,7 @@ from kubesched.cluster.table import Mask
 from kubesched.engine.failure import Failure
 from kubesched.engine.outcome import Outcome
 from kubesched.framework.placements import Assignments, Placement, run_placement_generate, run_placement_score
+from kubesched.framework.record import SUCCESS
 from kubesched.framework.status import Code, Status, error, unschedulable
 from kubesched.queue.pods import QueuedPodInfo
 from kubesched.scheduler.attempt import Attempt, Profile
@@ -158,7 +159,9 @@ class PodGroupCycle:
         found = self._shared.cluster.get(api.PodGroup, group)
         if found is None:
             return GroupTrial(status=error(f'podgroup.scheduling.k8s.io "{group.rpartition("/")[2]}" not found'))
+        began = self._shared.clock.monotonic()
         placements = run_placement_generate(profile.engine.framework, found)
+        self._point_has_run("PlacementGenerate", profile, placements, began)
         if isinstance(placements, Status):
             return GroupTrial(status=placements)
         trials = []
@@ -186,11 +189,17 @@ class PodGroupCycle:
         if len(good) == 1:
             return good[0][1]
         candidates = [Assignments(placement, trial.placed) for placement, trial in good]
+        began = self._shared.clock.monotonic()
         scores = run_placement_score(profile.engine.framework, group, candidates)
+        self._point_has_run("PlacementScore", profile, scores, began)
         if isinstance(scores, Status):
             return GroupTrial(status=scores)
         highest = [trial for (_, trial), score in zip(good, scores, strict=True) if score == max(scores)]
         return self._random.choice(highest)
+
+    def _point_has_run(self, point: str, profile: Profile, result: object, began: float) -> None:
+        code = result.code.upstream if isinstance(result, Status) else SUCCESS
+        self._shared.metrics.extension_point(point, code, profile.name, self._shared.clock.monotonic() - began)
 
     async def _try(
         self,
