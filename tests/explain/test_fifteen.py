@@ -122,6 +122,18 @@ def test_every_rejecting_plugin_is_named(explainer: Explainer) -> None:
     assert refusals["gpu-1"] == ["TaintToleration", "NodeAffinity", "PodTopologySpread"]
 
 
+@pytest.mark.parametrize("cause", [each for each in EXPECTED if each not in ("gate", "scheduler", "node-name")])
+def test_first_rejection_is_that_of_the_scheduling_cycle(
+    cluster: kubesched.Cluster, explainer: Explainer, cause: str
+) -> None:
+    """On every node, the first plugin and its message are those that kube-scheduler's message counts."""
+    pod = explainer.find(f"default/{cause}")
+    report = {each.node: each.refusals[0] for each in explainer.pod(pod).nodes if each.refusals}
+    decided = cluster.schedule(pod).rejected
+    found = {node: (report[node].plugin, report[node].message) for node in decided}
+    assert found == {node: (status.plugin, status.message) for node, status in decided.items()}
+
+
 def test_budgets_protect_pods_from_being_suggested(explainer: Explainer) -> None:
     """The pods under the budget are named as protected and never as victims."""
     report = explainer.pod(explainer.find("default/budget"))

@@ -103,7 +103,12 @@ _OPTIONS = (
     ),
     click.option("--plugin", multiple=True, metavar="MODULE:NAME", help="Another plugin, or a file.py with plugins."),
     click.option("--plugin-dir", multiple=True, metavar="FOLDER", help="A folder with more plugins."),
-    click.option("--what-if", multiple=True, metavar="CHANGE", help="Suppose this first (see above). May be repeated."),
+    click.option(
+        "--what-if",
+        multiple=True,
+        metavar="CHANGE",
+        help="Suppose this first, as 'drain N' or 'pod.cpu=3'. May be repeated.",
+    ),
     click.option("-o", "--output", type=click.Choice(OUTPUTS), help="What to print. Default: table."),
     click.option("-w", "--watch", is_flag=True, help="Read the cluster again and again, until interrupted."),
     click.option("--interval", type=click.FloatRange(0.1), metavar="SECONDS", help="How often to watch. Default: 5."),

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from kubesched.api import objects as api
-from kubesched.cluster.pods import PodClass
+from kubesched.cluster.pods import PodClass, PodInfo
 from kubesched.cluster.state import ClusterState
 from kubesched.engine.decision import Decision
 from kubesched.engine.engine import Engine
@@ -74,7 +74,7 @@ class Explainer:
         reports: list[PodReport] = []
         known: dict[tuple[PodClass, str], PodReport] = {}
         for pod in self.pods:
-            place = self._standing(pod)
+            place = self.standing(pod)
             if place.state not in PENDING_STATES:
                 continue
             key = (self.cluster.classes.info(pod).pod_class, pod.nominated_node_name)
@@ -88,13 +88,14 @@ class Explainer:
 
     def pod(self, pod: api.Pod, node: str = "") -> PodReport:
         """Everything about one pod; about one node alone if it is named."""
-        place = self._standing(pod)
+        place = self.standing(pod)
         if place.state is State.BOUND:
             with self._without(pod) as free:
                 return self._report(free, place, fixes=0, node=node)
         return self._report(pod, place, node=node)
 
-    def _standing(self, pod: api.Pod) -> Standing:
+    def standing(self, pod: api.Pod) -> Standing:
+        """Where a pod stands before any decision."""
         return standing(pod, self.cluster, self.engines.keys(), self._queued(pod))
 
     @contextmanager
@@ -208,10 +209,10 @@ class Explainer:
         )
         return msgspec.structs.replace(report, victims=victims, protected=protected)
 
-    def _victims(self, survey: Survey, victims: Sequence[object]) -> Iterator[ResidentVictim]:
+    def _victims(self, survey: Survey, victims: Sequence[PodInfo]) -> Iterator[ResidentVictim]:
         protection = Protection(survey.cluster)
         for info in victims:
-            pod: api.Pod = info.pod  # type: ignore[attr-defined]  # PodInfo
+            pod = info.pod
             budget = protection.protects(pod)
             if budget is None:
                 yield ResidentVictim(pod.key, pod.priority)

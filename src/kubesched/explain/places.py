@@ -65,7 +65,7 @@ def _candidates(explainer: Explainer, row: int) -> tuple[list[str], dict[str, st
     for pod in explainer.pods:
         if pod.node_name or pod.scheduler_name not in explainer.engines or len(refused) >= MOST_PENDING:
             continue
-        if explainer._standing(pod).state not in PENDING_STATES:
+        if explainer.standing(pod).state not in PENDING_STATES:
             continue
         verdict = verdict_on(Survey(explainer.engines[pod.scheduler_name], pod), row, {})
         if verdict.fits:
