@@ -32,11 +32,13 @@ def _check_claim(claim: JSON, names: set[str], path: str, problems: Problems) ->
         for error in label_errors(name):
             problems.invalid(f"{path}.name", name, error)
     given = [source for source in _SOURCES if claim.get(source) is not None]
+    # Upstream's message shows the internal form, with Go's names.
+    internal = {"Name": name, **{source[0].upper() + source[1:]: claim.get(source) for source in _SOURCES}}
     if len(given) > 1:
         detail = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
-        problems.invalid(path, claim, detail)
+        problems.invalid(path, internal, detail)
     if not given:
-        problems.invalid(path, claim, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`")
+        problems.invalid(path, internal, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`")
     for source in given:
         for error in subdomain_errors(claim[source]):
             problems.invalid(f"{path}.{source}", claim[source], error)
