@@ -219,3 +219,23 @@ def test_without_a_schema_everything_goes() -> None:
     obj = {"spec": {"anything": [1, {"x": None}]}}
     validator = Validator({})
     assert (validator.prune(obj), validator.problems(obj), obj["spec"]) == ([], [], {"anything": [1, {"x": None}]})
+
+
+def patterned(pattern: str) -> JSON:
+    """A definition whose CronTabs have a string that must match."""
+    spec = {"type": "object", "properties": {"cron": {"type": "string", "pattern": pattern}}}
+    return definition(schema={"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}})
+
+
+async def test_patterns_are_those_of_go_in_linear_time(client: LocalClient) -> None:
+    """A POSIX class is understood, and a pattern that would backtrack for ever answers at once."""
+    await client.create(DEFINITIONS, patterned(r"^([[:lower:]]+)+\z"))
+    await client.create(TABS, tab("good", cron="abc"))
+    assert (await refusal(client.create(TABS, tab("bad", cron="a" * 5000 + "!")))).code == 422
+
+
+async def test_a_pattern_that_go_does_not_have_is_refused(client: LocalClient) -> None:
+    """The definition is invalid, and the message names the field."""
+    refused = await refusal(client.create(DEFINITIONS, patterned("(?=lookahead)")))
+    assert refused.code == 422
+    assert "openAPIV3Schema.properties[spec].properties[cron].pattern: Invalid value" in refused.message

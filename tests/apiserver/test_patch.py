@@ -131,6 +131,14 @@ def test_strategic_merge_patch(before: Any, patch: Any, after: Any) -> None:
     assert strategic_merge(before, patch, type_of("core.Pod")) == after
 
 
+def test_copies_cannot_double_an_object_without_end() -> None:
+    """Thirty copies of everything into itself would be gigabytes; the patch is refused once they pass the limit."""
+    patch = [{"op": "copy", "from": "/data", "path": f"/data/{number}"} for number in range(30)]
+    with pytest.raises(StatusError, match="exceeding the limit 3145728") as caught:
+        json_patch({"data": {"a": "x" * 100}}, patch)
+    assert caught.value.code == 422
+
+
 def test_strategic_merge_needs_the_merge_key() -> None:
     """An item without the key cannot be merged."""
     with pytest.raises(StatusError, match="does not contain declared merge key: name"):

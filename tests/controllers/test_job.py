@@ -107,6 +107,19 @@ async def test_it_is_deleted_some_time_after_its_end(clock: VirtualClock) -> Non
 
 
 @virtual_time
+async def test_with_a_finalizer_it_is_deleted_once(clock: VirtualClock) -> None:
+    """A finished Job that a finalizer holds after its TTL is not written again and again."""
+    async with world(clock) as w:
+        w.create(JOBS, "pi", _job("1s", ttlSecondsAfterFinished=5), finalizers=["example.com/hold"])
+        await w.until(lambda: _ended(w, "Complete"))
+        await clock.advance(10)
+        before = w.get(JOBS, "pi")
+        assert "deletionTimestamp" in before["metadata"]
+        await clock.advance(10)
+        assert w.get(JOBS, "pi") == before
+
+
+@virtual_time
 async def test_suspended_it_has_no_pods(clock: VirtualClock) -> None:
     """Suspending a Job deletes its pods, and resuming creates new ones."""
     async with world(clock) as w:

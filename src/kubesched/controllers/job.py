@@ -111,7 +111,7 @@ class JobController(Controller):
         ttl = job["spec"].get("ttlSecondsAfterFinished")
         self._failed_at.pop(job["metadata"]["uid"], None)
         self._ended.pop(job["metadata"]["uid"], None)
-        if ttl is None:
+        if ttl is None or "deletionTimestamp" in job["metadata"]:  # a finalizer may hold it for any time
             return
         ended = max(parse_timestamp(each["lastTransitionTime"]) for each in job["status"]["conditions"])
         left = ended + ttl - self._access.clock.now()

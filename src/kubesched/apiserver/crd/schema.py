@@ -10,6 +10,8 @@ from kubesched.apiserver.printing.table import AGE, Cell, Column, Columns, age, 
 from kubesched.apiserver.validation.problems import Problems
 from kubesched.apiserver.wire.status import Cause
 from kubesched.base.types import JSON
+from kubesched.cel.errors import EvaluationError
+from kubesched.cel.regexes import matches
 
 _ROOT_FIELDS = ("apiVersion", "kind", "metadata")
 _PRESERVE = "x-kubernetes-preserve-unknown-fields"
@@ -131,7 +133,7 @@ def _validate_range(value: Any, schema: JSON, path: str, problems: Problems) -> 
         if "maximum" in schema and value > schema["maximum"]:
             problems.invalid(path, value, f"{path} in body should be less than or equal to {schema['maximum']}")
     if isinstance(value, str):
-        if "pattern" in schema and not re.search(schema["pattern"], value):
+        if "pattern" in schema and not _matches(value, schema["pattern"]):
             problems.invalid(path, value, f"{path} in body should match '{schema['pattern']}'")
         if len(value) < schema.get("minLength", 0):
             problems.invalid(path, value, f"{path} in body should be at least {schema['minLength']} chars long")
@@ -144,6 +146,13 @@ def _validate_range(value: Any, schema: JSON, path: str, problems: Problems) -> 
             problems.add(
                 "FieldValueTooMany", path, f"Too many: {len(value)}: must have at most {schema['maxItems']} items"
             )
+
+
+def _matches(value: str, pattern: str) -> bool:
+    try:
+        return matches(value, pattern)
+    except EvaluationError:  # in a definition from before patterns were checked
+        return False
 
 
 def _has_type(value: Any, schema: JSON) -> bool:

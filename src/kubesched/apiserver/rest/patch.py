@@ -10,6 +10,8 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from kubesched.apiserver.kinds.schema import Field, ObjectType
 from kubesched.apiserver.wire.status import StatusError, bad_request
 from kubesched.base.types import JSON
@@ -20,6 +22,8 @@ STRATEGIC = "application/strategic-merge-patch+json"
 APPLY = "application/apply-patch+yaml"
 
 _MISSING = object()
+MOST_COPIED = 3 << 20
+"""Bytes that the copy operations of one JSON patch may add, as in kube-apiserver: each can double the object."""
 
 
 class PatchError(ValueError):
@@ -50,11 +54,22 @@ def json_patch(target: JSON, operations: Any) -> JSON:
     if not isinstance(operations, list):
         raise bad_request("the body of a JSON patch must be a list of operations")
     document: Any = copy.deepcopy(target)
+    copied = 0
     for operation in operations:
+        copied += _copied_bytes(document, operation)
+        if copied > MOST_COPIED:
+            size = f"the accumulated size increase of copy is {copied}, exceeding the limit {MOST_COPIED}"
+            raise _unprocessable(f"Unable to complete the copy, {size}")
         document = _operate(document, operation)
     if not isinstance(document, dict):
         raise _unprocessable("the patch leaves no object")
     return document
+
+
+def _copied_bytes(document: Any, operation: Any) -> int:
+    if not isinstance(operation, dict) or operation.get("op") != "copy":
+        return 0
+    return len(msgspec.json.encode(_get(document, _pointer(str(operation.get("from", ""))))))
 
 
 def _operate(document: Any, operation: Any) -> Any:

@@ -8,6 +8,8 @@ from kubesched.apiserver.kinds.registry import BUILT_IN
 from kubesched.apiserver.validation.naming import label_errors, subdomain_errors
 from kubesched.apiserver.validation.problems import IMMUTABLE, Problems
 from kubesched.base.types import JSON
+from kubesched.cel.errors import EvaluationError
+from kubesched.cel.regexes import compiled
 
 _SCOPES = ("Cluster", "Namespaced")
 _BUILT_IN = frozenset((resource.group, resource.plural) for resource in BUILT_IN)
@@ -49,6 +51,23 @@ def _check_names(names: JSON, problems: Problems) -> None:
             problems.invalid(f"spec.names.{field}", value, error)
 
 
+def _check_patterns(schema: object, path: str, problems: Problems) -> None:
+    """Refuse patterns that Go's regular expressions do not have."""
+    if not isinstance(schema, dict):
+        return
+    if isinstance(pattern := schema.get("pattern"), str):
+        try:
+            compiled(pattern)
+        except EvaluationError as error:
+            reason = f"must be a valid regular expression, but isn't: {error}"
+            problems.invalid(f"{path}.pattern", pattern, reason)
+    for name in ("items", "additionalProperties", "not"):
+        _check_patterns(schema.get(name), f"{path}.{name}", problems)
+    if isinstance(properties := schema.get("properties"), dict):
+        for name, part in properties.items():
+            _check_patterns(part, f"{path}.properties[{name}]", problems)
+
+
 def _check_versions(versions: list[JSON], problems: Problems) -> None:
     seen: set[str] = set()
     for index, version in enumerate(versions):
@@ -58,6 +77,8 @@ def _check_versions(versions: list[JSON], problems: Problems) -> None:
         if name in seen:
             problems.duplicate(path, name)
         seen.add(name)
+        schema = (version.get("schema") or {}).get("openAPIV3Schema")
+        _check_patterns(schema, f"spec.versions[{index}].schema.openAPIV3Schema", problems)
     if sum(1 for version in versions if version.get("storage")) != 1:
         problems.invalid(
             "spec.versions",
