@@ -420,3 +420,15 @@ def test_the_manifest_of_labels_gives_way_to_the_flag(tmp_path: Path) -> None:
     manifest.write_text("nothing: here\n")
     with pytest.raises(ValueError, match="has no object allowListMapping"):
         parse(words).options.allowed_labels()
+
+
+def test_the_page_of_gates() -> None:
+    """The page has upstream's defaults and tests that exist, and a dash for gates without effect only."""
+    root = Path(__file__).parents[2]
+    lines = (root / "docs/reference/feature-gates.md").read_text("utf-8").splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| ")]
+    gates = {row[0]: (row[1], row[3]) for row in rows if row[0] in known_gates()}
+    assert {name for name, (_, tested) in gates.items() if tested == "—"} == SCHEDULING
+    for name, (default, tested) in gates.items():
+        assert (default == "on") == known_gates()[name].default, name
+        assert tested == "—" or all((root / each.strip()).exists() for each in tested.split(",")), name
