@@ -1,4 +1,4 @@
-"""A queue on a clock that stands still, with everything it says written down."""
+"""A queue on a manual clock, with its log and metrics recorded."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ON_NODE_ADD = (on(Resource.NODE, Action.ADD),)
 
 
 class Clock:
-    """Time that passes when told to."""
+    """A clock that only advances on request."""
 
     def __init__(self, time: float = 100.0) -> None:
         self.time = time
@@ -43,7 +43,7 @@ class Clock:
 
 
 class Messages(list[tuple[int, str, dict[str, object]]]):
-    """A log that keeps what it is given."""
+    """A log that keeps its messages."""
 
     verbosity = 10
 
@@ -78,7 +78,7 @@ class Recorder:
 
 
 def make_pod(name: str, *, uid: str = "", tolerations: int = 0, **fields: Any) -> api.Pod:
-    """A pod with as many tolerations; its UID is its name unless one is given."""
+    """A pod with this many tolerations; its UID is its name unless one is given."""
     return pod(name, uid=uid or name, tolerations=[f"key-{number}" for number in range(tolerations)], **fields)
 
 
@@ -88,7 +88,7 @@ def make_node(name: str = "node", **labels: str) -> api.Node:
 
 
 class Rig:
-    """A queue and all that it is given, to be used and looked into."""
+    """A queue with all its collaborators, for tests to use and inspect."""
 
     def __init__(
         self,
@@ -123,25 +123,25 @@ class Rig:
         self.wakeups += 1
 
     def pop(self) -> QueuedPodInfo:
-        """The next pod, which there must be."""
+        """The next pod; there must be one."""
         queued = self.queue.pop()
         assert queued is not None
         return queued
 
     def pop_names(self) -> list[str]:
-        """The names of all pods that can be popped, in their order."""
+        """The names of all pods that can be popped, in order."""
         names = []
         while (queued := self.queue.pop()) is not None:
             names.append(queued.pod.name)
         return names
 
     def fail(self, queued: QueuedPodInfo, *plugins: str, pending: Iterable[str] = ()) -> Subqueue | None:
-        """End an attempt: turned down by these plugins, or failed otherwise if there are none."""
+        """End an attempt: rejected by these plugins, or failed with an error if there are none."""
         queued.rejected_by(plugins, pending)
         return self.queue.add_unschedulable_if_not_present(queued)
 
     def reject(self, pod: api.Pod, *plugins: str, pending: Iterable[str] = ()) -> QueuedPodInfo:
-        """Add a pod to an otherwise idle queue and have its first attempt turned down."""
+        """Add a pod to an otherwise idle queue and reject its first attempt."""
         self.queue.add(pod)
         queued = self.pop()
         assert queued.pod.uid == pod.uid
@@ -156,5 +156,5 @@ class Rig:
 
 
 def closed_gate(pod: api.Pod) -> Status | None:
-    """PreEnqueue of a plugin `Gate` that lets pods through once they have no gates."""
+    """PreEnqueue of a plugin `Gate` that admits pods without scheduling gates."""
     return unresolvable("gated").by("Gate") if pod.spec.scheduling_gates else None

@@ -1,4 +1,4 @@
-"""Backoff: how long, in which seconds, and who may be taken early."""
+"""Backoff: its duration, its rounding to seconds, and which pods may be popped early."""
 
 import pytest
 from tests.queue.support import ON_NODE_ADD, Rig, closed_gate, make_node, make_pod
@@ -9,7 +9,7 @@ from kubesched.queue.hooks import Subqueue
 
 
 def woken(rig: Rig, *plugins: str) -> None:
-    """Have the only pod turned down, and helped at once."""
+    """Reject the only pod, then wake it at once."""
     rig.fail(rig.pop(), *plugins)
     rig.queue.move_all(NODE_ADD, None, make_node())
 
@@ -19,17 +19,19 @@ def woken(rig: Rig, *plugins: str) -> None:
     [(1, 1), (2, 2), (3, 4), (4, 8), (5, 10), (6, 10), (70, 10), (5000, 10)],
 )
 def test_backoff_doubles_up_to_a_limit(failures: int, seconds: int) -> None:
-    """From podInitialBackoffSeconds to podMaxBackoffSeconds, however often the pod failed."""
+    """Backoff grows from podInitialBackoffSeconds to podMaxBackoffSeconds, however often the pod failed."""
     assert Rig().queue._subqueues.backoff.duration(failures) == seconds
 
 
 def test_a_limit_below_the_start_is_the_limit() -> None:
-    """An initial backoff over the maximum is cut to it."""
+    """An initial backoff over the maximum is reduced to the maximum."""
     assert Rig(initial_backoff=20, max_backoff=5).queue._subqueues.backoff.duration(1) == 5
 
 
 def test_backoff_ends_after_the_second_it_ends_in() -> None:
-    """Rejected at 100.3 with a second's backoff, a pod is due within second 101 and free when that is over."""
+    """Rejected at 100.3 with one second of backoff, a pod expires in second 101 and is released when that second is
+    over.
+    """
     rig = Rig({"Fit": ON_NODE_ADD})
     rig.clock.time = 100.3
     rig.queue.add(make_pod("a"))
@@ -44,7 +46,7 @@ def test_backoff_ends_after_the_second_it_ends_in() -> None:
 
 
 def test_backoff_counts_from_the_failure() -> None:
-    """A pod that waited out its backoff among the unschedulable becomes active as soon as something helps it."""
+    """A pod whose backoff passed while it was unschedulable becomes active as soon as an event helps it."""
     rig = Rig({"Fit": ON_NODE_ADD})
     rig.reject(make_pod("a"), "Fit")
     rig.clock.time += 30
@@ -53,7 +55,7 @@ def test_backoff_counts_from_the_failure() -> None:
 
 
 def test_no_maximum_means_no_backoff() -> None:
-    """podMaxBackoffSeconds: 0 turns it off."""
+    """podMaxBackoffSeconds: 0 turns backoff off."""
     rig = Rig({"Fit": ON_NODE_ADD}, max_backoff=0)
     rig.queue.add(make_pod("a"))
     woken(rig, "Fit")
@@ -61,14 +63,14 @@ def test_no_maximum_means_no_backoff() -> None:
 
 
 def test_an_error_sends_a_pod_to_backoff() -> None:
-    """An attempt that failed through no plugin's word is repeated without waiting for any event."""
+    """An attempt that failed with an error is retried without waiting for an event."""
     rig = Rig()
     rig.queue.add(make_pod("a"))
     assert rig.fail(rig.pop()) is Subqueue.BACKOFF
 
 
 def test_a_rejected_pod_is_taken_early_when_nobody_else_waits() -> None:
-    """With no active pod, waiting out a backoff would only waste time."""
+    """When no pod is active, a rejected pod is popped before its backoff ends."""
     rig = Rig({"Fit": ON_NODE_ADD})
     rig.queue.add(make_pod("a"))
     woken(rig, "Fit")
@@ -79,7 +81,7 @@ def test_a_rejected_pod_is_taken_early_when_nobody_else_waits() -> None:
 
 
 def test_a_failed_pod_is_never_taken_early() -> None:
-    """After an error the backoff spares the API server, and an idle scheduler is no reason not to."""
+    """A pod that failed with an error waits out its backoff even if the scheduler is idle, to spare the API server."""
     rig = Rig()
     rig.queue.add(make_pod("a"))
     rig.fail(rig.pop())
@@ -91,7 +93,7 @@ def test_a_failed_pod_is_never_taken_early() -> None:
 
 
 def test_active_pods_go_before_early_ones() -> None:
-    """The backoff queue is looked into only when the active one is empty, whatever the priorities."""
+    """The backoff queue is used only when the active queue is empty, whatever the priorities."""
     rig = Rig({"Fit": ON_NODE_ADD})
     rig.queue.add(make_pod("important", priority=100))
     woken(rig, "Fit")
@@ -100,7 +102,7 @@ def test_active_pods_go_before_early_ones() -> None:
 
 
 def test_within_a_second_priority_decides() -> None:
-    """Backoffs that end in the same second end together, and then it is priority that counts."""
+    """Among backoffs that end in the same second, priority decides."""
     rig = Rig({"Fit": ON_NODE_ADD})
     waiting = [make_pod("low", priority=1), make_pod("late", priority=5), make_pod("high", priority=9)]
     for pod, time in zip(waiting, (100.1, 103.0, 100.9), strict=True):
@@ -113,7 +115,7 @@ def test_within_a_second_priority_decides() -> None:
 
 
 def test_errors_and_rejections_are_counted_apart() -> None:
-    """Rejections add up over a pod's life; errors only while they follow each other, and then they alone count."""
+    """Rejections add up over a pod's life; errors count only while consecutive, and then only they count."""
     rig = Rig({"Fit": ON_NODE_ADD})
     queued = rig.reject(make_pod("a"), "Fit")
     assert (queued.unschedulable_count, queued.consecutive_errors_count) == (1, 0)
@@ -130,7 +132,7 @@ def test_errors_and_rejections_are_counted_apart() -> None:
 
 
 def test_an_update_keeps_a_backing_off_pod_where_it_is() -> None:
-    """A pod that waits for time to pass gets its new state and its place by the new priority."""
+    """A pod in backoff takes its new state and is reordered by its new priority."""
     rig = Rig({"Fit": ON_NODE_ADD})
     for name in "ab":
         rig.reject(make_pod(name, priority=1), "Fit")
@@ -142,7 +144,7 @@ def test_an_update_keeps_a_backing_off_pod_where_it_is() -> None:
 
 
 def test_an_update_keeps_a_failed_pod_backing_off() -> None:
-    """After an error, too, an update does not cut the backoff short."""
+    """An update does not shorten the backoff after an error either."""
     rig = Rig()
     rig.queue.add(make_pod("a"))
     rig.fail(rig.pop())
@@ -157,7 +159,7 @@ NOT_EARLY = Features(scheduler_pop_from_backoff_q=False)
 
 
 def test_without_the_gate_no_pod_is_taken_early() -> None:
-    """A rejected pod waits for the exact end of its backoff, even if the scheduler is idle."""
+    """With the gate off, a rejected pod waits for the exact end of its backoff, even if the scheduler is idle."""
     rig = Rig({"Fit": ON_NODE_ADD}, features=NOT_EARLY)
     rig.clock.time = 100.3
     rig.queue.add(make_pod("a"))
@@ -171,7 +173,7 @@ def test_without_the_gate_no_pod_is_taken_early() -> None:
 
 
 def test_without_the_gate_the_end_of_the_backoff_decides() -> None:
-    """Priority does not matter among pods that back off."""
+    """With the gate off, priority does not matter among pods in backoff."""
     rig = Rig({"Fit": ON_NODE_ADD}, features=NOT_EARLY)
     for name, time, priority in (("early", 100.1, 1), ("late", 100.9, 9)):
         rig.clock.time = time
@@ -183,7 +185,7 @@ def test_without_the_gate_the_end_of_the_backoff_decides() -> None:
 
 
 def test_without_the_gate_pre_enqueue_runs_after_the_backoff() -> None:
-    """A gated pod backs off like any other, and is stopped when it would become active."""
+    """With the gate off, a gated pod backs off like any other and is stopped when it would become active."""
     rig = Rig({"Fit": ON_NODE_ADD}, closed_gate, features=NOT_EARLY)
     rig.queue.add(make_pod("a"))
     queued = rig.pop()
@@ -197,7 +199,7 @@ def test_without_the_gate_pre_enqueue_runs_after_the_backoff() -> None:
 
 
 def test_with_the_gate_pre_enqueue_runs_before_the_backoff() -> None:
-    """A gated pod does not back off, since it could be popped from there."""
+    """With the gate on, a gated pod does not enter backoff, since it could be popped from there."""
     rig = Rig({"Fit": ON_NODE_ADD}, closed_gate)
     rig.queue.add(make_pod("a"))
     queued = rig.pop()

@@ -1,4 +1,4 @@
-"""Updates as events: as precise as upstream's, and none where nothing of interest changed."""
+"""Updates as events: as specific as upstream's, and none for irrelevant changes."""
 
 import msgspec
 import pytest
@@ -17,7 +17,7 @@ def labels(events: list[ClusterEvent]) -> list[str]:
 
 
 def granted(cpu: str) -> api.PodStatus:
-    """The status of a pod whose container was granted this much."""
+    """The status of a pod whose container was allocated this much."""
     resources = api.ResourceRequirements(requests={"cpu": cpu})
     return api.PodStatus(container_statuses=(api.ContainerStatus(name="main", resources=resources),))
 
@@ -43,18 +43,18 @@ def granted(cpu: str) -> api.PodStatus:
     ],
 )
 def test_a_pods_update_is_told_by_what_changed(old: api.Pod, new: api.Pod, expected: list[str]) -> None:
-    """Each kind of change is an event of its own, in upstream's order; any other change is a plain update."""
+    """Each kind of change is a separate event, in upstream's order; any other change is a generic update."""
     assert labels(pod_changes(old, new)) == [f"UnschedulablePod{name}" for name in expected]
 
 
 def test_a_bound_pods_update_says_so() -> None:
-    """Which pods are meant is part of the event."""
+    """The event says whether the pod is bound."""
     event = pod_changes(make_pod("a", node="n"), make_pod("a", node="n", tolerations=1))[0]
     assert event.resource is Resource.ASSIGNED_POD
 
 
 def test_a_resize_frees_resources_when_the_kubelet_says_so() -> None:
-    """While the kubelet still grants the old amount nothing is freed; when it grants less, it is."""
+    """A resize frees resources only once the kubelet allocates less."""
     old = msgspec.structs.replace(make_pod("a", cpu="2", node="n"), status=granted("2"))
     wished = msgspec.structs.replace(make_pod("a", cpu="1", node="n"), status=granted("2"))
     done = msgspec.structs.replace(make_pod("a", cpu="1", node="n"), status=granted("1"))
@@ -105,19 +105,19 @@ PRESSED = (*READY, api.NodeCondition(type="DiskPressure", status="False"))
     ],
 )
 def test_a_nodes_update_is_told_by_what_changed(old: api.Node, new: api.Node, expected: list[Action]) -> None:
-    """A cordon or a heartbeat helps no pod and is no event; the rest is told one by one, in upstream's order."""
+    """A cordon or a heartbeat helps no pod and is no event; other changes are separate events, in upstream's order."""
     assert [event.action for event in node_changes(old, new)] == expected
 
 
 def test_declared_features_are_an_event_of_their_own() -> None:
-    """A node that learns something may suit a pod that asked for it."""
+    """A node that declares a new feature may fit a pod that requires it."""
     new = api.Node(status=api.NodeStatus(declared_features=("feature",)))
     assert [event.action for event in node_changes(api.Node(), new)] == [Action.UPDATE_NODE_DECLARED_FEATURE]
     assert node_changes(api.Node(), new, Features(node_declared_features=False)) == []
 
 
 def test_pod_level_resizes_free_resources_only_with_their_gate() -> None:
-    """A pod-level resize that the kubelet has finished is a scale-down, unless the gate is off."""
+    """A finished pod-level resize is a scale-down, unless the gate is off."""
     without = Features(in_place_pod_level_resources_vertical_scaling=False)
     resources = api.ResourceRequirements(requests={"cpu": "1"})
     spec = api.PodSpec(node_name="n", resources=resources)
@@ -131,7 +131,7 @@ def test_pod_level_resizes_free_resources_only_with_their_gate() -> None:
 
 
 def test_a_claim_made_from_a_template_is_an_event_of_its_own() -> None:
-    """Writing the name of a generated claim into a pod's status wakes pods that wait for that claim."""
+    """Adding the name of a generated claim to a pod's status wakes pods that wait for that claim."""
     status = api.PodStatus(
         resource_claim_statuses=(api.PodResourceClaimStatus(name="gpu", resource_claim_name="p-gpu-1"),)
     )

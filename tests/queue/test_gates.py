@@ -1,4 +1,4 @@
-"""PreEnqueue: gated pods wait, and are let go when their gate opens, not before and not only after a flush."""
+"""PreEnqueue: gated pods wait until their gate opens, without depending on a flush."""
 
 from tests.queue.support import ON_NODE_ADD, PROFILE, Rig, closed_gate, make_node, make_pod
 
@@ -19,7 +19,7 @@ GATE = (on(Resource.POD, Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, own_gate
 
 
 class Door:
-    """PreEnqueue that is shut until it is opened, and counts who knocks."""
+    """A PreEnqueue plugin that blocks pods until it is opened, and counts its calls."""
 
     def __init__(self) -> None:
         self.shut = True
@@ -31,7 +31,7 @@ class Door:
 
 
 def test_a_gated_pod_waits() -> None:
-    """A pod that PreEnqueue objects to is kept, and nobody can pop it."""
+    """A pod that PreEnqueue blocks is kept in the queue but cannot be popped."""
     rig = Rig({"Gate": GATE}, closed_gate)
     rig.queue.add(make_pod("a", gates=["g"]))
     assert rig.subqueue("a") is Subqueue.UNSCHEDULABLE
@@ -43,7 +43,9 @@ def test_a_gated_pod_waits() -> None:
 
 
 def test_the_last_gate_removed_lets_a_pod_go() -> None:
-    """A gate fewer is not enough; the last one gone makes the pod active, with its scheduling time starting now."""
+    """Removing the last gate makes the pod active, and its scheduling time starts then; removing an earlier one
+    does not.
+    """
     rig = Rig({"Gate": GATE}, closed_gate)
     two, one, none = make_pod("a", gates=["g", "h"]), make_pod("a", gates=["h"]), make_pod("a")
     rig.queue.add(two)
@@ -60,7 +62,9 @@ def test_the_last_gate_removed_lets_a_pod_go() -> None:
 
 
 def test_a_gated_pod_is_not_bothered_by_events_that_cannot_open_its_gate() -> None:
-    """Not even by events of a plugin that rejected it earlier: the gate would still be shut."""
+    """A gated pod is not checked for events that cannot open its gate, even those of a plugin that rejected it
+    earlier.
+    """
     door = Door()
     rig = Rig({"Fit": ON_NODE_ADD, "Door": (on(Resource.PERSISTENT_VOLUME, Action.ADD),)}, door)
     door.shut = False
@@ -77,7 +81,7 @@ def test_a_gated_pod_is_not_bothered_by_events_that_cannot_open_its_gate() -> No
 
 
 def test_a_gate_is_asked_again_at_every_enqueue() -> None:
-    """A pod that passed once may be stopped when it comes back."""
+    """A pod that passed PreEnqueue once may be blocked when it returns to the queue."""
     door = Door()
     door.shut = False
     rig = Rig({}, door)
@@ -89,7 +93,7 @@ def test_a_gate_is_asked_again_at_every_enqueue() -> None:
 
 
 def test_a_gate_is_not_asked_when_backoff_ends() -> None:
-    """Who backs off has been asked, because he may be popped right from there."""
+    """PreEnqueue runs before the backoff and not after it, because a pod in backoff may be popped directly."""
     door = Door()
     door.shut = False
     rig = Rig({}, door)
@@ -102,7 +106,7 @@ def test_a_gate_is_not_asked_when_backoff_ends() -> None:
 
 
 def test_activation_does_not_open_a_gate() -> None:
-    """`activate` is a wish, and PreEnqueue has the last word."""
+    """`activate` does not bypass PreEnqueue."""
     rig = Rig({"Gate": GATE}, closed_gate)
     rig.queue.add(make_pod("a", gates=["g"]))
     rig.queue.activate([make_pod("a")])
@@ -111,8 +115,9 @@ def test_activation_does_not_open_a_gate() -> None:
 
 
 def test_a_flush_knocks_at_every_gate() -> None:
-    """A plugin whose registrations are incomplete does not lock a pod up for good; one that still objects has it wait
-    as long again."""
+    """A flush runs PreEnqueue again, so that incomplete registrations do not block a pod for ever; a pod that is
+    still blocked waits for the next flush.
+    """
     door = Door()
     rig = Rig({}, door)
     rig.queue.add(make_pod("a"))
@@ -130,7 +135,7 @@ def test_a_flush_knocks_at_every_gate() -> None:
 
 
 def test_a_plugin_that_raises_gates_the_pod() -> None:
-    """The plugin is named in the log and as the one the pod waits for, and the pod is not lost."""
+    """An exception blocks the pod, is logged with the plugin's name, and the pod is not lost."""
 
     def broken(pod: api.Pod) -> Status | None:
         raise PluginError("Breaker", "PreEnqueue", "out of order")
@@ -145,7 +150,7 @@ def test_a_plugin_that_raises_gates_the_pod() -> None:
 
 
 def test_whatever_else_is_raised_gates_the_pod_too() -> None:
-    """An exception of no plugin's leaves the pod to the flush."""
+    """An exception from outside a plugin blocks the pod until the next flush."""
 
     def broken(pod: api.Pod) -> Status | None:
         raise ZeroDivisionError("oops")
@@ -157,7 +162,7 @@ def test_whatever_else_is_raised_gates_the_pod_too() -> None:
 
 
 def test_a_gated_pod_can_be_deleted() -> None:
-    """It leaves no trace in any count."""
+    """A deleted gated pod leaves no trace in any count."""
     rig = Rig({"Gate": GATE}, closed_gate)
     rig.queue.add(make_pod("a", gates=["g"]))
     rig.queue.delete(make_pod("a"))
@@ -167,7 +172,7 @@ def test_a_gated_pod_can_be_deleted() -> None:
 
 
 def test_a_pod_that_was_turned_down_and_then_gated_waits_for_its_gate() -> None:
-    """The counts move with it from unschedulable to gated and to backoff."""
+    """The counts follow the pod from unschedulable to gated and to backoff."""
     door = Door()
     rig = Rig({"Fit": ON_NODE_ADD, "Door": (on(Resource.PERSISTENT_VOLUME, Action.ADD),)}, door)
     door.shut = False

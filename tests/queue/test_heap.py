@@ -1,4 +1,4 @@
-"""The heap: order, removal from the middle, and that dead entries do not pile up."""
+"""The heap: order, removal from the middle, and cleanup of dead entries."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,12 +35,12 @@ def test_pods_come_out_by_key() -> None:
 
 
 def test_equals_come_out_as_they_came() -> None:
-    """Pods with the same key keep their order of arrival."""
+    """Pods with equal keys keep their order of arrival."""
     assert drain(heap_of(*(queued(name) for name in "dacb"))) == ["d", "a", "c", "b"]
 
 
 def test_a_pod_can_leave_from_the_middle() -> None:
-    """A removed pod never comes up again, and removing it twice gives nothing."""
+    """A removed pod never reappears, and removing it again returns nothing."""
     heap = heap_of(queued("a", 1), queued("b", 2), queued("c", 3))
     removed = heap.remove("b")
     assert removed is not None
@@ -51,7 +51,7 @@ def test_a_pod_can_leave_from_the_middle() -> None:
 
 
 def test_a_changed_key_changes_the_place() -> None:
-    """Putting a pod again after its key changed moves it, once."""
+    """Adding a pod again after its key changed moves it, without duplicating it."""
     moving = queued("moving", 9)
     heap = heap_of(queued("a", 1), moving)
     moving.info = CLASSES.info(make_pod("moving", priority=0))
@@ -61,7 +61,7 @@ def test_a_changed_key_changes_the_place() -> None:
 
 
 def test_an_unchanged_key_keeps_the_place() -> None:
-    """Putting a pod again with the same key does not send it to the back."""
+    """Adding a pod again with the same key keeps its position."""
     first = queued("first")
     heap = heap_of(first, queued("second"))
     heap.put(first)
@@ -69,7 +69,7 @@ def test_an_unchanged_key_keeps_the_place() -> None:
 
 
 def test_dead_entries_are_cleaned_up() -> None:
-    """A heap that pods only pass through from the middle stays small."""
+    """A heap stays small even if all pods are removed from the middle."""
     heap = heap_of(queued("stays", 0))
     for number in range(10_000):
         heap.put(queued(f"p{number}", 1))
@@ -80,7 +80,7 @@ def test_dead_entries_are_cleaned_up() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 3), st.sampled_from(["put", "remove", "pop"]))))
 def test_it_agrees_with_a_sorted_list(steps: list[tuple[str, int, str]]) -> None:
-    """Whatever is put, removed and popped, what comes out is what a plain sort would give."""
+    """After any sequence of adds, removals and pops, the order is that of a plain sort."""
     heap = heap_of()
     model: dict[str, tuple[int, int]] = {}
     for number, (name, priority, step) in enumerate(steps):

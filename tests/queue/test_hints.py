@@ -1,4 +1,4 @@
-"""Events and hints: who is asked, who is woken, and that a broken hint wakes rather than loses a pod."""
+"""Events and hints: which hints are called, which pods are woken, and that a failing hint wakes its pod."""
 
 import pytest
 from tests.queue.support import ON_NODE_ADD, Rig, make_node, make_pod
@@ -24,7 +24,7 @@ ON_VOLUME_ADD = (on(Resource.PERSISTENT_VOLUME, Action.ADD),)
 
 
 class Colors:
-    """A hint that knows what it was asked about."""
+    """A hint that records its calls."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -40,7 +40,7 @@ def broken(pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint
 
 
 def test_an_event_wakes_whom_it_helps() -> None:
-    """The hint decides pod by pod; who is not helped stays."""
+    """The hint decides for each pod; a pod that is not helped stays."""
     rig = Rig({"Fit": (on(Resource.NODE, Action.ADD, Colors()),)})
     for color in ("red", "blue"):
         rig.reject(make_pod(color, labels={"color": color}), "Fit")
@@ -50,7 +50,7 @@ def test_an_event_wakes_whom_it_helps() -> None:
 
 
 def test_only_plugins_that_rejected_a_pod_are_asked_about_it() -> None:
-    """A hint never sees a pod that waits for somebody else."""
+    """A hint is called only for pods that its plugin rejected."""
     fit, taints = Colors(), Colors()
     rig = Rig({"Fit": (on(Resource.NODE, Action.ADD, fit),), "Taints": (on(Resource.NODE, Action.ADD, taints),)})
     rig.reject(make_pod("a", labels={"color": "red"}), "Fit")
@@ -60,7 +60,7 @@ def test_only_plugins_that_rejected_a_pod_are_asked_about_it() -> None:
 
 
 def test_any_one_of_several_plugins_may_wake_a_pod() -> None:
-    """A pod that two plugins rejected is tried again when one of them sees a chance."""
+    """A pod that two plugins rejected is retried when either of them is helped."""
     rig = Rig({"Fit": (on(Resource.NODE, Action.ADD, Colors()),), "Taints": ON_NODE_ADD})
     rig.reject(make_pod("a", labels={"color": "red"}), "Fit", "Taints")
     rig.queue.move_all(NODE_ADD, None, make_node(color="blue"))
@@ -68,7 +68,7 @@ def test_any_one_of_several_plugins_may_wake_a_pod() -> None:
 
 
 def test_an_event_nobody_registered_for_wakes_nobody() -> None:
-    """A node's deletion helps no pod here."""
+    """An event that no plugin registered for wakes no pods."""
     rig = Rig({"Fit": ON_NODE_ADD})
     rig.reject(make_pod("a"), "Fit")
     rig.queue.move_all(NODE_DELETE, make_node(), None)
@@ -76,7 +76,7 @@ def test_an_event_nobody_registered_for_wakes_nobody() -> None:
 
 
 def test_a_registration_without_hint_always_helps() -> None:
-    """To register an event and no hint is to say that it may always help."""
+    """An event registered without a hint always wakes the pod."""
     rig = Rig({"Volumes": ON_VOLUME_ADD})
     rig.reject(make_pod("a"), "Volumes")
     rig.queue.move_all(VOLUME_ADD, None, None)
@@ -84,7 +84,7 @@ def test_a_registration_without_hint_always_helps() -> None:
 
 
 def test_a_broken_hint_wakes_the_pod() -> None:
-    """A hint that raises is reported with its plugin's name, and the pod is tried again rather than forgotten."""
+    """A hint that raises is logged with its plugin's name, and the pod is retried."""
     rig = Rig({"Fit": (on(Resource.NODE, Action.ADD, broken),)})
     rig.reject(make_pod("a"), "Fit")
     rig.queue.move_all(NODE_ADD, None, make_node())
@@ -94,7 +94,7 @@ def test_a_broken_hint_wakes_the_pod() -> None:
 
 
 def test_what_a_pending_plugin_waited_for_skips_the_backoff() -> None:
-    """A pod held back by a plugin's Pending status is active the moment that plugin is helped."""
+    """A pod with a plugin's Pending status becomes active as soon as that plugin is helped."""
     rig = Rig({"Fit": ON_NODE_ADD, "Waiter": ON_VOLUME_ADD})
     rig.reject(make_pod("a"), "Fit", pending=["Waiter"])
     rig.queue.move_all(VOLUME_ADD, None, None)
@@ -102,7 +102,7 @@ def test_what_a_pending_plugin_waited_for_skips_the_backoff() -> None:
 
 
 def test_helping_another_plugin_than_the_pending_one_leaves_the_backoff() -> None:
-    """Only the plugin that was waiting has earned the pod an immediate attempt."""
+    """Helping a plugin other than the pending one does not skip the backoff."""
     rig = Rig({"Fit": ON_NODE_ADD, "Waiter": ON_VOLUME_ADD})
     rig.reject(make_pod("a"), "Fit", pending=["Waiter"])
     rig.queue.move_all(NODE_ADD, None, make_node())
@@ -110,7 +110,7 @@ def test_helping_another_plugin_than_the_pending_one_leaves_the_backoff() -> Non
 
 
 def test_a_wildcard_event_wakes_everyone() -> None:
-    """An event that stands for anything helps pods whose plugins registered for nothing, too."""
+    """The wildcard event also wakes pods whose plugins registered no events."""
     rig = Rig()
     rig.reject(make_pod("a"), "Deaf")
     rig.queue.move_all(UNSCHEDULABLE_TIMEOUT, None, None)
@@ -118,7 +118,7 @@ def test_a_wildcard_event_wakes_everyone() -> None:
 
 
 def test_a_wildcard_event_may_name_its_pod() -> None:
-    """With a pod given, it is for that pod only."""
+    """A wildcard event with a pod wakes only that pod."""
     rig = Rig()
     for name in "ab":
         rig.reject(make_pod(name), "Deaf")
@@ -127,7 +127,7 @@ def test_a_wildcard_event_may_name_its_pod() -> None:
 
 
 def test_an_event_may_be_for_some_pods_only() -> None:
-    """The caller's check comes before any hint: a nominated pod that goes frees nothing for pods that outrank it."""
+    """The caller's check runs before any hint: a deleted nominated pod does not help pods of higher priority."""
     rig = Rig({"Fit": (on(Resource.POD, Action.DELETE),)})
     rig.reject(make_pod("low", priority=1), "Fit")
     rig.reject(make_pod("high", priority=9), "Fit")
@@ -146,7 +146,7 @@ def test_an_event_may_be_for_some_pods_only() -> None:
     ],
 )
 def test_pod_events_are_matched_precisely(event: ClusterEvent, woken: bool) -> None:
-    """Who asked for labels does not hear of requests, nor of an update that is of no precise kind."""
+    """A plugin that registered for labels gets no events for requests or for generic updates."""
     rig = Rig({"Affinity": (on(Resource.POD, Action.ADD | Action.UPDATE_POD_LABEL),)})
     rig.reject(make_pod("a"), "Affinity")
     rig.queue.move_all(event, make_pod("x", node="n"), make_pod("x", node="n"))
@@ -154,7 +154,7 @@ def test_pod_events_are_matched_precisely(event: ClusterEvent, woken: bool) -> N
 
 
 def test_assigned_pods_come_change_and_go_as_events() -> None:
-    """The three calls for bound pods are the three kinds of events, an update as precise as it can be told."""
+    """The three calls for bound pods send the three kinds of events, with updates as specific as possible."""
     heard: list[str] = []
 
     def listen(pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
@@ -177,7 +177,7 @@ def by_class(hint: Colors) -> tuple[EventHint, ...]:
 
 
 def test_a_hint_by_class_is_asked_once_per_class() -> None:
-    """Pods of one template get the answer that one of them got, whether they are moved or not."""
+    """A hint by class is called once per class, and its result applies to all pods of the class."""
     hint = Colors()
     rig = Rig({"Fit": by_class(hint)})
     for number in range(20):
@@ -191,7 +191,7 @@ def test_a_hint_by_class_is_asked_once_per_class() -> None:
 
 
 def test_a_class_skipped_by_one_plugin_is_still_another_plugins() -> None:
-    """One plugin's word that an event is of no use to a class does not hide it from the next."""
+    """A class skipped by one plugin's hint is still checked by another plugin's."""
     hint = Colors()
     rig = Rig({"Fit": by_class(hint), "Taints": (on(Resource.NODE, Action.ADD, broken),)})
     rig.reject(make_pod("a", labels={"color": "red"}), "Fit", "Taints")
@@ -200,7 +200,7 @@ def test_a_class_skipped_by_one_plugin_is_still_another_plugins() -> None:
 
 
 def test_a_pod_that_changed_its_class_is_asked_about_as_it_is_now() -> None:
-    """An update that leaves a pod where it is still moves it to its new class."""
+    """A pod whose update changed its class is checked under its new class."""
     hint = Colors()
     rig = Rig({"Fit": by_class(hint)})
     old, new = make_pod("a", labels={"color": "red"}), make_pod("a", labels={"color": "blue"})

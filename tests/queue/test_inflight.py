@@ -1,4 +1,4 @@
-"""Pods in flight: no event that came meanwhile is missed, and none is kept for nobody."""
+"""Pods in flight: no event that arrives meanwhile is missed, and no event is kept without need."""
 
 import pytest
 from tests.queue.support import ON_NODE_ADD, Recorder, Rig, make_node, make_pod
@@ -40,7 +40,7 @@ def names_of(flights: InFlight, uid: str) -> list[str]:
 
 
 def test_a_pod_sees_what_came_after_it_left() -> None:
-    """Each pod in flight looks through the events since it was popped, not earlier ones."""
+    """Each pod in flight sees the events since it was popped, and none before."""
     flights, _ = in_flight("a")
     flights.record(node_added("one"))
     flights.start(make_pod("b"))
@@ -50,7 +50,7 @@ def test_a_pod_sees_what_came_after_it_left() -> None:
 
 
 def test_nothing_is_kept_while_nobody_is_in_flight() -> None:
-    """With no pod to come back, an event is not worth remembering."""
+    """Without a pod in flight, events are not kept."""
     flights, metrics = in_flight()
     assert not flights.record(node_added())
     assert flights.event_count == 0
@@ -59,7 +59,7 @@ def test_nothing_is_kept_while_nobody_is_in_flight() -> None:
 
 @pytest.mark.parametrize("order", ["abc", "cba", "bac"])
 def test_events_go_with_the_last_pod_that_needs_them(order: str) -> None:
-    """In whatever order pods land, none loses an event of its own, and at the end none is left."""
+    """In whatever order pods finish, none loses an event, and in the end none is kept."""
     flights, metrics = in_flight()
     for name in "abc":
         flights.start(make_pod(name))
@@ -74,7 +74,7 @@ def test_events_go_with_the_last_pod_that_needs_them(order: str) -> None:
 
 
 def test_an_old_flight_does_not_keep_events_without_end() -> None:
-    """Past the limit the oldest events are dropped, and whoever may have needed them is told that he cannot tell."""
+    """Beyond the limit the oldest events are dropped, and pods that may have missed one are marked."""
     flights, metrics = in_flight("old")
     for number in range(InFlight.LIMIT + 1):
         flights.record(node_added(f"n{number}"))
@@ -89,7 +89,7 @@ def test_an_old_flight_does_not_keep_events_without_end() -> None:
 
 
 def test_finishing_twice_changes_nothing() -> None:
-    """A second `done`, or one for a pod that never left, is let pass."""
+    """A second `done`, or one for a pod that was not popped, is ignored."""
     flights, metrics = in_flight("a")
     flights.finish("a")
     flights.finish("a")
@@ -98,7 +98,7 @@ def test_finishing_twice_changes_nothing() -> None:
 
 
 def test_the_event_that_would_have_helped_is_not_missed() -> None:
-    """A pod turned down after a helpful event had passed goes to backoff, not among the unschedulable."""
+    """A pod rejected after a helpful event had arrived goes to backoff and not to the unschedulable pods."""
     rig = Rig({"Fit": BY_COLOR})
     rig.queue.add(make_pod("a", labels={"color": "red"}))
     queued = rig.pop()
@@ -107,7 +107,7 @@ def test_the_event_that_would_have_helped_is_not_missed() -> None:
 
 
 def test_an_event_that_does_not_help_is_no_reason_to_retry() -> None:
-    """Hints are asked about past events as they are about new ones."""
+    """Hints are called for events that arrived in flight as for new ones."""
     rig = Rig({"Fit": BY_COLOR})
     rig.queue.add(make_pod("a", labels={"color": "red"}))
     queued = rig.pop()
@@ -125,7 +125,7 @@ def test_an_event_of_another_plugin_is_no_reason_to_retry() -> None:
 
 
 def test_an_event_before_the_pod_left_does_not_count() -> None:
-    """What had happened when the attempt began is what the attempt has seen."""
+    """An event from before the pod was popped does not count, because the attempt has seen its effect."""
     rig = Rig({"Fit": ON_NODE_ADD})
     rig.queue.add(make_pod("other"))
     rig.pop()
@@ -135,7 +135,7 @@ def test_an_event_before_the_pod_left_does_not_count() -> None:
 
 
 def test_a_pending_plugin_skips_the_backoff() -> None:
-    """What a plugin was only waiting for has come: the pod is active at once, whoever else was helped before."""
+    """When a pending plugin was helped in flight, the pod is active at once, whichever plugins were helped before."""
     rig = Rig({"Fit": ON_NODE_ADD, "Waiter": (on(Resource.PERSISTENT_VOLUME, Action.ADD),)})
     rig.queue.add(make_pod("a"))
     queued = rig.pop()
@@ -145,7 +145,7 @@ def test_a_pending_plugin_skips_the_backoff() -> None:
 
 
 def test_a_pod_that_missed_events_is_tried_again() -> None:
-    """Where it cannot be known whether something helped, it is supposed that it did."""
+    """A pod that may have missed events is retried."""
     rig = Rig({"Fit": BY_COLOR})
     rig.queue.add(make_pod("a", labels={"color": "red"}))
     queued = rig.pop()
@@ -155,7 +155,7 @@ def test_a_pod_that_missed_events_is_tried_again() -> None:
 
 
 def test_an_update_in_flight_may_be_what_helps() -> None:
-    """A pod that was changed while it was tried comes back changed, and the change is an event for it alone."""
+    """A pod that was updated in flight returns updated, and only that pod sees the change as an event."""
     rig = Rig({"Taints": (on(Resource.POD, Action.UPDATE_POD_TOLERATION),)})
     old, new = make_pod("a"), make_pod("a", tolerations=1)
     rig.queue.add(old)
@@ -169,7 +169,7 @@ def test_an_update_in_flight_may_be_what_helps() -> None:
 
 
 def test_an_activation_in_flight_counts_when_the_pod_comes_back() -> None:
-    """`activate` for a pod in flight is remembered for it, and for it alone."""
+    """`activate` for a pod in flight is remembered for that pod only."""
     rig = Rig({"Fit": BY_COLOR})
     for name in "ab":
         rig.queue.add(make_pod(name))
@@ -181,7 +181,7 @@ def test_an_activation_in_flight_counts_when_the_pod_comes_back() -> None:
 
 
 def test_a_pod_deleted_in_flight_does_not_come_back() -> None:
-    """It was deleted, or bound by somebody else; taking it back would schedule a ghost."""
+    """A pod that was deleted or bound by another scheduler in flight is not requeued."""
     rig = Rig()
     rig.queue.add(make_pod("a"))
     queued = rig.pop()
@@ -193,7 +193,7 @@ def test_a_pod_deleted_in_flight_does_not_come_back() -> None:
 
 
 def test_a_pod_recreated_in_flight_is_a_new_pod() -> None:
-    """The old one is not taken back, the new one starts from nothing."""
+    """When a pod is recreated in flight, the old one is not requeued and the new one starts from scratch."""
     rig = Rig()
     old, new = make_pod("a", uid="1"), make_pod("a", uid="2")
     rig.queue.add(old)
@@ -205,7 +205,7 @@ def test_a_pod_recreated_in_flight_is_a_new_pod() -> None:
 
 
 def test_a_pod_that_reappears_in_flight_is_taken_back() -> None:
-    """A deletion that turns out to be none, for an add of the same pod follows, is forgotten."""
+    """When a pod deleted in flight is added again with the same UID, it is requeued."""
     rig = Rig()
     rig.queue.add(make_pod("a"))
     queued = rig.pop()
@@ -216,7 +216,7 @@ def test_a_pod_that_reappears_in_flight_is_taken_back() -> None:
 
 
 def test_a_pod_cannot_be_taken_back_twice() -> None:
-    """The second time it is in the queue already, which is reported and changes nothing."""
+    """Requeueing a pod twice is reported and changes nothing."""
     rig = Rig()
     queued = rig.reject(make_pod("a"), "Fit")
     assert rig.fail(queued, "Fit") is None
@@ -225,7 +225,7 @@ def test_a_pod_cannot_be_taken_back_twice() -> None:
 
 
 def test_a_pod_that_was_never_popped_can_still_be_taken_back() -> None:
-    """Something is wrong with whoever does it, but the pod is not to suffer: it backs off."""
+    """A pod that was never popped can still be requeued, in spite of the caller's error; it backs off."""
     rig = Rig()
     rig.queue.add(make_pod("a"))
     queued = rig.pop()

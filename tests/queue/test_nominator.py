@@ -1,4 +1,4 @@
-"""Nominations, as the queue keeps them: promised in memory first, and never to a pod that is gone."""
+"""Nominations in the queue: kept in memory first, and never for a deleted pod."""
 
 from itertools import pairwise
 
@@ -12,21 +12,21 @@ def nominated(rig: Rig) -> Nominations:
 
 
 def test_a_pod_that_arrives_nominated_is_nominated() -> None:
-    """A restarted scheduler learns of promises from the pods' status."""
+    """A restarted scheduler reads nominations from the pods' status."""
     rig = Rig()
     rig.queue.add(make_pod("a", nominated="node-1"))
     assert nominated(rig).node_of("a") == "node-1"
 
 
 def test_a_gated_pod_holds_no_place() -> None:
-    """A promise to a pod that may not be scheduled would keep others out for nothing."""
+    """A gated pod is not nominated, because its nomination would block others for nothing."""
     rig = Rig({}, closed_gate)
     rig.queue.add(make_pod("a", gates=["g"], nominated="node-1"))
     assert nominated(rig).node_of("a") is None
 
 
 def test_a_promise_in_memory_survives_an_update_that_knows_nothing_of_it() -> None:
-    """An update sent before the promise reached the API server does not undo it, and the new state is what counts."""
+    """An update from before the nomination was written does not undo it, and the pod takes its new state."""
     rig = Rig()
     old, new = make_pod("a", cpu="1"), make_pod("a", cpu="2")
     queued = rig.reject(old, "Fit")
@@ -37,7 +37,7 @@ def test_a_promise_in_memory_survives_an_update_that_knows_nothing_of_it() -> No
 
 
 def test_an_update_that_speaks_of_a_nomination_decides() -> None:
-    """Set, moved or cleared in the status, so it is here."""
+    """An update that sets, changes or clears the nomination in the status is applied."""
     rig = Rig()
     states = [make_pod("a", nominated=node) for node in ("", "node-1", "node-2", "")]
     rig.reject(states[0], "Fit")
@@ -49,7 +49,7 @@ def test_an_update_that_speaks_of_a_nomination_decides() -> None:
 
 
 def test_a_promise_can_be_withdrawn() -> None:
-    """An empty name takes it back; no name means the one in the pod's status."""
+    """An empty name clears the nomination; None means the one in the pod's status."""
     rig = Rig()
     queued = rig.reject(make_pod("a", nominated="node-1"), "Fit")
     rig.queue.nominate(queued.info, "")
@@ -59,7 +59,7 @@ def test_a_promise_can_be_withdrawn() -> None:
 
 
 def test_a_deleted_pod_is_promised_nothing() -> None:
-    """Neither before nor after: a promise to a ghost would be kept for good."""
+    """A deleted pod has no nomination, whether it was nominated before or after the deletion."""
     rig = Rig()
     queued = rig.reject(make_pod("a"), "Fit")
     rig.queue.nominate(queued.info, "node-1")
@@ -70,7 +70,7 @@ def test_a_deleted_pod_is_promised_nothing() -> None:
 
 
 def test_a_pod_deleted_in_flight_is_promised_nothing() -> None:
-    """Even though it has not landed yet."""
+    """A pod deleted in flight cannot be nominated."""
     rig = Rig()
     rig.queue.add(make_pod("a"))
     queued = rig.pop()

@@ -1,4 +1,4 @@
-"""QueueSort: by key, by comparison, and what happens when a plugin breaks."""
+"""QueueSort: by key, by comparison, and with plugins that fail."""
 
 from tests.queue.support import Rig, make_pod
 
@@ -7,7 +7,7 @@ from kubesched.queue.pods import QueuedPodInfo
 
 
 class ShortestName:
-    """Orders by comparing names' lengths."""
+    """Orders pods by the length of their names."""
 
     name = "ShortestName"
 
@@ -16,7 +16,7 @@ class ShortestName:
 
 
 class FewestAttempts:
-    """Orders by something that only a queued pod has."""
+    """Orders by a field that only queued pods have."""
 
     name = "FewestAttempts"
 
@@ -25,7 +25,7 @@ class FewestAttempts:
 
 
 class Moody:
-    """Raises for pods it does not like."""
+    """Raises for some pods."""
 
     name = "Moody"
 
@@ -36,7 +36,7 @@ class Moody:
 
 
 class Hopeless:
-    """Raises at any comparison."""
+    """Raises on every comparison."""
 
     name = "Hopeless"
 
@@ -45,7 +45,7 @@ class Hopeless:
 
 
 def test_higher_priority_first_then_who_waited_longer() -> None:
-    """PrioritySort's order, with ties broken by the time of arrival."""
+    """PrioritySort orders by priority, then by time of arrival."""
     rig = Rig()
     for name, priority in [("low", 1), ("first", 5), ("second", 5), ("none", None), ("high", 9)]:
         rig.queue.add(make_pod(name, priority=priority))
@@ -54,7 +54,7 @@ def test_higher_priority_first_then_who_waited_longer() -> None:
 
 
 def test_arrivals_at_the_same_moment_keep_their_order() -> None:
-    """Where even the time is the same, who was added first goes first."""
+    """Pods with the same priority and time keep the order in which they were added."""
     rig = Rig()
     for name in "cab":
         rig.queue.add(make_pod(name))
@@ -62,7 +62,7 @@ def test_arrivals_at_the_same_moment_keep_their_order() -> None:
 
 
 def test_a_plugin_may_compare_pods() -> None:
-    """`less` decides, and whom it takes for equals go by time."""
+    """`less` decides, and pods that it considers equal are ordered by time."""
     rig = Rig(sort=ShortestName())
     for name in ["long-name", "bb", "aa", "c"]:
         rig.queue.add(make_pod(name))
@@ -71,7 +71,7 @@ def test_a_plugin_may_compare_pods() -> None:
 
 
 def test_a_comparison_sees_the_attempts() -> None:
-    """`less` is given queued pods, so that it can use what the queue knows of them."""
+    """`less` gets queued pods, so that it can use the queue's data about them."""
     rig = Rig({}, sort=FewestAttempts(), max_backoff=0)
     rig.queue.add(make_pod("tried"))
     rig.fail(rig.pop())
@@ -80,7 +80,7 @@ def test_a_comparison_sees_the_attempts() -> None:
 
 
 def test_an_update_reorders_by_comparison() -> None:
-    """A pod whose update changes what `less` looks at moves, however many dead entries that leaves behind."""
+    """A pod whose update changes the result of `less` is moved, however many dead entries that leaves behind."""
     rig = Rig(sort=ShortestName())
     for name in ["aaa", "bbbbb", "ccccccc"]:
         rig.queue.add(make_pod(name))
@@ -93,7 +93,7 @@ def test_an_update_reorders_by_comparison() -> None:
 
 
 def test_a_key_that_cannot_be_had_comes_last() -> None:
-    """A pod whose `sort_key` raises is not lost: it waits behind all others, and the log names the plugin."""
+    """A pod whose `sort_key` raises comes last, and the log names the plugin."""
     rig = Rig(sort=Moody())
     for name in ["bad-one", "long-enough", "a", "bad"]:
         rig.queue.add(make_pod(name))
@@ -103,7 +103,7 @@ def test_a_key_that_cannot_be_had_comes_last() -> None:
 
 
 def test_a_comparison_that_raises_says_nothing() -> None:
-    """Without a usable `less`, pods go by time."""
+    """If `less` raises, pods are ordered by time."""
     rig = Rig(sort=Hopeless())
     for name in "cab":
         rig.queue.add(make_pod(name))

@@ -1,4 +1,4 @@
-"""Which plugin hears of which events: the default profile, plugins that do not say, and extenders."""
+"""Which plugin gets which events: the default profile, plugins without registrations, and extenders."""
 
 from collections.abc import Sequence
 from random import Random
@@ -35,7 +35,7 @@ TAINT = ClusterEvent(Resource.NODE, Action.UPDATE_NODE_TAINT)
 
 
 class Silent(Plugin):
-    """A Filter that does not say what it wants to hear of."""
+    """A Filter without `events_to_register`."""
 
     name = "Silent"
 
@@ -44,7 +44,7 @@ class Silent(Plugin):
 
 
 class Content(Silent):
-    """A Filter that wants to hear of nothing."""
+    """A Filter that registers no events."""
 
     name = "Content"
 
@@ -53,7 +53,7 @@ class Content(Silent):
 
 
 class Forgetful(Silent):
-    """A Filter that forgets to answer."""
+    """A Filter whose `events_to_register` returns None."""
 
     name = "Forgetful"
 
@@ -71,7 +71,7 @@ class NewNodes(Silent):
 
 
 class Scorer(Plugin):
-    """Scores, and so never rejects a pod."""
+    """A Score plugin, which never rejects a pod."""
 
     name = "Scorer"
 
@@ -92,48 +92,48 @@ def listeners(events: EventMap, event: ClusterEvent) -> set[str]:
 
 @pytest.fixture(scope="module")
 def frameworks() -> dict[str, Framework]:
-    """The default configuration's only profile."""
+    """The only profile of the default configuration."""
     engines = build_engines(default(), in_tree_registry(), ClusterState(), Random(0))
     return {name: engine.framework for name, engine in engines.items()}
 
 
 def test_a_plugin_that_does_not_say_hears_of_everything() -> None:
-    """Without `events_to_register` nobody knows what helps, so everything may."""
+    """A plugin without `events_to_register` gets all events."""
     events = event_map([framework(Silent)])
     for resource in {hint.event.resource for hint in EVERYTHING}:
         assert listeners(events, ClusterEvent(resource, Action.UPDATE)) == {"Silent"}
 
 
 def test_a_plugin_that_forgets_to_answer_hears_of_everything() -> None:
-    """None is no answer."""
+    """A plugin whose `events_to_register` returns None gets all events."""
     assert listeners(event_map([framework(Forgetful)]), NODE_ADD) == {"Forgetful"}
 
 
 def test_a_plugin_may_want_to_hear_of_nothing() -> None:
-    """An empty list is an answer: only the flush will try its pods again."""
+    """A plugin that returns an empty list gets no events, and its pods are retried only by the flush."""
     assert listeners(event_map([framework(Content)]), NODE_ADD) == set()
 
 
 def test_only_plugins_that_can_reject_a_pod_hear_of_anything() -> None:
-    """No pod ever waits for a Score plugin."""
+    """A Score plugin gets no events, because it never rejects a pod."""
     assert listeners(event_map([framework(Scorer)]), NODE_ADD) == set()
 
 
 def test_who_waits_for_nodes_hears_of_taints_too() -> None:
-    """As upstream has it, and only where taints were not asked for already."""
+    """As upstream, a registration for nodes includes taint changes unless these are registered already."""
     events = event_map([framework(NewNodes)])
     assert listeners(events, TAINT) == {"NewNodes"}
     assert listeners(events, ClusterEvent(Resource.NODE, Action.UPDATE_NODE_LABEL)) == set()
 
 
 def test_extenders_hear_of_everything() -> None:
-    """They cannot say what they wait for; without any there is nobody of that name."""
+    """Extenders get all events, since they cannot register; without extenders there is no such entry."""
     assert "Extender" in listeners(event_map([framework(NewNodes)], extenders=True), ASSIGNED_POD_ADD)
     assert "Extender" not in listeners(event_map([framework(NewNodes)]), ASSIGNED_POD_ADD)
 
 
 def test_every_kind_that_our_plugins_wait_for_is_watched() -> None:
-    """There is an event handler for whatever an in-tree plugin registers for."""
+    """There is an event handler for every kind that an in-tree plugin registers for."""
     engines = build_engines(default(), in_tree_registry(), ClusterState(), Random(0))
     plugins = {p.name: p for points in engines[PROFILE].framework.points.values() for p in points}
     asked = {hint.event.resource for plugin in plugins.values() for hint in plugin.events_to_register()}
@@ -141,21 +141,21 @@ def test_every_kind_that_our_plugins_wait_for_is_watched() -> None:
 
 
 def test_no_plugin_of_ours_is_silent() -> None:
-    """Each says what it waits for; one that did not would have its pods tried whenever anything happens."""
+    """Every in-tree plugin registers its events, so that its pods are not retried on all of them."""
     silent = Plugin.events_to_register
     plugins = [plugin for plugin in in_tree_registry().values() if points_of(plugin) & REJECTING_POINTS]
     assert [plugin.name for plugin in plugins if plugin.events_to_register is silent] == []
 
 
 def test_profiles_are_apart() -> None:
-    """The same plugin in two profiles waits for two kinds of pods."""
+    """The same plugin in two profiles has separate registrations."""
     events = EventMap({"one": {"P": [on(Resource.NODE, Action.ADD)]}, "two": {"P": [on(Resource.POD, Action.DELETE)]}})
     assert events.listeners(NODE_ADD) == (("one", "P"),)
     assert events.listeners(ASSIGNED_POD_DELETE) == (("two", "P"),)
 
 
 def test_the_default_profile_listens_as_upstream_does(frameworks: dict[str, Framework]) -> None:
-    """Who hears of a bound pod's end is who could have found it in the way; whom it did not concern does not."""
+    """As upstream, only the plugins that a bound pod could have blocked get its deletion."""
     events = event_map(frameworks.values())
     on_pod_delete = {"NodeResourcesFit", "NodePorts", "InterPodAffinity", "PodTopologySpread"}
     heard = listeners(events, ASSIGNED_POD_DELETE)
@@ -165,7 +165,7 @@ def test_the_default_profile_listens_as_upstream_does(frameworks: dict[str, Fram
 
 
 def test_a_queue_is_built_from_profiles(frameworks: dict[str, Framework]) -> None:
-    """Their QueueSort, PreEnqueue and registrations are what it goes by."""
+    """A queue uses the QueueSort, PreEnqueue and registrations of its profiles."""
     cluster = next(iter(frameworks.values())).cluster
     queue = build_queue(frameworks, cluster, Clock())
     queue.add(make_pod("low", priority=1))

@@ -1,4 +1,4 @@
-"""What the queue tells the log and the metrics: upstream's words, keys and counts."""
+"""The queue's log and metrics: upstream's messages, keys and counts."""
 
 from tests.queue.support import ON_NODE_ADD, PROFILE, Rig, closed_gate, make_node, make_pod
 
@@ -14,7 +14,7 @@ def skip(pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
 
 
 def said(rig: Rig) -> list[tuple[int, str, dict[str, object]]]:
-    """The messages, with names in place of pods."""
+    """The messages, with pod names in place of pods."""
     return [
         (level, message, {k: v.name if isinstance(v, api.Pod) else v for k, v in fields.items()})
         for level, message, fields in rig.messages
@@ -22,7 +22,9 @@ def said(rig: Rig) -> list[tuple[int, str, dict[str, object]]]:
 
 
 def test_the_life_of_a_pod_is_told_in_upstreams_words() -> None:
-    """Arrival, failure, an event of no use, one that helps, and the end of the backoff."""
+    """Arrival, failure, an event that does not help, one that does, and the end of the backoff are logged as
+    upstream.
+    """
     rig = Rig({"Fit": (on(Resource.NODE, Action.ADD),), "Other": (on(Resource.NODE, Action.DELETE, skip),)})
     queued = rig.reject(make_pod("a"), "Fit")
     rig.queue.move_all(NODE_ADD, None, make_node())
@@ -54,7 +56,7 @@ def test_the_life_of_a_pod_is_told_in_upstreams_words() -> None:
 
 
 def test_gates_and_updates_are_told() -> None:
-    """A gated pod's move says that it is gated, and an update that frees it says so."""
+    """The log shows that a moved pod is gated, and that an update released it."""
     rig = Rig({"Gate": (on(Resource.POD, Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED),)}, closed_gate)
     rig.queue.add(make_pod("a", gates=["g"]))
     rig.queue.update(make_pod("a", gates=["g"]), make_pod("a"))
@@ -68,7 +70,7 @@ def test_gates_and_updates_are_told() -> None:
 
 
 def test_events_that_do_not_help_or_come_in_flight_are_told() -> None:
-    """At verbosity 5 one can see why a pod stays and that an event is remembered."""
+    """At verbosity 5 the log shows why a pod stays, and that an event is kept."""
     rig = Rig({"Fit": (on(Resource.NODE, Action.ADD, skip),)})
     rig.reject(make_pod("a"), "Fit")
     rig.queue.add(make_pod("b"))
@@ -82,7 +84,7 @@ def test_events_that_do_not_help_or_come_in_flight_are_told() -> None:
 
 
 def test_arrivals_are_counted_by_queue_and_event() -> None:
-    """scheduler_queue_incoming_pods_total: every arrival, with what caused it."""
+    """scheduler_queue_incoming_pods_total counts every arrival with its cause."""
     rig = Rig({"Fit": ON_NODE_ADD})
     rig.reject(make_pod("a"), "Fit")
     rig.queue.move_all(NODE_ADD, None, make_node())
@@ -97,7 +99,7 @@ def test_arrivals_are_counted_by_queue_and_event() -> None:
 
 
 def test_hints_are_timed() -> None:
-    """scheduler_queueing_hint_execution_duration_seconds: plugin, event, answer and how long it took."""
+    """scheduler_queueing_hint_execution_duration_seconds has the plugin, event, result and duration."""
     rig = Rig()
 
     def slow(pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
@@ -114,7 +116,7 @@ def test_hints_are_timed() -> None:
 
 
 def test_events_kept_for_pods_in_flight_are_counted() -> None:
-    """scheduler_inflight_events goes up and comes back to nothing."""
+    """scheduler_inflight_events goes up and returns to zero."""
     rig = Rig({"Fit": ON_NODE_ADD})
     rig.queue.add(make_pod("a"))
     rig.pop()
@@ -126,7 +128,7 @@ def test_events_kept_for_pods_in_flight_are_counted() -> None:
 
 
 def test_pods_are_counted_by_the_plugins_they_wait_for() -> None:
-    """scheduler_unschedulable_pods: while a pod waits, until it is tried again or gone."""
+    """scheduler_unschedulable_pods counts a pod until it is retried or deleted."""
     rig = Rig({"Fit": ON_NODE_ADD})
     rig.reject(make_pod("a"), "Fit", "Taints", pending=["Waiter"])
     rig.reject(make_pod("b"), "Fit")
@@ -139,7 +141,7 @@ def test_pods_are_counted_by_the_plugins_they_wait_for() -> None:
 
 
 def test_silence_is_the_default() -> None:
-    """Without metrics and log the queue works all the same."""
+    """The queue works without metrics and log."""
     metrics = NoMetrics()
     metrics.incoming("active", "x")
     metrics.pending("active", 1)

@@ -1,4 +1,4 @@
-"""Many waiting pods: what an event costs depends on whom it may help, not on how many wait."""
+"""With many waiting pods, the cost of an event depends on the pods it may help and not on the number of pods."""
 
 from time import perf_counter
 
@@ -19,7 +19,7 @@ def skip(pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
 
 @pytest.fixture(scope="module")
 def crowd() -> Rig:
-    """Fifty thousand pods that wait for the same plugin."""
+    """Fifty thousand pods rejected by the same plugin."""
     rig = Rig(
         {
             "Fit": (
@@ -36,7 +36,7 @@ def crowd() -> Rig:
 
 
 def cost(rig: Rig, event: ClusterEvent) -> float:
-    """The time an event takes, at its best of a few."""
+    """The time an event takes, the best of several runs."""
 
     def once() -> float:
         started = perf_counter()
@@ -48,17 +48,17 @@ def cost(rig: Rig, event: ClusterEvent) -> float:
 
 @pytest.mark.parametrize("event", [NODE_DELETE, CLAIM_ADD], ids=lambda event: event.label)
 def test_an_unrelated_event_costs_next_to_nothing(crowd: Rig, event: ClusterEvent) -> None:
-    """Nobody registered for it, or only plugins that no waiting pod waits for: not a thousandth of a related one."""
+    """An event that concerns no waiting pod costs less than a thousandth of one that concerns all."""
     assert cost(crowd, event) < cost(crowd, NODE_ADD) / 1000
 
 
 def test_a_hint_by_class_costs_no_more_than_its_classes(crowd: Rig) -> None:
-    """Fifty thousand pods of one template are one question."""
+    """A hint by class is called once for fifty thousand pods of one template."""
     assert cost(crowd, VOLUME_ADD) < cost(crowd, NODE_ADD) / 1000
 
 
 def test_taking_pods_out_of_the_middle_stays_cheap(crowd: Rig) -> None:
-    """Deleting pods from a crowd costs the same per pod as deleting them from a handful."""
+    """Deleting a pod from a large queue costs no more than from a small one."""
     few = Rig()
     for number in range(1000):
         few.reject(make_pod(f"p{number}"), "Fit")
@@ -73,7 +73,7 @@ def test_taking_pods_out_of_the_middle_stays_cheap(crowd: Rig) -> None:
 
 
 def test_landing_in_order_stays_cheap() -> None:
-    """Thousands of bindings that end in the order they began, as most do, cost each the same."""
+    """Thousands of bindings that end in the order they began, as most do, have a constant cost each."""
 
     def per_pod(number: int) -> float:
         rig = Rig()

@@ -1,4 +1,4 @@
-"""The queue as a whole: pods come, change, are tried, activated, flushed and deleted, wherever they are."""
+"""The queue as a whole: pods are added, updated, popped, activated, flushed and deleted, in every state."""
 
 from collections.abc import Callable
 
@@ -46,7 +46,7 @@ def rig() -> Rig:
 
 
 def test_a_new_pod_is_active(rig: Rig) -> None:
-    """It can be popped, and whoever waits for pods is told."""
+    """A new pod can be popped, and `on_ready` is called."""
     rig.queue.add(make_pod("a"))
     assert rig.subqueue("a") is Subqueue.ACTIVE
     assert rig.queue.ready
@@ -54,7 +54,7 @@ def test_a_new_pod_is_active(rig: Rig) -> None:
 
 
 def test_a_popped_pod_is_in_flight(rig: Rig) -> None:
-    """It is counted as an attempt and waits nowhere."""
+    """A popped pod counts as an attempt and is in no queue."""
     rig.queue.add(make_pod("a"))
     queued = rig.pop()
     assert (queued.attempts, rig.queue.scheduling_cycle) == (1, 1)
@@ -65,7 +65,7 @@ def test_a_popped_pod_is_in_flight(rig: Rig) -> None:
 
 
 def test_an_empty_queue_gives_nothing(rig: Rig) -> None:
-    """`pop` does not wait; that is for the caller to do."""
+    """`pop` on an empty queue returns at once, and the caller does the waiting."""
     assert rig.queue.pop() is None
     assert not rig.queue.ready
     assert rig.queue.scheduling_cycle == 0
@@ -73,7 +73,7 @@ def test_an_empty_queue_gives_nothing(rig: Rig) -> None:
 
 @pytest.mark.parametrize("get_there", ANYWHERE)
 def test_a_pod_added_twice_is_one_pod(rig: Rig, get_there: Get) -> None:
-    """After a broken watch everything is told again; that must not double anything, wherever the pod is."""
+    """A pod that is added again after a broken watch is not duplicated, whatever its state."""
     get_there(rig)
     subqueue = rig.subqueue("a")
     rig.queue.add(make_pod("a"))
@@ -83,7 +83,7 @@ def test_a_pod_added_twice_is_one_pod(rig: Rig, get_there: Get) -> None:
 
 @pytest.mark.parametrize("get_there", ANYWHERE)
 def test_an_update_is_taken_wherever_the_pod_is(rig: Rig, get_there: Get) -> None:
-    """The next attempt is made with the newest state, and an update of no interest moves nothing."""
+    """The next attempt uses the newest state, and an irrelevant update moves nothing."""
     get_there(rig)
     subqueue = rig.subqueue("a")
     new = make_pod("a", labels={"new": "label"})
@@ -95,7 +95,7 @@ def test_an_update_is_taken_wherever_the_pod_is(rig: Rig, get_there: Get) -> Non
 
 @pytest.mark.parametrize("get_there", WAITING)
 def test_a_deleted_pod_is_gone_wherever_it_was(rig: Rig, get_there: Get) -> None:
-    """No queue and no count remembers it."""
+    """A deleted pod leaves no trace in any queue or count."""
     get_there(rig)
     rig.queue.delete(make_pod("a"))
     assert len(rig.queue) == 0
@@ -109,7 +109,7 @@ def test_a_deleted_pod_is_gone_wherever_it_was(rig: Rig, get_there: Get) -> None
 
 @pytest.mark.parametrize("get_there", WAITING)
 def test_a_recreated_pod_starts_anew(rig: Rig, get_there: Get) -> None:
-    """Told as an update with another UID, it is another pod: active, untried, and the old one is gone."""
+    """An update with another UID is a new pod: it is active and untried, and the old one is gone."""
     get_there(rig)
     rig.queue.update(make_pod("a"), make_pod("a", uid="another"))
     assert (rig.subqueue("a"), rig.subqueue("another")) == (None, Subqueue.ACTIVE)
@@ -117,20 +117,20 @@ def test_a_recreated_pod_starts_anew(rig: Rig, get_there: Get) -> None:
 
 
 def test_an_update_of_an_unknown_pod_adds_it(rig: Rig) -> None:
-    """A pod whose appearance was missed is taken in when it is first heard of."""
+    """An update of an unknown pod adds it."""
     rig.queue.update(make_pod("a"), make_pod("a", labels={"new": "label"}))
     assert rig.subqueue("a") is Subqueue.ACTIVE
     assert rig.metrics.incomings == {("active", "UnschedulablePodUpdate"): 1}
 
 
 def test_deleting_an_unknown_pod_is_let_pass(rig: Rig) -> None:
-    """There is nothing to do, and no reason to complain."""
+    """Deleting an unknown pod is silently ignored."""
     rig.queue.delete(make_pod("a"))
     assert len(rig.queue) == 0
 
 
 def test_an_update_may_make_a_pod_schedulable(rig: Rig) -> None:
-    """The plugin that rejected it registered for just this change of a pod."""
+    """An update wakes a pod if the plugin that rejected it registered for that change."""
     rig.reject(make_pod("a"), "Taints")
     woken = rig.wakeups
     rig.queue.update(make_pod("a"), make_pod("a", tolerations=1))
@@ -140,7 +140,7 @@ def test_an_update_may_make_a_pod_schedulable(rig: Rig) -> None:
 
 
 def test_an_update_after_the_backoff_makes_a_pod_active(rig: Rig) -> None:
-    """Time spent among the unschedulable counts against the backoff."""
+    """Time spent as unschedulable counts towards the backoff."""
     rig.reject(make_pod("a"), "Taints")
     rig.clock.time += 5
     rig.queue.update(make_pod("a"), make_pod("a", tolerations=1))
@@ -148,7 +148,7 @@ def test_an_update_after_the_backoff_makes_a_pod_active(rig: Rig) -> None:
 
 
 def test_an_update_helps_only_the_updated_pod(rig: Rig) -> None:
-    """A waiting pod's change is no event for the others."""
+    """A waiting pod's update is no event for other pods."""
     for name in "ab":
         rig.reject(make_pod(name), "Taints")
     rig.queue.update(make_pod("a"), make_pod("a", tolerations=1))
@@ -156,7 +156,7 @@ def test_an_update_helps_only_the_updated_pod(rig: Rig) -> None:
 
 
 def test_an_active_pod_moves_with_its_priority(rig: Rig) -> None:
-    """An update may change a pod's place in line."""
+    """An update of the priority reorders an active pod."""
     for name in "ab":
         rig.queue.add(make_pod(name))
     rig.queue.update(make_pod("b"), make_pod("b", priority=5))
@@ -165,7 +165,7 @@ def test_an_active_pod_moves_with_its_priority(rig: Rig) -> None:
 
 @pytest.mark.parametrize("get_there", WAITING)
 def test_activation_makes_a_pod_active_from_anywhere(rig: Rig, get_there: Get) -> None:
-    """`activate` cuts short whatever a pod waits for, a backoff after an error included."""
+    """`activate` makes a pod active from any state, even in a backoff after an error."""
     get_there(rig)
     rig.queue.activate([make_pod("a"), make_pod("unknown")])
     assert rig.subqueue("a") is Subqueue.ACTIVE
@@ -175,7 +175,7 @@ def test_activation_makes_a_pod_active_from_anywhere(rig: Rig, get_there: Get) -
 
 
 def test_activation_wakes_whoever_waits_for_pods(rig: Rig) -> None:
-    """But only if it made a pod active."""
+    """`activate` calls `on_ready` only if it made a pod active."""
     rig.reject(make_pod("a"), "Fit")
     woken = rig.wakeups
     rig.queue.activate([make_pod("unknown")])
@@ -185,7 +185,7 @@ def test_activation_wakes_whoever_waits_for_pods(rig: Rig) -> None:
 
 
 def test_a_pod_that_waits_too_long_is_tried_again(rig: Rig) -> None:
-    """After five minutes without an event it is supposed that one was missed."""
+    """A pod without any event is retried after five minutes, in case one was missed."""
     rig.reject(make_pod("a"), "Fit")
     rig.clock.time += 300
     rig.queue.flush_unschedulable()
@@ -200,7 +200,7 @@ def test_a_pod_that_waits_too_long_is_tried_again(rig: Rig) -> None:
 
 
 def test_a_flush_takes_only_those_whose_time_has_come(rig: Rig) -> None:
-    """Each pod's five minutes begin when its last attempt failed."""
+    """Each pod's five minutes start when its last attempt failed."""
     for name in "abc":
         rig.reject(make_pod(name), "Fit")
         rig.clock.time += 100
@@ -210,7 +210,7 @@ def test_a_flush_takes_only_those_whose_time_has_come(rig: Rig) -> None:
 
 
 def test_a_flush_of_nobody_is_no_event(rig: Rig) -> None:
-    """Pods in flight are not sent round again because a timer rang."""
+    """A flush that moves no pod is not an event for pods in flight."""
     rig.queue.add(make_pod("a"))
     queued = rig.pop()
     rig.clock.time += 1000
@@ -219,7 +219,7 @@ def test_a_flush_of_nobody_is_no_event(rig: Rig) -> None:
 
 
 def test_everything_that_can_be_popped_is_announced(rig: Rig) -> None:
-    """`on_ready` is called for a new pod, a helped one, one whose backoff has passed, one that comes back helped."""
+    """`on_ready` is called for a new pod, a woken one, one whose backoff ended, and one requeued as active."""
     rig.queue.add(make_pod("a"))
     assert rig.wakeups == 1
     queued = rig.pop()
@@ -237,7 +237,7 @@ def test_everything_that_can_be_popped_is_announced(rig: Rig) -> None:
 
 
 def test_the_dump_counts_pods_as_upstream_does(rig: Rig) -> None:
-    """One line tells how many wait where."""
+    """The dump has one line with the number of pods in each queue."""
     rig.reject(make_pod("u1"), "Fit")
     rig.queue.add(make_pod("failed"))
     rig.fail(rig.pop())
@@ -250,7 +250,7 @@ def test_the_dump_counts_pods_as_upstream_does(rig: Rig) -> None:
 
 
 def test_the_first_attempt_is_timed_once(rig: Rig) -> None:
-    """Coming back does not change when scheduling a pod began; its place in line is by when it came back."""
+    """A requeued pod keeps its first attempt time, but is ordered by the time it returned."""
     rig.queue.add(make_pod("a"))
     rig.clock.time += 50
     queued = rig.pop()

@@ -1,12 +1,11 @@
-"""Random events against a plain model: no pod is lost, doubled, or left waiting after what it waited for has come.
+"""Random events against a simple model: no pod is lost, duplicated, or left waiting after an event that helps it.
 
-The model knows nothing of heaps, files or classes. For each pod it has one word, where the pod ought to be, and works
-out from the rules alone what each step does to that word:
+The model has no heaps or classes. It keeps one state per pod and computes the next state from the rules alone:
 
-- ready: active or backing off, so that it will be tried without anything having to happen;
+- ready: active or backing off, so that it will be tried without any event;
 - waits: for an event that helps one of the plugins that rejected it;
-- gated: for PreEnqueue to let it through;
-- flying: popped, with the events it has missed meanwhile; perhaps gone.
+- gated: for PreEnqueue to admit it;
+- flying: popped, with the events since then; perhaps deleted.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ def odd_or_even(pod: api.Pod, old: api.Object | None, new: api.Object | None) ->
 
 
 def parity(pod: api.Pod) -> str:
-    """A color that a pod has by its name, not by its class."""
+    """A color derived from the pod's name, which its class does not determine."""
     return COLORS[int(pod.name.removeprefix("p")) % 2]
 
 
@@ -68,7 +67,7 @@ REJECTORS = st.sets(st.sampled_from(["Class", "Single", "Waiter", "Deaf"]), max_
 
 @dataclass
 class Heard:
-    """Something that happened: the event's words for the model, and whom it is meant for, if for one pod alone."""
+    """An event as the model sees it, and the pod it is for, if it is for one pod only."""
 
     event: ClusterEvent | None
     color: str = ""
@@ -77,7 +76,7 @@ class Heard:
 
 @dataclass
 class ModelPod:
-    """What ought to be true of a pod."""
+    """The expected state of a pod."""
 
     pod: api.Pod
     since: float
@@ -93,7 +92,7 @@ class ModelPod:
 
 
 def helps(plugin: str, heard: Heard, pod: ModelPod) -> bool:
-    """The registrations above, in plain words. No event at all stands for any."""
+    """The registrations above as plain conditions. No event means any event."""
     event, own = heard.event, heard.target == pod.pod.uid
     if event is None:
         return not heard.target or own
@@ -135,10 +134,10 @@ class QueueMachine(RuleBasedStateMachine):
     def wake(self) -> None:
         self.awake = True
 
-    # The model's moves
+    # Transitions of the model
 
     def knock(self, pod: ModelPod) -> None:
-        """The pod is about to be ready, if PreEnqueue lets it."""
+        """Make the pod ready, if PreEnqueue allows it."""
         pod.gate = self.closed(pod.pod)
         if pod.gate:
             pod.state = "gated"
@@ -147,7 +146,7 @@ class QueueMachine(RuleBasedStateMachine):
             pod.state = "ready"
 
     def hear(self, heard: Heard) -> None:
-        """An event reaches everyone."""
+        """Apply an event to all pods."""
         for pod in self.model.values():
             if pod.state == "flying":
                 pod.heard.append(heard)
@@ -155,12 +154,12 @@ class QueueMachine(RuleBasedStateMachine):
                 self.knock(pod)
 
     def frees(self, pod: ModelPod, heard: Heard) -> bool:
-        """Whether an event is a reason to try a pod; for a gated one only its gate's word counts."""
+        """Whether an event is a reason to retry a pod; for a gated pod only its gate's registration counts."""
         asked = pod.rejectors if pod.state == "waits" else {pod.gate}
         return any(helps(plugin, heard, pod) for plugin in asked)
 
     def hear_own(self, pod: ModelPod, heard: Heard) -> None:
-        """An event reaches one pod alone; a gated one may also be moved by those that rejected it before."""
+        """Apply an event to one pod; a gated one may also be moved by plugins that rejected it before."""
         if pod.state == "flying":
             pod.heard.append(heard)
         elif pod.state in ("waits", "gated") and any(helps(plugin, heard, pod) for plugin in pod.rejectors):
@@ -204,7 +203,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(data=st.data(), rejectors=REJECTORS)
     def pop_and_fail(self, data: st.DataObject, rejectors: set[str]) -> None:
-        """An attempt during which nothing happens: most are."""
+        """An attempt without events in flight, which is the usual case."""
         before = set(self.flying)
         self.pop()
         for uid in set(self.flying) - before:
@@ -256,7 +255,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(color=st.sampled_from(COLORS), reopen=st.booleans())
     def turn_door(self, color: str, reopen: bool) -> None:
-        """Shut or open the door for a color; nobody is told until an event says so."""
+        """Close or open the gate for a color; pods are checked again only on the next event."""
         (self.shut.discard if reopen else self.shut.add)(color)
 
     @precondition(lambda self: self.model)
@@ -320,7 +319,7 @@ class QueueMachine(RuleBasedStateMachine):
                 if pod.state == "flying":
                     pod.heard.append(Heard(None))
 
-    # What must always hold
+    # Invariants
 
     @invariant()
     def every_pod_is_where_it_should_be(self) -> None:
@@ -367,7 +366,7 @@ class QueueMachine(RuleBasedStateMachine):
         assert nominated <= {uid for uid, pod in self.model.items() if not pod.gone}
 
     def teardown(self) -> None:
-        """Open every gate, let all time pass: each pod comes out exactly once."""
+        """Open every gate and let all time pass: each pod is popped exactly once."""
         self.shut.clear()
         for uid in list(self.flying):
             self.land(uid)

@@ -1,4 +1,4 @@
-"""What the queue says about the pods in it."""
+"""The queue's report on its pods."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kubesched.queue.pods import QueuedPodInfo
 
 @given(st.lists(st.integers(0, 5), max_size=30), st.sets(st.integers(0, 29)), st.integers(0, 40))
 def test_the_first_few_come_in_the_order_of_pop(keys: list[int], removed: set[int], most: int) -> None:
-    """Looking at the first pods gives what `pop` would give, without the removed ones, and turns count from 0."""
+    """The first pods are listed in the order of `pop`, without removed ones, and positions start at 0."""
     classes = PodClasses()
     key_of = {f"p{index}": key for index, key in enumerate(keys)}
     heap = PodHeap(lambda queued: key_of[queued.pod.name])
