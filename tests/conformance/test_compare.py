@@ -1,4 +1,4 @@
-"""The comparer overlooks nothing: whatever is changed in a recording shows up as a difference."""
+"""The comparison misses nothing: any change to a recording is reported as a difference."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Way = tuple[Any, ...]
 
 @cache
 def sample() -> list[RecordedScenario]:
-    """A few scenarios of every theme that have results."""
+    """A few scenarios with results from every theme."""
     found = []
     for path in CORPUS:
         scenarios = [s for _, s in zip(range(12), read_scenarios(path), strict=False) if s.expect.results]
@@ -34,7 +34,7 @@ def sample() -> list[RecordedScenario]:
 
 
 def leaves(value: Any, path: Way = ()) -> Iterator[Way]:
-    """The way to every value inside that is no container."""
+    """The path to every value that is not a container."""
     if isinstance(value, dict | list) and value:
         for key in value if isinstance(value, dict) else range(len(value)):
             yield from leaves(value[key], (*path, key))
@@ -51,7 +51,7 @@ def changed(value: Any) -> Any:
 @settings(max_examples=settings().max_examples * 2)
 @given(data=st.data())
 def test_any_changed_value_is_a_difference(data: st.DataObject) -> None:
-    """Take a recorded scenario and change one value of what is expected: it is reported, under its field."""
+    """Changing one expected value in a recorded scenario is reported under its field."""
     scenario = data.draw(st.sampled_from(sample()))
     results = deepcopy(scenario.expect.results)
     ways = [w for w in leaves(results) if "error" not in results[w[0]]]
@@ -69,7 +69,7 @@ def test_any_changed_value_is_a_difference(data: st.DataObject) -> None:
 @settings(max_examples=settings().max_examples // 2)
 @given(data=st.data())
 def test_any_missing_field_is_a_difference(data: st.DataObject) -> None:
-    """Take a field out of a recording: it is reported with what we say and nothing expected."""
+    """A field removed from a recording is reported with our value and no expected one."""
     scenario = data.draw(st.sampled_from(sample()))
     results = deepcopy(scenario.expect.results)
     index = data.draw(st.integers(0, len(results) - 1))
@@ -83,7 +83,7 @@ def test_any_missing_field_is_a_difference(data: st.DataObject) -> None:
 
 
 def test_missing_and_extra_attempts_are_differences() -> None:
-    """A recording with more or fewer attempts than we make is reported as such."""
+    """A recording with more or fewer attempts than ours is reported."""
     scenario = sample()[0]
     results = scenario.expect.results
     for altered in (results[:-1], [*results, results[-1]]):
@@ -92,7 +92,7 @@ def test_missing_and_extra_attempts_are_differences() -> None:
 
 
 def test_an_expected_error_must_come() -> None:
-    """A configuration that kube-scheduler refuses and we do not, or the other way round, is a difference."""
+    """A configuration that only one of kube-scheduler and kubesched rejects is a difference."""
     scenario = sample()[0]
     refused = check(msgspec.structs.replace(scenario, expect=Expect(error="no such plugin")))
     assert [(d.field, d.expected, d.got) for d in refused] == [("error", "no such plugin", None)]
@@ -107,13 +107,13 @@ def test_an_expected_error_must_come() -> None:
 
 
 def test_replaying_twice_is_the_same() -> None:
-    """A replay leaves nothing behind and does not depend on chance."""
+    """A replay is deterministic and leaves nothing behind."""
     for scenario in sample()[::5]:
         assert replay(scenario) == replay(scenario)
 
 
 def test_reports_add_up() -> None:
-    """Several files make one report."""
+    """Several files are combined into one report."""
     one, other = ConformanceReport(2, 5, [Difference("s", "p", 1, "node", "a", "b")]), ConformanceReport(3, 7)
     one.add(other)
     assert (one.scenarios, one.attempts, len(one.differences)) == (5, 12, 1)
@@ -121,7 +121,9 @@ def test_reports_add_up() -> None:
 
 @pytest.mark.parametrize("damaged", [0, 2])
 def test_the_command_ends_with_the_counts(tmp_path: Path, damaged: int) -> None:
-    """The last line is `N scenarios, M attempts, K differences`, over all files; the exit code says whether K is 0."""
+    """The last line is `N scenarios, M attempts, K differences` over all files, and the exit code is 0 only if K is
+    0.
+    """
     scenarios = [json.loads(msgspec.json.encode(s)) for s in sample()[:3]]
     for scenario in scenarios[:damaged]:
         scenario["expect"]["results"][0]["pod"] = "default/nobody"

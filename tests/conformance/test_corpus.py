@@ -1,4 +1,4 @@
-"""The recorded decisions of kube-scheduler come out the same, all of them."""
+"""The recorded decisions of kube-scheduler are all reproduced."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ CORPUS = sorted((Path(__file__).parent / "corpus").glob("*.jsonl.gz"))
 
 
 def test_the_corpus_is_whole() -> None:
-    """All fourteen themes are there."""
+    """The corpus contains all fourteen themes."""
     assert len(CORPUS) == 14
 
 
 @pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.name.removesuffix(".jsonl.gz"))
 def test_decisions_are_kube_schedulers(path: Path) -> None:
-    """A theme has no difference in any field of any attempt."""
+    """No field of any attempt in a theme differs."""
     report = check_file(path)
     assert report.attempts > 400
     assert report.differences == []

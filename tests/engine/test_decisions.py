@@ -1,4 +1,4 @@
-"""Whole decisions: from a cluster and a pod to a node, or to the reasons why not."""
+"""Whole decisions: from a cluster and a pod to a node, or to the reasons why no node fits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from kubesched.plugins.node_unschedulable import NodeUnschedulable
 
 
 class Fixed(Plugin):
-    """Scores nodes as it is told, 0 where it is told nothing; notes which nodes it was asked about."""
+    """Scores nodes as configured, 0 by default, and records the nodes it was called for."""
 
     name = "Fixed"
     points: ClassVar[dict[str, int]] = {}
@@ -43,7 +43,7 @@ def fixed(name: str = "Fixed", **points: int) -> type[Fixed]:
 
 
 class Picky(Plugin):
-    """Rejects nodes as it is told, one at a time; notes which nodes it was asked about."""
+    """Rejects nodes as configured, one at a time, and records the nodes it was called for."""
 
     name = "Picky"
     rejects: ClassVar[dict[str, Status]] = {}
@@ -64,7 +64,7 @@ def picky(name: str = "Picky", **rejects: Status) -> type[Picky]:
 
 
 def test_the_highest_total_wins() -> None:
-    """Scores are weighted and summed; the decision keeps every plugin's part."""
+    """Scores are weighted and summed, and the decision keeps every plugin's share."""
     made = cluster(node("a"), node("b"), node("c"))
     engine = engine_of(made, fixed("One", a=10, b=20), fixed("Two", a=9, c=7), weights={"Two": 3})
     decision = schedule(engine, pod())
@@ -79,7 +79,7 @@ def test_the_highest_total_wins() -> None:
 
 
 def test_only_feasible_nodes_are_scored() -> None:
-    """A node that Filter rejected cannot win, however many points it would get."""
+    """A node that Filter rejected cannot win, whatever its score would be."""
     made = cluster(node("a"), node("b"), node("c"))
     score = fixed(a=100, b=1, c=2)
     decision = schedule(engine_of(made, picky(a=unschedulable("no")), score), pod())
@@ -91,7 +91,7 @@ def test_only_feasible_nodes_are_scored() -> None:
 
 
 def test_a_single_feasible_node_needs_no_score() -> None:
-    """With one node left there is nothing to compare."""
+    """A single feasible node is not scored."""
     made = cluster(node("a"), node("b"))
     score = fixed(a=1)
     decision = schedule(engine_of(made, picky(a=unschedulable("no")), score), pod())
@@ -102,7 +102,7 @@ def test_a_single_feasible_node_needs_no_score() -> None:
 
 
 def test_ties_are_broken_by_the_chooser() -> None:
-    """Among the best nodes, and only those, the injected source decides."""
+    """The injected chooser decides among the best nodes only."""
     made = cluster(node("a"), node("b"), node("c"))
     offered: list[Sequence[int]] = []
 
@@ -118,7 +118,7 @@ def test_ties_are_broken_by_the_chooser() -> None:
 
 
 def test_without_a_chooser_ties_are_random() -> None:
-    """The random source that the engine was given decides, evenly and reproducibly."""
+    """Without a chooser, the engine's random source breaks ties, evenly and reproducibly."""
     made = cluster(*(node(f"n{i}") for i in range(4)))
 
     def drawn(seed: int) -> list[str]:
@@ -131,7 +131,7 @@ def test_without_a_chooser_ties_are_random() -> None:
 
 
 def test_without_score_plugins_any_feasible_node_will_do() -> None:
-    """A profile that scores nothing takes one feasible node and looks no further."""
+    """A profile without Score plugins takes the first feasible node."""
     made = cluster(node("a"), node("b"))
     decision = schedule(engine_of(made, picky(a=unschedulable("no"))), pod())
     assert decision.node == "b"
@@ -139,12 +139,12 @@ def test_without_score_plugins_any_feasible_node_will_do() -> None:
 
 
 def test_without_any_plugin() -> None:
-    """A profile without plugins places pods all the same."""
+    """A profile without any plugins still places pods."""
     assert schedule(engine_of(cluster(node("a"))), pod()).node == "a"
 
 
 def test_pods_spread_over_equal_nodes() -> None:
-    """The default profile puts pods of one template where there is most room."""
+    """The default profile places pods of one template on the emptiest nodes."""
     made = cluster(*(node(f"n{i}") for i in range(3)))
     placed = place(default_engine(made), [pod(f"p{i}", cpu="1") for i in range(6)])
     assert sorted(placed.values()) == ["n0", "n0", "n1", "n1", "n2", "n2"]
@@ -154,7 +154,7 @@ def test_pods_spread_over_equal_nodes() -> None:
 
 
 def test_a_nominated_node_comes_first() -> None:
-    """A pod that was promised a node goes there if it fits; nobody else is looked at or scored."""
+    """A nominated pod goes to its node if it fits; no other node is filtered or scored."""
     made = cluster(node("a"), node("b"))
     checks, score = picky(), fixed(a=100)
     decision = schedule(engine_of(made, checks, score), pod(nominated="b"))
@@ -165,7 +165,7 @@ def test_a_nominated_node_comes_first() -> None:
 
 
 def test_a_nominated_node_that_does_not_fit() -> None:
-    """Then all nodes are looked at as usual."""
+    """If the nominated node does not fit, all nodes are evaluated as usual."""
     made = cluster(node("a"), node("b"))
     engine = engine_of(made, picky(b=unschedulable("taken")), fixed(a=1))
     assert schedule(engine, pod(nominated="b")).node == "a"
@@ -173,14 +173,14 @@ def test_a_nominated_node_that_does_not_fit() -> None:
 
 @pytest.mark.parametrize("promised", ["gone", "ghost"])
 def test_a_nominated_node_that_is_gone(promised: str) -> None:
-    """A promise of a node that has left, or is only a name on pods, is void."""
+    """A nomination to a node that was deleted, or that only pods name, is ignored."""
     made = cluster(node("a"), node("gone"), pod("early", node="ghost"))
     made.remove(node("gone"))
     assert schedule(engine_of(made, picky()), pod(nominated=promised)).node == "a"
 
 
 def test_room_promised_to_others() -> None:
-    """A pod does not take room that was promised to one of at least its priority; a more important one may."""
+    """Room of a nominated pod is taken only by a pod of higher priority."""
     made = cluster(node("a", cpu="2"), node("b", cpu="1"), pod("promised", nominated="a", cpu="2", priority=5))
     engine = engine_of(made, NodeResourcesFit)
     assert schedule(engine, pod("equal", cpu="1", priority=5)).node == "b"
@@ -192,7 +192,7 @@ def test_room_promised_to_others() -> None:
 
 
 def test_a_promise_does_not_hide_the_nodes_own_reasons() -> None:
-    """Where the nominated pods fit besides, a node is rejected for what it lacks itself."""
+    """Where the nominated pods fit too, a node is rejected for its own reasons."""
     made = cluster(node("a", cpu="2"), pod("promised", nominated="a", cpu="1"))
     decision = schedule(engine_of(made, NodeResourcesFit, picky(a=unresolvable("never"))), pod(cpu="1"))
     assert decision.message == "0/1 nodes are available: 1 never."
@@ -202,7 +202,7 @@ def test_a_promise_does_not_hide_the_nodes_own_reasons() -> None:
 
 
 def test_a_cluster_without_nodes_is_an_error() -> None:
-    """There is nothing to say about nodes; upstream says just that."""
+    """A cluster without nodes is an error with upstream's message."""
     made = cluster(pod("early", node="ghost"))
     decision = schedule(default_engine(made), pod())
     assert decision.outcome is Outcome.NO_NODES
@@ -210,7 +210,7 @@ def test_a_cluster_without_nodes_is_an_error() -> None:
 
 
 def test_the_message_counts_reasons() -> None:
-    """Every node counts once per reason that the first rejecting plugin gave."""
+    """Every node counts once for each reason of the first plugin that rejected it."""
     made = cluster(
         node("a", unschedulable=True), node("b", cpu="1", memory="1"), node("c", cpu="1", memory="1"), node("d", pods=0)
     )
@@ -226,7 +226,7 @@ def test_the_message_counts_reasons() -> None:
 
 
 def test_prefilter_may_reject_the_pod_as_a_whole() -> None:
-    """Its words stand for all nodes and no Filter is asked."""
+    """A PreFilter rejection applies to all nodes, and no Filter is called."""
 
     class Never(Plugin):
         """Rejects every pod."""
@@ -246,7 +246,9 @@ def test_prefilter_may_reject_the_pod_as_a_whole() -> None:
 
 
 def test_prefilter_may_narrow_the_nodes() -> None:
-    """Only named nodes are looked at; the others count under the plugins that narrowed."""
+    """Only the nodes that PreFilter names are evaluated; the others are attributed to the plugins that excluded
+    them.
+    """
     made = cluster(node("a", cpu="1"), node("b"), node("c"))
     by_name = pod(cpu="2", affinity=affinity(nodes=[node_term(name="a"), node_term(name="gone")]))
     decision = schedule(engine_of(made, NodeAffinity, NodeResourcesFit), by_name)
@@ -258,10 +260,10 @@ def test_prefilter_may_narrow_the_nodes() -> None:
 
 
 def test_narrowing_to_nothing_is_a_rejection() -> None:
-    """Names that exclude each other leave no node, and the plugin is named."""
+    """Disjoint sets of names leave no node, and the plugin is named."""
 
     class Nowhere(Plugin):
-        """Names no node."""
+        """Allows no node."""
 
         name = "Nowhere"
 
@@ -275,7 +277,7 @@ def test_narrowing_to_nothing_is_a_rejection() -> None:
 
 
 def test_a_recorded_decision_does_not_change() -> None:
-    """What was said of a pod that fits nowhere is the same after the cluster has moved on."""
+    """A recorded decision about an unschedulable pod does not change with the cluster."""
     made = cluster(node("a", cpu="1"), node("b", cpu="1", unschedulable=True), pod("guest", node="a", cpu="1"))
     engine = engine_of(made, NodeUnschedulable, NodeResourcesFit)
     decision = schedule(engine, pod(cpu="1"))
@@ -288,11 +290,11 @@ def test_a_recorded_decision_does_not_change() -> None:
     assert (decision.diagnosis.message(), decision.diagnosis.unschedulable_plugins) == before
 
 
-# --- who is asked about what ------------------------------------------------------------------------------------------
+# --- which plugins are called for which nodes -------------------------------------------------------------------------
 
 
 def test_a_lifted_plugin_sees_only_rows_still_alive() -> None:
-    """One node at a time, it is asked only about nodes that no plugin before it has rejected."""
+    """A per-node plugin is called only for nodes that no earlier plugin has rejected."""
     made = cluster(*(node(name) for name in "abcd"))
     first, second = picky("First", a=unschedulable("no")), picky("Second", b=unschedulable("no"))
     decision = schedule(engine_of(made, first, second), pod())
@@ -302,7 +304,7 @@ def test_a_lifted_plugin_sees_only_rows_still_alive() -> None:
 
 
 def test_a_lifted_plugin_is_spared_what_vectorised_ones_rejected() -> None:
-    """Plugins that answer for all nodes at once run first where they come first in the profile, and only there."""
+    """Vectorised plugins run before a per-node one only if they come first in the profile."""
     made = cluster(node("small", cpu="1"), node("large"))
     early, late = picky("Early"), picky("Late")
     schedule(engine_of(made, early, NodeResourcesFit, late), pod(cpu="2"))
@@ -311,7 +313,7 @@ def test_a_lifted_plugin_is_spared_what_vectorised_ones_rejected() -> None:
 
 
 def test_a_lifted_plugin_sees_only_nodes_prefilter_left() -> None:
-    """Nodes that PreFilter narrowed away are nobody's business, nominated pods on them included."""
+    """A per-node plugin is not called for nodes that PreFilter excluded, even if pods are nominated to them."""
     made = cluster(node("a"), node("b"), node("c"), pod("promised", nominated="c"))
     checks = picky(a=unschedulable("no"))
     by_name = pod(affinity=affinity(nodes=[node_term(name="a"), node_term(name="b")]))
@@ -321,11 +323,11 @@ def test_a_lifted_plugin_sees_only_nodes_prefilter_left() -> None:
 
 
 def test_errors_on_nodes_prefilter_left_out_do_not_matter() -> None:
-    """A plugin that cannot answer for a node that nobody asked about does not fail the attempt."""
+    """A plugin error on a node that PreFilter excluded does not fail the attempt."""
     made = cluster(node("a"), node("b"))
 
     class Fails(Plugin):
-        """Cannot say anything about b."""
+        """Fails on node b."""
 
         name = "Fails"
 
@@ -339,7 +341,7 @@ def test_errors_on_nodes_prefilter_left_out_do_not_matter() -> None:
 
 
 def test_rows_without_a_node_are_never_chosen() -> None:
-    """A node known only from its pods' names is no node."""
+    """A row that only pods name is never chosen."""
     made = cluster(node("a", cpu="1"), pod("early", node="ghost"), pod("p", node="a", cpu="1"))
     decision = schedule(engine_of(made, NodeResourcesFit), pod(cpu="1"))
     assert decision.message == "0/1 nodes are available: 1 Insufficient cpu."
@@ -357,7 +359,7 @@ def many(count: int) -> list[api.Node]:
 @pytest.mark.parametrize(
     ("nodes", "percentage", "expected"),
     [
-        (90, 10, 90),  # fewer than a hundred are all looked at
+        (90, 10, 90),  # below a hundred, all nodes are evaluated
         (300, 10, 100),  # never fewer than a hundred
         (300, 50, 150),
         (300, 100, 300),
@@ -371,7 +373,7 @@ def test_a_percentage_is_honoured(nodes: int, percentage: int, expected: int) ->
 
 
 def test_the_sample_moves_on() -> None:
-    """Each search begins where the last one stopped, so that every node has its turn."""
+    """Each search starts where the last one stopped, so that every node gets its turn."""
     engine = engine_of(cluster(*many(250)), NodeResourcesFit, percentage=40)
     samples = [feasible(schedule(engine, pod(cpu="1"))) for _ in range(3)]
     assert [len(sample) for sample in samples] == [100, 100, 100]
@@ -381,13 +383,13 @@ def test_the_sample_moves_on() -> None:
 
 
 def test_a_lifted_filter_brings_the_adaptive_sample() -> None:
-    """With a one-node-at-a-time plugin in the profile, upstream's adaptive percentage limits the search."""
+    """With a per-node plugin in the profile, upstream's adaptive percentage limits the search."""
     engine = engine_of(cluster(*many(500)), picky(), fixed())
     assert schedule(engine, pod()).feasible == 500 * (50 - 500 // 125) // 100
 
 
 def test_a_lifted_filter_is_asked_until_enough_nodes_fit() -> None:
-    """The search ends with the last node that is wanted, counts what it has looked at, and goes on there next time."""
+    """The search stops at the last node needed, counts the nodes visited, and continues from there next time."""
     plugin = picky()
     plugin.rejects = {f"n{number:04}": unschedulable("no") for number in range(0, 1000, 2)}
     engine = engine_of(cluster(*many(1000)), plugin, fixed(), percentage=10)
@@ -402,7 +404,7 @@ def test_a_lifted_filter_is_asked_until_enough_nodes_fit() -> None:
 
 
 def test_without_scores_one_node_is_enough_for_a_lifted_filter() -> None:
-    """Nobody tells nodes apart, so the first that fits will do; where none fits, all are asked."""
+    """Without Score plugins the first feasible node is enough; if none is feasible, all nodes are visited."""
     plugin = picky()
     plugin.rejects = {f"n{number:04}": unschedulable("no") for number in range(50)}
     engine = engine_of(cluster(*many(300)), plugin)
@@ -415,7 +417,7 @@ def test_without_scores_one_node_is_enough_for_a_lifted_filter() -> None:
 
 
 def test_a_search_of_no_nodes_at_all() -> None:
-    """PreFilter may leave nothing to look at."""
+    """PreFilter may leave no nodes to search."""
 
     class Elsewhere(Plugin):
         name = "Elsewhere"
@@ -428,7 +430,7 @@ def test_a_search_of_no_nodes_at_all() -> None:
 
 
 def test_nodes_that_others_are_promised_do_not_count_towards_the_sample() -> None:
-    """A node with room for one that another pod is nominated to is no find, however early in the search."""
+    """A node that fits only without a nominated pod does not count as found, however early it is visited."""
     nodes = many(200)
     state = cluster(*nodes, *(pod(f"vip{n}", cpu="4", priority=10, nominated=f"n{n:04}") for n in range(3)))
     engine = engine_of(state, NodeResourcesFit, picky(), fixed(), percentage=50)
@@ -437,10 +439,10 @@ def test_nodes_that_others_are_promised_do_not_count_towards_the_sample() -> Non
 
 
 def test_the_percentage_is_of_the_nodes_prefilter_left() -> None:
-    """After narrowing, the share is taken of what is left, as upstream does."""
+    """As upstream, the percentage applies to the nodes that PreFilter left."""
 
     class First(Plugin):
-        """Names the first 150 nodes."""
+        """Allows the first 150 nodes."""
 
         name = "First"
 
@@ -461,7 +463,7 @@ def test_the_profile_percentage_is_read_from_the_configuration() -> None:
 
 
 class Moody(Plugin):
-    """Raises at the point it is told to, for pods with the label."""
+    """Raises at the configured point, for pods with the label."""
 
     name = "Moody"
     reads: ClassVar[Reads] = Reads.CLUSTER
@@ -493,7 +495,7 @@ class Moody(Plugin):
 @pytest.mark.parametrize("reads", list(Reads))
 @pytest.mark.parametrize("point", ["PreFilter", "Filter", "PreScore", "Score", "NormalizeScore"])
 def test_a_failing_plugin_fails_the_attempt_alone(point: str, reads: Reads) -> None:
-    """The error names plugin and point, every time, and the engine goes on deciding for other pods as before."""
+    """The error names the plugin and the point every time, and the engine still decides for other pods."""
     made = cluster(node("a"), node("b"))
     moody = named(Moody, "Moody")
     moody.reads, moody.fails_at = reads, point
@@ -513,7 +515,7 @@ def test_a_failing_plugin_fails_the_attempt_alone(point: str, reads: Reads) -> N
 
 
 class Tripped(Plugin):
-    """Declares that it reads pods, and stumbles over any node with a pod on it."""
+    """Declares that it reads pods, and raises on any node with a pod."""
 
     name = "Tripped"
     reads = Reads.PODS
@@ -526,7 +528,7 @@ class Tripped(Plugin):
 
 @pytest.mark.parametrize("pods", [1, 2])
 def test_a_plugin_that_fails_on_a_changed_row_is_named(pods: int) -> None:
-    """Also when only the rows that changed are asked about again, and it recovers with the cluster."""
+    """An error during a partial update of cached results also names the plugin, and later updates recover."""
     made = cluster(node("a"), node("b"))
     engine = engine_of(made, Tripped)
     assert schedule(engine, pod()).outcome is Outcome.SCHEDULED
@@ -543,10 +545,10 @@ def test_a_plugin_that_fails_on_a_changed_row_is_named(pods: int) -> None:
 
 @pytest.mark.parametrize("reads", [Reads.PODS, Reads.ROW, Reads.CLUSTER])
 def test_a_score_out_of_range_is_an_error(reads: Reads) -> None:
-    """On a feasible node it fails the attempt; on a node nobody looks at, any answer will do."""
+    """An out-of-range score fails the attempt on a feasible node and is ignored on any other."""
 
     class Wild(Plugin):
-        """Scores far too much where there are pods."""
+        """Returns scores out of range for nodes with pods."""
 
         name = "Wild"
 
@@ -566,7 +568,7 @@ def test_a_score_out_of_range_is_an_error(reads: Reads) -> None:
 
 
 def test_an_error_status_of_a_filter_fails_the_attempt() -> None:
-    """Even when other nodes fit: upstream does not place a pod when a plugin could not answer."""
+    """As upstream, an error status from Filter fails the attempt even if other nodes fit."""
     made = cluster(node("a"), node("b"))
     decision = schedule(engine_of(made, picky(a=error("disk on fire")), fixed()), pod())
     assert decision.outcome is Outcome.ERROR
@@ -575,10 +577,12 @@ def test_an_error_status_of_a_filter_fails_the_attempt() -> None:
 
 
 def test_an_error_behind_a_rejection_is_not_reached() -> None:
-    """A plugin's error about a node that an earlier plugin rejected is none: upstream would not have asked."""
+    """A plugin's error on a node that an earlier plugin rejected is ignored, since upstream would not have called
+    it.
+    """
 
     class Fails(Plugin):
-        """Cannot say anything about cordoned nodes."""
+        """Fails on cordoned nodes."""
 
         name = "Fails"
 
@@ -590,10 +594,10 @@ def test_an_error_behind_a_rejection_is_not_reached() -> None:
 
 
 def test_skipping_in_prescore() -> None:
-    """A plugin whose PreScore skips gives no points and is not in the record; kept or not makes no difference."""
+    """A plugin whose PreScore skips adds no points and is not in the record, with or without cached scores."""
 
     class Skips(Plugin):
-        """Scores one node at a time, but for no pod without labels."""
+        """Scores one node at a time, but skips pods without labels."""
 
         name = "Skips"
 
@@ -615,7 +619,7 @@ def test_skipping_in_prescore() -> None:
 
 
 def test_an_unrecorded_decision_is_the_same_but_for_the_record() -> None:
-    """Without the record, outcome and node are the same, and scores and other nodes' statuses are left out."""
+    """Without the record, outcome and node are the same, and scores and other nodes' statuses are omitted."""
     made = cluster(node("a", cpu="2"), node("b", cpu="8"), node("c", cpu="1"))
     engine = default_engine(made)
     kept, bare = (schedule(engine, pod(cpu="2"), record=record) for record in (True, False))
@@ -633,7 +637,7 @@ def test_an_unrecorded_decision_is_the_same_but_for_the_record() -> None:
 
 
 def test_several_profiles_share_a_cluster() -> None:
-    """What one profile assumed, another sees."""
+    """A pod that one profile assumed is visible to another."""
     made = cluster(node("a", cpu="1"))
     packing: dict[str, Any] = {
         "schedulerName": "packing",
@@ -645,7 +649,7 @@ def test_several_profiles_share_a_cluster() -> None:
 
 
 def test_many_classes_are_kept_in_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Answers of classes not asked about lately are dropped, and asked for again they are right."""
+    """Cached results of the least recently used classes are dropped, and recomputed correctly."""
     monkeypatch.setattr("kubesched.engine.filtering.CACHE_BYTES", 1)
     made = cluster(node("a", cpu="4"), node("b", cpu="8"))
     engine = engine_of(made, NodeResourcesFit)
@@ -657,7 +661,7 @@ def test_many_classes_are_kept_in_bounds(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_constraints_hold_over_a_sequence_of_pods() -> None:
-    """Pods that must spread over zones do so one after another, and the last that cannot says why."""
+    """Pods that must spread over zones do so one after another, and the last one that does not fit gets the reason."""
     made = cluster(node("a", zone="x", cpu="1"), node("b", zone="y", cpu="1"), node("c", zone="z", cpu="1"))
     web = {"app": "web"}
     pods = [pod(f"p{i}", cpu="500m", labels=web, spread=[spread(web)]) for i in range(7)]
@@ -667,7 +671,7 @@ def test_constraints_hold_over_a_sequence_of_pods() -> None:
 
 
 def test_a_plugin_made_for_a_test_is_whole() -> None:
-    """The helpers of these tests give each plugin a name and a list of its own."""
+    """The test helpers give each plugin its own name and list."""
     one, other = picky("One"), picky("Other")
     assert (one.name, other.name) == ("One", "Other")
     assert one.asked is not other.asked

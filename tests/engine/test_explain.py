@@ -1,4 +1,4 @@
-"""A decision in words."""
+"""A decision as text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from kubesched.plugins.node_unschedulable import NodeUnschedulable
 
 
 def test_a_placed_pod() -> None:
-    """The node, how many fit, every plugin's points per node with the chosen one first, and who was turned down."""
+    """The text has the node, the number of feasible ones, every plugin's scores with the chosen node first, and
+    rejections.
+    """
     made = cluster(node("a", cpu="4"), node("b", cpu="8"), node("c", unschedulable=True))
     words = explain(schedule(engine_of(made, NodeUnschedulable, NodeResourcesFit), pod("p", cpu="2")))
     lines = words.splitlines()
@@ -29,7 +31,7 @@ def test_a_placed_pod() -> None:
 
 
 def test_a_pod_that_fits_nowhere() -> None:
-    """The message that kube-scheduler gives, the nodes by reason, and whom preemption would remove."""
+    """The text has kube-scheduler's message, the nodes by reason, and the victims of a preemption."""
     made = cluster(node("a", cpu="1"), pod("low", node="a", cpu="1"))
     words = explain(schedule(default_engine(made), pod("vip", cpu="1", priority=9)))
     assert words.splitlines()[:2] == ["default/vip fits nowhere.", "0/1 nodes are available: 1 Insufficient cpu."]
@@ -38,7 +40,7 @@ def test_a_pod_that_fits_nowhere() -> None:
 
 
 def test_a_failed_attempt() -> None:
-    """The plugin that failed is named, with what it said."""
+    """The text names the plugin that failed, with its error."""
 
     class Broken(Plugin):
         """Raises."""
@@ -54,7 +56,7 @@ def test_a_failed_attempt() -> None:
 
 
 def test_large_clusters_are_abridged() -> None:
-    """Of many nodes the best are shown, of many names some, and the rest are counted."""
+    """In a large cluster only the best nodes and some names are shown, and the rest are counted."""
     made = cluster(*(node(f"n{i:02}") for i in range(15)), *(node(f"c{i}", unschedulable=True) for i in range(8)))
     words = explain(schedule(engine_of(made, NodeUnschedulable, NodeResourcesFit), pod("p", cpu="1")))
     assert "and 5 nodes more" in words

@@ -1,4 +1,4 @@
-"""Preemption: whom to remove, where, and when not to."""
+"""Preemption: the victims, the node, and when not to preempt."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WEB = {"app": "web"}
 
 
 def preempt(made: ClusterState, each: api.Pod, **options: Any) -> Decision:
-    """Try a pod that fits nowhere; the cluster is afterwards as it was."""
+    """Try a pod that fits nowhere, and check that the cluster is unchanged."""
     before = content(made)
     decision = schedule(default_engine(made, **options), each)
     assert decision.outcome is Outcome.UNSCHEDULABLE
@@ -52,11 +52,11 @@ def vip(cpu: str = "1", **fields: Any) -> api.Pod:
     return pod("vip", **{"priority": 100, "cpu": cpu, **fields})
 
 
-# --- whom -------------------------------------------------------------------------------------------------------------
+# --- victims ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_pod_of_lower_priority_makes_room() -> None:
-    """The victim and its node are named, and the message is about why the pod does not fit as things are."""
+    """The victim and its node are returned, and the message says why the pod does not fit now."""
     decision = preempt(cluster(node("a", cpu="1"), guest("low", "a")), vip())
     assert plan(decision) == ("a", ["low"])
     assert decision.message == "0/1 nodes are available: 1 Insufficient cpu."
@@ -64,7 +64,7 @@ def test_a_pod_of_lower_priority_makes_room() -> None:
 
 @pytest.mark.parametrize("priority", [100, 200])
 def test_equals_and_betters_are_left_alone(priority: int) -> None:
-    """Only pods of lower priority are victims."""
+    """Pods of equal or higher priority are never victims."""
     decision = preempt(cluster(node("a", cpu="1"), guest("high", "a", priority)), vip())
     assert decision.post_filter is not None
     assert decision.post_filter.nominated_node_name == ""
@@ -75,13 +75,13 @@ def test_equals_and_betters_are_left_alone(priority: int) -> None:
 
 
 def test_no_more_victims_than_needed() -> None:
-    """Pods that can stay do, the important ones first."""
+    """No more victims than needed are chosen, the least important first."""
     made = cluster(node("a", cpu="4"), *(guest(f"p{i}", "a", priority=i) for i in range(4)))
     assert plan(preempt(made, vip("2"))) == ("a", ["p1", "p0"])
 
 
 def test_a_large_pod_may_go_so_that_small_ones_stay() -> None:
-    """Pods are let back in the order of importance as long as the newcomer still fits."""
+    """Victims are reprieved in order of importance as long as the preemptor still fits."""
     made = cluster(
         node("a", cpu="4"),
         guest("large", "a", 1, cpu="3"),
@@ -92,7 +92,7 @@ def test_a_large_pod_may_go_so_that_small_ones_stay() -> None:
 
 
 def test_of_equals_the_younger_go() -> None:
-    """Among pods of one priority those that started later are less important."""
+    """Among pods of equal priority, those that started later are the victims."""
     made = cluster(
         node("a", cpu="3"),
         guest("young", "a", started="2026-01-03T00:00:00Z"),
@@ -103,7 +103,7 @@ def test_of_equals_the_younger_go() -> None:
 
 
 def test_pods_of_any_scheduler_can_be_victims() -> None:
-    """Who placed a pod does not protect it."""
+    """Pods of other schedulers can be victims."""
     made = cluster(node("a", cpu="1"), guest("foreign", "a", scheduler="other"))
     assert plan(preempt(made, vip())) == ("a", ["foreign"])
 
@@ -120,7 +120,7 @@ def test_pods_of_any_scheduler_can_be_victims() -> None:
 def test_other_things_than_resources_can_be_in_the_way(
     there: dict[str, Any], wanted: dict[str, Any], victims: list[str]
 ) -> None:
-    """Ports, anti-affinity in either direction and spreading are cured by removing the pod that is in the way."""
+    """Ports, anti-affinity in either direction and spreading are resolved by removing the conflicting pod."""
     made = cluster(
         node("a", zone="x"),
         node("b", zone="y", unschedulable=True),
@@ -131,7 +131,7 @@ def test_other_things_than_resources_can_be_in_the_way(
 
 
 def test_affinity_to_the_victim_makes_it_useless() -> None:
-    """Removing the pod that the newcomer wants to be near does not help."""
+    """A pod is not preempted if the preemptor has affinity to it."""
     made = cluster(node("a", cpu="1"), guest("low", "a", labels=WEB))
     decision = preempt(made, vip(affinity=affinity(near=[pod_term(WEB)])))
     assert decision.post_filter is not None
@@ -139,7 +139,7 @@ def test_affinity_to_the_victim_makes_it_useless() -> None:
     assert decision.message.endswith("preemption: 0/1 nodes are available: 1 node(s) didn't match pod affinity rules.")
 
 
-# --- when not ---------------------------------------------------------------------------------------------------------
+# --- no preemption ----------------------------------------------------------------------------------------------------
 
 
 def test_a_pod_may_decline_to_preempt() -> None:
@@ -165,7 +165,7 @@ def leaving(reason: str = "PreemptionByScheduler", status: str = "True") -> dict
     ],
 )
 def test_a_preemptor_waits_for_its_victims(state: dict[str, Any], waits: bool) -> None:
-    """While a victim of preemption is still leaving the nominated node, no further pods are removed."""
+    """While a victim is still terminating on the nominated node, no more pods are preempted."""
     made = cluster(node("a", cpu="2"), guest("low", "a", **state), guest("other", "a"))
     decision = preempt(made, vip("2", nominated="a"))
     assert decision.message.endswith("not eligible due to a terminating pod on the nominated node.") is waits
@@ -174,13 +174,15 @@ def test_a_preemptor_waits_for_its_victims(state: dict[str, Any], waits: bool) -
 
 
 def test_a_preemptor_does_not_wait_for_betters() -> None:
-    """A leaving pod of at least its own priority is no reason to wait."""
+    """A terminating pod of equal or higher priority is no reason to wait."""
     made = cluster(node("a", cpu="2"), guest("high", "a", 100, **leaving()), guest("low", "a"))
     assert plan(preempt(made, vip("1", nominated="a"))) == ("a", ["low"])
 
 
 def test_a_hopeless_nominated_node_is_given_up() -> None:
-    """If nothing can help on the nominated node any more, the pod looks elsewhere though a victim is leaving."""
+    """If preemption can no longer help on the nominated node, other nodes are tried although a victim is
+    terminating.
+    """
     made = cluster(
         node("a", cpu="2", unschedulable=True), guest("low", "a", **leaving()), node("b", cpu="2"), guest("p", "b")
     )
@@ -188,7 +190,7 @@ def test_a_hopeless_nominated_node_is_given_up() -> None:
 
 
 def test_some_nodes_are_beyond_help() -> None:
-    """Nodes rejected for what other pods' leaving cannot change are not tried, and are counted as such."""
+    """Nodes with an unresolvable rejection are not tried, and are counted as such."""
     made = cluster(
         node("cordoned", unschedulable=True),
         node("small", cpu="500m"),
@@ -204,14 +206,14 @@ def test_some_nodes_are_beyond_help() -> None:
 
 
 def test_even_without_its_pods_a_node_may_not_fit() -> None:
-    """The reasons that remain with all lower pods gone are reported."""
+    """The reasons that remain without all lower-priority pods are reported."""
     made = cluster(node("a", cpu="4"), guest("high", "a", 100, cpu="3"), guest("low", "a"))
     decision = preempt(made, vip("2"))
     assert decision.message.endswith("preemption: 0/1 nodes are available: 1 Insufficient cpu.")
 
 
 def test_room_made_for_others_is_not_taken() -> None:
-    """Pods of at least the same priority nominated to a node count there during the trial."""
+    """Nominated pods of equal or higher priority count during the dry run."""
     made = cluster(
         node("a", cpu="2"),
         guest("low", "a", cpu="2"),
@@ -223,10 +225,10 @@ def test_room_made_for_others_is_not_taken() -> None:
 
 
 def test_prefilter_may_leave_room_for_preemption() -> None:
-    """A pod rejected as a whole, but curably, is tried on every node."""
+    """A pod with a resolvable PreFilter rejection is tried on every node."""
 
     class Crowd(Plugin):
-        """Wants the cluster for itself."""
+        """Needs an empty cluster."""
 
         name = "Crowd"
 
@@ -243,10 +245,10 @@ def test_prefilter_may_leave_room_for_preemption() -> None:
 
 
 def test_an_error_on_one_node_is_that_nodes() -> None:
-    """A plugin that cannot answer in a trial spoils that node and not the attempt."""
+    """A plugin error in a dry run excludes that node and does not fail the attempt."""
 
     class Fragile(Plugin):
-        """Breaks on nodes called b once they are empty."""
+        """Raises on node b once it is empty."""
 
         name = "Fragile"
 
@@ -258,7 +260,7 @@ def test_an_error_on_one_node_is_that_nodes() -> None:
 
 
 def test_while_victims_are_deleted_the_pod_stays_out_of_the_queue() -> None:
-    """PreEnqueue holds a pod whose preemption is under way."""
+    """PreEnqueue blocks a pod whose victims are being deleted."""
     made = cluster(node("a"))
     plugin = make(DefaultPreemption, made)
     each = vip()
@@ -275,7 +277,7 @@ def test_while_victims_are_deleted_the_pod_stays_out_of_the_queue() -> None:
 
 
 def test_a_budget_directs_to_another_node() -> None:
-    """A node where nobody's budget is violated comes before one with less important victims."""
+    """A node without budget violations is preferred over one with less important victims."""
     made = cluster(
         node("a", cpu="1"),
         node("b", cpu="1"),
@@ -287,7 +289,7 @@ def test_a_budget_directs_to_another_node() -> None:
 
 
 def test_a_budget_with_disruptions_left_does_not_protect() -> None:
-    """As long as the budget allows it, a covered pod is a victim like any other."""
+    """A pod whose budget still allows disruptions can be a victim like any other."""
     made = cluster(
         node("a", cpu="1"),
         node("b", cpu="1"),
@@ -299,7 +301,7 @@ def test_a_budget_with_disruptions_left_does_not_protect() -> None:
 
 
 def test_protected_pods_are_let_back_first() -> None:
-    """On one node a pod whose budget would be violated stays before more important ones."""
+    """On one node, a pod whose budget would be violated is reprieved before more important ones."""
     made = cluster(
         node("a", cpu="2"), guest("protected", "a", 1, labels=WEB), guest("free", "a", 50), budget("web", WEB)
     )
@@ -307,7 +309,7 @@ def test_protected_pods_are_let_back_first() -> None:
 
 
 def test_a_budget_is_used_up_in_order_of_importance() -> None:
-    """With one disruption allowed the most important covered pod uses it; the next one violates."""
+    """With one disruption allowed, the most important covered pod uses it, and the next one is a violation."""
     made = cluster(
         node("a", cpu="2"),
         guest("first", "a", 2, labels=WEB),
@@ -335,7 +337,9 @@ def test_a_violation_is_the_last_resort() -> None:
     ],
 )
 def test_budgets_that_do_not_protect(powerless: api.PodDisruptionBudget) -> None:
-    """Another namespace's, an empty or absent selector, other labels, an eviction counted already, a bad selector."""
+    """These budgets protect nothing: other namespace or labels, empty, absent or bad selector, eviction already
+    counted.
+    """
     made = cluster(
         node("a", cpu="1"), node("b", cpu="1"), guest("covered", "a", 1, labels=WEB), guest("free", "b", 50), powerless
     )
@@ -343,7 +347,7 @@ def test_budgets_that_do_not_protect(powerless: api.PodDisruptionBudget) -> None
 
 
 def test_a_pod_without_labels_has_no_budget() -> None:
-    """Upstream does not even ask, though a selector could match no labels."""
+    """As upstream, a pod without labels has no budget, though a selector could match it."""
     absent = selector(None, expression("app", "DoesNotExist"))
     made = cluster(
         node("a", cpu="1"), node("b", cpu="1"), guest("bare", "a", 1), guest("free", "b", 50), budget("x", absent)
@@ -351,7 +355,7 @@ def test_a_pod_without_labels_has_no_budget() -> None:
     assert plan(preempt(made, vip())) == ("a", ["bare"])
 
 
-# --- where ------------------------------------------------------------------------------------------------------------
+# --- node choice ------------------------------------------------------------------------------------------------------
 
 EARLY, LATE = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
 
@@ -359,18 +363,18 @@ EARLY, LATE = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
 @pytest.mark.parametrize(
     ("on_a", "on_b"),
     [
-        # The victim with the highest priority should be as unimportant as possible,
+        # The highest victim priority should be as low as possible,
         ([(50, "2", EARLY)], [(40, "1", EARLY), (40, "1", EARLY)]),
-        # then the priorities should add up to less,
+        # then the sum of priorities should be lower,
         ([(40, "1", EARLY), (40, "1", EARLY)], [(40, "1", EARLY), (30, "1", EARLY)]),
-        # which a negative priority counts for as another pod does,
+        # where a negative priority counts like any other,
         ([(0, "1", EARLY), (-5, "1", EARLY)], [(0, "2", EARLY)]),
-        # then there should be fewer of them (the offset makes sums of different counts incomparable),
+        # then there should be fewer victims (the offset makes sums of different counts incomparable),
         ([(40, "1", EARLY), (40, "1", EARLY)], [(40, "2", EARLY)]),
-        # then the most important of them should have started later,
+        # then the most important victim should have started later,
         ([(40, "2", EARLY)], [(40, "2", LATE)]),
         ([(40, "1", EARLY), (40, "1", LATE)], [(40, "1", LATE), (40, "1", LATE)]),
-        # which one that has not started has,
+        # where a pod that has not started counts as the latest,
         ([(40, "2", LATE)], [(40, "2", None)]),
     ],
 )
@@ -378,7 +382,7 @@ EARLY, LATE = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
 def test_the_node_whose_victims_matter_least(
     on_a: list[tuple[int, str, str | None]], on_b: list[tuple[int, str, str | None]], swapped: bool
 ) -> None:
-    """Upstream's criteria decide in their order, whichever node comes first."""
+    """Upstream's criteria apply in order, whichever node comes first."""
     worse, better = ("b", "a") if swapped else ("a", "b")
     made = cluster(node("a", cpu="2"), node("b", cpu="2"))
     for place, pods in ((worse, on_a), (better, on_b)):
@@ -388,16 +392,16 @@ def test_the_node_whose_victims_matter_least(
 
 
 def test_equal_candidates_go_by_name() -> None:
-    """When all criteria are equal any node would do; here the first by name is taken."""
+    """When all criteria are equal, the first node by name is chosen."""
     made = cluster(*(node(name, cpu="1") for name in "cab"), *(guest(f"on {name}", name) for name in "abc"))
     assert plan(preempt(made, vip())) == ("a", ["on a"])
 
 
 def test_a_node_without_need_for_victims_cannot_be() -> None:
-    """A candidate whose pods could all come back would have been feasible: without another one, it is an error."""
+    """A candidate without victims would have been feasible, so if it is the only one, that is an error."""
 
     class Fickle(Plugin):
-        """Rejects at first and has nothing against it later."""
+        """Rejects at first and accepts later."""
 
         name = "Fickle"
         calls = 0
@@ -418,7 +422,7 @@ def test_a_node_without_need_for_victims_cannot_be() -> None:
 
 
 def crowd(count: int) -> ClusterState:
-    """Full nodes, each with a victim a little more important than the one before."""
+    """Full nodes, each with a victim slightly more important than the previous one."""
     made = cluster(*(node(f"n{i:03}", cpu="1") for i in range(count)))
     for number in range(count):
         made.set(guest(f"p{number:03}", f"n{number:03}", priority=number % 90))
@@ -429,13 +433,13 @@ def crowd(count: int) -> ClusterState:
     ("percentage", "absolute", "expected"), [(0, 1, 1), (10, 1, 5), (10, 20, 20), (10, 100, 50), (100, 1, 50)]
 )
 def test_how_many_candidates_are_enough(percentage: int, absolute: int, expected: int) -> None:
-    """A share of the nodes, at least a number, at most all."""
+    """The number of candidates is a percentage of the nodes, with a minimum, and never more than all."""
     args = DefaultPreemptionArgs(min_candidate_nodes_percentage=percentage, min_candidate_nodes_absolute=absolute)
     assert make(DefaultPreemption, cluster(), args)._enough(50) == expected
 
 
 class From(Random):
-    """A random source that always begins at the same place."""
+    """A random source that always returns the same starting point."""
 
     def __init__(self, start: int) -> None:
         super().__init__(0)
@@ -447,7 +451,7 @@ class From(Random):
 
 @pytest.mark.parametrize("start", [0, 7, 19])
 def test_the_search_begins_at_random_and_stops_with_enough(start: int) -> None:
-    """More candidates than needed are not looked for: the best of those found first is taken."""
+    """The search stops with enough candidates, and the best of them is chosen."""
     args = {"minCandidateNodesPercentage": 0, "minCandidateNodesAbsolute": 3}
     config = {"pluginConfig": [{"name": "DefaultPreemption", "args": args}]}
     decision = preempt(crowd(20), vip(), config=config, random=From(start))
@@ -456,7 +460,7 @@ def test_the_search_begins_at_random_and_stops_with_enough(start: int) -> None:
 
 
 def test_the_search_goes_on_while_all_candidates_violate_budgets() -> None:
-    """Enough candidates are not enough if none of them respects the budgets."""
+    """The search continues while all candidates violate budgets."""
     made = cluster(*(node(f"n{i}", cpu="1") for i in range(6)), budget("web", WEB))
     for number in range(6):
         made.set(guest(f"p{number}", f"n{number}", priority=number, labels={} if number == 4 else WEB))
@@ -465,11 +469,11 @@ def test_the_search_goes_on_while_all_candidates_violate_budgets() -> None:
     assert plan(preempt(made, vip(), config=config, random=From(0))) == ("n4", ["p4"])
 
 
-# --- together or one by one -------------------------------------------------------------------------------------------
+# --- vectorised or node by node ---------------------------------------------------------------------------------------
 
 
 class Slow(Plugin):
-    """Never objects, but is asked about one node at a time, so that trials cannot be run together."""
+    """Accepts every node, but one at a time, so that dry runs cannot be vectorised."""
 
     name = "Slow"
 
@@ -493,7 +497,7 @@ guests = st.lists(
 def test_trying_nodes_together_is_as_trying_them_one_by_one(
     pods: list[tuple[int, int, str, bool, str | None]], cpu: str, allowed: int, port: bool
 ) -> None:
-    """Where nodes do not depend on each other all are tried in step, with the same result."""
+    """If nodes are independent, all are tried at once, with the same result as one by one."""
     made = cluster(*(node(f"n{i}", cpu="2") for i in range(4)), budget("web", WEB, allowed=allowed))
     for number, (row, priority, size, covered, started) in enumerate(pods):
         ports = [80] if number % 3 == 0 else []
@@ -511,7 +515,7 @@ def test_trying_nodes_together_is_as_trying_them_one_by_one(
 
 @given(pods=guests, cpu=st.sampled_from(["1", "2"]))
 def test_the_plan_works(pods: list[tuple[int, int, str, bool, str | None]], cpu: str) -> None:
-    """With the victims gone the pod fits on its node, and with any of them back it does not."""
+    """The pod fits on its node without the victims, and does not fit with any of them back."""
     made = cluster(*(node(f"n{i}", cpu="2") for i in range(4)))
     for number, (row, priority, size, _, started) in enumerate(pods):
         made.set(guest(f"p{number}", f"n{row}", priority, size, started=started))
@@ -530,7 +534,7 @@ def test_the_plan_works(pods: list[tuple[int, int, str, bool, str | None]], cpu:
 
 
 def test_a_profile_without_preemption() -> None:
-    """Without PostFilter plugins nothing is tried and the message ends with the reasons."""
+    """Without PostFilter plugins nothing is tried, and the message ends with the reasons."""
     config = {"plugins": {"postFilter": {"disabled": [{"name": "*"}]}}}
     decision = preempt(cluster(node("a", cpu="1"), guest("low", "a")), vip(), config=config)
     assert (decision.post_filter, decision.post_filter_status) == (None, None)
@@ -538,10 +542,10 @@ def test_a_profile_without_preemption() -> None:
 
 
 def test_a_new_resource_in_a_trial() -> None:
-    """A plugin that first asks for some resource in the middle of a trial does no harm."""
+    """A plugin may ask for a new resource during a dry run."""
 
     class Asks(Plugin):
-        """Looks at a resource that nobody else has named."""
+        """Reads a resource that nothing else uses."""
 
         name = "Asks"
 

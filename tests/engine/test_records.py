@@ -1,4 +1,4 @@
-"""What the engine holds on to: a recorded decision, which stays as it was, and kept answers, which stay few."""
+"""What the engine keeps: recorded decisions, which do not change, and cached results, which are limited."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kubesched.framework.state import CycleState
 
 
 def said(decision: Decision) -> tuple[str, set[str]]:
-    """The message of a decision, and why each node was rejected."""
+    """The message of a decision, and the reason for each rejected node."""
     assert decision.diagnosis is not None
     names = decision.diagnosis.table.names
     reasons = {f"{names[row]}: {s.message}" for s, rows in decision.diagnosis.statuses() for row in rows.tolist()}
@@ -29,7 +29,7 @@ def said(decision: Decision) -> tuple[str, set[str]]:
 
 @pytest.mark.parametrize("room", [0, 1])
 def test_a_recorded_decision_stays_as_it_was(room: int) -> None:
-    """Whether the pod found a node or not, what a record says of the others does not change with the cluster."""
+    """A recorded decision does not change with the cluster, whether the pod was placed or not."""
     names = [f"n{number}" for number in range(4)]
     running = [pod(f"on-{name}", node=name, cpu="3") for name in names[room:]]
     world = cluster(*(node(name, cpu="4") for name in names), *running)
@@ -73,7 +73,7 @@ def test_pods_of_many_classes_leave_nothing_behind_when_they_are_deleted() -> No
 
 
 class Boundless(Plugin):
-    """Scores out of range where a pod is, and is right everywhere else."""
+    """Returns scores out of range for nodes with a pod."""
 
     name = "Boundless"
     reads = Reads.PODS
@@ -83,7 +83,7 @@ class Boundless(Plugin):
 
 
 def test_a_score_out_of_range_is_noted_once() -> None:
-    """Where nobody looks, a bad score does no harm, however often it is given."""
+    """A bad score for a node that is not feasible does no harm, and is recorded once."""
     world = cluster(node("a"), node("b"), node("full", unschedulable=True))
     engine = default_engine(world, Boundless)
     assert schedule(engine, pod("first")).node == "a"
@@ -95,7 +95,7 @@ def test_a_score_out_of_range_is_noted_once() -> None:
 
 
 class InPlace(Plugin):
-    """Scores nodes by their number and normalises as Go's plugins do: in place."""
+    """Scores nodes by their number and normalises in place, as Go's plugins do."""
 
     name = "InPlace"
     reads = Reads.NODE
@@ -109,7 +109,7 @@ class InPlace(Plugin):
 
 
 def test_normalising_in_place_spoils_no_cached_scores() -> None:
-    """The second pod of a class gets the scores that the first got."""
+    """The second pod of a class gets the same scores as the first."""
     engine = default_engine(cluster(node("a"), node("b")), InPlace)
     given = [schedule(engine, pod(name)).node_scores for name in ("first", "second")]
     assert [[scores["InPlace"] for scores in each.values()] for each in given] == [[1, 11], [1, 11]]

@@ -1,4 +1,4 @@
-"""Answers kept from one pod to the next are those that an engine made this moment would give."""
+"""Cached results equal those of a new engine."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ node_specs = st.fixed_dictionaries(
 
 
 class Crowded(Plugin):
-    """Declares that it reads pods: rejects nodes with three pods of a kind, scores the empty ones up."""
+    """Declares that it reads pods: rejects nodes with three pods of a kind and prefers empty ones."""
 
     name = "Crowded"
     reads = Reads.PODS
@@ -102,7 +102,7 @@ class Emptiest(Plugin):
 
 
 class Noted(Plugin):
-    """Declares that it reads nodes, and leaves itself notes from one point to the next, lifted ones included."""
+    """Declares that it reads nodes, and passes state between extension points, with per-node methods too."""
 
     name = "Noted"
     reads = Reads.NODE
@@ -123,7 +123,7 @@ class Noted(Plugin):
 
 
 def told(decision: Decision, cluster: ClusterState) -> dict[str, Any]:
-    """Everything a decision says, by name."""
+    """Everything in a decision, by name."""
     names = cluster.nodes.names
     said: dict[str, Any] = {
         "outcome": decision.outcome,
@@ -149,8 +149,8 @@ def _named(rows: Ints | None, names: list[str]) -> list[str] | None:
     return None if rows is None else sorted(names[row] for row in rows.tolist())
 
 
-class KeptMachine(RuleBasedStateMachine):
-    """A cluster that changes under an engine that has seen it all, beside one that has seen nothing."""
+class CacheMachine(RuleBasedStateMachine):
+    """A changing cluster, compared between an engine with cached results and a new one."""
 
     @initialize(
         own=st.booleans(),
@@ -182,7 +182,7 @@ class KeptMachine(RuleBasedStateMachine):
 
     @rule(data=st.data(), where=NAMESPACES, times=st.integers(1, 3))
     def schedule(self, data: st.DataObject, where: str, times: int) -> None:
-        """Pods of one template in a row, the ordinary course of things."""
+        """Schedule several pods of one template in a row, which is the usual case."""
         template = data.draw(self.templates)
         for _ in range(times):
             decision = schedule(self.engine, self.new(template, namespace=where), record=data.draw(st.booleans()))
@@ -192,7 +192,7 @@ class KeptMachine(RuleBasedStateMachine):
 
     @rule(data=st.data(), name=NODES, where=NAMESPACES, gone=st.booleans())
     def appear(self, data: st.DataObject, name: str, where: str, gone: bool) -> None:
-        """Somebody else puts a pod on a node, known or not; it may be on its way out."""
+        """Another scheduler places a pod on a node, known or not; the pod may be terminating."""
         each = self.new(data.draw(self.templates), node=name, namespace=where, terminating=gone)
         self.cluster.set(each)
         self.running[each.uid] = each
@@ -218,7 +218,7 @@ class KeptMachine(RuleBasedStateMachine):
 
     @rule(there=st.booleans())
     def serve(self, there: bool) -> None:
-        """A service comes or goes, and with it the default spreading of its pods."""
+        """A service is added or deleted, which changes the default spreading of its pods."""
         (self.cluster.set if there else self.cluster.remove)(service("svc", {"svc": "yes"}))
 
     @rule(allowed=st.sampled_from([0, 1]))
@@ -235,5 +235,5 @@ class KeptMachine(RuleBasedStateMachine):
             assert ours == told(schedule(fresh, asked), self.cluster), template
 
 
-TestKeptMachine = KeptMachine.TestCase
-TestKeptMachine.settings = settings(max_examples=settings().max_examples, stateful_step_count=40)
+TestCacheMachine = CacheMachine.TestCase
+TestCacheMachine.settings = settings(max_examples=settings().max_examples, stateful_step_count=40)
