@@ -11,6 +11,8 @@ from kubesched.apiserver.auth.bootstrap_roles import CLUSTER_ROLES
 from kubesched.apiserver.kinds.registry import BUILT_IN
 from kubesched.base.types import JSON
 
+GATED = ("podgroups", "podgroups/status", "devicetaintrules")
+"""Served here without a feature gate. A real kube-apiserver's roles have them only with the gate."""
 SERVED = {resource.group for resource in BUILT_IN} | {"*"}
 
 
@@ -19,7 +21,8 @@ def _allowed(rules: list[JSON]) -> set[tuple[str, ...]]:
     allowed: set[tuple[str, ...]] = set()
     for rule in rules:
         groups = [group for group in rule.get("apiGroups") or () if group in SERVED]
-        allowed |= set(product(rule["verbs"], groups, rule.get("resources") or (), rule.get("resourceNames") or ("",)))
+        resources = [resource for resource in rule.get("resources") or () if resource not in GATED]
+        allowed |= set(product(rule["verbs"], groups, resources, rule.get("resourceNames") or ("",)))
         allowed |= set(product(rule["verbs"], rule.get("nonResourceURLs") or ()))
     return allowed
 
