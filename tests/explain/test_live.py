@@ -77,7 +77,13 @@ async def test_causes_read_from_an_api_server(kubeconfig: Path) -> None:
 async def only_nodes_and_pods(request: web.Request) -> web.Response:
     """A server on which the user may read nodes and pods and nothing else."""
     kind = request.path.rpartition("/")[2]
-    shown = {"nodes": fifteen.nodes(), "pods": [fifteen.pod("big", "20")]}
+    if kind == "queue":
+        woken = {"NodeResourcesFit": [{"resource": "Node", "actions": ["Add", "UpdateNodeAllocatable"]}]}
+        waiting = {"uid": "big-uid", "place": "Backoff", "position": None, "attempts": 7, "wokenBy": woken}
+        return web.json_response({"items": [{**waiting, "backoffUntil": "2026-01-01T10:00:08Z"}]})
+    big = fifteen.pod("big", "20")
+    big["metadata"]["uid"] = "big-uid"
+    shown = {"nodes": fifteen.nodes(), "pods": [big]}
     if kind in shown:
         return web.json_response({"metadata": {"resourceVersion": "1"}, "items": shown[kind]})
     status = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": f"{kind} is forbidden"}
@@ -97,6 +103,15 @@ async def test_what_may_not_be_read_is_said(tmp_path: Path) -> None:
         (tmp_path / "config").write_text(json.dumps(config))
         arguments = ["--kubeconfig", str(tmp_path / "config"), "-o", "json"]
         result = await asyncio.to_thread(CliRunner().invoke, command, arguments)
+        queue = [*arguments, "--scheduler", str(server.make_url("")), "pod", "big"]
+        asked = await asyncio.to_thread(CliRunner().invoke, command, queue)
+    queued = json.loads(asked.stdout)
+    assert (queued["state"], queued["tries"], queued["queued"]["wakes"]) == (
+        "backoff",
+        7,
+        ["Node Add|UpdateNodeAllocatable"],
+    )
+    assert "waits until 2026-01-01T10:00:08Z before it tries the pod again after 7 tries" in queued["words"]
     assert result.exit_code == PENDING, result.stderr
     found = json.loads(result.stdout)
     assert found["pods"][0]["suggestions"][0]["words"] == "ask for cpu 8 instead of 20"

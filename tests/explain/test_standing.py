@@ -62,6 +62,7 @@ def test_nominated_pod_waits_for_its_victims() -> None:
     [
         (Queued(queue="backoff", tries=4, until="10:00:08"), State.BACKOFF, "until 10:00:08 before it tries"),
         (Queued(queue="waiting", plugins=("Coscheduling",)), State.WAITING, "waits at Permit for Coscheduling"),
+        (Queued(queue="inflight"), State.WAITING, "being bound, or waits at Permit"),
         (Queued(queue="unschedulable"), State.PENDING, ""),
     ],
 )

@@ -25,13 +25,13 @@ from kubesched.explain.document import Block, fit_document, node_document, overv
 from kubesched.explain.explainer import Explainer
 from kubesched.explain.places import fit_report, node_report
 from kubesched.explain.report import Overview, PodReport, as_data
-from kubesched.explain.standing import PENDING_STATES, State
+from kubesched.explain.standing import PENDING_STATES, Queued, State
 from kubesched.framework.errors import PluginStartError
 from kubesched.framework.loading import load_place, plugin_files
 from kubesched.framework.registry import PluginSource
 from kubesched.history.reader import HistoryError, is_decision_file
 from kubesched.library.cluster import Cluster
-from kubesched.library.live import fetch_tries
+from kubesched.library.live import fetch_queue, fetch_tries
 from kubesched.library.manifests import read_pod
 from kubesched.library.recorded import attempts, recorded_pending, recorded_pod
 from kubesched.library.suppose import suppose
@@ -52,6 +52,8 @@ class Flags:
     kubeconfig: Path | None = None
     context: str | None = None
     namespace: str | None = None
+    scheduler: str | None = None
+    scheduler_ca: Path | None = None
     config: Path | None = None
     plugin: tuple[str, ...] = ()
     plugin_dir: tuple[str, ...] = ()
@@ -95,6 +97,17 @@ _OPTIONS = (
     click.option("--kubeconfig", type=click.Path(path_type=Path), metavar="FILE", help="Default: as kubectl finds it."),
     click.option("--context", metavar="NAME", help="Use this context of the kubeconfig."),
     click.option("-n", "--namespace", metavar="NAME", help="Only this namespace; for a pod, where it is."),
+    click.option(
+        "--scheduler",
+        metavar="URL",
+        help="Ask a kubesched scheduler's queue too, at its secure port, with your credentials.",
+    ),
+    click.option(
+        "--scheduler-ca",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="The authority of the scheduler's certificate. Default: the cluster's.",
+    ),
     click.option(
         "--config",
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -322,7 +335,7 @@ def _asked(
         edits = suppose(cluster, options.what_if)
         if edits:
             _edit(cluster, edits, about)
-        explainer = cluster.explainer(now=time.time(), tries=tries)
+        explainer = cluster.explainer(now=time.time(), tries=tries, queue=_queue(options))
         if options.config is not None or options.plugin or options.plugin_dir:
             explainer.beside(cluster.reconfigured(None).explainer())
         answer = ask(explainer, options)
@@ -354,6 +367,13 @@ def _cluster(options: Flags) -> tuple[Cluster, dict[str, int]]:
         path = options.kubeconfig
         found = Cluster.from_kubeconfig(path, context=options.context, config=config, plugins=plugins)
         return found, fetch_tries(path, options.context)
+
+
+def _queue(options: Flags) -> dict[str, Queued]:
+    if options.scheduler is None or options.manifests:
+        return {}
+    authority = None if options.scheduler_ca is None else str(options.scheduler_ca)
+    return fetch_queue(options.kubeconfig, options.context, options.scheduler, authority)
 
 
 def _plugins(options: Flags) -> list[PluginSource]:

@@ -40,7 +40,7 @@ class Queued(msgspec.Struct, frozen=True, rename="camel"):
     """What a running scheduler says about a pod in its queue."""
 
     queue: str = ""
-    """active, backoff, unschedulable, gated or waiting"""
+    """active, backoff, unschedulable, gated, inflight or waiting"""
     tries: int | None = None
     place: int | None = None
     until: str = ""
@@ -141,6 +141,8 @@ def _queued(queued: Queued) -> Standing | None:
     if queued.queue == "waiting":
         whom = f" for {', '.join(queued.plugins)}" if queued.plugins else ""
         return Standing(State.WAITING, f"The pod has a node and waits at Permit{whom}{until}.")
+    if queued.queue == "inflight":
+        return Standing(State.WAITING, "The scheduler is at work: the pod is being bound, or waits at Permit.")
     if queued.queue == "backoff":
         tries = f" after {queued.tries} tries" if queued.tries else ""
         return Standing(State.BACKOFF, f"The scheduler waits{until} before it tries the pod again{tries}.")

@@ -19,6 +19,7 @@ from kubesched.engine.decision import Decision as Attempt
 from kubesched.engine.outcome import Outcome
 from kubesched.engine.profiles import build_engines
 from kubesched.explain.explainer import Explainer
+from kubesched.explain.standing import Queued
 from kubesched.framework.registry import PluginSource
 from kubesched.library import live
 from kubesched.library.admission import admitted
@@ -201,13 +202,32 @@ class Cluster:
             made._set(each)
         return made
 
-    def explainer(self, *, now: float | None = None, tries: Mapping[str, int] | None = None) -> Explainer:
+    def explainer(
+        self,
+        *,
+        now: float | None = None,
+        tries: Mapping[str, int] | None = None,
+        queue: Mapping[str, Queued] | None = None,
+    ) -> Explainer:
         """Explains why pods have no node, or have the one they have.
 
-        `now`, in seconds since 1970, is for ages; `tries` says how often pods were tried, by UID.
+        `now`, in seconds since 1970, is for ages; `tries` says how often pods were tried, and `queue` what a running
+        scheduler has in its queue, both by UID.
         """
-        known = tries or {}
-        return Explainer(self._state, self._engines, self.pods, now=now, tries=lambda pod: known.get(pod.uid))
+        tried, waiting = tries or {}, queue or {}
+
+        def tries_of(pod: api.Pod) -> int | None:
+            queued = waiting.get(pod.uid)
+            return tried.get(pod.uid) if queued is None else queued.tries
+
+        return Explainer(
+            self._state,
+            self._engines,
+            self.pods,
+            now=now,
+            queued=lambda pod: waiting.get(pod.uid),
+            tries=tries_of,
+        )
 
     # --- as a table ---------------------------------------------------------------------------------------------------
 

@@ -11,12 +11,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Final, TypeVar
 
+import msgspec
+
 from kubesched.api import objects as api
 from kubesched.client.connection import Connection, resolve
 from kubesched.client.endpoints import endpoint_of
 from kubesched.client.http import HttpClient
 from kubesched.client.kubeconfig import KubeconfigError, load_file, load_files
 from kubesched.client.protocol import ApiError
+from kubesched.explain.standing import Queued
 from kubesched.scheduler.handlers import KINDS
 
 T = TypeVar("T")
@@ -28,6 +31,44 @@ class EventSeries(api.Part, frozen=True):
     """How often an event has been repeated."""
 
     count: int = 0
+
+
+QUEUE: Final = "/debug/scheduling/queue"
+
+
+class _Wakes(msgspec.Struct):
+    """Events that wake a pod."""
+
+    resource: str
+    actions: list[str]
+
+
+class _QueueItem(msgspec.Struct, rename="camel"):
+    """A pod as the scheduler's page of its queue has it."""
+
+    uid: str
+    place: str = ""
+    position: int | None = None
+    attempts: int = 0
+    backoff_until: str | None = None
+    woken_by: dict[str, list[_Wakes]] = {}
+
+    def queued(self) -> Queued:
+        """The same, for explanations."""
+        events = (event for each in self.woken_by.values() for event in each)
+        wakes = dict.fromkeys(f"{event.resource} {'|'.join(event.actions)}" for event in events)
+        place = self.place.lower()
+        return Queued(
+            queue=place,
+            tries=self.attempts,
+            place=self.position,
+            until=(self.backoff_until or "") if place == "backoff" else "",
+            wakes=tuple(wakes),
+        )
+
+
+class _QueueList(msgspec.Struct):
+    items: list[_QueueItem] = []
 
 
 READ: Final[tuple[type[api.Object], ...]] = (*KINDS, api.PriorityClass)
@@ -61,6 +102,24 @@ def fetch_tries(path: str | os.PathLike[str] | None, context: str | None) -> dic
             count = each.series.count if each.series is not None else each.count
             tries[uid] = tries.get(uid, 0) + max(1, count)
     return tries
+
+
+def fetch_queue(
+    path: str | os.PathLike[str] | None, context: str | None, server: str, authority: str | None = None
+) -> dict[str, Queued]:
+    """The queue of a kubesched scheduler at its secure port, by the pod's UID, asked with the user's credentials.
+
+    Its certificate must come from `authority`, or else from the cluster's.
+    """
+    connection = _connection(path, context)
+    tls = connection.tls if authority is None else replace(connection.tls, ca_file=authority, ca_data=b"")
+    return _run(_ask_queue(replace(connection, server=server.rstrip("/"), tls=tls)))
+
+
+async def _ask_queue(connection: Connection) -> dict[str, Queued]:
+    async with HttpClient(connection) as client:
+        answer = msgspec.json.decode(await client.request("GET", QUEUE, query={"limit": "5000"}), type=_QueueList)
+    return {each.uid: each.queued() for each in answer.items}
 
 
 async def _list_events(connection: Connection) -> Sequence[api.Object]:
