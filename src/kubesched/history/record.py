@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from kubesched.framework.record import PointRun
 from kubesched.history.columns import Column, unpacked
 
 FIXED_BYTES = 8192
@@ -23,6 +26,8 @@ _OBJECT = 64
 
 Ints = npt.NDArray[np.int64]
 ALL = slice(None)
+NOTHING: Mapping[Any, Any] = MappingProxyType({})
+"""Shared by all records that have no entries, so that they need no dict each."""
 
 
 class RecordedVerdict(msgspec.Struct, frozen=True, gc=False):
@@ -64,8 +69,11 @@ class ScoreColumn(msgspec.Struct, frozen=True, gc=False):
     @property
     def nbytes(self) -> int:
         """What it takes in memory."""
-        raw = 0 if isinstance(self.raw, int) else self.raw.nbytes
-        return raw + (0 if self.weighted is None or isinstance(self.weighted, int) else self.weighted.nbytes)
+        size = 0
+        for column in (self.raw, self.weighted):
+            if isinstance(column, np.ndarray):
+                size += column.nbytes
+        return size
 
     def final(self, rows: Ints, at: Ints | slice = ALL) -> Ints:
         """The weighted scores of the feasible rows, or of those at some positions."""
@@ -144,11 +152,13 @@ class AttemptRecord(msgspec.Struct, gc=False):
     """The rows that were filtered, in bits; None for all."""
     filters: Sequence[FilterColumn] = ()
     scores: Sequence[ScoreColumn] = ()
-    overruled: Mapping[int, tuple[str, RecordedVerdict]] = {}
+    overruled: Mapping[int, tuple[str, RecordedVerdict]] = NOTHING
     """Rows that were rejected by an extender, or because of pods that are nominated to them."""
-    points: Sequence[tuple[str, str, float]] = ()
-    """Extension points that ran: name, status, seconds."""
-    narrowed: Mapping[str, Sequence[str]] = {}
+    points: Sequence[PointRun] = ()
+    """Extension points that ran."""
+    counted: int = 0
+    """The bytes that the history has counted for it."""
+    narrowed: Mapping[str, Sequence[str]] = NOTHING
     """PreFilter plugins that limited the pod to some nodes, with these."""
 
     @property
@@ -162,13 +172,16 @@ class AttemptRecord(msgspec.Struct, gc=False):
 
     def own_bytes(self) -> int:
         """What the record takes in memory, without what other records may share with it."""
-        size = FIXED_BYTES + sum(each.nbytes for each in self.filters if not each.shared)
-        size += sum(each.nbytes for each in self.scores if not each.shared)
-        if self.victims or self.overruled:
+        size = FIXED_BYTES + len(self.mask or b"") + len(self.looked_at or b"")
+        for scored in self.scores:
+            size += 0 if scored.shared else scored.nbytes
+        for filtered in self.filters:
+            size += 0 if filtered.shared else filtered.nbytes
+        if self.victims or self.overruled or self.narrowed:
             size += sum(len(each) + _OBJECT for each in self.victims)
             size += sum(len(reason) + 4 * _OBJECT for _, each in self.overruled.values() for reason in each.reasons)
-        size += sum(len(name) + _OBJECT for names in self.narrowed.values() for name in names)
-        return size + len(self.mask or b"") + len(self.looked_at or b"")
+            size += sum(len(name) + _OBJECT for names in self.narrowed.values() for name in names)
+        return size
 
     def shared_parts(self) -> list[Names | FilterColumn | ScoreColumn]:
         """What other records may share with it."""

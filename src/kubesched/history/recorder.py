@@ -15,6 +15,10 @@ Sink = Callable[[AttemptRecord, Attempt], object]
 """Gets every attempt that has ended. It must not wait, and not change the record."""
 
 
+FRESH = 64
+"""Attempts after which the time of day is read again."""
+
+
 class HistoryRecorder(Subscriber):
     """Records every attempt when it is decided, and completes the record when it has ended."""
 
@@ -24,6 +28,8 @@ class HistoryRecorder(Subscriber):
         self._sinks = sinks
         self._capture = Capture()
         self._count = 0
+        self._offset = 0.0
+        """From the clock that runs evenly to the time of day."""
 
     def runner_up(self, attempt: Attempt) -> str:
         """How close the decision was, in words to add to an event."""
@@ -56,7 +62,7 @@ class HistoryRecorder(Subscriber):
         record.outcome = attempt.outcome.value
         record.binding = attempt.binding.value
         record.seconds = attempt.ended - attempt.started
-        record.points = tuple((run.point, run.status, run.seconds) for run in attempt.points)
+        record.points = attempt.points
         if attempt.failure is not None:
             record.message = attempt.failure.message[:MOST_MESSAGE]
         record.finished = True
@@ -64,6 +70,8 @@ class HistoryRecorder(Subscriber):
             sink(record, attempt)
 
     def _new(self, attempt: Attempt) -> AttemptRecord:
+        if not self._count % FRESH:
+            self._offset = self._clock.now() - self._clock.monotonic()
         self._count += 1
         pod = attempt.pod
         return AttemptRecord(
@@ -73,6 +81,6 @@ class HistoryRecorder(Subscriber):
             uid=pod.uid,
             profile=attempt.profile.name,
             attempt=attempt.queued.attempts,
-            started=self._clock.now() - (self._clock.monotonic() - attempt.started),
+            started=attempt.started + self._offset,
             names=self._capture.names(attempt.profile.engine.cluster.nodes),
         )

@@ -29,8 +29,7 @@ class History:
         """How many records had to go."""
         self._records: OrderedDict[int, AttemptRecord] = OrderedDict()
         self._pods: dict[str, list[int]] = {}
-        self._own: dict[int, int] = {}
-        self._shared: dict[int, tuple[int, int]] = {}
+        self._shared: dict[int, list[int]] = {}
         """Per shared part: how many records refer to it, and its bytes."""
 
     def __len__(self) -> int:
@@ -60,14 +59,14 @@ class History:
             self._remove(next(iter(self._records)))
 
     def _count(self, record: AttemptRecord) -> None:
-        own = self._own[record.number] = record.own_bytes()
-        self.bytes += own
+        record.counted = record.own_bytes()
+        self.bytes += record.counted
         for part in record.shared_parts():
-            references, size = self._shared.get(id(part), (0, 0))
-            if not references:
-                size = part.nbytes
-                self.bytes += size
-            self._shared[id(part)] = (references + 1, size)
+            held = self._shared.get(id(part))
+            if held is None:
+                held = self._shared[id(part)] = [0, part.nbytes]
+                self.bytes += held[1]
+            held[0] += 1
 
     def _remove(self, number: int) -> None:
         record = self._records.pop(number)
@@ -76,11 +75,10 @@ class History:
         numbers.remove(number)
         if not numbers:
             del self._pods[record.key]
-        self.bytes -= self._own.pop(number)
+        self.bytes -= record.counted
         for part in record.shared_parts():
-            references, size = self._shared[id(part)]
-            if references > 1:
-                self._shared[id(part)] = (references - 1, size)
-            else:
+            held = self._shared[id(part)]
+            held[0] -= 1
+            if not held[0]:
                 del self._shared[id(part)]
-                self.bytes -= size
+                self.bytes -= held[1]

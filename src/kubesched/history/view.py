@@ -54,7 +54,7 @@ def summary(record: AttemptRecord, best: int = BEST, named: int = NAMED) -> JSON
     rejected = record.pre_filter
     return {
         **head(record),
-        "points": [{"name": name, "status": status, "seconds": seconds} for name, status, seconds in record.points],
+        "points": [{"name": run.point, "status": run.status, "seconds": run.seconds} for run in record.points],
         "preFilter": None
         if rejected is None
         else {"plugin": rejected[0], "code": rejected[1].code, "reasons": list(rejected[1].reasons)},
