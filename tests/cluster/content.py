@@ -1,7 +1,7 @@
-"""What a `ClusterState` holds, by name instead of by row: two clusters agree if their contents are equal.
+"""The contents of a `ClusterState` by name instead of by row: two clusters agree if their contents are equal.
 
-Rows, ids and the order of events must not show in it. It also checks what is true of any cluster by itself: rows that
-belong to nobody are blank, and the indexes lead where they should.
+Rows, ids and the order of events must not show. It also checks the invariants of a single cluster: unused rows are
+blank, and the indexes are consistent.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from kubesched.cluster.state import ClusterState
 from kubesched.cluster.table import NONZERO_CPU, NONZERO_MEMORY, NodeTable
 
 Content = dict[Any, Any]
-"""Nested dictionaries, made to be compared and printed."""
+"""Nested dictionaries, for comparing and printing."""
 
 
 def content(cluster: ClusterState, label_keys: tuple[str, ...] = ()) -> Content:
-    """Everything that plugins can see, and `label_keys` as columns."""
+    """Everything that plugins can see, with `label_keys` as columns."""
     table = cluster.nodes
     check_table(table)
     return {
@@ -54,7 +54,7 @@ def domains(counts: DomainCounts) -> dict[str, int]:
 
 
 def check_table(table: NodeTable) -> None:
-    """What holds in any table."""
+    """Check the invariants of a table."""
     owned = set(table.row_of.values())
     assert len(owned) == len(table.row_of)
     assert owned <= set(range(table.size))
@@ -119,7 +119,7 @@ def _terms(cluster: ClusterState) -> Content:
 
 
 def _classes(cluster: ClusterState) -> Content:
-    """Where the pods of each class are, counted from the pods and checked against the classes' own books."""
+    """Where the pods of each class are, counted from the pods and checked against the counts of the classes."""
     found: Content = {}
     idle = {c for c in cluster.classes._by_key.values() if not c.pods}
     assert not any(c.rows or c.terminating_rows for c in idle)

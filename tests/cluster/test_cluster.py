@@ -32,7 +32,7 @@ def test_objects_are_found_by_kind_and_key() -> None:
 
 
 def test_nodes_and_pods_are_found_as_all_else() -> None:
-    """Although they live in the table; a row without its node, and a pod without a node, are not there."""
+    """Nodes and pods are found too, but not rows without a node, or pending pods."""
     n1, web = node("n1"), pod("web", node="n1")
     state = cluster(n1, web, pod("early", node="n2"), pod("waiting"))
     assert state.get(api.Node, "n1") is n1
@@ -45,7 +45,7 @@ def test_nodes_and_pods_are_found_as_all_else() -> None:
 
 
 def test_versions_of_nodes_and_pods_move_too() -> None:
-    """Who follows them by version hears of a change, and that all of them are to be looked at."""
+    """The versions of nodes and pods change too, and report that all objects may have changed."""
     state = cluster(node("n1"))
     nodes, pods = state.version(api.Node), state.version(api.Pod)
     assert (state.changed_since(api.Node, nodes), state.changed_since(api.Pod, pods)) == ([], [])
@@ -55,7 +55,7 @@ def test_versions_of_nodes_and_pods_move_too() -> None:
 
 
 def test_a_controller_at_work_moves_no_version() -> None:
-    """A service or controller whose selector stays is new to nobody, although the object is."""
+    """An update of a service or controller that keeps its selector changes no version."""
     state = ClusterState()
     state.set(service("web", {"app": "web"}))
     newer = replace(service("web", {"app": "web"}), metadata=api.ObjectMeta("web", "default", resource_version="2"))
@@ -65,7 +65,7 @@ def test_a_controller_at_work_moves_no_version() -> None:
 
 
 def test_versions_move_with_their_kind() -> None:
-    """Coming, changing and going each move the version of that kind and of no other."""
+    """Adding, changing and deleting an object changes the version of its kind and no other."""
     state = cluster()
     seen = [state.version(api.Service)]
     state.set(service("web", {"app": "web"}))
@@ -79,7 +79,7 @@ def test_versions_move_with_their_kind() -> None:
 
 
 def test_removing_what_is_not_there_is_no_event() -> None:
-    """A second deletion moves no version."""
+    """A second deletion changes no version."""
     state = cluster(service("web", {}))
     state.remove(service("web", {}))
     state.remove(service("web", {}))
@@ -90,7 +90,7 @@ def test_removing_what_is_not_there_is_no_event() -> None:
 
 
 def test_changes_are_remembered_by_key() -> None:
-    """Who knows a version learns which objects changed since, oldest first."""
+    """The objects changed since a given version are listed, oldest first."""
     state = cluster(service("a", {}))
     since = state.version(api.Service)
     assert state.changed_since(api.Service, since) == []
@@ -102,13 +102,13 @@ def test_changes_are_remembered_by_key() -> None:
 
 
 class ShortMemory(ObjectsByKind):
-    """Remembers few changes."""
+    """Keeps few changes."""
 
     LOG = 4
 
 
 def test_old_changes_are_forgotten() -> None:
-    """A version too long ago gets None, which means: look at everything."""
+    """For a version that is too old the result is None, which means that anything may have changed."""
     state = ShortMemory()
     for number in range(7):
         state.set(service(f"s{number}", {}))
@@ -117,7 +117,7 @@ def test_old_changes_are_forgotten() -> None:
 
 
 def test_unknown_namespaces_have_no_labels() -> None:
-    """Before its namespace is known, a pod's namespace has no labels."""
+    """A namespace that is not known yet has no labels."""
     state = cluster()
     assert state.namespace_labels("blue") == {}
     state.set(namespace("blue", labels={"team": "one"}))
@@ -128,13 +128,13 @@ def test_unknown_namespaces_have_no_labels() -> None:
 
 
 def test_a_bound_pod_is_on_its_node() -> None:
-    """A pod with a node name is on that node, a pending one nowhere."""
+    """A pod with a node name is on that node; a pending pod is on none."""
     state = cluster(node("a"), pod("p", node="a"), pod("pending"))
     assert places(state) == {"default.p": "a"}
 
 
 def test_the_same_news_twice_change_nothing() -> None:
-    """An update that scheduling does not notice replaces the pod and touches no row."""
+    """An update that is irrelevant for scheduling replaces the pod and changes no row."""
     state = cluster(node("a"), pod("p", node="a"))
     position = state.nodes.log_end
     state.set(pod("p", node="a", started="2026-01-01T00:00:00Z"))
@@ -145,7 +145,7 @@ def test_the_same_news_twice_change_nothing() -> None:
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_a_finished_pod_holds_nothing(phase: str) -> None:
-    """A pod that has ended leaves its node before it is deleted, and does not come if it ended already."""
+    """A pod that has ended is removed from its node before it is deleted, and is not added if it ended before."""
     state = cluster(node("a"), pod("p", node="a", cpu="1"))
     state.set(pod("p", node="a", cpu="1", phase=phase))
     state.set(pod("q", node="a", cpu="1", phase=phase))
@@ -154,7 +154,7 @@ def test_a_finished_pod_holds_nothing(phase: str) -> None:
 
 
 def test_a_pod_that_moves_is_on_one_node() -> None:
-    """A second node name replaces the first; the row of an unknown old node goes."""
+    """A new node name replaces the old one; the row of an unknown old node is removed."""
     state = cluster(node("b"), pod("p", node="a"))
     state.set(pod("p", node="b"))
     assert places(state) == {"default.p": "b"}
@@ -162,7 +162,9 @@ def test_a_pod_that_moves_is_on_one_node() -> None:
 
 
 def test_a_name_used_again_is_another_pod() -> None:
-    """A recreated pod, with a new UID, may come before the old one is gone; deleting the old leaves the new."""
+    """A recreated pod with a new UID may arrive before the old one is deleted; deleting the old one keeps the new
+    one.
+    """
     state = cluster(node("a"), pod("p", uid="old", node="a", cpu="1"))
     state.set(pod("p", uid="new", node="a", cpu="2"))
     assert int(state.nodes.used[0, 0]) == 3000
@@ -171,7 +173,7 @@ def test_a_name_used_again_is_another_pod() -> None:
 
 
 def test_a_bad_pod_is_refused_and_leaves_the_old_one() -> None:
-    """A pod whose requests cannot be read raises; what was known of it stays."""
+    """A pod with invalid requests raises an error, and the known version of the pod stays."""
     state = cluster(node("a"), pod("p", node="a", cpu="1"))
     before = content(state)
     with pytest.raises(api.InvalidObject, match="Pod default/p"):
@@ -185,14 +187,14 @@ def test_a_bad_pod_is_refused_and_leaves_the_old_one() -> None:
 
 
 def assumed(*objects: api.Object) -> ClusterState:
-    """A cluster in which the pod p is assumed to be on node a."""
+    """A cluster in which pod p is assumed on node a."""
     state = cluster(node("a"), node("b"), *objects)
     state.assume(state.classes.info(pod("p", cpu="1")), "a")
     return state
 
 
 def test_an_assumed_pod_counts() -> None:
-    """From the moment of the assumption the node's books have the pod."""
+    """An assumed pod counts on its node at once."""
     state = assumed()
     assert places(state) == {"default.p": "a"}
     assert state.assumed == {"default.p"}
@@ -200,14 +202,14 @@ def test_an_assumed_pod_counts() -> None:
 
 
 def test_forgetting_undoes_it() -> None:
-    """After forgetting, everything is as before the assumption."""
+    """Forgetting an assumed pod restores the previous state."""
     state = assumed()
     state.forget("default.p")
     assert content(state) == content(cluster(node("a"), node("b")))
 
 
 def test_confirmation_ends_the_assumption() -> None:
-    """When the API server says the same, the pod stays where it is and can no longer be forgotten."""
+    """When the API server confirms the binding, the pod stays and can no longer be forgotten."""
     state = assumed()
     position = state.nodes.log_end
     state.set(pod("p", cpu="1", node="a"))
@@ -218,7 +220,7 @@ def test_confirmation_ends_the_assumption() -> None:
 
 
 def test_the_api_server_has_the_last_word() -> None:
-    """Bound elsewhere by somebody else, the pod is there and not where it was assumed."""
+    """A pod that was bound to another node is there, and not where it was assumed."""
     state = assumed()
     state.set(pod("p", cpu="1", node="b"))
     assert places(state) == {"default.p": "b"}
@@ -226,7 +228,7 @@ def test_the_api_server_has_the_last_word() -> None:
 
 
 def test_news_from_before_the_binding_leave_the_assumption() -> None:
-    """An update of the pod without a node, on its way since before the binding, does not undo it."""
+    """An update from before the binding, without a node name, does not undo the assumption."""
     state = assumed()
     state.set(pod("p", cpu="1", phase="Pending", nominated="b"))
     assert places(state) == {"default.p": "a"}
@@ -234,7 +236,7 @@ def test_news_from_before_the_binding_leave_the_assumption() -> None:
 
 
 def test_a_bound_pod_that_failed_is_no_longer_assumed() -> None:
-    """A pod that ended before its binding was seen leaves at once: nobody would ever forget it."""
+    """A pod that ended before its binding was seen is removed at once."""
     state = assumed()
     state.set(pod("p", cpu="1", node="a", phase="Failed"))
     assert places(state) == {}
@@ -242,7 +244,7 @@ def test_a_bound_pod_that_failed_is_no_longer_assumed() -> None:
 
 
 def test_deletion_ends_the_assumption() -> None:
-    """A pod deleted while it is being bound is gone, and forgetting it then does nothing."""
+    """A pod deleted during its binding is gone, and forgetting it then does nothing."""
     state = assumed()
     state.remove(pod("p"))
     state.forget("default.p")
@@ -250,7 +252,7 @@ def test_deletion_ends_the_assumption() -> None:
 
 
 def test_a_pod_cannot_be_assumed_twice() -> None:
-    """Assuming a pod that is on a node already is a mistake that says which pod."""
+    """Assuming a pod that is already on a node is an error that names the pod."""
     state = assumed()
     with pytest.raises(ValueError, match="default/p is on a node already"):
         state.assume(state.classes.info(pod("p", cpu="1")), "b")
@@ -258,14 +260,16 @@ def test_a_pod_cannot_be_assumed_twice() -> None:
 
 
 def test_assuming_ends_the_nomination() -> None:
-    """A pod on its way to a node is no longer promised one."""
+    """An assumed pod is no longer nominated."""
     state = cluster(node("a"), pod("p", nominated="a"))
     state.assume(state.classes.info(pod("p", nominated="a")), "a")
     assert len(state.nominations) == 0
 
 
 def test_a_node_may_leave_between_decision_and_assumption() -> None:
-    """The pod waits on a row without a node, which goes with the pod."""
+    """If the node was deleted after the decision, the pod is on a row without a node, which disappears with the
+    pod.
+    """
     state = cluster(node("a"))
     state.remove(node("a"))
     state.assume(state.classes.info(pod("p", cpu="1")), "a")
@@ -276,7 +280,7 @@ def test_a_node_may_leave_between_decision_and_assumption() -> None:
 
 
 def test_pods_without_a_uid_do_not_overwrite_each_other() -> None:
-    """Pods of manifests have no UID; each one counts, and each one can be removed."""
+    """Pods from manifests have no UID; each one counts, and each one can be removed."""
     state = cluster(node("a"))
     bare = [replace(pod(name, node="a"), metadata=api.ObjectMeta(name=name)) for name in ("x", "y")]
     for each in bare:
@@ -287,7 +291,7 @@ def test_pods_without_a_uid_do_not_overwrite_each_other() -> None:
 
 
 def test_assumed_pods_without_a_uid_do_not_overwrite_each_other() -> None:
-    """The same holds for pods that are assumed."""
+    """Assumed pods without a UID do not overwrite each other either."""
     state = cluster(node("a"))
     for name in ("x", "y"):
         state.assume(state.classes.info(api.Pod(metadata=api.ObjectMeta(name=name))), "a")

@@ -1,4 +1,4 @@
-"""Counts of pods by row and by domain: kept up to date, rebuilt when they must be, dropped when nobody asks."""
+"""Counts of pods by row and by domain: updated incrementally, rebuilt when necessary, dropped when unused."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ WEB = label_selector(selector({"app": "web"}))
 
 
 def web(name: str, place: str, **fields: object) -> api.Pod:
-    return pod(name, node=place, labels={"app": "web"}, **fields)  # type: ignore[arg-type]  # whichever field a test varies
+    return pod(name, node=place, labels={"app": "web"}, **fields)  # type: ignore[arg-type]  # the field that a test varies
 
 
 def term(selects: api.LabelSelector, key: str = ZONE, **fields: object) -> AffinityTerm:
-    near = pod_term(selects, key, **fields)  # type: ignore[arg-type]  # whichever field a test varies
+    near = pod_term(selects, key, **fields)  # type: ignore[arg-type]  # the field that a test varies
     return affinity_terms("default", affinity(near=[near])).required[0]
 
 
 def test_a_counter_starts_with_the_pods_there_are() -> None:
-    """A counter made late counts pods placed before, and only those that match."""
+    """A new counter includes the matching pods that were placed before."""
     state = cluster(node("a"), node("b"), web("p1", "a"), web("p2", "a"), pod("other", node="b", labels={"app": "db"}))
     assert counted(state.nodes, state.counts.spread("default", WEB)) == {"a": 2}
 
 
 def test_a_counter_follows_pods() -> None:
-    """Coming, moving, changing labels and going are all counted."""
+    """A counter follows pods that are added, moved, relabelled and removed."""
     state = cluster(node("a"), node("b"))
     counter = state.counts.spread("default", WEB)
     state.set(web("p1", "a"))
@@ -49,13 +49,13 @@ def test_a_counter_follows_pods() -> None:
 
 
 def test_other_namespaces_do_not_count_for_spreading() -> None:
-    """A spread counter is about one namespace."""
+    """A spread counter counts pods of one namespace only."""
     state = cluster(node("a"), web("p1", "a"), web("p2", "a", namespace="other"))
     assert state.counts.spread("default", WEB).total == 1
 
 
 def test_pods_on_their_way_out_do_not_count_for_spreading() -> None:
-    """A pod stops counting when its deletion is asked for, whether the counter was there before or not."""
+    """A terminating pod does not count for spreading, whether the counter was created before or after its deletion."""
     state = cluster(node("a"), web("p1", "a"), web("p2", "a"))
     early = state.counts.spread("default", WEB)
     state.set(web("p2", "a", terminating=True))
@@ -66,20 +66,20 @@ def test_pods_on_their_way_out_do_not_count_for_spreading() -> None:
 
 
 def test_pods_on_their_way_out_still_count_for_affinity() -> None:
-    """Affinity speaks of every pod on a node until it is gone."""
+    """A terminating pod counts for affinity until it is gone."""
     state = cluster(node("a"), web("p1", "a", terminating=True))
     assert state.counts.affinity((term(selector({"app": "web"})),)).total == 1
 
 
 def test_one_key_is_one_counter() -> None:
-    """Asking again for the same count gives the same counter."""
+    """The same key returns the same counter."""
     state = cluster(node("a"))
     assert state.counts.spread("default", WEB) is state.counts.spread("default", WEB)
     assert state.counts.spread("default", WEB) is not state.counts.spread("other", WEB)
 
 
 def test_domains_sum_rows() -> None:
-    """A domain count is the sum over the nodes with that value; nodes without the label are in no domain."""
+    """A domain's count is the sum over its nodes; nodes without the label belong to no domain."""
     state = cluster(node("a", zone="x"), node("b", zone="x"), node("c", zone="y"), node("d"))
     for number, place in enumerate(["a", "b", "b", "d"]):
         state.set(web(f"p{number}", place))
@@ -87,7 +87,7 @@ def test_domains_sum_rows() -> None:
 
 
 def test_domains_follow_pods_without_a_rebuild() -> None:
-    """A pod that comes changes the count in place: the array that a reader holds stays true."""
+    """A new pod updates the count in place, so that an array already returned stays correct."""
     state = cluster(node("a", zone="x"), node("b", zone="y"))
     counts = state.counts.spread("default", WEB).by_domain(ZONE)
     held = counts.counts
@@ -97,7 +97,7 @@ def test_domains_follow_pods_without_a_rebuild() -> None:
 
 
 def test_domains_follow_nodes() -> None:
-    """A node that changes zone takes its pods' counts along; one that leaves takes its domain away."""
+    """A node that changes zone takes its pods' counts along; a deleted node removes its domain."""
     state = cluster(node("a", zone="x"), node("b", zone="y"), web("p1", "a"), web("p2", "b"))
     counter = state.counts.spread("default", WEB)
     assert domains(counter.by_domain(ZONE)) == {"x": 1, "y": 1}
@@ -108,7 +108,7 @@ def test_domains_follow_nodes() -> None:
 
 
 def test_a_pod_before_its_node_joins_the_domain_with_it() -> None:
-    """A pod whose node is not known yet counts for its row and for no domain, until the node comes."""
+    """A pod whose node is unknown counts for its row, and for a domain only once the node is added."""
     state = cluster(node("a", zone="x"))
     counter = state.counts.spread("default", WEB)
     counter.by_domain(ZONE)
@@ -120,7 +120,9 @@ def test_a_pod_before_its_node_joins_the_domain_with_it() -> None:
 
 
 def test_only_eligible_nodes_count() -> None:
-    """With a condition on nodes, pods elsewhere do not count and domains without an eligible node are not there."""
+    """With a condition on nodes, pods on other nodes do not count, and domains without an eligible node do not
+    exist.
+    """
     state = cluster(
         node("a", zone="x", labels={"disk": "ssd"}),
         node("b", zone="x"),
@@ -138,7 +140,7 @@ def test_only_eligible_nodes_count() -> None:
 
 
 def test_eligibility_is_judged_again_after_a_node_changed() -> None:
-    """A node that becomes eligible brings its pods in."""
+    """A node that becomes eligible adds its pods."""
     state = cluster(node("a", zone="x"), web("p1", "a"))
     counter = state.counts.spread("default", WEB)
     eligible = (lambda: Nodes(state.nodes).has_label("disk")), "with disks"
@@ -148,7 +150,7 @@ def test_eligibility_is_judged_again_after_a_node_changed() -> None:
 
 
 def test_counters_grow_with_the_table() -> None:
-    """Counters made when the table was small keep up when it grows, before and after being read."""
+    """Counters created when the table was small grow with it, before and after being read."""
     state = ClusterState(nodes=NodeTable(capacity=1))
     state.set(node("n0", zone="z"))
     counter = state.counts.spread("default", WEB)
@@ -162,7 +164,7 @@ def test_counters_grow_with_the_table() -> None:
 
 
 def test_a_row_counter_alone() -> None:
-    """Rows beyond the counter's first size are made when a pod comes to one."""
+    """Rows beyond the counter's initial size are added when a pod is placed there."""
     table = NodeTable(capacity=1)
     counter = RowCounter(table, lambda _: True, skip_terminating=False)
     for number in range(3):
@@ -173,7 +175,7 @@ def test_a_row_counter_alone() -> None:
 
 
 def test_namespace_labels_decide_for_affinity() -> None:
-    """A term with a namespace selector counts pods of namespaces that match now, not those that once did."""
+    """A term with a namespace selector counts the pods of namespaces that match now."""
     teams = term(selector({"app": "web"}), namespace_selector=selector({"team": "one"}))
     state = cluster(node("a"), web("p1", "a", namespace="blue"), web("p2", "a", namespace="red"))
     assert state.counts.affinity((teams,)).total == 0
@@ -188,7 +190,7 @@ def test_namespace_labels_decide_for_affinity() -> None:
 
 
 def test_a_namespace_with_the_same_labels_keeps_counters() -> None:
-    """An update of a namespace that leaves its labels alone costs no recount."""
+    """A namespace update that keeps the labels causes no recount."""
     state = cluster(node("a"), namespace("blue", labels={"team": "one"}))
     counter = state.counts.affinity((term(selector({"app": "web"})),))
     state.set(namespace("blue", labels={"team": "one"}))
@@ -200,7 +202,7 @@ def test_a_namespace_with_the_same_labels_keeps_counters() -> None:
 
 
 def test_an_empty_namespace_selector_takes_in_unknown_namespaces() -> None:
-    """As upstream: a selector content with no labels at all matches every namespace, even one nobody has seen."""
+    """As upstream, an empty namespace selector matches every namespace, even an unknown one."""
     everywhere = term(selector({"app": "web"}), namespace_selector=selector())
     absent = term(selector({"app": "web"}), namespace_selector=selector(None, expression("team", "DoesNotExist")))
     state = cluster(node("a"), namespace("blue", labels={"team": "one"}), web("p1", "a", namespace="blue"))
@@ -210,7 +212,7 @@ def test_an_empty_namespace_selector_takes_in_unknown_namespaces() -> None:
 
 
 def test_all_terms_must_speak_of_a_pod() -> None:
-    """A counter of several terms counts pods that satisfy every one of them."""
+    """A counter of several terms counts pods that match all of them."""
     both = (term(selector({"app": "web"})), term(selector({"tier": "front"}), HOSTNAME))
     state = cluster(node("a"), web("p1", "a"), pod("p2", node="a", labels={"app": "web", "tier": "front"}))
     assert state.counts.affinity(both).total == 1
@@ -231,7 +233,7 @@ class Few(ClusterState):
 
 
 def test_old_counters_are_dropped_and_rebuilt() -> None:
-    """Beyond a number the oldest counters go; asked for again they are right, as are those that stayed."""
+    """The oldest counters beyond the limit are dropped; they are rebuilt correctly, and the others stay correct."""
     state = Few()
     state.set(node("a"))
     picks = [label_selector(selector({"app": f"web{number}"})) for number in range(6)]
@@ -248,7 +250,7 @@ def test_old_counters_are_dropped_and_rebuilt() -> None:
 
 
 def test_idle_terms_are_dropped() -> None:
-    """Terms that no pod carries any more are forgotten in time, those carried stay right."""
+    """Terms that no pod has any more are dropped eventually; those in use stay correct."""
     state = Few()
     state.set(node("a"))
 
@@ -270,7 +272,7 @@ def test_idle_terms_are_dropped() -> None:
 
 
 def test_terms_are_counted_by_kind_and_weight() -> None:
-    """Running pods' terms are counted apart by kind, and preferences by their signed weight."""
+    """Terms of running pods are counted separately by kind, and preferences by their signed weight."""
     near, away = pod_term({"app": "web"}), pod_term({"app": "db"})
     carrier = affinity(near=[near], away=[away], prefer_near=[(5, near)], prefer_away=[(7, away)])
     state = cluster(node("a"), pod("p", node="a", affinity=carrier), pod("q", node="a", affinity=carrier))
@@ -283,6 +285,6 @@ def test_terms_are_counted_by_kind_and_weight() -> None:
 
 
 def test_counts_are_whole_numbers() -> None:
-    """Domain counts are integers although NumPy adds weights up as floats."""
+    """Domain counts are integers although NumPy sums weights as floats."""
     state = cluster(node("a", zone="x"), web("p", "a"))
     assert state.counts.spread("default", WEB).by_domain(ZONE).counts.dtype == np.int64

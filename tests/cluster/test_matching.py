@@ -1,4 +1,4 @@
-"""Selectors and taints over a window say what they say of each node by itself."""
+"""Selectors and taints evaluated over a window equal those evaluated on each node."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_required_affinity_over_a_window(
     wanted: list[api.NodeSelectorTerm],
     simple: dict[str, str],
 ) -> None:
-    """A window's mask is what each of its nodes gives alone, and a window is that part of the whole."""
+    """A window's mask equals the results of its single nodes, and is part of the mask of the whole table."""
     state = made(nodes)
     required = required_node_affinity(pod(node_selector=simple, affinity=affinity(nodes=wanted)))
     whole = required_affinity_mask(Nodes(state.nodes), required)
@@ -75,7 +75,7 @@ def test_required_affinity_over_a_window(
     nodes=node_lists, tolerated=st.lists(st.sampled_from(["k=v:NoSchedule", "k", "l", "*", ":NoExecute"]), max_size=2)
 )
 def test_taints_over_a_window(nodes: list[tuple[dict[str, str], list[str]]], tolerated: list[str]) -> None:
-    """Taints are evaluated once per distinct set and come out as for each node alone."""
+    """Taints are evaluated once per distinct set, with the same results as for each node."""
     state = made(nodes)
     tolerations = [toleration(text) for text in tolerated]
     found = untolerated_mask(Nodes(state.nodes), tolerations, HARD_EFFECTS)
@@ -83,7 +83,7 @@ def test_taints_over_a_window(nodes: list[tuple[dict[str, str], list[str]]], tol
 
 
 def test_each_distinct_taint_set_is_asked_about_once() -> None:
-    """A thousand nodes with two sets of taints cost as many questions as there are sets."""
+    """The taints of a thousand nodes with two distinct sets are evaluated twice."""
     state = cluster(*(node(f"n{i}", taints=["k:NoSchedule"] if i % 2 else []) for i in range(50)))
     asked: list[tuple[api.Taint, ...]] = []
 
@@ -96,7 +96,7 @@ def test_each_distinct_taint_set_is_asked_about_once() -> None:
 
 
 def test_values_seen_after_a_column_was_made() -> None:
-    """A value that comes later is matched, and one that no node has any more matches nothing."""
+    """A value added after the column was created is matched, and a value without nodes matches nothing."""
     state = cluster(node("a", labels={"disk": "ssd"}))
     wants = Requirement("disk", "In", frozenset(["nvme"]))
     assert requirement_mask(Nodes(state.nodes), wants).tolist() == [False]
@@ -117,7 +117,7 @@ def test_fields() -> None:
 
 
 def test_terms_are_alternatives() -> None:
-    """Requirements of a term must all hold, and one term is enough; no term at all matches nothing."""
+    """All requirements of a term must match, and one matching term is enough; no terms match nothing."""
     nodes = Nodes(cluster(node("a", labels={"disk": "ssd"}), node("b", labels={"size": "9"}), node("c")).nodes)
     assert term_mask(nodes, CompiledNodeTerm()).tolist() == [True, True, True]
     either = node_selector(api.NodeSelector((node_term(("disk", "Exists")), node_term(("size", "Gt", "5"), name="b"))))

@@ -1,4 +1,4 @@
-"""Nominations: which pods have been promised which node."""
+"""Nominations: which pods are nominated to which node."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def names(nominations: Nominations, node_name: str) -> list[str]:
 
 
 def test_pods_are_listed_in_the_order_of_nomination() -> None:
-    """The pods of a node come in the order in which they were promised it."""
+    """The pods of a node are listed in the order of their nomination."""
     nominations = Nominations()
     for name in ("b", "a", "c"):
         nominations.add(info(name), "n")
@@ -28,7 +28,7 @@ def test_pods_are_listed_in_the_order_of_nomination() -> None:
 
 
 def test_a_second_nomination_replaces_the_first() -> None:
-    """A pod is promised one node at a time; a node with no promises left is not listed."""
+    """A pod has one nomination at a time; a node without nominations is not listed."""
     nominations = Nominations()
     nominations.add(info("a"), "n")
     nominations.add(info("a"), "m")
@@ -39,7 +39,7 @@ def test_a_second_nomination_replaces_the_first() -> None:
 
 
 def test_withdrawing() -> None:
-    """Withdrawing leaves the others, and withdrawing what was never promised does nothing."""
+    """Removing a nomination keeps the others, and removing one that does not exist does nothing."""
     nominations = Nominations()
     nominations.add(info("a"), "n")
     nominations.add(info("b"), "n")
@@ -51,7 +51,7 @@ def test_withdrawing() -> None:
 
 
 def test_status_nominates() -> None:
-    """A pending pod whose status names a node is nominated to it, until the status says otherwise."""
+    """A pending pod whose status names a node is nominated to it until the status changes."""
     state = cluster(node("a"), pod("p", nominated="a"))
     assert names(state.nominations, "a") == ["p"]
     state.set(pod("p", nominated="b"))
@@ -61,7 +61,7 @@ def test_status_nominates() -> None:
 
 
 def test_nominations_outlive_their_node() -> None:
-    """A nomination names a node; whether that node is there is another matter."""
+    """A nomination does not require its node to exist."""
     state = cluster(pod("p", nominated="a"))
     state.set(node("a"))
     state.remove(node("a"))
@@ -70,7 +70,7 @@ def test_nominations_outlive_their_node() -> None:
 
 
 def test_nominations_end() -> None:
-    """A pod that is bound, has ended or is gone is promised nothing."""
+    """A pod that is bound, has ended or is deleted has no nomination."""
     ends = [pod("p", node="b", nominated="a"), pod("p", nominated="a", phase="Failed")]
     for end in ends:
         state = cluster(node("a"), pod("p", nominated="a"))
@@ -82,12 +82,12 @@ def test_nominations_end() -> None:
 
 
 def test_a_bound_pod_is_never_nominated() -> None:
-    """What the status of a pod on a node still says of a nomination does not count."""
+    """A nominated node in the status of a bound pod is ignored."""
     assert len(cluster(node("a"), pod("p", node="a", nominated="a")).nominations) == 0
 
 
 def test_an_update_replaces_the_nominated_pod() -> None:
-    """A nominated pod that changes is nominated as it is now."""
+    """An update of a nominated pod updates its nomination."""
     state = cluster(node("a"), pod("p", nominated="a", priority=1))
     state.set(pod("p", nominated="a", priority=5))
     assert [each.pod.priority for each in state.nominations.on("a")] == [5]

@@ -1,4 +1,4 @@
-"""Pod classes: what pods of one template share, and what sets them apart."""
+"""Pod classes: what pods of one template share, and what separates them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def status(cpu: str) -> api.ContainerStatus:
 
 
 def test_pods_of_a_template_share_class_and_spec() -> None:
-    """Two pods that differ in name, UID and owner only have one class, and hold one copy of the spec."""
+    """Pods that differ only in name, UID and owner have one class and share one copy of the spec."""
     classes = PodClasses()
     one, other = (classes.info(pod(name, cpu="1", labels={"app": "web"})) for name in ("p1", "p2"))
     assert one.pod_class is other.pod_class
@@ -28,7 +28,7 @@ def test_pods_of_a_template_share_class_and_spec() -> None:
 
 
 def test_pods_on_nodes_share_what_they_have_in_common() -> None:
-    """Pods of a template that are on nodes hold one copy of containers and labels, and each its own node."""
+    """Bound pods of a template share one copy of containers and labels, and each keeps its own node."""
     classes = PodClasses()
     one, other = (classes.info(pod(name, node=f"on-{name}", cpu="1", labels={"app": "web"})) for name in ("p1", "p2"))
     assert (one.pod.node_name, other.pod.node_name) == ("on-p1", "on-p2")
@@ -37,7 +37,7 @@ def test_pods_on_nodes_share_what_they_have_in_common() -> None:
 
 
 def test_the_order_of_labels_does_not_matter() -> None:
-    """Labels are a map: the same ones in another order make the same class."""
+    """The same labels in a different order give the same class."""
     classes = PodClasses()
     one = classes.info(pod("p1", labels={"a": "1", "b": "2"}))
     other = classes.info(pod("p2", labels={"b": "2", "a": "1"}))
@@ -60,7 +60,7 @@ def test_the_order_of_labels_does_not_matter() -> None:
     ],
 )
 def test_what_scheduling_reads_makes_another_class(change: dict[str, Any]) -> None:
-    """Anything of a pod that a plugin reads sets it apart."""
+    """A difference in any field that a plugin reads makes a different class."""
     classes = PodClasses()
     assert classes.info(pod(cpu="1")).pod_class is not classes.info(pod(**{"cpu": "1", **change})).pod_class
 
@@ -77,13 +77,13 @@ def test_what_scheduling_reads_makes_another_class(change: dict[str, Any]) -> No
     ],
 )
 def test_what_happens_to_a_pod_does_not_change_its_class(change: dict[str, Any]) -> None:
-    """Being bound, nominated, started or deleted leaves a pod in its class."""
+    """Being bound, nominated, started or deleted does not change a pod's class."""
     classes = PodClasses()
     assert classes.info(pod(cpu="1")).pod_class is classes.info(pod(cpu="1", **change)).pod_class
 
 
 def test_the_class_does_not_know_its_pods_node() -> None:
-    """The spec of a class names no node, whichever pod came first, while a bound pod keeps its own."""
+    """The spec of a class has no node name, whichever pod came first; a bound pod keeps its own."""
     classes = PodClasses()
     bound = classes.info(pod("p1", node="a"))
     assert bound.pod_class.spec.node_name == ""
@@ -92,7 +92,7 @@ def test_the_class_does_not_know_its_pods_node() -> None:
 
 
 def test_a_record_tells_whether_the_pod_is_leaving() -> None:
-    """Termination belongs to the pod, not to its class."""
+    """Termination belongs to the pod and not to its class."""
     classes = PodClasses()
     assert classes.info(pod(terminating=True)).terminating
     assert not classes.info(pod()).terminating
@@ -101,7 +101,9 @@ def test_a_record_tells_whether_the_pod_is_leaving() -> None:
 
 @pytest.mark.parametrize("resized_first", [True, False])
 def test_a_resize_is_another_class(resized_first: bool) -> None:
-    """A pod that holds more than it asks for counts with that, and does not lend it to others of its template."""
+    """A pod that is allocated more than it requests counts with that, and does not affect other pods of its
+    template.
+    """
     classes = PodClasses()
     pods = [pod("resized", cpu="1", statuses=[status("3")]), pod("plain", cpu="1")]
     infos = {p.name: classes.info(p) for p in (pods if resized_first else reversed(pods))}
@@ -110,7 +112,7 @@ def test_a_resize_is_another_class(resized_first: bool) -> None:
 
 
 def test_a_finished_resize_is_no_class_of_its_own() -> None:
-    """A status that says what the spec says changes nothing."""
+    """A status equal to the spec makes no separate class."""
     classes = PodClasses()
     assert (
         classes.info(pod("p1", cpu="1", statuses=[status("1")])).pod_class is classes.info(pod("p2", cpu="1")).pod_class
@@ -118,14 +120,14 @@ def test_a_finished_resize_is_no_class_of_its_own() -> None:
 
 
 def test_equal_resizes_share_a_class() -> None:
-    """Two pods that hold the same share the resized class, others do not."""
+    """Pods with equal allocations share the resized class."""
     classes = PodClasses()
     one, two, other = (classes.info(pod(f"p{cpu}{i}", cpu="1", statuses=[status(cpu)])) for i, cpu in enumerate("332"))
     assert one.pod_class is two.pod_class is not other.pod_class
 
 
 def test_resizing_a_running_pod_moves_its_amounts() -> None:
-    """The node's books follow a pod through its resize and back."""
+    """The node's amounts follow a pod through its resize and back."""
     cluster = ClusterState()
     cluster.set(node("a"))
     cluster.set(pod("p", node="a", cpu="1"))
@@ -137,7 +139,7 @@ def test_resizing_a_running_pod_moves_its_amounts() -> None:
 
 
 def test_remember_asks_once() -> None:
-    """What a plugin derives from a class is made once, a result of None included."""
+    """A value derived from a class is computed once, even if it is None."""
     pod_class = PodClasses().info(pod()).pod_class
     calls: list[int] = []
     for _ in range(2):
@@ -152,7 +154,7 @@ class Few(PodClasses):
 
 
 def test_idle_classes_are_dropped() -> None:
-    """Classes without pods go when there are many, those in use stay the same object."""
+    """When there are many, classes without pods are dropped; those in use stay the same object."""
     cluster = ClusterState()
     cluster.classes = Few()
     cluster.set(node("a"))
@@ -185,7 +187,7 @@ def test_a_class_lives_as_long_as_its_pods_in_the_queue() -> None:
 
 
 def test_a_dropped_class_with_a_pod_in_hand_still_counts() -> None:
-    """A class forgotten while its first pod was in the queue works when that pod is placed after all."""
+    """A class that was dropped while its pod was queued still works when the pod is placed."""
     cluster = ClusterState()
     cluster.classes = Few()
     cluster.set(node("a"))
@@ -204,7 +206,7 @@ def test_a_dropped_class_with_a_pod_in_hand_still_counts() -> None:
 
 
 def test_host_ports_of_containers_and_sidecars() -> None:
-    """Sidecars hold their host ports for as long as the pod lives; other init containers do not."""
+    """Containers and sidecars use their host ports for the pod's lifetime; other init containers do not."""
     spec = pod(
         containers=[container(host_ports=[80, host_port(53, "UDP", "10.0.0.1")])],
         init_containers=[container("side", host_ports=[81], sidecar=True), container("init", host_ports=[82])],
@@ -213,19 +215,21 @@ def test_host_ports_of_containers_and_sidecars() -> None:
 
 
 def test_a_container_port_is_no_host_port() -> None:
-    """A port that is not asked for on the node takes nothing."""
+    """A container port without a host port takes nothing on the node."""
     inside = api.ContainerPort(container_port=80)
     assert host_ports(pod(host_ports=[inside]).spec) == ()
 
 
 def test_ports_are_tagged_for_their_address_and_for_all() -> None:
-    """Who wants a port on every address finds it under the star, whatever address it is taken on."""
+    """A port is indexed under its address and under the wildcard, so that a pod for all addresses finds any
+    conflict.
+    """
     tags = PodClasses().info(pod(host_ports=[host_port(80, "TCP", "10.0.0.1")])).pod_class.tags
     assert tags == (("port", "TCP", 80, "10.0.0.1"), ("port", "TCP", 80, "*"))
 
 
 def test_a_port_named_twice_is_one_tag() -> None:
-    """Two containers that name the same port do not count it twice."""
+    """Two containers with the same port count it once."""
     tags = (
         PodClasses().info(pod(containers=[container(host_ports=[80]), container("b", host_ports=[80])])).pod_class.tags
     )
@@ -233,7 +237,7 @@ def test_a_port_named_twice_is_one_tag() -> None:
 
 
 def test_two_addresses_of_a_port_count_under_the_star_each() -> None:
-    """A pod with a port on two addresses is off the star only when both are free."""
+    """A port on two addresses leaves the wildcard only when both are free."""
     cluster = ClusterState()
     cluster.set(node("a"))
     both = pod("p", node="a", host_ports=[host_port(80, "TCP", "10.0.0.1"), host_port(80, "TCP", "10.0.0.2")])
@@ -269,12 +273,12 @@ def test_claims_are_tagged_by_namespace() -> None:
     ],
 )
 def test_disks(volume: api.Volume, expected: list[tuple[object, ...]]) -> None:
-    """Disks that two pods on a node cannot share freely, with what decides about sharing."""
+    """Disks that two pods on a node cannot share freely, with the fields that decide about sharing."""
     assert list(disks(volume)) == expected
 
 
 def test_the_volume_of_a_service_account_token_does_not_set_pods_apart() -> None:
-    """Its name differs from pod to pod, and scheduling reads nothing else of it."""
+    """The random name of a service account token's volume does not make a separate class."""
     classes = PodClasses()
     infos = [
         classes.info(

@@ -1,4 +1,4 @@
-"""Whatever happens, in whatever order: the cluster is as if it had been built from the objects that are left."""
+"""After any sequence of events, the cluster equals one built from the remaining objects."""
 
 from __future__ import annotations
 
@@ -103,30 +103,30 @@ templates = st.fixed_dictionaries(
         "volumes": st.lists(volumes, max_size=2),
     },
 )
-# Few names, so that they are reused; every new pod of a name has a UID of its own.
+# Few names, so that they are reused; every new pod of a name has a new UID.
 names = st.sampled_from(["p1", "p2", "p3", "p4", "p5", "p6"])
 
 
 class SmallClasses(PodClasses):
-    """Forgets idle classes early."""
+    """Drops idle classes early."""
 
     RECENT = 3
 
 
 class SmallTable(NodeTable):
-    """Forgets label values and taints of former nodes early."""
+    """Drops label values and taints of former nodes early."""
 
     SPARE = -8
 
 
 class FewCounts(PodCounts):
-    """Forgets counters and idle terms early."""
+    """Drops counters and idle terms early."""
 
     MOST_COUNTERS = 4
 
 
 class SmallCluster(ClusterState):
-    """Forgets counters and idle terms early, and begins with room for two nodes."""
+    """Drops counters and idle terms early, and starts with room for two nodes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -136,7 +136,7 @@ class SmallCluster(ClusterState):
 
 
 class Ask:
-    """A count that somebody asks for: of pods by a selector or by terms, perhaps by domain and over some nodes."""
+    """A count: of pods by a selector or by terms, optionally by domain and over some nodes."""
 
     def __init__(self, kind: str, where: str, picks: api.LabelSelector | api.PodAffinityTerm, key: str | None) -> None:
         self.kind = kind
@@ -176,7 +176,7 @@ def on_disks(cluster: ClusterState) -> tuple[Eligible, str]:
 
 
 def read_status(each: api.Node) -> api.NodeStatus:
-    """A node's status without what scheduling does not read."""
+    """A node's status without the fields that scheduling ignores."""
     return replace(each.status, conditions=())
 
 
@@ -187,7 +187,7 @@ asks = st.one_of(
 
 
 class ClusterMachine(RuleBasedStateMachine):
-    """Events as an API server and a scheduler send them, against a plain record of what they leave behind."""
+    """Events from an API server and a scheduler, checked against a plain record of the resulting objects."""
 
     @initialize(
         small=st.booleans(),
@@ -219,7 +219,7 @@ class ClusterMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.nodes)
     @rule(data=st.data(), spec=node_specs, part=st.sampled_from(["metadata", "spec", "status", "heartbeat"]))
     def change_node(self, data: st.DataObject, spec: dict[str, Any], part: str) -> None:
-        """One aspect of a node changes, or only what scheduling does not read."""
+        """Change one aspect of a node, or only fields that scheduling ignores."""
         old = data.draw(st.sampled_from(list(self.nodes.values())))
         if part == "heartbeat":
             status = replace(old.status, conditions=(api.NodeCondition("Ready", str(self.born)),))
@@ -235,7 +235,7 @@ class ClusterMachine(RuleBasedStateMachine):
         self.drop_images(old)
 
     def take_node(self, new: api.Node) -> None:
-        """An image has the size that the first of its nodes gave it; a node that changes comes anew in that respect."""
+        """Record the node. An image's size is that given by its first node; an updated node counts as new."""
         old = self.nodes.get(new.name)
         self.nodes[new.name] = new
         self.cluster.set(new)
@@ -257,7 +257,7 @@ class ClusterMachine(RuleBasedStateMachine):
 
     @rule(data=st.data(), name=names, where=NAMESPACES, place=NODES, how=st.sampled_from(["on", "to", "pending"]))
     def create_pod(self, data: st.DataObject, name: str, where: str, place: str, how: str) -> None:
-        """A pod comes: on a node, nominated to one, or neither."""
+        """Create a pod: bound, nominated, or neither."""
         self.born += 1
         target: dict[str, Any] = {"on": {"node": place}, "to": {"nominated": place}, "pending": {}}[how]
         self.take_pod(pod(name, namespace=where, uid=f"uid-{self.born}", **self.content(data), **target))
@@ -265,7 +265,7 @@ class ClusterMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.pods)
     @rule(data=st.data(), place=NODES)
     def change_pod(self, data: st.DataObject, place: str) -> None:
-        """A pod's labels or spec change, it is bound, moved, nominated elsewhere, on its way out, or at its end."""
+        """Change a pod's labels or spec, or bind, move, nominate, delete or end it."""
         old = data.draw(st.sampled_from(list(self.pods.values())))
         meta, spec, status = old.metadata, old.spec, old.status
         what = data.draw(st.sampled_from(["labels", "spec", "node", "nominated", "terminating", "finished", "started"]))
@@ -288,7 +288,7 @@ class ClusterMachine(RuleBasedStateMachine):
         self.take_pod(api.Pod(metadata=meta, spec=spec, status=status))
 
     def content(self, data: st.DataObject) -> dict[str, Any]:
-        """One of a few templates, as pods of a deployment are; perhaps in the middle of a resize."""
+        """One of a few templates, like pods of a deployment; perhaps during a resize."""
         return {**data.draw(self.templates), "statuses": data.draw(st.lists(resizes, max_size=1))}
 
     @precondition(lambda self: self.pods)
@@ -304,7 +304,7 @@ class ClusterMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.waiting())
     @rule(data=st.data(), place=NODES)
     def assume(self, data: st.DataObject, place: str) -> None:
-        """The scheduler puts a pod on a node, which may be gone by now."""
+        """The scheduler assumes a pod on a node, which may have been deleted."""
         chosen = data.draw(st.sampled_from(self.waiting()))
         self.cluster.assume(self.cluster.classes.info(chosen), place)
         self.assumed[chosen.uid] = (chosen, place)
@@ -312,7 +312,7 @@ class ClusterMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.assumed)
     @rule(data=st.data())
     def forget(self, data: st.DataObject) -> None:
-        """Binding failed: of the pod nothing is left until the scheduler, or an event, names it again."""
+        """The binding failed: the pod is unknown until the scheduler or an event names it again."""
         uid = data.draw(st.sampled_from(sorted(self.assumed)))
         self.cluster.forget(uid)
         del self.assumed[uid], self.pods[uid]
@@ -320,7 +320,7 @@ class ClusterMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.assumed)
     @rule(data=st.data(), elsewhere=st.none() | NODES, phase=st.sampled_from(["", "Running", "Failed"]))
     def confirm(self, data: st.DataObject, elsewhere: str | None, phase: str) -> None:
-        """The API server says where an assumed pod is, and has the last word."""
+        """The API server reports the node of an assumed pod, which takes precedence."""
         uid = data.draw(st.sampled_from(sorted(self.assumed)))
         old = self.pods[uid]
         spec = replace(old.spec, node_name=elsewhere or self.assumed[uid][1])
@@ -348,12 +348,12 @@ class ClusterMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def count(self, data: st.DataObject) -> None:
-        """Somebody asks for a count, which is kept up to date from now on."""
+        """Request a count, which is updated from now on."""
         ask = data.draw(self.asks)
         self.asked[ask] = None
         ask.answer(self.cluster)
 
-    # What must hold
+    # Invariants
 
     def rebuilt(self) -> ClusterState:
         fresh = self.empty()

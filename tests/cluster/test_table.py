@@ -1,4 +1,4 @@
-"""The node table: rows, columns, and what it remembers of changes."""
+"""The node table: rows, columns and the change log."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_node_fills_its_row() -> None:
 
 
 def test_update_replaces_everything() -> None:
-    """What a node no longer has is gone from its row, an extended resource included."""
+    """An update clears everything that the node no longer has, including extended resources."""
     table = table_of(
         node("a", zone="x", resources={"example.com/gpu": 4}, taints=["k:NoSchedule"], images={"web:1": 9})
     )
@@ -51,7 +51,7 @@ def test_update_replaces_everything() -> None:
 
 
 def test_rows_are_reused() -> None:
-    """A node that goes gives its row to the next one to come, blank."""
+    """The row of a deleted node is reused, blank."""
     table = table_of(node("a", zone="x", resources={"example.com/gpu": 4}), node("b"))
     table.label(ZONE)
     freed = table.row_of["a"]
@@ -64,7 +64,7 @@ def test_rows_are_reused() -> None:
 
 
 def test_growth_keeps_columns() -> None:
-    """A table outgrows its first capacity without losing anything."""
+    """A table that outgrows its capacity keeps its contents."""
     table = NodeTable(capacity=2)
     table.label(ZONE)
     for number in range(9):
@@ -77,7 +77,7 @@ def test_growth_keeps_columns() -> None:
 
 
 def test_a_row_without_a_node_waits_for_its_pods() -> None:
-    """A node that leaves before its pods keeps its row, not valid, until the last pod is off it."""
+    """A node deleted before its pods keeps its row, marked as invalid, until the last pod is removed."""
     table = table_of(node("a"))
     row = table.row_of["a"]
     guest = info(cpu="1")
@@ -95,7 +95,7 @@ def test_a_row_without_a_node_waits_for_its_pods() -> None:
 
 
 def test_a_pod_may_come_before_its_node() -> None:
-    """A row made for a pod is not valid and offers nothing; the node then takes that very row."""
+    """A row created for a pod is invalid and has no capacity; the node then uses the same row."""
     table = NodeTable()
     row = table.row_for_pod("a")
     table.place(info(cpu="1"), row)
@@ -106,7 +106,7 @@ def test_a_pod_may_come_before_its_node() -> None:
 
 
 def test_release_leaves_a_node_alone() -> None:
-    """Taking the last pod off a row that has its node does not give the row away."""
+    """Removing the last pod from a row with a node keeps the row."""
     table = table_of(node("a"))
     guest = info()
     table.place(guest, 0)
@@ -116,7 +116,7 @@ def test_release_leaves_a_node_alone() -> None:
 
 
 def test_removing_an_unknown_node_does_nothing() -> None:
-    """A deletion that arrives twice, or for a node never seen, is no event."""
+    """Deleting a node twice, or a node never seen, does nothing."""
     table = table_of(node("a"))
     table.remove_node("a")
     version = table.node_version
@@ -126,7 +126,7 @@ def test_removing_an_unknown_node_does_nothing() -> None:
 
 
 def test_removing_a_node_that_only_its_pods_know() -> None:
-    """A deletion of a node that is no more than a name on pods leaves the pods' row."""
+    """Deleting a node that only pods name keeps the row of the pods."""
     table = NodeTable()
     row = table.row_for_pod("a")
     table.place(info(), row)
@@ -135,7 +135,7 @@ def test_removing_a_node_that_only_its_pods_know() -> None:
 
 
 def test_used_counts_requests_and_scoring_defaults() -> None:
-    """A silent container counts as nothing when fitting and as the defaults when scoring."""
+    """A container without requests counts as nothing for fitting and as the defaults for scoring."""
     table = table_of(node("a"))
     table.place(info("loud", cpu="2", memory="1Mi"), 0)
     table.place(info("silent"), 0)
@@ -145,7 +145,7 @@ def test_used_counts_requests_and_scoring_defaults() -> None:
 
 
 def test_a_new_resource_is_a_new_column() -> None:
-    """A resource first named by a pod gets a column, and pods placed before have nothing in it."""
+    """A resource first used by a pod gets a column, which is zero for earlier pods."""
     table = table_of(node("a"))
     early, late = info("early", cpu="1"), info("late", requests={"example.com/new": 2})
     table.place(early, 0)
@@ -158,7 +158,7 @@ def test_a_new_resource_is_a_new_column() -> None:
 
 
 def test_several_pods_move_at_once() -> None:
-    """Placing and taking off on several rows in one call is as one at a time, tags and new columns included."""
+    """Placing and removing pods on several rows at once equals one at a time, including tags and new columns."""
     one, other = table_of(node("a"), node("b")), table_of(node("a"), node("b"))
     pods = [info("p", cpu="1", host_ports=[80]), info("q", requests={"example.com/new": 3})]
     one.place_each([(pods[0], 0), (pods[1], 1)])
@@ -173,7 +173,7 @@ def test_several_pods_move_at_once() -> None:
 
 
 def test_restore_ends_a_what_if() -> None:
-    """Rows get back their pods, amounts and tags, also if a column was added meanwhile."""
+    """Rows get back their pods, amounts and tags, even if a column was added meanwhile."""
     table = table_of(node("a"))
     stays, guest = info("stays", host_ports=[80], cpu="1"), info("guest", host_ports=[81], cpu="1")
     table.place(stays, 0)
@@ -189,7 +189,7 @@ def test_restore_ends_a_what_if() -> None:
 
 
 def test_a_heartbeat_changes_no_version() -> None:
-    """An update of what no column holds is taken without anybody having to look again."""
+    """An update of fields that are in no column changes no version."""
     table = table_of(node("a", annotations={"beat": "1"}))
     before = table.node_version, table.topology_version
     table.set_node(node("a", annotations={"beat": "2"}))
@@ -209,7 +209,7 @@ def test_a_heartbeat_changes_no_version() -> None:
     ],
 )
 def test_versions_tell_what_changed(change: dict[str, object], topology: bool) -> None:
-    """Any change moves the node version; labels, taints and cordon move the topology version too."""
+    """Any change increments the node version; labels, taints and cordon also increment the topology version."""
     table = table_of(node("a"))
     nodes, topologies = table.node_version, table.topology_version
     table.set_node(node("a", **change))  # type: ignore[arg-type]  # the keywords of `node`
@@ -218,7 +218,7 @@ def test_versions_tell_what_changed(change: dict[str, object], topology: bool) -
 
 
 def test_pods_change_the_log_and_no_version() -> None:
-    """A pod that comes or goes is an entry of its row in the log."""
+    """A pod that is added or removed makes an entry for its row in the log and changes no version."""
     table = table_of(node("a"), node("b"))
     version, start = table.node_version, table.log_end
     guest = info()
@@ -231,7 +231,7 @@ def test_pods_change_the_log_and_no_version() -> None:
 
 
 def test_the_log_forgets() -> None:
-    """A long log is cut; who asks for changes older than it reaches is told so, and newer positions still work."""
+    """A long log is truncated; a reader at an older position is notified, and newer positions still work."""
     table = table_of(node("a"))
     start = table.log_end
     guest = info()
@@ -247,7 +247,7 @@ def test_the_log_forgets() -> None:
 
 
 def test_label_columns_are_made_on_demand() -> None:
-    """A column asked for late has the values of nodes that were there before, and follows later ones."""
+    """A column created late has the values of existing nodes, and follows later changes."""
     table = table_of(node("a", zone="x"), node("b"))
     column = table.label(ZONE)
     assert column is table.label(ZONE)
@@ -258,7 +258,7 @@ def test_label_columns_are_made_on_demand() -> None:
 
 
 def test_taint_sets_are_interned() -> None:
-    """Nodes with the same taints in the same order share one entry; none at all is number 0."""
+    """Nodes with the same taints in the same order share one entry; no taints is number 0."""
     table = table_of(
         node("a", taints=["k:NoSchedule", "l:NoExecute"]),
         node("b", taints=["k:NoSchedule", "l:NoExecute"]),
@@ -272,7 +272,7 @@ def test_taint_sets_are_interned() -> None:
 
 
 def test_images_know_their_nodes() -> None:
-    """An image lists the rows that have it under any of its names, and goes with the last of them."""
+    """An image lists the rows that have it under any of its names, and disappears with the last of them."""
     both = api.NodeStatus(images=(api.ContainerImage(("web:1", "web@sha256:1"), 10),))
     table = table_of(api.Node(metadata=api.ObjectMeta(name="a"), status=both), node("b", images={"web:1": 20}))
     assert table.images["web:1"].rows == {0, 1}
@@ -286,7 +286,7 @@ def test_images_know_their_nodes() -> None:
 
 
 def test_an_image_named_twice_on_a_node_counts_once() -> None:
-    """A node that lists an image twice has it once, and loses it once."""
+    """A node that lists an image twice counts once."""
     twice = api.NodeStatus(images=(api.ContainerImage(("web:1",), 10), api.ContainerImage(("web:1",), 20)))
     table = table_of(api.Node(metadata=api.ObjectMeta(name="a"), status=twice))
     assert (table.images["web:1"].size, table.images["web:1"].rows) == (10, {0})
@@ -295,7 +295,7 @@ def test_an_image_named_twice_on_a_node_counts_once() -> None:
 
 
 def test_a_malformed_amount_touches_nothing() -> None:
-    """A node that cannot be read is refused, and the one known under its name stays as it was."""
+    """A node with an invalid amount is rejected, and its known version stays."""
     table = table_of(node("a", cpu="1", zone="x"))
     before = table.node_version
     with pytest.raises(ValueError, match=r'Node a: status.allocatable\["cpu"\]: quantity "1x"'):
@@ -308,25 +308,25 @@ def test_a_malformed_amount_touches_nothing() -> None:
 
 
 def test_negative_allocatable_is_taken_as_it_is() -> None:
-    """Upstream takes any number that a node reports."""
+    """As upstream, negative allocatable amounts are accepted."""
     table = table_of(node("a", cpu="-1"))
     assert table.allocatable[CPU, 0] == -1000
 
 
 def test_huge_amounts_stay_within_64_bits() -> None:
-    """An absurd amount is capped instead of overflowing."""
+    """A huge amount is capped and does not overflow."""
     table = table_of(node("a", memory="100E"))
     assert table.allocatable[MEMORY, 0] == np.iinfo(np.int64).max
 
 
 class Forgetful(NodeTable):
-    """Remembers few things of former nodes."""
+    """Keeps little about former nodes."""
 
     SPARE = 4
 
 
 def test_label_values_of_former_nodes_are_forgotten() -> None:
-    """Nodes that come and go under ever new names leave no trace in the columns."""
+    """Label values of former nodes are dropped from the columns."""
     table = Forgetful()
     table.set_node(node("stays", zone="a"))
     table.label(HOSTNAME)
@@ -341,7 +341,7 @@ def test_label_values_of_former_nodes_are_forgotten() -> None:
 
 
 def test_taints_of_former_times_are_forgotten() -> None:
-    """Taints with ever new values leave no trace, and those that nodes have stay theirs."""
+    """Taints that no node has any more are dropped; those in use keep their number."""
     table = Forgetful()
     table.set_node(node("stays", taints=["k=v:NoSchedule"]))
     table.set_node(node("free"))
@@ -354,7 +354,7 @@ def test_taints_of_former_times_are_forgotten() -> None:
 
 
 def test_when_a_taint_came_does_not_set_it_apart() -> None:
-    """Nodes that became unreachable at different times have the same taints."""
+    """Taints that differ only in the time they were added are equal."""
     table = NodeTable()
     for number in range(3):
         taints = [{"key": "gone", "effect": "NoExecute", "timeAdded": f"2026-01-01T00:00:0{number}Z"}]

@@ -1,4 +1,4 @@
-"""Inter-pod terms: compiled by upstream's rules, bad ones named in its words."""
+"""Inter-pod terms: compiled by upstream's rules, with upstream's error messages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def required(term: api.PodAffinityTerm) -> AffinityTerm:
 
 
 def test_no_affinity_is_no_terms() -> None:
-    """A pod without pod affinity shares one empty result, which is false."""
+    """Pods without pod affinity share one empty result, which is false."""
     assert affinity_terms("blue", None) is NO_TERMS
     assert affinity_terms("blue", api.Affinity(node_affinity=api.NodeAffinity())) is NO_TERMS
     assert not NO_TERMS
@@ -26,7 +26,7 @@ def test_no_affinity_is_no_terms() -> None:
 
 
 def test_every_list_has_its_place() -> None:
-    """The four lists of a pod's affinity are compiled apart, weights included."""
+    """The four lists of a pod's affinity are compiled separately, with their weights."""
     term = pod_term(WEB, ZONE)
     terms = affinity_terms("blue", affinity(near=[term], away=[term], prefer_near=[(3, term)], prefer_away=[(4, term)]))
     compiled = required(term)
@@ -37,7 +37,7 @@ def test_every_list_has_its_place() -> None:
 
 
 def test_a_term_speaks_of_its_own_namespace() -> None:
-    """Without namespaces and selector a term is about the pod's own namespace."""
+    """A term without namespaces and namespace selector applies to the pod's own namespace."""
     term = required(pod_term(WEB))
     assert term.namespaces == {"blue"}
     assert term.namespace_selector == NOTHING
@@ -47,14 +47,16 @@ def test_a_term_speaks_of_its_own_namespace() -> None:
 
 
 def test_named_namespaces_replace_its_own() -> None:
-    """A term that lists namespaces speaks of those alone."""
+    """A term that lists namespaces applies to those only."""
     term = required(pod_term(WEB, namespaces=["red", "green"]))
     assert term.namespaces == {"red", "green"}
     assert not term.matches("blue", WEB, {})
 
 
 def test_a_namespace_selector_adds_to_the_named() -> None:
-    """Named namespaces and selected ones both count; with a selector alone the own one has no say."""
+    """Listed and selected namespaces both count; a selector alone excludes the pod's own namespace unless it
+    matches.
+    """
     term = required(pod_term(WEB, namespaces=["red"], namespace_selector={"team": "one"}))
     assert term.matches("red", WEB, {})
     assert term.matches("green", WEB, {"team": "one"})
@@ -65,13 +67,13 @@ def test_a_namespace_selector_adds_to_the_named() -> None:
 
 
 def test_no_selector_selects_nobody() -> None:
-    """A term without a label selector speaks of no pod, with an empty one of all."""
+    """A term without a label selector matches no pod; one with an empty selector matches all."""
     assert required(pod_term(None)).selector == NOTHING
     assert required(pod_term(selector())).selector == EVERYTHING
 
 
 def test_equal_terms_are_equal_values() -> None:
-    """Spelled differently, the same term is one dictionary key, so that counts can be shared."""
+    """Differently written equal terms are the same dictionary key, so that counts can be shared."""
     one = required(pod_term(selector({"app": "web", "tier": "front"}), HOSTNAME))
     other = required(
         pod_term(selector(None, expression("tier", "In", "front"), expression("app", "In", "web")), HOSTNAME)
@@ -90,7 +92,7 @@ def test_equal_terms_are_equal_values() -> None:
     ],
 )
 def test_a_bad_selector_is_named(place: str, name: str) -> None:
-    """A selector that does not parse empties its list and is reported under the list's name."""
+    """An invalid selector empties its list and is reported under the list's name."""
     term = pod_term(BAD)
     terms = affinity_terms("blue", affinity(**{place: [(1, term) if place.startswith("prefer") else term]}))  # type: ignore[arg-type]  # whichever field a test varies
     assert terms.error is not None
@@ -101,7 +103,7 @@ def test_a_bad_selector_is_named(place: str, name: str) -> None:
 
 
 def test_a_bad_list_leaves_the_others() -> None:
-    """One bad term empties its own list only; several bad lists read as Go's aggregate."""
+    """One bad term empties only its own list; several bad lists are reported like Go's aggregate."""
     terms = affinity_terms("blue", affinity(near=[pod_term(WEB), pod_term(BAD)], away=[pod_term(WEB)]))
     assert (len(terms.required), len(terms.required_anti)) == (0, 1)
     both = affinity_terms("blue", affinity(near=[pod_term(BAD)], away=[pod_term(BAD)])).error
@@ -112,7 +114,7 @@ def test_a_bad_list_leaves_the_others() -> None:
 
 
 def test_a_bad_namespace_selector_is_an_error_too() -> None:
-    """Both selectors of a term must parse; of two bad ones the label selector is reported."""
+    """Both selectors of a term must be valid; if neither is, the label selector is reported."""
     only = affinity_terms("blue", affinity(near=[pod_term(WEB, namespace_selector=BAD)])).error
     assert only is not None
     worse = selector(None, expression("bad key!", "Exists"))

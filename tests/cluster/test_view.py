@@ -1,4 +1,4 @@
-"""What plugins see of the table: windows on columns, and single nodes."""
+"""What plugins see of the table: windows of columns, and single nodes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def three() -> ClusterState:
 
 
 def test_the_whole_table() -> None:
-    """Without rows a window shows the table, as views and not as copies."""
+    """A window without rows shows the whole table, as views without copying."""
     state = three()
     nodes = Nodes(state.nodes)
     assert len(nodes) == 3
@@ -36,7 +36,7 @@ def test_the_whole_table() -> None:
 
 
 def test_some_rows_in_their_order() -> None:
-    """A window of row numbers answers in its own order."""
+    """A window of row numbers keeps its own order."""
     nodes = Nodes(three().nodes, np.array([2, 0]))
     assert len(nodes) == 2
     assert nodes.names == ["c", "a"]
@@ -53,7 +53,7 @@ def test_one_row() -> None:
 
 
 def test_a_mask_is_counted_before_it_is_unfolded() -> None:
-    """A window from a mask knows its length, and is a slice when everything is in it."""
+    """A window from a mask knows its length, and is a slice if it contains all rows."""
     state = three()
     some = Nodes(state.nodes, mask=np.array([True, False, True]))
     assert len(some) == 2
@@ -65,7 +65,7 @@ def test_a_mask_is_counted_before_it_is_unfolded() -> None:
 
 
 def test_labels() -> None:
-    """A label is an id per node; presence and membership are asked of the ids."""
+    """A label is an id per node; presence and membership are computed on the ids."""
     nodes = Nodes(three().nodes)
     values = nodes.label_column(ZONE).values
     assert [values[i] if i >= 0 else None for i in nodes.label(ZONE)] == ["x", "y", None]
@@ -75,14 +75,14 @@ def test_labels() -> None:
 
 
 def test_a_resource_nobody_has_is_zero_everywhere() -> None:
-    """Asking for an unknown resource is no error."""
+    """An unknown resource is zero everywhere."""
     nodes = Nodes(three().nodes)
     assert nodes.allocatable("example.com/unknown").tolist() == [0, 0, 0]
     assert nodes.requested("example.com/unknown").tolist() == [0, 0, 0]
 
 
 def test_iteration_leaves_out_rows_without_a_node() -> None:
-    """A row that only pods know is in the window but is no node."""
+    """Iteration skips rows without a node, although they are in the window."""
     state = three()
     state.set(pod("early", node="d"))
     state.remove(node("a"))
@@ -93,7 +93,7 @@ def test_iteration_leaves_out_rows_without_a_node() -> None:
 
 
 def test_one_node_with_everything() -> None:
-    """A single node gives its object's fields and its row's amounts."""
+    """A single node has its object's fields and its row's amounts."""
     state = three()
     info = NodeInfo(state.nodes, state.nodes.row_of["b"])
     assert info.name == "b"
@@ -109,7 +109,7 @@ def test_one_node_with_everything() -> None:
 
 
 def test_amounts_by_name() -> None:
-    """Amounts can be asked for by resource name; what nobody knows is zero and makes no column."""
+    """Amounts can be read by resource name; an unknown resource is zero and creates no column."""
     state = three()
     info = NodeInfo(state.nodes, state.nodes.row_of["a"])
     columns = len(state.nodes.resource_columns)
@@ -122,7 +122,7 @@ def test_amounts_by_name() -> None:
 
 
 def test_what_is_left() -> None:
-    """Free is offered less requested, below zero where pods ask for more than there is."""
+    """Free is allocatable minus requested, and negative where pods request more."""
     state = three()
     state.set(pod("late", node="a", cpu="5"))
     assert Nodes(state.nodes).free("cpu").tolist() == [-3000, 3000, 8000]
@@ -131,14 +131,14 @@ def test_what_is_left() -> None:
 
 
 def test_label_values() -> None:
-    """The values themselves, None where there are none, also of a label that nobody has."""
+    """Label values are returned as text, with None where the label is missing, even on all nodes."""
     nodes = Nodes(three().nodes)
     assert nodes.label_values(ZONE).tolist() == ["x", "y", None]
     assert nodes.label_values("nobody-has-it").tolist() == [None, None, None]
 
 
 def test_numbers_by_label_are_asked_for_once_per_value() -> None:
-    """Each distinct value in the window is asked about once, and so is its absence."""
+    """The function is called once for each distinct value in the window, and once for its absence."""
     state = cluster(*(node(f"n{i}", zone=("x", "y", None)[i % 3]) for i in range(9)))
     asked: list[str | None] = []
 
@@ -154,7 +154,7 @@ def test_numbers_by_label_are_asked_for_once_per_value() -> None:
 
 
 def test_numbers_by_taints_are_asked_for_once_per_set() -> None:
-    """Nodes with the same taints are asked about together."""
+    """The function is called once for nodes with the same taints."""
     state = cluster(*(node(f"n{i}", taints=["k:NoSchedule"] * (i % 2)) for i in range(6)))
     asked: list[int] = []
 
@@ -167,7 +167,7 @@ def test_numbers_by_taints_are_asked_for_once_per_set() -> None:
 
 
 def test_taints_by_name() -> None:
-    """A taint is found by its key, and more narrowly by value and effect."""
+    """A taint is found by its key, and optionally by value and effect."""
     state = cluster(
         node("a", taints=["k=v:NoSchedule"]), node("b", taints=["k=w:NoExecute", "l:NoSchedule"]), node("c")
     )
@@ -180,7 +180,7 @@ def test_taints_by_name() -> None:
 
 
 def test_numbers_by_node_have_an_entry_for_every_row() -> None:
-    """Also where there is no node, unlike iteration: an answer must be as long as the window."""
+    """Unlike iteration, the result includes rows without a node, because it must be as long as the window."""
     state = three()
     state.set(pod("early", node="d"))
     window = Nodes(state.nodes)

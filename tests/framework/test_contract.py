@@ -1,4 +1,4 @@
-"""Classes that cannot be run as plugins are refused before the first pod comes, with what to change and where."""
+"""Invalid plugin classes are rejected at startup, with what to change and where."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def method(parameters: str, *, is_async: bool = False) -> Any:
 
 @pytest.mark.parametrize("plugin", IN_TREE, ids=lambda each: each.name)
 def test_the_built_in_plugins_keep_the_contract(plugin: type[Plugin]) -> None:
-    """What we ask of others holds for ours."""
+    """The built-in plugins meet the contract."""
     check_contract(plugin)
 
 
@@ -75,14 +75,14 @@ def test_what_is_refused(members: dict[str, Any], said: str) -> None:
 
 
 def test_everything_that_is_wrong_is_told_at_once() -> None:
-    """Nobody should have to start a scheduler once per mistake."""
+    """All mistakes are reported at once."""
     with pytest.raises(ContractError) as caught:
         check_contract(made(filter=method("self"), score=method("self"), reads=None))
     assert len(str(caught.value).splitlines()) == 3
 
 
 def test_the_error_says_where() -> None:
-    """File and line lead to the method."""
+    """The error has the file and line of the method."""
 
     class Short(Plugin):
         name = "Short"
@@ -94,7 +94,7 @@ def test_the_error_says_where() -> None:
 
 
 def test_what_is_not_refused() -> None:
-    """Other parameter names, defaults, static methods, and functions that return awaitables are all right."""
+    """Other parameter names, defaults, static methods, and functions that return awaitables are accepted."""
 
     class Loose(Plugin):
         name = "Loose"
@@ -114,7 +114,9 @@ def test_what_is_not_refused() -> None:
 
 
 def test_a_helper_may_be_called_nearly_as_an_extension_point() -> None:
-    """If another method calls it, or its name is not that near, it is no slip."""
+    """A helper with a name like an extension point is accepted if another method calls it, or if the name differs
+    enough.
+    """
 
     class Helped(Plugin):
         name = "Helped"
@@ -144,7 +146,7 @@ def test_a_helper_may_be_called_nearly_as_an_extension_point() -> None:
     check_contract(Helped)
 
 
-# --- answers ----------------------------------------------------------------------------------------------------------
+# --- results ----------------------------------------------------------------------------------------------------------
 
 
 def decided(**members: Any) -> Decision:
@@ -175,7 +177,7 @@ def decided(**members: Any) -> Decision:
     ],
 )
 def test_an_answer_that_is_none(members: dict[str, Any], said: str) -> None:
-    """The attempt fails, and the message says what to return."""
+    """A result of the wrong type fails the attempt, and the message says what to return."""
     decision = decided(**members)
     assert said in decision.message
     assert decision.plugin == "Mine"
@@ -183,7 +185,7 @@ def test_an_answer_that_is_none(members: dict[str, Any], said: str) -> None:
 
 
 def test_an_exception_says_where_for_the_author() -> None:
-    """The message is upstream's; file and line are beside it."""
+    """The message is upstream's; file and line are recorded next to it."""
     decision = decided(filter=lambda *_: dict[str, int]()["missing"])
     assert decision.message == "running Filter plugin \"Mine\": KeyError: 'missing'"
     assert "test_contract" in decision.where
@@ -191,6 +193,6 @@ def test_an_exception_says_where_for_the_author() -> None:
 
 
 def test_a_normalize_may_compute_with_fractions() -> None:
-    """Its answers are rounded."""
+    """Fractional results of normalize are rounded."""
     decision = decided(score=lambda *_: 1, normalize=lambda _, __, ___, scores: scores * 49.6)
     assert decision.node_scores == {"n1": {"Mine": 50}, "n2": {"Mine": 50}}

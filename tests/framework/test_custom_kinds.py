@@ -26,20 +26,20 @@ class Foo(Object, frozen=True):
     ],
 )
 def test_where_a_kind_is_served(resource: str, path: str) -> None:
-    """Plural, version and group make a path; the same name gives the same class."""
+    """Plural, version and group form the path; the same name returns the same class."""
     assert endpoint_of(custom_kind(resource)).path() == path
     assert custom_kind(resource) is custom_kind(resource)
 
 
 @pytest.mark.parametrize("resource", ["Pod", "foos", "foos.v1", "example.com/v1/foos", "foos.example.com.v1", ""])
 def test_other_names(resource: str) -> None:
-    """A name that is not of this form is an error that says what to write."""
+    """A name of another form is an error that says what to write."""
     with pytest.raises(ValueError, match=r"write plural, version and group, as in 'foos\.v1\.example\.com'"):
         on(resource, Action.ADD)
 
 
 def test_events() -> None:
-    """Logs and metrics have upstream's label; a registration matches its own kind only."""
+    """Logs and metrics use upstream's label; a registration matches only its own kind."""
     registered = on("foos.v1.example.com", Action.ADD | Action.DELETE)
     assert on("foos.v1.example.com", Action.ADD).event.label == "foos.v1.example.comAdd"
     assert on(Foo, Action.UPDATE).event.label == "foos.v1.example.comUpdate"

@@ -1,4 +1,4 @@
-"""The record of why a pod fits nowhere."""
+"""The record of why a pod is unschedulable."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kubesched.framework.verdicts import Rejections
 
 
 def table() -> NodeTable:
-    """Nodes a, b, c and d, and a row that only a pod knows."""
+    """Nodes a, b, c and d, and a row that only a pod names."""
     return cluster(*(node(name) for name in "abcd"), pod("early", node="ghost")).nodes
 
 
@@ -28,7 +28,7 @@ REJECTIONS = Rejections(5, [("Fit", Verdicts(np.array([1, 1, 2, 0, 1]), {1: FULL
 
 
 def test_statuses_of_nodes() -> None:
-    """Nodes that were looked at have their own status, the others share one."""
+    """Evaluated nodes have their own status; the others share one."""
     others = unresolvable("narrowed away")
     diagnosis = Diagnosis(table(), looked_at=looked(0, 1, 2), rejections=REJECTIONS, others=others)
     assert diagnosis.status_of(0) == FULL.by("Fit")
@@ -40,7 +40,7 @@ def test_statuses_of_nodes() -> None:
 
 
 def test_the_message_counts_reasons() -> None:
-    """Each reason of each node counts, and nodes that were not looked at count with the status of the others."""
+    """Each reason of each node counts, and nodes that were not evaluated count with their shared status."""
     diagnosis = Diagnosis(
         table(), looked_at=looked(0, 1, 2), rejections=REJECTIONS, others=unresolvable("narrowed away")
     )
@@ -50,7 +50,7 @@ def test_the_message_counts_reasons() -> None:
 
 
 def test_a_prefilter_rejection_is_the_whole_message() -> None:
-    """When PreFilter rejects the pod, its words stand for all nodes, once."""
+    """When PreFilter rejects the pod, its message stands for all nodes, once."""
     said = unresolvable("no such claim").by("VolumeBinding")
     diagnosis = Diagnosis(table(), others=said, pre_filter=said)
     assert diagnosis.message() == "0/4 nodes are available: no such claim."
@@ -59,7 +59,7 @@ def test_a_prefilter_rejection_is_the_whole_message() -> None:
 
 
 def test_codes_by_name() -> None:
-    """Preemption asks for a node's code; one nobody looked at, or nobody knows, is beyond help."""
+    """Preemption reads a node's code; a node that was not evaluated, or is unknown, is unresolvable."""
     diagnosis = Diagnosis(table(), looked_at=looked(0), rejections=REJECTIONS)
     assert diagnosis.code_of("a") is Code.UNSCHEDULABLE
     assert diagnosis.code_of("d") is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
@@ -69,7 +69,7 @@ def test_codes_by_name() -> None:
 
 
 def test_rows_by_code() -> None:
-    """Rows that preemption could help: those looked at with that code, and all others if their status has it."""
+    """Rows that preemption could help are those with that code, plus all others if their shared status has it."""
     diagnosis = Diagnosis(table(), looked_at=looked(0, 1, 2), rejections=REJECTIONS, others=unschedulable("later"))
     assert diagnosis.rows_with(Code.UNSCHEDULABLE).tolist() == [0, 1, 3]
     assert diagnosis.rows_with(Code.UNSCHEDULABLE_AND_UNRESOLVABLE).tolist() == [2]
@@ -77,7 +77,7 @@ def test_rows_by_code() -> None:
 
 
 def test_plugins_that_rejected() -> None:
-    """Every plugin that turned the pod away somewhere is listed, those that narrowed the nodes too."""
+    """Every plugin that rejected the pod on some node is listed, and so are those that excluded nodes in PreFilter."""
     waiting = Verdicts(np.array([0, 0, 0, 1, 0]), lambda _: Status(Code.PENDING, "wait"))
     rejections = Rejections(5, [*REJECTIONS.entries, ("Waits", waiting)])
     diagnosis = Diagnosis(

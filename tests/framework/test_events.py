@@ -1,4 +1,4 @@
-"""Which registrations cover which events, and what events are called."""
+"""Which registrations match which events, and the labels of events."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ NODE, POD = Resource.NODE, Resource.POD
         ((NODE, Action.UPDATE), (NODE, Action.UPDATE_NODE_TAINT), True),
         ((NODE, Action.ADD | Action.UPDATE), (NODE, Action.UPDATE), True),
         ((NODE, Action.ALL), (NODE, Action.DELETE), True),
-        # All of an event has to be covered.
+        # Every action of an event has to match.
         ((NODE, Action.UPDATE_NODE_LABEL), (NODE, Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_TAINT), False),
         ((NODE, Action.UPDATE_NODE_LABEL), (NODE, Action.UPDATE), False),
-        # A registration for pods covers both kinds of pods, and not the other way round.
+        # A registration for pods matches bound and pending pods, but not the reverse.
         ((POD, Action.DELETE), (Resource.ASSIGNED_POD, Action.DELETE), True),
         ((POD, Action.DELETE), (Resource.UNSCHEDULED_POD, Action.DELETE), True),
         ((Resource.ASSIGNED_POD, Action.DELETE), (Resource.UNSCHEDULED_POD, Action.DELETE), False),
         ((Resource.ASSIGNED_POD, Action.DELETE), (POD, Action.DELETE), False),
-        # The wildcard covers everything, or everything of an action.
+        # The wildcard matches all events, or all events with an action.
         ((Resource.WILDCARD, Action.ALL), (Resource.CSI_NODE, Action.ADD), True),
         ((Resource.WILDCARD, Action.ADD), (NODE, Action.ADD), True),
         ((Resource.WILDCARD, Action.ADD), (NODE, Action.DELETE), False),
@@ -47,7 +47,7 @@ NODE, POD = Resource.NODE, Resource.POD
     ],
 )
 def test_matching(registered: tuple[Resource, Action], event: tuple[Resource, Action], covered: bool) -> None:
-    """A registration covers an event of its kind if it names every action of the event."""
+    """A registration matches an event of its kind if it has every action of the event."""
     assert ClusterEvent(*registered).matches(ClusterEvent(*event)) is covered
 
 
@@ -72,14 +72,14 @@ def test_labels_are_upstreams(event: ClusterEvent, label: str) -> None:
 
 
 def test_only_all_of_everything_is_the_wildcard() -> None:
-    """An event of any kind but one action is no wildcard."""
+    """An event of any kind but with one action is not the wildcard."""
     assert UNSCHEDULABLE_TIMEOUT.is_wildcard
     assert not ClusterEvent(Resource.WILDCARD, Action.ADD).is_wildcard
     assert not ClusterEvent(NODE, Action.ALL).is_wildcard
 
 
 def test_the_shorthand_registers() -> None:
-    """`on` makes a registration, with a hint if it is given one."""
+    """`on` creates a registration, with a hint if given."""
     plain = on(NODE, Action.ADD)
     assert (plain.event, plain.hint, plain.by_class) == (ClusterEvent(NODE, Action.ADD), None, False)
     hinted = on(POD, Action.DELETE, lambda pod, old, new: Hint.SKIP, by_class=True)

@@ -1,4 +1,4 @@
-"""Plugins that are one function: what they may return, how they are called, and what is no such function."""
+"""Plugins written as one function: results, signatures, and functions that are rejected."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kubesched.framework.registry import Registry
 
 @kubesched.filter
 def is_awake(pod: Pod, node: NodeInfo) -> str | bool:
-    """Lets marked nodes rest."""
+    """Rejects marked nodes."""
     return "node(s) were resting" if node.labels.get("resting") == "true" else True
 
 
@@ -42,7 +42,7 @@ def prefer_tier(pod: Pod, node: NodeInfo, args: Tiers) -> int:
 
 
 def answering(answer: Any) -> type[Plugin]:
-    """A filter that always gives the same answer."""
+    """A filter that always returns the same result."""
 
     @kubesched.filter(name="Always")
     def always(pod: Pod, node: NodeInfo) -> Any:
@@ -52,7 +52,7 @@ def answering(answer: Any) -> type[Plugin]:
 
 
 def test_a_decorated_function_stays_a_function() -> None:
-    """It can be called and tested by itself, and keeps its name and docstring."""
+    """A decorated function can be called and tested directly, and keeps its name and docstring."""
     made = cluster(node("n1", labels={"resting": "true"}))
     found = NodeInfo(made.nodes, 0)
     assert is_awake(pod(), found) == "node(s) were resting"
@@ -62,7 +62,7 @@ def test_a_decorated_function_stays_a_function() -> None:
 
 
 def test_it_is_a_plugin_of_its_name() -> None:
-    """The class made of it has the function's name, module and docstring, and the one point."""
+    """The generated class has the function's name, module and docstring, and one extension point."""
     assert plugin_class(is_awake) is is_awake.plugin
     assert is_awake.plugin.name == "is_awake"
     assert is_awake.plugin.__doc__ == "Lets marked nodes rest."
@@ -82,14 +82,14 @@ def test_it_is_a_plugin_of_its_name() -> None:
     ],
 )
 def test_what_a_filter_may_return(answer: object, spoken: tuple[str, ...]) -> None:
-    """True and None let the pod in; a text, False and a status keep it out, with a reason."""
+    """True and None accept the pod; a text, False or a status reject it, with a reason."""
     made = cluster(node("n1"))
     assert filtered(make(answering(answer), made), made, pod()) == {"n1": spoken}
 
 
 @pytest.mark.parametrize("answer", [1, "", [], 0.5])
 def test_what_a_filter_may_not_return(answer: object) -> None:
-    """Anything else fails the attempt, and the message says what to return, and where the function is."""
+    """Any other result fails the attempt, and the message says what to return and where the function is."""
     decision = schedule(engine_of(cluster(node("n1")), answering(answer)), pod())
     assert decision.plugin == "Always"
     assert "return True if the pod fits, else the reason as a text" in decision.message
@@ -97,7 +97,7 @@ def test_what_a_filter_may_not_return(answer: object) -> None:
 
 
 def test_rejections_and_scores_reach_the_decision() -> None:
-    """Filter and score run beside the default plugins, under their names."""
+    """Filter and score functions run next to the default plugins, under their names."""
     made = cluster(
         node("n1", labels={"resting": "true", "disktype": "ssd"}), node("n2", labels={"disktype": "ssd"}), node("n3")
     )
@@ -108,7 +108,7 @@ def test_rejections_and_scores_reach_the_decision() -> None:
 
 
 def weights(entry: dict[str, object]) -> int:
-    """What `prefer_ssd` counts in a profile that enables it so."""
+    """The weight of `prefer_ssd` in a profile that enables it like this."""
     registry = Registry([prefer_ssd])
     profile = {"plugins": {"multiPoint": {"enabled": [entry], "disabled": [{"name": "*"}]}}}
     tree: dict[str, object] = {"apiVersion": API_VERSION, "kind": KIND, "profiles": [profile]}
@@ -118,13 +118,13 @@ def weights(entry: dict[str, object]) -> int:
 
 
 def test_the_weight_of_the_decorator_is_the_default() -> None:
-    """It counts where the configuration gives none, and only there."""
+    """The decorator's weight applies only if the configuration sets none."""
     assert weights({"name": "prefer_ssd"}) == 2
     assert weights({"name": "prefer_ssd", "weight": 7}) == 7
 
 
 def test_arguments_come_as_the_third_parameter() -> None:
-    """A struct annotation makes the function configurable."""
+    """A parameter annotated with a struct makes the function configurable."""
     assert prefer_tier.plugin.args_type is Tiers
     made = cluster(node("n1", labels={"tier": "gold"}), node("n2", labels={"tier": "silver"}))
     assert scored(make(prefer_tier.plugin, made), made, pod()) == {"n1": 100, "n2": 0}
@@ -135,7 +135,7 @@ def test_arguments_come_as_the_third_parameter() -> None:
     ("normalize", "scores"), [("highest", [0, 33, 100]), (True, [0, 33, 100]), ("lowest", [100, 67, 0])]
 )
 def test_any_number_will_do_when_normalised(normalize: Any, scores: list[int]) -> None:
-    """The best gets 100 and the worst 0, fractions and negative numbers included."""
+    """The best node gets 100 and the worst 0, with fractions and negative numbers too."""
     prices = {"n1": -0.5, "n2": 0.5, "n3": 2.5}
 
     @kubesched.score(normalize=normalize)
@@ -147,13 +147,13 @@ def test_any_number_will_do_when_normalised(normalize: Any, scores: list[int]) -
 
 
 def test_normalising_what_does_not_differ() -> None:
-    """Equal scores and no scores at all are no trouble."""
+    """Equal scores, or none, can be normalised."""
     assert stretched(np.array([3, 3], dtype=np.int64)).tolist() == [0, 0]
     assert stretched(np.array([], dtype=np.int64)).tolist() == []
 
 
 def test_fractions_are_rounded_when_not_normalised() -> None:
-    """A score between 0 and 100 need not be whole."""
+    """Fractional scores between 0 and 100 are rounded."""
 
     @kubesched.score
     def nearly(pod: Pod, node: NodeInfo) -> float:
@@ -165,7 +165,7 @@ def test_fractions_are_rounded_when_not_normalised() -> None:
 
 @pytest.mark.parametrize("answer", [101, -1, 1e9])
 def test_a_score_out_of_range_says_what_to_do(answer: float) -> None:
-    """The attempt fails with upstream's words, what to change, and where."""
+    """An out-of-range score fails the attempt with upstream's message, what to change, and where."""
 
     @kubesched.score
     def wild(pod: Pod, node: NodeInfo) -> float:
@@ -179,7 +179,7 @@ def test_a_score_out_of_range_says_what_to_do(answer: float) -> None:
 
 @pytest.mark.parametrize("answer", [None, "10", float("nan"), float("inf")])
 def test_a_score_that_is_no_number(answer: Any) -> None:
-    """What is no number is refused with what to return."""
+    """A score that is not a number is rejected with what to return."""
 
     @kubesched.score
     def wordy(pod: Pod, node: NodeInfo) -> Any:
@@ -215,19 +215,19 @@ async def slow(pod: Pod, node: NodeInfo) -> bool:
     ],
 )
 def test_what_is_no_such_function(function: Callable[..., Any], said: str) -> None:
-    """A wrong signature is refused when it is decorated, with what to write and where."""
+    """A wrong signature is rejected by the decorator, with what to write and where."""
     with pytest.raises(TypeError, match=said):
         kubesched.filter(function)
 
 
 def test_a_weight_is_a_positive_integer() -> None:
-    """Nothing else counts scores."""
+    """A weight must be a positive integer."""
     with pytest.raises(TypeError, match=r"weight of <lambda> is 0; it must be a positive integer"):
         kubesched.score(weight=0)(lambda pod, node: 1)
 
 
 def test_a_function_says_what_wakes_its_pods() -> None:
-    """Given events are registered; without them the plugin hears of everything."""
+    """Given events are registered; without them the plugin gets all events."""
     node_added = kubesched.on(kubesched.Resource.NODE, kubesched.Action.ADD)
 
     @kubesched.filter(events=[node_added])
@@ -239,7 +239,7 @@ def test_a_function_says_what_wakes_its_pods() -> None:
 
 
 def test_an_ordinary_function_is_no_plugin() -> None:
-    """The error says how to make it one."""
+    """A function without a decorator is rejected, and the error says how to make it a plugin."""
     with pytest.raises(
         TypeError, match=r"is no plugin; derive the class from kubesched.Plugin, or put @kubesched.filter"
     ):

@@ -1,4 +1,4 @@
-"""Plugins found by name: in modules, files and folders, and offered by installed packages."""
+"""Plugins loaded by name: from modules, files and folders, and from installed packages."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def prefer_ssd(pod, node):
 
 @pytest.fixture(autouse=True)
 def clean_imports() -> Iterator[None]:
-    """What a test imports is not there for the next."""
+    """Modules that a test imports are removed after it."""
     modules, path = set(sys.modules), list(sys.path)
     yield
     for name in set(sys.modules) - modules:
@@ -46,14 +46,14 @@ def clean_imports() -> Iterator[None]:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder to write modules in, which is the current one."""
+    """A folder for modules, which is the current directory."""
     (tmp_path / "picky.py").write_text(SOURCE)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 def added(**places: object) -> tuple[Registry, list[str], list[str]]:
-    """A registry with plugins from these places, the names asked for, and what went wrong."""
+    """A registry with plugins from these places, the names requested, and the problems."""
     registry, problems = in_tree_registry(), list[str]()
     asked = add_all(registry, problems, installed=False, **places)  # type: ignore[arg-type]  # as the tests give them
     return registry, asked, problems
@@ -70,21 +70,23 @@ def test_one_plugin_by_name(folder: Path, place: str) -> None:
 
 @pytest.mark.parametrize("place", ["picky", "picky.py"])
 def test_all_plugins_of_a_module(folder: Path, place: str) -> None:
-    """Without a name, everything that the module defines; not what it imports, nor a base without a name."""
+    """Without a name, all plugins that the module defines are loaded, but not imported ones or a base without a
+    name.
+    """
     (folder / "shared.py").write_text("import kubesched\n@kubesched.filter\ndef shared(pod, node): return True\n")
     (folder / "picky.py").write_text(f"from shared import shared\n{SOURCE}")
     assert added(named=[place])[1:] == (["Picky", "prefer_ssd"], [])
 
 
 def test_a_decorated_function_by_name(folder: Path) -> None:
-    """Functions are plugins too."""
+    """A decorated function can be loaded by name."""
     registry, asked, _ = added(named=["picky:prefer_ssd"])
     assert asked == ["prefer_ssd"]
     assert registry.weights["prefer_ssd"] == 3
 
 
 def test_all_files_of_a_folder(folder: Path) -> None:
-    """Tests, hidden files and helpers without plugins are passed over."""
+    """Tests, hidden files and helpers without plugins are skipped."""
     (folder / "_hidden.py").write_text("raise RuntimeError")
     (folder / "test_picky.py").write_text("raise RuntimeError")
     (folder / "helper.py").write_text("HELP = 1")
@@ -97,7 +99,7 @@ def test_all_files_of_a_folder(folder: Path) -> None:
 
 
 def test_a_changed_file_is_loaded_anew(folder: Path) -> None:
-    """With what it imports from beside it."""
+    """A changed file is reloaded together with its neighbours that it imports."""
     (folder / "helper.py").write_text("WEIGHT = 3")
     text = "import helper, kubesched\n@kubesched.score(weight=helper.WEIGHT)\ndef it(pod, node): return 1\n"
     (folder / "other.py").write_text(text)
@@ -139,7 +141,7 @@ def test_what_cannot_be_loaded(folder: Path, place: str, said: str) -> None:
 
 @pytest.mark.parametrize("place", ["my-rules", "rules", ".", "./rules", "nested/my-rules", "nested/my-rules:Picky"])
 def test_a_folder_is_for_the_other_flag(folder: Path, place: str) -> None:
-    """Whatever Python makes of it as a module's name."""
+    """A folder given as a plugin is an error, even where Python would accept it as a module name."""
     for name in ("my-rules", "rules", "nested/my-rules"):
         (folder / name).mkdir(parents=True)
     _, _, problems = added(named=[place])
@@ -148,13 +150,13 @@ def test_a_folder_is_for_the_other_flag(folder: Path, place: str) -> None:
 
 
 def test_a_path_that_is_not_there(folder: Path) -> None:
-    """It is not taken for a module."""
+    """A path that does not exist is not treated as a module."""
     _, _, problems = added(named=["nested/rules"])
     assert problems == ["--plugin: nested/rules: no module, and no file that ends in .py"]
 
 
 def test_no_such_folder() -> None:
-    """A folder that is not there is told."""
+    """A folder that does not exist is reported."""
     assert added(folders=["/nowhere/at/all"])[2] == ["--plugin-dir: /nowhere/at/all is no folder"]
 
 
@@ -167,14 +169,14 @@ def test_two_plugins_of_one_name(folder: Path) -> None:
 
 
 def test_the_same_plugin_twice_is_no_clash(folder: Path) -> None:
-    """Neither when it is named twice nor when its file is loaded in two ways."""
+    """Naming a plugin twice, or loading its file in two ways, is not a clash."""
     registry, _, problems = added(named=["picky:Picky", "picky:Picky", "picky.py:Picky"])
     assert problems == []
     assert registry.origin("Picky").kind == FILE
 
 
 def test_installed_packages_offer_theirs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Entry points are loaded, but nobody has asked for them by name; a broken one is told."""
+    """Entry points are loaded but do not count as requested by name; a broken one is reported."""
     points = [EntryPoint("Picky", "picky:Picky", loading.GROUP), EntryPoint("Gone", "gone:Gone", loading.GROUP)]
     monkeypatch.setattr(loading, "entry_points", lambda group: EntryPoints(points).select(group=group))
     registry, problems = in_tree_registry(), list[str]()
@@ -184,7 +186,7 @@ def test_installed_packages_offer_theirs(folder: Path, monkeypatch: pytest.Monke
 
 
 def test_origins(folder: Path) -> None:
-    """A module of an installed package has its name and version; another is of this program."""
+    """A module of an installed package has the package's name and version; any other belongs to this program."""
     (folder / "mine.py").write_text("from kubesched import Plugin\n")
     registry, _, _ = added(named=["picky:Picky", "picky.py:prefer_ssd"])
     assert str(registry.origin("Picky")) == "program picky"
@@ -194,7 +196,7 @@ def test_origins(folder: Path) -> None:
 
 
 def test_a_failed_file_leaves_nothing_behind(folder: Path) -> None:
-    """The next attempt starts from scratch."""
+    """A file that fails to load leaves nothing behind, and the next attempt starts from scratch."""
     (folder / "broken.py").write_text("1 / 0\n")
     with pytest.raises(ZeroDivisionError):
         load_place("broken.py")

@@ -1,4 +1,4 @@
-"""Where a plugin is written: found without reading more of a file than needs be."""
+"""Where a plugin is defined, found while reading as little of the file as possible."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def awake(pod, node):
 
 
 def test_a_function_in_a_document(tmp_path: Path) -> None:
-    """What is around it need not be Python."""
+    """A function in a document is found although the text around it is not Python."""
     document = tmp_path / "README.md"
     document.write_text(PROSE)
     names: dict[str, Any] = {"__name__": "example"}
@@ -39,7 +39,7 @@ def test_a_function_in_a_document(tmp_path: Path) -> None:
 
 
 def test_a_class_in_a_file_that_broke_since(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error that speaks of the plugin as it was loaded is told all the same."""
+    """The location of a class is still found after its file was broken."""
     (tmp_path / "breaking.py").write_text("class Mine:\n    pass\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "breaking", raising=False)
@@ -49,7 +49,7 @@ def test_a_class_in_a_file_that_broke_since(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_wrapped_function_is_where_it_is_written() -> None:
-    """Not where the wrapper is."""
+    """A wrapped function is located at its definition, not at the wrapper."""
 
     class Mine(Plugin):
         name = "Mine"

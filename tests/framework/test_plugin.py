@@ -1,4 +1,4 @@
-"""The contract's helpers: lifting one-node methods to whole windows, rejecting rows, normalising scores."""
+"""The contract's helpers: lifting per-node methods to windows, rejecting rows, normalising scores."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def ask(names: str, rows: list[int] | None = None) -> tuple[CycleState, api.Pod,
 
 
 def test_a_lifted_filter_answers_for_a_window() -> None:
-    """Every node is asked by itself; success may be None or a status."""
+    """A lifted filter is called for every node; success may be None or a status."""
     state, each, nodes = ask("abyz")
     verdicts = lift_filter(Alphabetical(None, None))(state, each, nodes)  # type: ignore[arg-type]  # what a test leaves out
     assert verdicts is not None
@@ -47,12 +47,12 @@ def test_a_lifted_filter_answers_for_a_window() -> None:
 
 
 def test_a_lifted_filter_that_rejects_nothing() -> None:
-    """If every node passes there is nothing to tell."""
+    """If every node passes, a lifted filter returns None."""
     assert lift_filter(Alphabetical(None, None))(*ask("ab")) is None  # type: ignore[arg-type]  # what a test leaves out
 
 
 def test_a_lifted_plugin_answers_in_the_order_of_the_window() -> None:
-    """Positions are the window's, not the table's."""
+    """Positions refer to the window and not to the table."""
     plugin = Alphabetical(None, None)  # type: ignore[arg-type]  # what a test leaves out
     state, each, nodes = ask("azb", [2, 1])
     assert np.asarray(lift_score(plugin)(state, each, nodes)).tolist() == [ord("b"), ord("z")]
@@ -62,7 +62,7 @@ def test_a_lifted_plugin_answers_in_the_order_of_the_window() -> None:
 
 
 def test_a_lifted_plugin_is_not_asked_about_rows_without_a_node() -> None:
-    """A row that only a pod knows is left out; its answer counts for nothing."""
+    """A row that only a pod names is skipped, and its result does not count."""
     made = cluster(node("a"), pod("early", node="z"))
     info = made.classes.info(pod())
     plugin = Alphabetical(None, None)  # type: ignore[arg-type]  # what a test leaves out
@@ -72,13 +72,13 @@ def test_a_lifted_plugin_is_not_asked_about_rows_without_a_node() -> None:
 
 
 def test_a_vectorised_plugin_is_taken_as_it_is() -> None:
-    """A plugin that answers for windows needs no lifting."""
+    """A vectorised plugin is not lifted."""
     plugin = NodeName(None, None)  # type: ignore[arg-type]  # what a test leaves out
     assert lift_filter(plugin) == plugin.filter_all
 
 
 def test_reject_marks_rows() -> None:
-    """One reason for all marked rows; none marked is no verdict."""
+    """One reason applies to all marked rows; without marked rows there is no verdict."""
     verdicts = reject(np.array([True, False]), unschedulable("full"))
     assert verdicts is not None
     assert verdicts.status_of(1) == unschedulable("full")
@@ -99,16 +99,16 @@ def test_reject_marks_rows() -> None:
     ],
 )
 def test_normalising_by_the_highest(scores: list[int], reverse: bool, expected: list[int]) -> None:
-    """Scores are scaled to 100 by the highest, in whole numbers; reversed, the lowest is the best."""
+    """Scores are scaled to 100 by the highest, in integers; reversed, the lowest is the best."""
     assert default_normalize(np.array(scores, dtype=np.int64), reverse=reverse).tolist() == expected
 
 
 def test_what_can_be_kept() -> None:
-    """Answers that read the pod's class, its node and the pods there are good for the next pod of the class."""
+    """Results that depend only on the pod's class, the node and the pods on it can be cached for the class."""
     assert {reads for reads in Reads if reads.is_cacheable} == {Reads.NODE, Reads.PODS}
     assert Plugin.reads is Reads.CLUSTER
 
 
 def test_a_plugin_registers_no_events_by_default() -> None:
-    """Without a word from the plugin no event is of interest to it."""
+    """By default a plugin registers no events."""
     assert list(Alphabetical(None, None).events_to_register()) == []  # type: ignore[arg-type]  # what a test leaves out

@@ -1,4 +1,4 @@
-"""The table of plugins: names taken once, unknown names answered with the closest one."""
+"""The plugin registry: unique names, and suggestions for unknown ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kubesched.plugins.node_name import NodeName
 
 
 class Mine(Plugin):
-    """A plugin of one's own."""
+    """A custom plugin."""
 
     name = "Mine"
 
@@ -28,7 +28,7 @@ class AlsoNodeName(Plugin):
 
 
 def test_a_plugin_is_found_by_its_name() -> None:
-    """What was added is there, in the order in which it was added."""
+    """Registered plugins are found, in the order of registration."""
     registry = Registry([NodeName])
     registry.add(Mine)
     assert registry["Mine"] is Mine
@@ -47,13 +47,13 @@ def test_a_name_is_taken_once() -> None:
 
 
 def test_an_unknown_name_gets_the_closest() -> None:
-    """A slip of the pen is answered with what was probably meant."""
+    """A mistyped name is answered with a suggestion."""
     with pytest.raises(UnknownPluginError, match=r"^no plugin is called 'NodeAfinity'; did you mean 'NodeAffinity'\?$"):
         in_tree_registry()["NodeAfinity"]
 
 
 def test_nothing_is_close_to_nonsense() -> None:
-    """Without a likely candidate the error does not guess."""
+    """Without a similar name the error suggests nothing."""
     with pytest.raises(UnknownPluginError, match=r"^no plugin is called 'xyz'$"):
         in_tree_registry()["xyz"]
 
@@ -70,7 +70,7 @@ def test_registries_are_independent() -> None:
 
 
 def test_points_follow_from_methods() -> None:
-    """A plugin takes part where it has the method, in either form."""
+    """A plugin takes part in the extension points whose methods it has, in either form."""
     assert points_of(Mine) == {"preEnqueue"}
     points = in_tree_registry().points
     assert points["NodeName"] == {"filter"}

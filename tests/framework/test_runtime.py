@@ -38,7 +38,7 @@ def new_state() -> CycleState:
 
 
 class Gate(Plugin):
-    """Keeps out pods with the label "out", and breaks on the label "bug"."""
+    """Blocks pods with the label "out", and raises for the label "bug"."""
 
     name = "Gate"
 
@@ -49,7 +49,7 @@ class Gate(Plugin):
 
 
 def test_pre_enqueue() -> None:
-    """The first plugin that objects speaks, under its name; nobody objecting is None."""
+    """The first plugin that blocks the pod is reported by name; otherwise the result is None."""
     framework = profile(cluster(), Gate)
     assert framework.run_pre_enqueue(pod()) is None
     assert framework.run_pre_enqueue(pod(labels={"out": ""})) == unresolvable("kept out").by("Gate")
@@ -65,14 +65,14 @@ def merged(*answers: Any) -> tuple[PreFilterOutcome, CycleState]:
 
 
 def test_silence_is_success() -> None:
-    """Plugins with nothing to say leave all nodes in."""
+    """Plugins that return nothing keep all nodes."""
     outcome, state = merged(None, Status(Code.SUCCESS), None)
     assert (outcome.status, outcome.node_names, outcome.plugins) == (None, None, frozenset())
     assert state.skip_filter == set()
 
 
 def test_skip_spares_the_filter() -> None:
-    """A plugin that skips is noted in the cycle, and its Filter is not among the active ones."""
+    """A plugin that skips is recorded in the cycle, and its Filter is not active."""
     made = cluster(node("a"))
     state, _ = state_of(made, pod())
     framework = profile(made, NodeResourcesFit)
@@ -84,7 +84,7 @@ def test_skip_spares_the_filter() -> None:
 
 
 def test_an_unresolvable_rejection_ends_it() -> None:
-    """Preemption cannot help, so later plugins are not even asked."""
+    """After an unresolvable rejection, later plugins are not called, since preemption cannot help."""
     asked: list[str] = []
 
     def answers() -> Any:
@@ -99,20 +99,22 @@ def test_an_unresolvable_rejection_ends_it() -> None:
 
 
 def test_a_resolvable_rejection_lets_the_others_prepare() -> None:
-    """Preemption may help and then needs every plugin's state; the last such rejection is the one reported."""
+    """After a resolvable rejection all plugins still run, since preemption needs their state; the last rejection is
+    reported.
+    """
     outcome, state = merged(unschedulable("first"), SKIP, unschedulable("last"), None)
     assert outcome.status == unschedulable("last").by("P2")
     assert state.skip_filter == {"P1"}
 
 
 def test_an_unresolvable_rejection_after_a_resolvable_one() -> None:
-    """The graver rejection wins."""
+    """An unresolvable rejection takes precedence over a resolvable one."""
     outcome, _ = merged(unschedulable("first"), unresolvable("never"))
     assert outcome.status == unresolvable("never").by("P1")
 
 
 def test_narrowing() -> None:
-    """Node names of several plugins are intersected, and those plugins are noted."""
+    """The node names of several plugins are intersected, and those plugins are recorded."""
     outcome, _ = merged({"a", "b", "c"}, None, frozenset(("b", "c", "d")))
     assert outcome.node_names == frozenset(("b", "c"))
     assert outcome.plugins == {"P0", "P2"}
@@ -120,7 +122,7 @@ def test_narrowing() -> None:
 
 
 def test_narrowing_to_nothing() -> None:
-    """One plugin that allows no node is named; several that together allow none are listed."""
+    """One plugin that allows no node is named; several whose intersection is empty are listed."""
     alone, _ = merged(set())
     assert alone.status == unresolvable("node(s) didn't satisfy plugin P0")
     assert alone.plugins == {"P0"}
@@ -131,7 +133,7 @@ def test_narrowing_to_nothing() -> None:
 
 @pytest.mark.parametrize("status", [error("lost"), Status(Code.PENDING, "lost"), Status(Code.WAIT, "lost")])
 def test_any_other_prefilter_status_is_an_error(status: Status) -> None:
-    """A code that PreFilter cannot answer with ends the attempt, in upstream's words."""
+    """A code that PreFilter must not return ends the attempt with upstream's message."""
     with pytest.raises(PluginError, match='running PreFilter plugin "P0": lost') as caught:
         merged(status)
     assert (caught.value.plugin, caught.value.point) == ("P0", "PreFilter")
@@ -141,7 +143,7 @@ def test_any_other_prefilter_status_is_an_error(status: Status) -> None:
 
 
 class Picky(Plugin):
-    """Rejects the nodes it was told to, with the status it was told."""
+    """Rejects the configured nodes with the configured status."""
 
     name = "Picky"
     rejects: dict[str, Status] = {}  # noqa: RUF012 - set per test
@@ -169,7 +171,7 @@ def test_filters_in_their_order() -> None:
 
 
 def test_one_row_at_a_time() -> None:
-    """A single row gives what the window gives for it."""
+    """A single row gives the same result as in a window."""
     made = cluster(node("a"), node("b"))
     framework = profile(made, picky(made, "One", b=unschedulable("full")))
     state, info = state_of(made, pod())
@@ -180,7 +182,7 @@ def test_one_row_at_a_time() -> None:
 
 
 def test_a_filter_error_says_where_it_is_from() -> None:
-    """A status that is no rejection is an error of the plugin, in upstream's words, and ends an attempt."""
+    """A status that is not a rejection is a plugin error with upstream's message, and ends the attempt."""
     made = cluster(node("a"))
     framework = profile(made, picky(made, "One", a=error("disk on fire")))
     state, info = state_of(made, pod())
@@ -194,7 +196,7 @@ def test_a_filter_error_says_where_it_is_from() -> None:
 
 
 def test_lifted_and_vectorised_forms() -> None:
-    """Only a plugin without a whole-window form is marked as lifted, and nothing is known of what it reads."""
+    """Only a plugin without a vectorised form is marked as lifted, and what it reads is unknown."""
     made = cluster()
     framework = profile(made, picky(made, "One"), NodeResourcesFit)
     assert [(f.name, f.lifted) for f in framework.filters] == [("One", True), ("NodeResourcesFit", False)]
@@ -203,7 +205,7 @@ def test_lifted_and_vectorised_forms() -> None:
 
 
 def test_what_is_row_local() -> None:
-    """Whether every active Filter judges a row by that row alone."""
+    """A profile is row-local if every active Filter evaluates a row by that row alone."""
     made = cluster()
     state = new_state()
     assert profile(made, NodeResourcesFit).what_if.is_row_local(state)
@@ -217,7 +219,7 @@ def test_what_is_row_local() -> None:
 
 
 class Counter(Plugin):
-    """Counts the pods it is told of, and needs a pod that wants company to find some."""
+    """Counts the pods added and removed, and for some pods requires that there are any."""
 
     name = "Counter"
 
@@ -239,7 +241,7 @@ class Counter(Plugin):
 
 
 class Told:
-    """What `Counter` was told."""
+    """The calls that `Counter` received."""
 
     def __init__(self, pods: Sequence[str] = ()) -> None:
         self.pods = list(pods)
@@ -249,7 +251,7 @@ class Told:
 
 
 def test_nominated_pods_count_as_if_they_were_there() -> None:
-    """A pod of at least the same priority that was promised the node takes its room, for the moment of asking."""
+    """Nominated pods of equal or higher priority count on the node while it is evaluated."""
     made = cluster(node("a", cpu="2"), pod("promised", nominated="a", cpu="2", priority=5))
     framework = profile(made, NodeResourcesFit)
     for priority, fits in ((6, True), (5, False), (4, False)):
@@ -261,7 +263,7 @@ def test_nominated_pods_count_as_if_they_were_there() -> None:
 
 
 def test_a_pod_does_not_stand_in_its_own_way() -> None:
-    """A pod that was itself promised the node is not added to it."""
+    """A pod that is itself nominated to the node is not added to it."""
     made = cluster(node("a", cpu="2"), pod("p", nominated="a", cpu="2"))
     state, info = state_of(made, pod("p", nominated="a", cpu="2"))
     framework = profile(made, NodeResourcesFit)
@@ -270,7 +272,7 @@ def test_a_pod_does_not_stand_in_its_own_way() -> None:
 
 
 def test_a_pod_must_fit_without_the_nominated_ones_too() -> None:
-    """They may end up elsewhere: a pod that fits only with them there does not fit."""
+    """A pod that fits only together with the nominated pods does not fit, since they may end up elsewhere."""
     made = cluster(node("a"), pod("promised", nominated="a"))
     framework = profile(made, Counter)
     state, info = state_of(made, pod(labels={"company": ""}))
@@ -280,7 +282,9 @@ def test_a_pod_must_fit_without_the_nominated_ones_too() -> None:
 
 
 def test_plugins_are_told_of_pods_in_a_what_if() -> None:
-    """PreFilter plugins hear of pods added and removed, in the what-if's own state, unless they were skipped."""
+    """PreFilter plugins are notified of added and removed pods, in the what-if's own state, unless they were
+    skipped.
+    """
     made = cluster(node("a"), pod("promised", nominated="a"))
     framework = profile(made, Counter)
     plugin = framework.pre_filter[0]
@@ -297,7 +301,7 @@ def test_plugins_are_told_of_pods_in_a_what_if() -> None:
 
 
 def test_a_what_if_leaves_nothing_behind() -> None:
-    """Pods, amounts, order and tags of the rows are as before, also when something fails in between."""
+    """Pods, amounts, order and tags of the rows are restored, even after an error."""
     made = cluster(
         node("a"),
         node("b"),
@@ -325,7 +329,7 @@ def test_a_what_if_leaves_nothing_behind() -> None:
 
 
 def test_a_what_if_is_an_event_of_its_rows() -> None:
-    """Whoever keeps answers per row must ask again about rows that were tampered with."""
+    """A what-if marks its rows as changed, so that results cached per row are recomputed."""
     made = cluster(node("a"), node("b"), pod("promised", nominated="b", cpu="1"))
     framework = profile(made, NodeResourcesFit)
     state, info = state_of(made, pod(cpu="1"))
@@ -338,7 +342,7 @@ def test_a_what_if_is_an_event_of_its_rows() -> None:
 
 
 class Room(Plugin):
-    """Answers PostFilter with what it was given."""
+    """Returns the configured PostFilter result."""
 
     name = "Room"
     answer: tuple[PostFilterResult | None, Status]
@@ -365,28 +369,28 @@ WITHDRAWN = PostFilterResult(""), unschedulable("nothing to be done")
 
 
 def test_the_first_to_make_room_ends_the_search() -> None:
-    """A success is the answer, and later plugins are not asked."""
+    """A success is returned, and later plugins are not called."""
     plugins, (result, status) = rooms((None, unschedulable("not me")), FOUND, FOUND)
     assert (result, status.is_success) == (FOUND[0], True)
     assert [plugin.asked for plugin in plugins] == [1, 1, 0]
 
 
 def test_nobody_makes_room() -> None:
-    """All reasons are collected under the first plugin's name, with the last result that says anything."""
+    """All reasons are collected under the first plugin's name, with the last result that is set."""
     _, (result, status) = rooms((None, unschedulable("one")), WITHDRAWN, (None, unschedulable("three")))
     assert result == WITHDRAWN[0]
     assert status == unschedulable("one", "nothing to be done", "three").by("R0")
 
 
 def test_an_unresolvable_answer_ends_the_search() -> None:
-    """A plugin that knows it is hopeless has the last word."""
+    """An unresolvable result ends the search."""
     plugins, (_, status) = rooms((None, unresolvable("hopeless")), FOUND)
     assert status == unresolvable("hopeless").by("R0")
     assert plugins[1].asked == 0
 
 
 def test_a_post_filter_error_ends_the_search() -> None:
-    """An error is reported and nothing is nominated."""
+    """An error is reported, and no node is nominated."""
     plugins, (result, status) = rooms((PostFilterResult("a"), error("lost")), FOUND)
     assert (result, status) == (None, error("lost").by("R0"))
     assert plugins[1].asked == 0
@@ -396,7 +400,7 @@ def test_a_post_filter_error_ends_the_search() -> None:
 
 
 class Points(Plugin):
-    """Gives every node the same points, raw and normalised as told."""
+    """Gives every node the same score, raw and normalised as configured."""
 
     name = "Points"
     raw: Ints | int = 0
@@ -410,7 +414,7 @@ class Points(Plugin):
 
 
 class Doubled(Points):
-    """The same, twice as much after normalising."""
+    """The same, doubled when normalised."""
 
     def normalize(self, state: CycleState, pod: api.Pod, scores: Ints) -> Ints:
         return scores * 2
@@ -424,7 +428,7 @@ def points(kind: type[Points], raw: Ints | int, weight: int = 1) -> tuple[Framew
 
 
 def test_pre_score_may_skip() -> None:
-    """A plugin that skips wants no Score; None and success go on; anything else is an error."""
+    """A plugin that skips gets no Score; None and success continue; anything else is an error."""
     framework, state, info = points(Points, 1)
     plugin, nodes = framework.pre_score[0], Nodes(framework.cluster.nodes)
     outcomes = []
@@ -439,7 +443,7 @@ def test_pre_score_may_skip() -> None:
 
 @pytest.mark.parametrize("raw", [30, np.array([10, 30])])
 def test_scores_are_normalised_and_weighted(raw: Ints | int) -> None:
-    """The weight comes after normalising; one number stands for all nodes."""
+    """The weight is applied after normalising; a single number applies to all nodes."""
     framework, state, info = points(Doubled, raw, weight=3)
     weighted = framework.ask_normalize(framework.scores[0], state, info.pod, raw)
     assert np.asarray(weighted).tolist() == (180 if isinstance(raw, int) else [60, 180])
@@ -447,7 +451,7 @@ def test_scores_are_normalised_and_weighted(raw: Ints | int) -> None:
 
 @pytest.mark.parametrize(("raw", "bad"), [(101, 101), (-1, -1), (np.array([50, 101]), 101), (np.array([-2, 50]), -2)])
 def test_scores_out_of_range_are_an_error(raw: Ints | int, bad: int) -> None:
-    """A score beyond 0…100 after normalising is the plugin's mistake, named in upstream's words."""
+    """A score outside 0…100 after normalising is a plugin error with upstream's message."""
     framework, state, info = points(Points, raw)
     message = rf'plugin "Points" returns an invalid score {bad}, it should in the range of \[0, 100\] after normalizing'
     with pytest.raises(PluginError, match=message):
@@ -455,10 +459,10 @@ def test_scores_out_of_range_are_an_error(raw: Ints | int, bad: int) -> None:
 
 
 def test_the_range_is_judged_after_normalising() -> None:
-    """Raw scores may be anything."""
+    """Raw scores may be out of range."""
 
     class Clipped(Points):
-        """Brings everything into range."""
+        """Clips all scores into the range."""
 
         def normalize(self, state: CycleState, pod: api.Pod, scores: Ints) -> Ints:
             return np.clip(scores, 0, 100)
@@ -474,7 +478,7 @@ def test_the_range_is_judged_after_normalising() -> None:
 
 
 class Reserver(Plugin):
-    """Writes down what it is asked to do."""
+    """Records its calls."""
 
     name = "Reserver"
     log: list[str] = []  # noqa: RUF012 - set per test
@@ -489,7 +493,7 @@ class Reserver(Plugin):
 
 
 class Forgetful(Plugin):
-    """Reserves and has nothing to give back."""
+    """Reserves, but has no unreserve."""
 
     name = "Forgetful"
 
@@ -509,7 +513,7 @@ def reserved(*statuses: Status | None) -> tuple[Status | None, list[str], Callab
 
 
 def test_reserving_in_order_and_giving_back_in_reverse() -> None:
-    """Plugins reserve in their order; giving back runs backwards and past those without anything to give."""
+    """Plugins reserve in order and unreserve in reverse, skipping those without unreserve."""
     outcome, log, unreserve = reserved(None, Status(Code.SUCCESS))
     assert outcome is None
     unreserve()
@@ -517,7 +521,7 @@ def test_reserving_in_order_and_giving_back_in_reverse() -> None:
 
 
 def test_a_failed_reservation_gives_everything_back() -> None:
-    """After a rejection later plugins do not reserve; all of them are asked to unreserve, as upstream does."""
+    """As upstream, after a rejection later plugins do not reserve, and all of them unreserve."""
     outcome, log, unreserve = reserved(None, unschedulable("taken"), None)
     assert outcome == unschedulable("taken").by("R1")
     unreserve()
@@ -525,7 +529,7 @@ def test_a_failed_reservation_gives_everything_back() -> None:
 
 
 def test_a_reserve_error_says_where_it_is_from() -> None:
-    """A failure that is no rejection names the plugin in its message."""
+    """An error that is not a rejection names the plugin in its message."""
     outcome, _, _ = reserved(error("disk on fire"))
     assert outcome is not None
     assert outcome.code is Code.ERROR
@@ -533,7 +537,7 @@ def test_a_reserve_error_says_where_it_is_from() -> None:
 
 
 def test_only_bind_may_skip() -> None:
-    """Skip from Reserve is an error that names the plugin, not an attempt that ends without a word."""
+    """Skip from Reserve is an error that names the plugin."""
     outcome, _, _ = reserved(Status(Code.SKIP))
     assert outcome is not None
     assert (outcome.code, outcome.plugin) == (Code.ERROR, "R0")
@@ -544,7 +548,7 @@ def test_only_bind_may_skip() -> None:
 
 
 class Broken(Plugin):
-    """Raises wherever it is asked."""
+    """Raises at every point."""
 
     name = "Broken"
 
@@ -569,7 +573,7 @@ class Broken(Plugin):
 def test_a_plugin_that_raises_is_named_with_its_point(
     point: str, ask: Callable[[Framework, CycleState, api.Pod, Nodes], Any]
 ) -> None:
-    """An exception becomes an error that says who failed, where, and how; the cause is kept."""
+    """An exception becomes an error with the plugin, the point and the exception's text; the cause is kept."""
     made = cluster(node("a"))
     framework = profile(made, Broken)
     state, info = state_of(made, pod())
@@ -579,11 +583,11 @@ def test_a_plugin_that_raises_is_named_with_its_point(
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
 
-# --- profiles that switch a point off ---------------------------------------------------------------------------------
+# --- profiles that disable a point -----------------------------------------------------------------------------------
 
 
 class Pair(Plugin):
-    """Filter and Score that need their earlier points."""
+    """Filter and Score that depend on their earlier points."""
 
     name = "Pair"
     relies_on = frozenset(("preFilter", "preScore"))
@@ -602,7 +606,7 @@ class Pair(Plugin):
 
 
 def test_a_point_that_is_switched_off_is_missed() -> None:
-    """Filter and Score that rely on an earlier point say, in upstream's words, that it did not run."""
+    """Filter and Score whose earlier point is disabled report, with upstream's message, that it did not run."""
     made = cluster(node("a"))
     plugin = make(Pair, made)
     framework = Framework("test", made, {"filter": [plugin], "score": [plugin]}, {"Pair": 1})

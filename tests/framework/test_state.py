@@ -1,4 +1,4 @@
-"""What plugins keep within a cycle, and what a what-if sees of it."""
+"""What plugins store within a cycle, and what a what-if sees of it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def new() -> CycleState:
 
 
 def test_what_is_written_can_be_read() -> None:
-    """A value is found under its key, any hashable, until it is deleted."""
+    """A value is found under its key, which can be any hashable, until it is deleted."""
     state = new()
     state.write(("plugin", "counts"), 7)
     assert state.read(("plugin", "counts"), int) == 7
@@ -37,13 +37,13 @@ def test_what_is_written_can_be_read() -> None:
 
 
 def test_reading_what_is_not_there_names_the_key() -> None:
-    """The error says what was looked for and what probably went wrong."""
+    """The error names the missing key and the probable cause."""
     with pytest.raises(KeyError, match=r"nothing is kept under 'counts'.*earlier point"):
         new().read("counts", int)
 
 
 def test_a_clone_goes_its_own_way() -> None:
-    """Values that can be cloned are, so a what-if changes its own; the others are shared."""
+    """Cloneable values are cloned, so that a what-if changes its own; the others are shared."""
     state, shared = new(), [1]
     state.write("counts", Counts([1]))
     state.write("shared", shared)
@@ -58,7 +58,7 @@ def test_a_clone_goes_its_own_way() -> None:
 
 
 def test_a_clone_skips_what_the_cycle_skips() -> None:
-    """Plugins that asked to be skipped are skipped in a what-if too."""
+    """Plugins that were skipped in the cycle are skipped in a what-if too."""
     state = new()
     state.skip_filter.add("Ports")
     assert state.clone().skip_filter == {"Ports"}

@@ -1,4 +1,4 @@
-"""Statuses: codes, reasons, and who said them."""
+"""Statuses: codes, reasons and plugins."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_codes_are_upstreams(code: Code, number: int, name: str) -> None:
 
 @pytest.mark.parametrize("code", list(Code))
 def test_what_a_code_means(code: Code) -> None:
-    """A rejection is neither success nor failure, and waiting for something is a rejection too."""
+    """A rejection is neither success nor failure, and Pending is a rejection too."""
     status = Status(code)
     assert status.is_success is (code is Code.SUCCESS)
     assert status.is_skip is (code is Code.SKIP)
@@ -35,20 +35,20 @@ def test_what_a_code_means(code: Code) -> None:
 
 
 def test_reasons_make_the_message() -> None:
-    """Several reasons read as a list; none at all is an empty message."""
+    """Several reasons are joined as a list; without reasons the message is empty."""
     assert unschedulable("too big", "too late").message == "too big, too late"
     assert SKIP.message == ""
 
 
 def test_shorthands() -> None:
-    """The three ways to turn a pod away, in short."""
+    """The shorthands for the three kinds of rejection."""
     assert unschedulable("r").code is Code.UNSCHEDULABLE
     assert unresolvable("r").code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
     assert error("r").code is Code.ERROR
 
 
 def test_a_status_gets_its_plugin() -> None:
-    """Naming the plugin makes a copy; the status that a plugin shares among pods stays as it was."""
+    """Setting the plugin makes a copy, so that a status shared among pods does not change."""
     shared = unschedulable("full")
     named = shared.by("Fit")
     assert (named.plugin, shared.plugin) == ("Fit", "")
@@ -57,7 +57,7 @@ def test_a_status_gets_its_plugin() -> None:
 
 
 def test_equality() -> None:
-    """Statuses are equal if code, reasons and plugin are, and can be keys."""
+    """Statuses with equal code, reasons and plugin are equal, and can be keys."""
     assert unschedulable("a") == unschedulable("a")
     assert unschedulable("a") != unresolvable("a")
     assert unschedulable("a") != unschedulable("a").by("Fit")
@@ -66,5 +66,5 @@ def test_equality() -> None:
 
 
 def test_a_status_prints_readably() -> None:
-    """Its representation names code, message and plugin."""
+    """The representation has the code, message and plugin."""
     assert repr(unschedulable("full").by("Fit")) == "Status(Unschedulable, 'full', plugin='Fit')"

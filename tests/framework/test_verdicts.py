@@ -1,4 +1,4 @@
-"""Putting the answers of several Filter plugins together."""
+"""Combining the results of several Filter plugins."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def three() -> Rejections:
 
 
 def test_the_first_to_reject_speaks() -> None:
-    """A row's status is that of the first plugin that rejects it, under that plugin's name."""
+    """A row's status is that of the first plugin that rejects it, with the plugin's name."""
     rejections = three()
     assert rejections.status(0) is None
     assert rejections.status(1) == FULL.by("One")
@@ -30,7 +30,7 @@ def test_the_first_to_reject_speaks() -> None:
 
 
 def test_overruling_a_row() -> None:
-    """A status found for a single row replaces what plugins said of it."""
+    """A status set for a single row replaces the plugins' verdicts."""
     rejections = three()
     rejections.overruled[1] = TAINTED.by("Nominated")
     assert rejections.status(1) == TAINTED.by("Nominated")
@@ -39,13 +39,13 @@ def test_overruling_a_row() -> None:
 
 
 def test_groups_are_of_the_marked_rows() -> None:
-    """Distinct statuses come with their rows, each row once, and rows that are not marked not at all."""
+    """Distinct statuses are listed with their rows, each marked row once and unmarked rows never."""
     among = np.array([True, True, False, True, False])
     assert [(s.message, rows.tolist()) for s, rows in three().groups(among)] == [("full", [1]), ("tainted", [3])]
 
 
 def test_the_fit_message() -> None:
-    """Reasons are counted and sorted as text, the count first, as upstream sorts them."""
+    """As upstream, reasons are counted and sorted as text that starts with the count."""
     reasons = Counter({"b reason": 2, "a reason": 10, "c reason": 10})
     assert fit_message(12, reasons) == "0/12 nodes are available: 10 a reason, 10 c reason, 2 b reason."
     assert fit_message(3, Counter()) == "0/3 nodes are available:"

@@ -14,7 +14,7 @@ NO = unschedulable("no")
 
 
 class ByAnnotation(Plugin):
-    """Reads what is in no column."""
+    """Reads fields that are in no column."""
 
     name = "ByAnnotation"
     reads = Reads.NODE
@@ -51,7 +51,7 @@ def test_annotations_and_conditions_of_nodes(cluster: VirtualCluster) -> None:
 
 
 class Crowded(Plugin):
-    """Reads of the pods on a node what their class does not tell."""
+    """Reads fields of the pods on a node that their class does not include."""
 
     name = "Crowded"
     reads = Reads.PODS
@@ -61,7 +61,7 @@ class Crowded(Plugin):
 
 
 def test_annotations_of_pods_on_nodes(cluster: VirtualCluster) -> None:
-    """A pod that runs gets an annotation, and its node is looked at again."""
+    """When a running pod gets an annotation, its node is evaluated again."""
     cluster.use(Crowded)
     cluster.add(node("n1"), pod("runs", node="n1"))
     assert cluster.schedule(pod("a")).node == "n1"
