@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
+import pytest
 from tests.controllers.world import World, template, world
 
 from kubesched.base.clocks import VirtualClock, virtual_time
 from kubesched.base.types import JSON
+from kubesched.controllers.job import BURST
 from kubesched.reconcile.access import JOBS, PODS
 
 
@@ -117,6 +120,21 @@ async def test_with_a_finalizer_it_is_deleted_once(clock: VirtualClock) -> None:
         assert "deletionTimestamp" in before["metadata"]
         await clock.advance(10)
         assert w.get(JOBS, "pi") == before
+
+
+@pytest.mark.parametrize("mode", ["NonIndexed", "Indexed"])
+@virtual_time
+async def test_a_great_number_of_pods_is_created_in_parts(clock: VirtualClock, mode: str) -> None:
+    """A Job of very many pods creates some at a time, so that others have their turn."""
+    async with world(clock, nodes=0) as w:
+        w.create(JOBS, "pi", _job(parallelism=2200, completions=2200, completionMode=mode))
+        counts = [0]
+        while counts[-1] < 2200:
+            await clock.sleep(0.001)
+            counts.append(len(w.names(PODS)))
+        assert (
+            max(after - before for before, after in pairwise(counts)) <= 2 * BURST
+        )  # the first pods cause a sync at once
 
 
 @virtual_time

@@ -6,6 +6,7 @@ from tests.controllers.world import World, template, workload, world
 
 from kubesched.base.clocks import VirtualClock, virtual_time
 from kubesched.base.types import JSON
+from kubesched.controllers.replicaset import BURST
 from kubesched.reconcile.access import CONTROLLERS, PODS, REPLICA_SETS
 
 
@@ -114,3 +115,13 @@ async def test_replication_controllers_do_the_same(clock: VirtualClock) -> None:
         await w.until(lambda: _running(w, 2))
         await clock.advance(1)
         assert w.get(CONTROLLERS, "web")["status"]["readyReplicas"] == 2
+
+
+@virtual_time
+async def test_an_absurd_number_of_replicas_is_created_in_parts(clock: VirtualClock) -> None:
+    """A ReplicaSet of two thousand million pods creates some at a time, and the server answers in between."""
+    async with world(clock, nodes=0) as w:
+        w.create(REPLICA_SETS, "web", workload("web", 2**31 - 1))
+        await clock.sleep(0.001)
+        assert 0 < len(w.names(PODS)) <= 2 * BURST  # the first pods cause a sync at once
+        w.delete(REPLICA_SETS, "web")

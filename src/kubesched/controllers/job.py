@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from kubesched.apiserver.meta import parse_timestamp
 from kubesched.apiserver.storage.store import ChangeType, StoreEvent
 from kubesched.base.types import JSON
@@ -14,6 +16,8 @@ from kubesched.reconcile.loop import Controller
 from kubesched.reconcile.views import Pod
 
 FIRST_BACKOFF, LAST_BACKOFF = 10.0, 600.0
+BURST = 500
+"""Pods created at a time, as upstream. The rest follows in the next sync."""
 INDEX = "batch.kubernetes.io/job-completion-index"
 _INDEX_VARIABLE: JSON = {
     "name": "JOB_COMPLETION_INDEX",
@@ -136,8 +140,11 @@ class JobController(Controller):
         elif room and (wait := self._backoff(job)) > 0:
             self.enqueue(key, wait)
         elif room:
-            for index in state.missing_indexes(room) if state.indexed else [None] * room:
+            some = min(room, BURST)
+            for index in state.missing_indexes(some) if state.indexed else [None] * some:
                 self._create(job, index)
+            if room > BURST:
+                self.enqueue_one_of(key, BURST)  # later, so that others have their turn
 
     def _backoff(self, job: JSON) -> float:
         """Return how long to wait before creating pods again after failures."""
@@ -226,7 +233,7 @@ class _State:
 
     def missing_indexes(self, count: int) -> list[int]:
         taken = {int(pod.metadata.annotations.get(INDEX, "-1")) for pod in self.active} | set(self._done)
-        return [index for index in range(self._completions) if index not in taken][:count]
+        return list(islice((index for index in range(self._completions) if index not in taken), count))
 
     def completed_indexes(self) -> str:
         """Format the completed indexes like upstream: 0,2-5"""

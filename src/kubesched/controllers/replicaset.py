@@ -88,7 +88,7 @@ class ReplicaSetController(Controller):
             for pod in self._deletion_order(active)[: min(-missing, BURST)]:
                 delete_pod(self._context, self.name, pod, about)
         if abs(missing) > BURST:
-            self.enqueue(key)
+            self.enqueue_one_of(key, BURST)  # later, so that others have their turn
 
     def _deletion_order(self, active: list[Pod]) -> list[Pod]:
         """Sort pods in upstream's order of deletion: unassigned, pending, unready, cheap and crowded ones first."""
