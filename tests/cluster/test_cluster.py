@@ -133,7 +133,7 @@ def test_a_bound_pod_is_on_its_node() -> None:
     assert places(state) == {"default.p": "a"}
 
 
-def test_the_same_news_twice_change_nothing() -> None:
+def test_an_irrelevant_update_changes_nothing() -> None:
     """An update that is irrelevant for scheduling replaces the pod and changes no row."""
     state = cluster(node("a"), pod("p", node="a"))
     position = state.nodes.log_end
@@ -227,7 +227,7 @@ def test_the_api_server_has_the_last_word() -> None:
     assert int(state.nodes.used[0, 0]) == 0
 
 
-def test_news_from_before_the_binding_leave_the_assumption() -> None:
+def test_an_update_from_before_the_binding_keeps_the_assumption() -> None:
     """An update from before the binding, without a node name, does not undo the assumption."""
     state = assumed()
     state.set(pod("p", cpu="1", phase="Pending", nominated="b"))

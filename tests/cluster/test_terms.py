@@ -36,7 +36,7 @@ def test_every_list_has_its_place() -> None:
     assert terms
 
 
-def test_a_term_speaks_of_its_own_namespace() -> None:
+def test_the_default_namespace_of_a_term() -> None:
     """A term without namespaces and namespace selector applies to the pod's own namespace."""
     term = required(pod_term(WEB))
     assert term.namespaces == {"blue"}
@@ -54,9 +54,7 @@ def test_named_namespaces_replace_its_own() -> None:
 
 
 def test_a_namespace_selector_adds_to_the_named() -> None:
-    """Listed and selected namespaces both count; a selector alone excludes the pod's own namespace unless it
-    matches.
-    """
+    """Listed and selected namespaces both count; with only a selector, the pod's own namespace is not listed."""
     term = required(pod_term(WEB, namespaces=["red"], namespace_selector={"team": "one"}))
     assert term.matches("red", WEB, {})
     assert term.matches("green", WEB, {"team": "one"})
@@ -66,7 +64,7 @@ def test_a_namespace_selector_adds_to_the_named() -> None:
     assert alone.namespace_selector == EVERYTHING
 
 
-def test_no_selector_selects_nobody() -> None:
+def test_no_selector_selects_no_pods() -> None:
     """A term without a label selector matches no pod; one with an empty selector matches all."""
     assert required(pod_term(None)).selector == NOTHING
     assert required(pod_term(selector())).selector == EVERYTHING

@@ -74,7 +74,7 @@ def test_labels() -> None:
     assert nodes.label_in("nobody-has-it", "v").tolist() == [False, False, False]
 
 
-def test_a_resource_nobody_has_is_zero_everywhere() -> None:
+def test_an_unknown_resource_is_zero_everywhere() -> None:
     """An unknown resource is zero everywhere."""
     nodes = Nodes(three().nodes)
     assert nodes.allocatable("example.com/unknown").tolist() == [0, 0, 0]

@@ -122,7 +122,7 @@ class Noted(Plugin):
         return state.read("Noted again", int)
 
 
-def told(decision: Decision, cluster: ClusterState) -> dict[str, Any]:
+def summary(decision: Decision, cluster: ClusterState) -> dict[str, Any]:
     """Everything in a decision, by name."""
     names = cluster.nodes.names
     said: dict[str, Any] = {
@@ -230,9 +230,9 @@ class CacheMachine(RuleBasedStateMachine):
         for template in self.known:
             asked = pod("asked", **TEMPLATES[template])
             fresh = default_engine(self.cluster, *self.plugins)
-            ours = told(schedule(self.engine, asked), self.cluster)
+            ours = summary(schedule(self.engine, asked), self.cluster)
             assert ours["outcome"] is not Outcome.ERROR or ours["message"] == NO_NODES, ours["message"]
-            assert ours == told(schedule(fresh, asked), self.cluster), template
+            assert ours == summary(schedule(fresh, asked), self.cluster), template
 
 
 TestCacheMachine = CacheMachine.TestCase

@@ -179,7 +179,7 @@ def test_a_nominated_node_that_is_gone(promised: str) -> None:
     assert schedule(engine_of(made, picky()), pod(nominated=promised)).node == "a"
 
 
-def test_room_promised_to_others() -> None:
+def test_room_of_nominated_pods() -> None:
     """Room of a nominated pod is taken only by a pod of higher priority."""
     made = cluster(node("a", cpu="2"), node("b", cpu="1"), pod("promised", nominated="a", cpu="2", priority=5))
     engine = engine_of(made, NodeResourcesFit)
@@ -191,7 +191,7 @@ def test_room_promised_to_others() -> None:
     assert schedule(engine, pod("big", cpu="2", priority=5)).node == "a"
 
 
-def test_a_promise_does_not_hide_the_nodes_own_reasons() -> None:
+def test_nominations_do_not_hide_the_nodes_own_reasons() -> None:
     """Where the nominated pods fit too, a node is rejected for its own reasons."""
     made = cluster(node("a", cpu="2"), pod("promised", nominated="a", cpu="1"))
     decision = schedule(engine_of(made, NodeResourcesFit, picky(a=unresolvable("never"))), pod(cpu="1"))
@@ -429,7 +429,7 @@ def test_a_search_of_no_nodes_at_all() -> None:
     assert schedule(engine, pod()).outcome is Outcome.UNSCHEDULABLE
 
 
-def test_nodes_that_others_are_promised_do_not_count_towards_the_sample() -> None:
+def test_nodes_that_fit_only_without_nominated_pods_do_not_count() -> None:
     """A node that fits only without a nominated pod does not count as found, however early it is visited."""
     nodes = many(200)
     state = cluster(*nodes, *(pod(f"vip{n}", cpu="4", priority=10, nominated=f"n{n:04}") for n in range(3)))
@@ -648,7 +648,7 @@ def test_several_profiles_share_a_cluster() -> None:
     assert schedule(other, pod("q", cpu="1")).outcome is Outcome.UNSCHEDULABLE
 
 
-def test_many_classes_are_kept_in_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_cached_classes_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cached results of the least recently used classes are dropped, and recomputed correctly."""
     monkeypatch.setattr("kubesched.engine.filtering.CACHE_BYTES", 1)
     made = cluster(node("a", cpu="4"), node("b", cpu="8"))

@@ -74,7 +74,7 @@ def test_what_is_refused(members: dict[str, Any], said: str) -> None:
         Registry([made(**members)])
 
 
-def test_everything_that_is_wrong_is_told_at_once() -> None:
+def test_all_mistakes_are_reported_at_once() -> None:
     """All mistakes are reported at once."""
     with pytest.raises(ContractError) as caught:
         check_contract(made(filter=method("self"), score=method("self"), reads=None))

@@ -98,7 +98,7 @@ def test_all_files_of_a_folder(folder: Path) -> None:
     assert registry.origin("other").name == "other.py"
 
 
-def test_a_changed_file_is_loaded_anew(folder: Path) -> None:
+def test_a_changed_file_is_reloaded(folder: Path) -> None:
     """A changed file is reloaded together with its neighbours that it imports."""
     (folder / "helper.py").write_text("WEIGHT = 3")
     text = "import helper, kubesched\n@kubesched.score(weight=helper.WEIGHT)\ndef it(pod, node): return 1\n"

@@ -103,7 +103,7 @@ def test_normalising_by_the_highest(scores: list[int], reverse: bool, expected: 
     assert default_normalize(np.array(scores, dtype=np.int64), reverse=reverse).tolist() == expected
 
 
-def test_what_can_be_kept() -> None:
+def test_what_can_be_cached() -> None:
     """Results that depend only on the pod's class, the node and the pods on it can be cached for the class."""
     assert {reads for reads in Reads if reads.is_cacheable} == {Reads.NODE, Reads.PODS}
     assert Plugin.reads is Reads.CLUSTER

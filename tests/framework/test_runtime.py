@@ -226,28 +226,28 @@ class Counter(Plugin):
     def pre_filter(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Status | None:
         if "alone" in pod.labels:
             return SKIP
-        state.write(self, Told())
+        state.write(self, Calls())
         return None
 
     def add_pod(self, state: CycleState, pod: api.Pod, info: PodInfo, row: int) -> None:
-        state.read(self, Told).pods.append(f"+{info.pod.name}@{row}")
+        state.read(self, Calls).pods.append(f"+{info.pod.name}@{row}")
 
     def remove_pod(self, state: CycleState, pod: api.Pod, info: PodInfo, row: int) -> None:
-        state.read(self, Told).pods.append(f"-{info.pod.name}@{row}")
+        state.read(self, Calls).pods.append(f"-{info.pod.name}@{row}")
 
     def filter(self, state: CycleState, pod: api.Pod, node: NodeInfo) -> Status | None:
-        lonely = "company" in pod.labels and not state.read(self, Told).pods
+        lonely = "company" in pod.labels and not state.read(self, Calls).pods
         return unschedulable("nobody there") if lonely else None
 
 
-class Told:
+class Calls:
     """The calls that `Counter` received."""
 
     def __init__(self, pods: Sequence[str] = ()) -> None:
         self.pods = list(pods)
 
-    def clone(self) -> Told:
-        return Told(self.pods)
+    def clone(self) -> Calls:
+        return Calls(self.pods)
 
 
 def test_nominated_pods_count_as_if_they_were_there() -> None:
@@ -278,10 +278,10 @@ def test_a_pod_must_fit_without_the_nominated_ones_too() -> None:
     state, info = state_of(made, pod(labels={"company": ""}))
     framework.ask_pre_filter(framework.pre_filter[0], state, info.pod, Nodes(made.nodes))
     assert framework.what_if.status_on(state, info.pod, 0) == unschedulable("nobody there").by("Counter")
-    assert state.read(framework.pre_filter[0], Told).pods == []
+    assert state.read(framework.pre_filter[0], Calls).pods == []
 
 
-def test_plugins_are_told_of_pods_in_a_what_if() -> None:
+def test_plugins_are_notified_of_pods_in_a_what_if() -> None:
     """PreFilter plugins are notified of added and removed pods, in the what-if's own state, unless they were
     skipped.
     """
@@ -292,8 +292,8 @@ def test_plugins_are_told_of_pods_in_a_what_if() -> None:
     framework.ask_pre_filter(plugin, state, info.pod, Nodes(made.nodes))
     with framework.what_if.with_nominated(state, info.pod, 0) as (what_if, added):
         assert added
-        assert what_if.read(plugin, Told).pods == ["+promised@0"]
-    assert state.read(plugin, Told).pods == []
+        assert what_if.read(plugin, Calls).pods == ["+promised@0"]
+    assert state.read(plugin, Calls).pods == []
     state, info = state_of(made, pod(labels={"alone": ""}))
     state.skip_filter.add("Counter")
     with framework.what_if.with_nominated(state, info.pod, 0) as (_, added):
@@ -375,7 +375,7 @@ def test_the_first_to_make_room_ends_the_search() -> None:
     assert [plugin.asked for plugin in plugins] == [1, 1, 0]
 
 
-def test_nobody_makes_room() -> None:
+def test_no_plugin_makes_room() -> None:
     """All reasons are collected under the first plugin's name, with the last result that is set."""
     _, (result, status) = rooms((None, unschedulable("one")), WITHDRAWN, (None, unschedulable("three")))
     assert result == WITHDRAWN[0]

@@ -69,7 +69,7 @@ def test_an_error_sends_a_pod_to_backoff() -> None:
     assert rig.fail(rig.pop()) is Subqueue.BACKOFF
 
 
-def test_a_rejected_pod_is_taken_early_when_nobody_else_waits() -> None:
+def test_a_rejected_pod_is_popped_early_when_no_other_waits() -> None:
     """When no pod is active, a rejected pod is popped before its backoff ends."""
     rig = Rig({"Fit": ON_NODE_ADD})
     rig.queue.add(make_pod("a"))

@@ -42,7 +42,7 @@ def granted(cpu: str) -> api.PodStatus:
         ),
     ],
 )
-def test_a_pods_update_is_told_by_what_changed(old: api.Pod, new: api.Pod, expected: list[str]) -> None:
+def test_events_of_a_pods_update(old: api.Pod, new: api.Pod, expected: list[str]) -> None:
     """Each kind of change is a separate event, in upstream's order; any other change is a generic update."""
     assert labels(pod_changes(old, new)) == [f"UnschedulablePod{name}" for name in expected]
 
@@ -104,7 +104,7 @@ PRESSED = (*READY, api.NodeCondition(type="DiskPressure", status="False"))
         ),
     ],
 )
-def test_a_nodes_update_is_told_by_what_changed(old: api.Node, new: api.Node, expected: list[Action]) -> None:
+def test_events_of_a_nodes_update(old: api.Node, new: api.Node, expected: list[Action]) -> None:
     """A cordon or a heartbeat helps no pod and is no event; other changes are separate events, in upstream's order."""
     assert [event.action for event in node_changes(old, new)] == expected
 

@@ -39,7 +39,7 @@ def broken(pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint
     raise SystemExit("no idea")
 
 
-def test_an_event_wakes_whom_it_helps() -> None:
+def test_an_event_wakes_the_pods_it_helps() -> None:
     """The hint decides for each pod; a pod that is not helped stays."""
     rig = Rig({"Fit": (on(Resource.NODE, Action.ADD, Colors()),)})
     for color in ("red", "blue"):
@@ -67,7 +67,7 @@ def test_any_one_of_several_plugins_may_wake_a_pod() -> None:
     assert rig.subqueue("a") is Subqueue.BACKOFF
 
 
-def test_an_event_nobody_registered_for_wakes_nobody() -> None:
+def test_an_unregistered_event_wakes_no_pods() -> None:
     """An event that no plugin registered for wakes no pods."""
     rig = Rig({"Fit": ON_NODE_ADD})
     rig.reject(make_pod("a"), "Fit")

@@ -49,7 +49,7 @@ def test_a_pod_sees_what_came_after_it_left() -> None:
     assert names_of(flights, "b") == ["two"]
 
 
-def test_nothing_is_kept_while_nobody_is_in_flight() -> None:
+def test_no_events_are_kept_without_pods_in_flight() -> None:
     """Without a pod in flight, events are not kept."""
     flights, metrics = in_flight()
     assert not flights.record(node_added())

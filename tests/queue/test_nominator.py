@@ -25,7 +25,7 @@ def test_a_gated_pod_holds_no_place() -> None:
     assert nominated(rig).node_of("a") is None
 
 
-def test_a_promise_in_memory_survives_an_update_that_knows_nothing_of_it() -> None:
+def test_a_nomination_in_memory_survives_an_older_update() -> None:
     """An update from before the nomination was written does not undo it, and the pod takes its new state."""
     rig = Rig()
     old, new = make_pod("a", cpu="1"), make_pod("a", cpu="2")
@@ -48,7 +48,7 @@ def test_an_update_that_speaks_of_a_nomination_decides() -> None:
     assert seen == ["node-1", "node-2", None]
 
 
-def test_a_promise_can_be_withdrawn() -> None:
+def test_a_nomination_can_be_cleared() -> None:
     """An empty name clears the nomination; None means the one in the pod's status."""
     rig = Rig()
     queued = rig.reject(make_pod("a", nominated="node-1"), "Fit")
@@ -58,7 +58,7 @@ def test_a_promise_can_be_withdrawn() -> None:
     assert nominated(rig).node_of("a") == "node-1"
 
 
-def test_a_deleted_pod_is_promised_nothing() -> None:
+def test_a_deleted_pod_has_no_nomination() -> None:
     """A deleted pod has no nomination, whether it was nominated before or after the deletion."""
     rig = Rig()
     queued = rig.reject(make_pod("a"), "Fit")
@@ -69,7 +69,7 @@ def test_a_deleted_pod_is_promised_nothing() -> None:
     assert len(nominated(rig)) == 0
 
 
-def test_a_pod_deleted_in_flight_is_promised_nothing() -> None:
+def test_a_pod_deleted_in_flight_has_no_nomination() -> None:
     """A pod deleted in flight cannot be nominated."""
     rig = Rig()
     rig.queue.add(make_pod("a"))

@@ -21,7 +21,7 @@ def said(rig: Rig) -> list[tuple[int, str, dict[str, object]]]:
     ]
 
 
-def test_the_life_of_a_pod_is_told_in_upstreams_words() -> None:
+def test_the_life_of_a_pod_is_logged_as_upstream() -> None:
     """Arrival, failure, an event that does not help, one that does, and the end of the backoff are logged as
     upstream.
     """
@@ -55,7 +55,7 @@ def test_the_life_of_a_pod_is_told_in_upstreams_words() -> None:
     assert repr(queued) == "QueuedPodInfo(default/a, attempts=1)"
 
 
-def test_gates_and_updates_are_told() -> None:
+def test_gates_and_updates_are_logged() -> None:
     """The log shows that a moved pod is gated, and that an update released it."""
     rig = Rig({"Gate": (on(Resource.POD, Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED),)}, closed_gate)
     rig.queue.add(make_pod("a", gates=["g"]))
@@ -69,7 +69,7 @@ def test_gates_and_updates_are_told() -> None:
     ]
 
 
-def test_events_that_do_not_help_or_come_in_flight_are_told() -> None:
+def test_events_that_do_not_help_or_come_in_flight_are_logged() -> None:
     """At verbosity 5 the log shows why a pod stays, and that an event is kept."""
     rig = Rig({"Fit": (on(Resource.NODE, Action.ADD, skip),)})
     rig.reject(make_pod("a"), "Fit")

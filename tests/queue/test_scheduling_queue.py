@@ -108,7 +108,7 @@ def test_a_deleted_pod_is_gone_wherever_it_was(rig: Rig, get_there: Get) -> None
 
 
 @pytest.mark.parametrize("get_there", WAITING)
-def test_a_recreated_pod_starts_anew(rig: Rig, get_there: Get) -> None:
+def test_a_recreated_pod_starts_from_scratch(rig: Rig, get_there: Get) -> None:
     """An update with another UID is a new pod: it is active and untried, and the old one is gone."""
     get_there(rig)
     rig.queue.update(make_pod("a"), make_pod("a", uid="another"))
@@ -174,7 +174,7 @@ def test_activation_makes_a_pod_active_from_anywhere(rig: Rig, get_there: Get) -
     assert +rig.metrics.pendings == {"active": 1}
 
 
-def test_activation_wakes_whoever_waits_for_pods(rig: Rig) -> None:
+def test_activation_calls_on_ready(rig: Rig) -> None:
     """`activate` calls `on_ready` only if it made a pod active."""
     rig.reject(make_pod("a"), "Fit")
     woken = rig.wakeups
@@ -209,7 +209,7 @@ def test_a_flush_takes_only_those_whose_time_has_come(rig: Rig) -> None:
     assert sorted(rig.pop_names()) == ["a", "b"]
 
 
-def test_a_flush_of_nobody_is_no_event(rig: Rig) -> None:
+def test_a_flush_without_pods_is_no_event(rig: Rig) -> None:
     """A flush that moves no pod is not an event for pods in flight."""
     rig.queue.add(make_pod("a"))
     queued = rig.pop()

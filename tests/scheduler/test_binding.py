@@ -71,7 +71,7 @@ async def test_the_points_run_in_order(clock: VirtualClock) -> None:
 
 
 @virtual_time
-async def test_where_nothing_takes_long_no_node_is_nominated(clock: VirtualClock) -> None:
+async def test_a_quick_binding_nominates_no_node(clock: VirtualClock) -> None:
     """A pod that is bound at once is not nominated first: the API server gets a single call."""
     async with world(clock, node("n1")) as here:
         here.create(pod("web"))
@@ -175,7 +175,7 @@ class Alone(First):
 
 @pytest.mark.parametrize(("plugins", "seconds"), [((First, Second), 10), ((First, Alone), 20), ((Alone, Second), 20)])
 @virtual_time
-async def test_what_may_be_prepared_in_parallel_is(
+async def test_pre_bind_plugins_run_in_parallel(
     clock: VirtualClock, plugins: tuple[type[Plugin], ...], seconds: float
 ) -> None:
     """PreBind plugins that allow it run in parallel, the others one after the other."""
@@ -188,7 +188,7 @@ async def test_what_may_be_prepared_in_parallel_is(
 
 
 @virtual_time
-async def test_the_first_that_fails_ends_what_runs_beside_it(clock: VirtualClock) -> None:
+async def test_a_failing_pre_bind_cancels_the_others(clock: VirtualClock) -> None:
     """When one of several parallel PreBind plugins fails, the others are cancelled and the pod returns to the queue at
     once.
     """
@@ -202,7 +202,7 @@ async def test_the_first_that_fails_ends_what_runs_beside_it(clock: VirtualClock
 
 
 @virtual_time
-async def test_a_stop_ends_what_runs_in_parallel(clock: VirtualClock) -> None:
+async def test_stopping_cancels_parallel_pre_binds(clock: VirtualClock) -> None:
     """A stopping scheduler cancels PreBind plugins that take too long, and leaves no task behind."""
 
     class Endless(First):
@@ -232,7 +232,7 @@ async def test_many_bindings_run_at_once(clock: VirtualClock) -> None:
 
 
 @virtual_time
-async def test_a_pod_that_never_came_to_wait_is_not_waited_for(clock: VirtualClock) -> None:
+async def test_a_pod_that_fails_before_waiting_is_removed(clock: VirtualClock) -> None:
     """A pod that should wait on Permit but fails earlier is removed from the waiting pods."""
 
     class Undecided(Recording):
@@ -250,7 +250,7 @@ async def test_a_pod_that_never_came_to_wait_is_not_waited_for(clock: VirtualClo
 
 
 @virtual_time
-async def test_a_pod_survives_what_nobody_foresaw_after_a_failed_bind(clock: VirtualClock) -> None:
+async def test_a_failing_cleanup_after_a_failed_bind(clock: VirtualClock) -> None:
     """Even if the cleanup after a failed bind fails too, the pod is retried."""
     async with world(clock, node("n1")) as here:
         cluster = here.scheduler.cluster
@@ -312,7 +312,7 @@ async def test_a_waiting_pod_can_be_rejected(clock: VirtualClock) -> None:
 
 
 @virtual_time
-async def test_a_pod_does_not_wait_longer_than_its_plugin_has_patience(clock: VirtualClock) -> None:
+async def test_a_waiting_pod_times_out(clock: VirtualClock) -> None:
     """After the timeout the pod returns to the queue, with upstream's message."""
     async with world(clock, node("n1"), plugins=[Waiting]) as here:
         here.create(pod("web"))
@@ -482,7 +482,7 @@ async def test_a_bind_that_did_not_happen_is_tried_again_at_once(clock: VirtualC
 
 
 @virtual_time
-async def test_a_pod_made_anew_is_not_taken_for_a_bound_one(clock: VirtualClock) -> None:
+async def test_a_recreated_pod_is_not_mistaken_for_a_bound_one(clock: VirtualClock) -> None:
     """After an unclear bind, a new pod of the same name but another UID is not mistaken for the first one."""
     async with world(clock, node("n1", cpu="1")) as here:
         here.api.delay("bind", 1)

@@ -103,7 +103,7 @@ async def test_a_cache_does_not_forbid_whole_nodes() -> None:
         assert (await extender.filter(POD, NODES)).nodes == ["n1"]
 
 
-async def test_a_kept_object_is_sent_whole() -> None:
+async def test_a_whole_object_is_sent_if_available() -> None:
     """If the whole object from the API server was kept, it is sent with all its fields."""
     whole = b'{"metadata":{"name":"web"},"spec":{"containers":[{"name":"c","env":[{"name":"A"}]}]}}'
     raw = lambda obj: whole if isinstance(obj, api.Pod) else None  # noqa: E731 - shorter than a def, and clear
@@ -112,7 +112,7 @@ async def test_a_kept_object_is_sent_whole() -> None:
     assert server.asked[0][1]["Pod"] == json.loads(whole)
 
 
-async def test_a_changed_node_is_encoded_anew() -> None:
+async def test_a_changed_node_is_encoded_again() -> None:
     """The JSON of a node is cached until the node changes."""
     async with serving() as server, asking(server) as extender:
         await extender.filter(POD, [NODES[0]])
@@ -120,7 +120,7 @@ async def test_a_changed_node_is_encoded_anew() -> None:
     assert server.asked[1][1]["Nodes"]["items"][0]["metadata"]["labels"]["disk"] == "ssd"
 
 
-async def test_without_a_verb_nobody_is_asked() -> None:
+async def test_without_a_verb_no_request_is_made() -> None:
     """A verb that is not configured makes no request and changes nothing."""
     async with serving() as server, asking(server, filter_verb="", prioritize_verb="", bind_verb="") as extender:
         assert (await extender.filter(POD, NODES)).nodes == ["n1", "n2", "n3"]
@@ -175,7 +175,7 @@ async def test_no_answer_in_time() -> None:
     )
 
 
-async def test_nobody_there() -> None:
+async def test_a_refused_connection() -> None:
     """The error text of a refused connection is Go's."""
     async with serving() as server:
         pass
@@ -200,7 +200,7 @@ async def test_a_host_that_does_not_exist() -> None:
     )
 
 
-async def test_a_url_that_is_none() -> None:
+async def test_a_malformed_url() -> None:
     """A malformed URL is an extender error and does not crash the scheduler."""
     extender = HTTPExtender(config.Extender(url_prefix="http://[x", filter_verb="filter"))
     with pytest.raises(ExtenderError, match=r'^Post "http://\[x/filter": '):
@@ -237,7 +237,7 @@ async def test_garbage() -> None:
             await extender.filter(POD, NODES)
 
 
-def test_answers_are_read_as_go_reads_them() -> None:
+def test_responses_are_parsed_as_by_go() -> None:
     """251 responses, valid and broken, are accepted or rejected exactly as by Go's decoder."""
     for line in Path(__file__).with_name("extender_answers.jsonl").read_text("utf-8").splitlines():
         recorded = json.loads(line)
@@ -277,7 +277,7 @@ async def test_scores() -> None:
         ([1], "json: cannot unmarshal number into Go value of type v1.HostPriority"),
     ],
 )
-async def test_scores_that_are_none(answer: object, problem: str) -> None:
+async def test_scores_of_the_wrong_type(answer: object, problem: str) -> None:
     """A list of the wrong type fails as in Go."""
     async with serving() as server, asking(server) as extender:
         server.answers["/prioritize"] = answer
@@ -474,20 +474,20 @@ async def test_https_with_another_name(authority: trustme.CA) -> None:
         await ask_over_tls(context, config.ExtenderTLSConfig(ca_data=ca), enable=True)
 
 
-async def test_https_that_trusts_everybody(authority: trustme.CA) -> None:
+async def test_https_without_verification(authority: trustme.CA) -> None:
     """`insecure` disables verification, and so does enableHTTPS without a CA."""
     context = server_context(authority, "extender.example.com")
     assert await ask_over_tls(context, config.ExtenderTLSConfig(insecure=True), enable=False) == ["n1"]
     assert await ask_over_tls(context, None, enable=True) == ["n1"]
 
 
-async def test_https_without_reason_to_trust(authority: trustme.CA) -> None:
+async def test_https_with_an_untrusted_certificate(authority: trustme.CA) -> None:
     """An https URL alone trusts the system's authorities."""
     with pytest.raises(ExtenderError, match="tls: failed to verify certificate: x509: "):
         await ask_over_tls(server_context(authority, "127.0.0.1"), None, enable=False)
 
 
-def test_tls_settings_that_cannot_be() -> None:
+def test_invalid_tls_settings() -> None:
     """A CA together with `insecure`, or an invalid CA, is rejected at startup."""
     both = config.ExtenderTLSConfig(ca_data=b"x", insecure=True)
     with pytest.raises(ValueError, match="specifying a root certificates file with the insecure flag is not allowed"):

@@ -86,7 +86,7 @@ async def test_an_extender_narrows_the_nodes(clock: VirtualClock) -> None:
 
 
 @virtual_time
-async def test_what_an_extender_rejects_is_told(clock: VirtualClock) -> None:
+async def test_an_extenders_reasons_are_reported(clock: VirtualClock) -> None:
     """The extender's reasons are in the message, and any event may retry the pod."""
     extender = Fake(passes=[])
     async with world(clock, *NODES, extenders=[extender]) as here:

@@ -40,7 +40,7 @@ async def test_the_life_of_a_pod(clock: VirtualClock) -> None:
 
 
 @virtual_time
-async def test_scores_are_told_at_verbosity_ten(clock: VirtualClock) -> None:
+async def test_scores_are_logged_at_verbosity_ten(clock: VirtualClock) -> None:
     """At verbosity 10 each plugin's score for each node is logged in profile order, then the totals; below 10 nothing
     is.
     """
@@ -95,7 +95,7 @@ async def test_the_inside_can_be_dumped_and_compared(clock: VirtualClock) -> Non
 
 
 @virtual_time
-async def test_a_handler_that_fails_does_not_stop_the_news(clock: VirtualClock) -> None:
+async def test_a_failing_handler_does_not_stop_events(clock: VirtualClock) -> None:
     """An object that cannot be handled is logged, and later objects are handled normally."""
     async with world(clock, node("n1"), check=False) as here:
         here.create(pod("broken", cpu="a lot"), pod("fine"))

@@ -243,7 +243,7 @@ def test_allowed_labels() -> None:
         Metrics(allowed_labels={"metric": "x"})
 
 
-def test_counting_begins_anew() -> None:
+def test_reset() -> None:
     """A reset clears labelled counters and histograms, including those computed from evaluations. Gauges and, as
     upstream, metrics without labels are not reset.
     """

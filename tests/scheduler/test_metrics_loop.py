@@ -145,7 +145,7 @@ async def test_what_is_counted(clock: VirtualClock) -> None:
 
 
 @virtual_time
-async def test_what_is_told(clock: VirtualClock) -> None:
+async def test_events_of_both_pods(clock: VirtualClock) -> None:
     """Both pods get an event with upstream's text."""
     async with seen(clock) as here:
         here.api.create(node("n1", cpu="2"))
@@ -225,7 +225,7 @@ async def test_one_cycle_in_ten_times_its_plugins(clock: VirtualClock) -> None:
 
 
 @virtual_time
-async def test_every_point_is_told_of(clock: VirtualClock) -> None:
+async def test_every_point_is_measured(clock: VirtualClock) -> None:
     """As upstream, points without plugins and PreBind without work are measured too."""
     async with seen(clock) as here:
         here.api.create(node("n1"))
@@ -269,7 +269,7 @@ class Broken(Plugin):
 
 
 @virtual_time
-async def test_a_point_that_failed_is_told_of(clock: VirtualClock) -> None:
+async def test_a_failed_point_is_measured(clock: VirtualClock) -> None:
     """A plugin that raises counts as an error of its extension point and of the plugin."""
     async with seen(clock, Broken) as here:
         here.api.create(node("n1"))
@@ -283,7 +283,7 @@ async def test_a_point_that_failed_is_told_of(clock: VirtualClock) -> None:
 
 
 @virtual_time
-async def test_what_extenders_take_is_no_plugins_time(clock: VirtualClock) -> None:
+async def test_extender_time_is_not_plugin_time(clock: VirtualClock) -> None:
     """With extenders the same points are measured, and none of them includes the extender's time."""
     extender = Fake(passes=["n1", "n2"], scores={"n1": 10}, seconds=2)
     async with seen(clock, extenders=[extender]) as here:

@@ -355,7 +355,7 @@ async def test_a_group_preempts_as_a_whole(clock: VirtualClock) -> None:
 
 
 @virtual_time
-async def test_preemption_that_would_not_help_evicts_nobody(clock: VirtualClock) -> None:
+async def test_preemption_that_would_not_help_evicts_no_pods(clock: VirtualClock) -> None:
     """A gang evicts nothing if that would not make room, or if its priority is not higher."""
     low = pod("low", node="n1", cpu="1", priority=0)
     async with world(clock, node("n1", cpu="1"), low, features=PREEMPTING) as here:

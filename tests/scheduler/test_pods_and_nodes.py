@@ -75,7 +75,7 @@ async def test_a_gated_pod_waits_for_its_gates(clock: VirtualClock) -> None:
 
 
 @virtual_time
-async def test_a_pod_that_has_ended_when_its_deletion_is_told_makes_room(clock: VirtualClock) -> None:
+async def test_a_deleted_pod_with_a_terminal_state_makes_room(clock: VirtualClock) -> None:
     """A deleted pod frees its resources even if its last delivered state is terminal."""
     async with world(clock, node("n1", cpu="1"), pod("old", node="n1", cpu="1")) as here:
         old = here.pod("old")
@@ -121,7 +121,7 @@ async def test_a_pending_pod_that_is_deleted_is_forgotten(clock: VirtualClock) -
 
 
 @virtual_time
-async def test_a_pod_bound_by_somebody_else_is_not_scheduled_again(clock: VirtualClock) -> None:
+async def test_a_pod_bound_by_another_scheduler_is_not_scheduled_again(clock: VirtualClock) -> None:
     """A pending pod that another scheduler binds leaves the queue and counts on its node."""
     async with world(clock, node("n1", taints=["a=b:NoSchedule"])) as here:
         here.create(pod("web", cpu="1"))
@@ -143,7 +143,7 @@ async def test_a_deleting_pod_is_skipped(clock: VirtualClock) -> None:
 
 
 @virtual_time
-async def test_node_changes_wake_whom_they_may_help(clock: VirtualClock) -> None:
+async def test_node_changes_wake_pods_they_may_help(clock: VirtualClock) -> None:
     """Only node changes that the rejecting plugin registered for retry the pod."""
     cordoned = node("n1", cpu="1", labels={"disk": "hdd"}, taints=["a=b:NoSchedule"], unschedulable=True)
     async with world(clock, cordoned) as here:
@@ -165,7 +165,7 @@ async def test_node_changes_wake_whom_they_may_help(clock: VirtualClock) -> None
 
 
 @virtual_time
-async def test_a_heartbeat_wakes_nobody(clock: VirtualClock) -> None:
+async def test_a_heartbeat_wakes_no_pods(clock: VirtualClock) -> None:
     """A node update without relevant changes retries no pods."""
     async with world(clock, node("n1", cpu="1")) as here:
         here.create(pod("big", cpu="2"))

@@ -29,7 +29,7 @@ async def test_a_victim_makes_room(clock: VirtualClock) -> None:
 
 
 @virtual_time
-async def test_a_victim_may_take_its_time(clock: VirtualClock) -> None:
+async def test_a_victim_that_terminates_slowly(clock: VirtualClock) -> None:
     """While the victim terminates it has the condition, and the preemptor is nominated and not retried."""
     async with world(clock, node("n1", cpu="1"), pod("low", node="n1", cpu="1", priority=0)) as here:
         here.api.deletion_takes = 30
@@ -46,7 +46,7 @@ async def test_a_victim_may_take_its_time(clock: VirtualClock) -> None:
 
 
 @virtual_time
-async def test_nobody_slips_into_a_promised_place(clock: VirtualClock) -> None:
+async def test_freed_resources_are_kept_for_the_preemptor(clock: VirtualClock) -> None:
     """A lower-priority pod does not get the resources that were freed for the preemptor."""
     async with world(clock, node("n1", cpu="2"), pod("low", node="n1", cpu="2", priority=0)) as here:
         here.api.deletion_takes = 30
@@ -60,7 +60,7 @@ async def test_nobody_slips_into_a_promised_place(clock: VirtualClock) -> None:
 
 
 @virtual_time
-async def test_while_victims_are_dealt_with_the_preemptor_is_kept_back(clock: VirtualClock) -> None:
+async def test_the_preemptor_is_blocked_while_its_victims_are_deleted(clock: VirtualClock) -> None:
     """An event does not retry the preemptor while its victims are being deleted."""
     victims = [pod("a", node="n1", cpu="500m", priority=0), pod("b", node="n1", cpu="500m", priority=0)]
     async with world(clock, node("n1", cpu="1"), *victims) as here:
@@ -204,7 +204,7 @@ async def test_a_victim_in_pre_bind_is_called_off(clock: VirtualClock) -> None:
 
 
 @virtual_time
-async def test_lower_promises_on_the_node_are_withdrawn(clock: VirtualClock) -> None:
+async def test_nominations_of_lower_priority_are_cleared(clock: VirtualClock) -> None:
     """A lower-priority pod that was nominated to the node loses its nomination."""
     async with world(clock, node("n1", cpu="1"), pod("low", node="n1", cpu="1", priority=0)) as here:
         here.api.deletion_takes = math.inf
@@ -222,7 +222,7 @@ async def test_lower_promises_on_the_node_are_withdrawn(clock: VirtualClock) -> 
 
 
 @virtual_time
-async def test_a_policy_of_never_preempts_nobody(clock: VirtualClock) -> None:
+async def test_the_policy_never_prevents_preemption(clock: VirtualClock) -> None:
     """A pod with preemptionPolicy Never does not preempt."""
     async with world(clock, node("n1", cpu="1"), pod("low", node="n1", cpu="1", priority=0)) as here:
         here.create(pod("high", cpu="1", priority=10, preemption_policy="Never"))

@@ -56,7 +56,7 @@ async def test_the_condition_is_written_only_when_it_changes(clock: VirtualClock
 
 
 @virtual_time
-async def test_events_that_cannot_help_wake_nobody(clock: VirtualClock) -> None:
+async def test_events_that_cannot_help_wake_no_pods(clock: VirtualClock) -> None:
     """A pod that lacks cpu is not retried when a node gets a label or another pod is created."""
     async with world(clock, node("n1", cpu="1")) as here:
         here.create(pod("big", cpu="2"))
@@ -68,7 +68,7 @@ async def test_events_that_cannot_help_wake_nobody(clock: VirtualClock) -> None:
 
 
 @virtual_time
-async def test_nobody_waits_for_ever(clock: VirtualClock) -> None:
+async def test_no_pod_waits_for_ever(clock: VirtualClock) -> None:
     """A pod without any event is retried after five minutes."""
     async with world(clock, node("n1", cpu="1")) as here:
         here.create(pod("big", cpu="2"))

@@ -41,7 +41,7 @@ def scheduler(clock: VirtualClock, api: FaultyApi) -> Scheduler:
 
 
 @virtual_time
-async def test_a_replica_schedules_when_its_turn_has_come(clock: VirtualClock) -> None:
+async def test_a_standby_replica_schedules_once_elected(clock: VirtualClock) -> None:
     """A standby replica follows the cluster but schedules nothing; once it is elected, it schedules at once."""
     api = FaultyApi(clock)
     api.create(node("n1"))
@@ -60,7 +60,7 @@ async def test_a_replica_schedules_when_its_turn_has_come(clock: VirtualClock) -
 
 
 @virtual_time
-async def test_it_does_without_a_kind_that_it_may_not_see(clock: VirtualClock) -> None:
+async def test_a_forbidden_kind_is_skipped(clock: VirtualClock) -> None:
     """Without access to disruption budgets pods are still scheduled, and the log reports the missing kind once."""
     api = Forbidding(clock, never=(PodDisruptionBudget,))
     api.create(node("n1"))
@@ -89,7 +89,7 @@ async def test_a_server_that_forbids_everything_at_first(clock: VirtualClock) ->
 
 
 @virtual_time
-async def test_a_turn_that_fails_is_no_turn(clock: VirtualClock) -> None:
+async def test_a_failed_election(clock: VirtualClock) -> None:
     """When waiting for leadership fails, a replica exits with that error and does not schedule."""
 
     async def lost() -> None:
@@ -121,7 +121,7 @@ async def test_a_cancelled_run_leaves_nothing_behind(clock: VirtualClock) -> Non
 
 
 @virtual_time
-async def test_whoever_looks_on_cannot_harm(clock: VirtualClock) -> None:
+async def test_a_failing_observer_does_no_harm(clock: VirtualClock) -> None:
     """An observer of decisions that raises is logged, and pods are still scheduled once."""
 
     def stumble(decision: Decision) -> None:

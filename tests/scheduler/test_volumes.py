@@ -79,7 +79,7 @@ async def test_a_claim_is_bound_before_its_pod(clock: VirtualClock) -> None:
 
 
 @virtual_time
-async def test_what_was_written_is_known_from_the_answer(clock: VirtualClock) -> None:
+async def test_written_objects_are_known_from_the_response(clock: VirtualClock) -> None:
     """A volume and a claim that were written are known from the response, before the watch delivers them."""
     async with world(clock, node("n1")) as here:
         storage(here)

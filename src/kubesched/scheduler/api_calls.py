@@ -74,7 +74,7 @@ class Dispatcher:
         self._metrics = metrics
         self._clock = clock
         self._newest: dict[str, ApiCall] = {}
-        """The last call of each pod, under way or waiting."""
+        """The last call of each pod, in progress or waiting."""
         self._under_way: dict[str, ApiCall] = {}
         self._started: set[str] = set()
         """Pods that have a task."""

@@ -14,7 +14,7 @@ class BindCalls:
 
     @contextmanager
     def one(self) -> Iterator[None]:
-        """A call is under way."""
+        """A call is in progress."""
         self.pending += 1
         try:
             yield

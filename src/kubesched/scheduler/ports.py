@@ -129,7 +129,7 @@ class MetricsSink(QueueMetrics, Protocol):
         ...
 
     def goroutines(self, operation: str, change: int) -> None:
-        """More, or fewer, tasks of a kind ("binding", "preemption") are under way."""
+        """The number of running tasks of a kind ("binding", "preemption") changed."""
         ...
 
     def cache_size(self, kind: str, number: int) -> None:
