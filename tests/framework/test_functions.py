@@ -57,7 +57,7 @@ def test_a_decorated_function_stays_a_function() -> None:
     found = NodeInfo(made.nodes, 0)
     assert is_awake(pod(), found) == "node(s) were resting"
     assert prefer_ssd(pod(), found) == 0
-    assert is_awake.__doc__ == "Lets marked nodes rest."
+    assert is_awake.__doc__ == "Rejects marked nodes."
     assert repr(is_awake).startswith("<plugin is_awake from ")
 
 
@@ -65,7 +65,7 @@ def test_it_is_a_plugin_of_its_name() -> None:
     """The generated class has the function's name, module and docstring, and one extension point."""
     assert plugin_class(is_awake) is is_awake.plugin
     assert is_awake.plugin.name == "is_awake"
-    assert is_awake.plugin.__doc__ == "Lets marked nodes rest."
+    assert is_awake.plugin.__doc__ == "Rejects marked nodes."
     assert is_awake.plugin.__module__ == __name__
     assert points_of(is_awake.plugin) == {"filter"}
     assert points_of(prefer_ssd.plugin) == {"score"}
