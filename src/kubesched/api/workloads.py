@@ -8,7 +8,8 @@ from typing import ClassVar
 
 from kubesched.api.meta import Object, Part
 
-API_VERSION = "scheduling.k8s.io/v1alpha2"
+API_GROUP = "scheduling.k8s.io"
+API_VERSION = f"{API_GROUP}/v1alpha2"
 
 POD_GROUP_SCHEDULED = "PodGroupScheduled"
 DISRUPTED_TOGETHER = "PodGroup"
@@ -56,12 +57,24 @@ class Workload(Object, frozen=True):
     spec: WorkloadSpec = WorkloadSpec()
 
 
+class PodGroupResourceClaim(Part, frozen=True):
+    name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
+class PodGroupResourceClaimStatus(Part, frozen=True):
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
 class PodGroupSpec(Part, frozen=True):
     scheduling_policy: PodGroupSchedulingPolicy = PodGroupSchedulingPolicy()
     scheduling_constraints: PodGroupSchedulingConstraints | None = None
     disruption_mode: str | None = None
     priority_class_name: str = ""
     priority: int | None = None
+    resource_claims: tuple[PodGroupResourceClaim, ...] = ()
 
 
 class Condition(Part, frozen=True):
@@ -75,6 +88,7 @@ class Condition(Part, frozen=True):
 
 class PodGroupStatus(Part, frozen=True):
     conditions: tuple[Condition, ...] = ()
+    resource_claim_statuses: tuple[PodGroupResourceClaimStatus, ...] = ()
 
 
 class PodGroup(Object, frozen=True):

@@ -23,6 +23,20 @@ class PodsToActivate(dict[str, api.Pod]):
         self.update((pod.key, pod) for pod in pods)
 
 
+POD_GROUP_CYCLE = "kubernetes.io/pod-group-cycle"
+"""The key of the CycleState under which plugins find a `GroupCycleState`, for a pod that is tried with its group."""
+
+
+class GroupCycleState:
+    """What plugins share within the scheduling cycle of a pod group."""
+
+    def __init__(self) -> None:
+        self.placed: set[str] = set()
+        """The UIDs of pods that are on nodes only for trial."""
+        self.pending_claims: set[str] = set()
+        """The UIDs of claims to which this cycle has allocated devices; its pods may share them."""
+
+
 class CycleState:
     """What plugins pass from one extension point to the next, for one pod and one cycle."""
 

@@ -21,6 +21,7 @@ from kubesched.engine.failure import Failure
 from kubesched.engine.outcome import Outcome
 from kubesched.framework.placements import Assignments, Placement, run_placement_generate, run_placement_score
 from kubesched.framework.record import SUCCESS
+from kubesched.framework.state import POD_GROUP_CYCLE, GroupCycleState
 from kubesched.framework.status import Code, Status, error, unschedulable
 from kubesched.queue.pods import QueuedPodInfo
 from kubesched.scheduler.attempt import Attempt, Profile
@@ -88,6 +89,7 @@ class PodGroupCycle:
         self._report = report
         self._preemptor = preemptor
         self._random = random
+        self._state = GroupCycleState()
 
     @property
     def may_wait(self) -> bool:
@@ -129,6 +131,7 @@ class PodGroupCycle:
         if profile is None:
             return
         started = self._shared.clock.monotonic()
+        self._state = GroupCycleState()
         self._report.started(group)
         trial = await self._search(group, ready, profile)
         self._report.tried(self._shared.clock.monotonic() - started)
@@ -224,6 +227,7 @@ class PodGroupCycle:
                 failure = member.attempt.failure
                 if member.fits:
                     placed.append(member.attempt)
+                    self._state.placed.add(queued.uid)
                     preempts = preempts or member.preempts
                     if not member.attempt.permit_timeouts:
                         self._permitted(trial, preempts=preempts)
@@ -259,12 +263,14 @@ class PodGroupCycle:
 
     def _take_back(self, attempt: Attempt) -> None:
         attempt.profile.engine.take_back(attempt)
+        self._state.placed.discard(attempt.pod.uid)
         if attempt.pod.nominated_node_name:
             self._shared.queue.nominate(attempt.info)  # placing it had withdrawn the nomination
 
     def _attempt(self, group: str, queued: QueuedPodInfo, profile: Profile) -> Attempt:
         attempt = self._pods.attempt(queued, profile)
         attempt.group = group
+        attempt.state.write(POD_GROUP_CYCLE, self._state)
         attempt.cycle = 0  # a trial shares no scores with other pods
         return attempt
 

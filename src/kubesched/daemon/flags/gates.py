@@ -23,6 +23,7 @@ EFFECTIVE: Final = {
     "LoggingAlphaOptions": "allow --log-*-split-stream, --log-*-info-buffer-size",
     "RemoteRequestHeaderUID": "allow --requestheader-uid-headers",
     "DRANodeAllocatableResources": "count the node resources that devices stand for",
+    "DRAWorkloadResourceClaims": "reserve claims of a PodGroup for the group",
     "GangScheduling": "schedule the pods of a gang together or not at all",
     "GenericWorkload": "schedule the pods of a PodGroup in one cycle",
     "InPlacePodLevelResourcesVerticalScaling": "count resizes of pod-level requests",
@@ -42,7 +43,7 @@ EFFECTIVE: Final = {
 }
 """The gates that have an effect here, and which."""
 
-SCHEDULING: Final = frozenset(("DRAWorkloadResourceClaims", "NativeHistograms"))
+SCHEDULING: Final = frozenset(("NativeHistograms",))
 """The gates that have an effect in kube-scheduler and none here. Changing one logs a warning."""
 
 

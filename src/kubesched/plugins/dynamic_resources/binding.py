@@ -52,13 +52,14 @@ class ClaimBinder:
         self._handle = handle
         self._ledger = ledger
         self._conditions = binds_with_conditions(features)
+        self._of_groups = features.dra_workload_resource_claims
         self._timeout = timeout
         self._is_late = is_late
 
     async def bind(self, cycle: Cycle, pod: api.Pod, node_name: str) -> None:
         """Allocate and reserve all claims of a pod, then wait until their devices are ready."""
         for index, claim in enumerate(cycle.claims):
-            if not is_reserved_for(claim, pod):
+            if not is_reserved_for(claim, pod, of_groups=self._of_groups):
                 cycle.claims[index] = await self._bind_claim(cycle, index, pod, node_name)
         if cycle.node_allocatable:
             cycle.in_pod_status = True
@@ -79,12 +80,14 @@ class ClaimBinder:
             if special and claim.name == IN_MEMORY:
                 claim = cycle.claims[index] = await self._create(cycle, pod, node_name)
                 written = True
-            claim = await self._retried(claim, lambda newest: self._write(newest, allocation, pod))
+            user = _reference(pod) if special else _json(cycle.consumers[index])
+            claim = await self._retried(claim, lambda newest: self._write(newest, allocation, pod, user))
             written = True
         finally:
             known = written and await self._assume(claim, special=special)
             if allocation is not None:
                 self._ledger.drop_pending(uid, force=known)
+                cycle.allocations[index] = None
         self._handle.log(5, "reserved", pod=pod, node=node_name, resourceclaim=claim)
         if special:
             await self._record_in_pod(cycle, claim, pod)
@@ -101,18 +104,24 @@ class ClaimBinder:
         return True
 
     async def _write(
-        self, claim: dra.ResourceClaim, allocation: dra.AllocationResult | None, pod: api.Pod
+        self, claim: dra.ResourceClaim, allocation: dra.AllocationResult | None, pod: api.Pod, user: object
     ) -> dra.ResourceClaim:
         if claim.metadata.deletion_timestamp is not None:
             raise ClaimBindingError(f"claim {claim.key} got deleted in the meantime")
+        known = claim.status.allocation
+        if allocation is not None and known is not None and known.devices.results == allocation.devices.results:
+            # Another pod of the same group has written it.
+            if is_reserved_for(claim, pod, of_groups=self._of_groups):
+                return claim
+            allocation = None
         if allocation is not None:
-            if claim.status.allocation is not None:
+            if known is not None:
                 raise ClaimBindingError(f"claim {claim.key} got allocated elsewhere in the meantime")
             if dra.FINALIZER not in claim.metadata.finalizers:
                 finalizers = [*claim.metadata.finalizers, dra.FINALIZER]
                 what = f"add finalizer to claim {claim.key}"
                 claim = await _said(what, self._patch(claim, {"metadata": {"finalizers": finalizers}}))
-        status: dict[str, object] = {"reservedFor": [*map(_json, claim.status.reserved_for), _reference(pod)]}
+        status: dict[str, object] = {"reservedFor": [*map(_json, claim.status.reserved_for), user]}
         recorded = allocation if allocation is not None else claim.status.allocation
         if self._conditions:
             if recorded is None:
@@ -257,12 +266,16 @@ class ClaimBinder:
         status = {"allocation": None, "reservedFor": None, "devices": None}
         await self._logged("deallocation", claim, self._patch(claim, {"status": status}, "status"))
 
-    async def unreserve(self, claim: dra.ResourceClaim, pod: api.Pod) -> None:
-        """Remove a pod from those that a claim is reserved for."""
-        self._handle.log(5, "unreserve", resourceclaim=claim, pod=pod)
+    async def unreserve(self, claim: dra.ResourceClaim, pod: api.Pod, group: api.PodGroup | None = None) -> None:
+        """Remove a pod, or its group, from those that a claim is reserved for."""
+        if group is None:
+            self._handle.log(5, "unreserve", resourceclaim=claim, pod=pod)
+        else:
+            self._handle.log(5, "postfilter unreserved claim", resourceclaim=claim, pod=pod, podgroup=group)
+        uid = pod.uid if group is None else group.uid
 
         async def remove(newest: dra.ResourceClaim) -> dra.ResourceClaim:
-            others = [_json(consumer) for consumer in newest.status.reserved_for if consumer.uid != pod.uid]
+            others = [_json(consumer) for consumer in newest.status.reserved_for if consumer.uid != uid]
             return await self._patch(newest, {"status": {"reservedFor": others or None}}, "status")
 
         await self._logged("unreserve", claim, self._retried(self._ledger.get(claim.key) or claim, remove))

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from kubesched.api import devices as dra
 from kubesched.api import objects as api
+from kubesched.api.workloads import API_GROUP
 from kubesched.base.features import Features
 from kubesched.plugins.dynamic_resources.ledger import Ledger
 
@@ -32,8 +33,13 @@ def claim_name(pod: api.Pod, reference: api.PodResourceClaim) -> tuple[str | Non
     raise ClaimError(f'pod "{pod.key}", spec.resourceClaim "{reference.name}": {problem}')
 
 
-def claims_of(pod: api.Pod, ledger: Ledger) -> Iterator[tuple[str, dra.ResourceClaim]]:
-    """The pod's own names of its claims, and the claims; a ClaimError if one is not there or not for the pod."""
+def claims_of(
+    pod: api.Pod, ledger: Ledger, *, of_groups: bool
+) -> Iterator[tuple[api.PodResourceClaim, dra.ResourceClaim]]:
+    """The pod's references to claims, and the claims; a ClaimError if one is not there or not for the pod.
+
+    With `of_groups`, the gate DRAWorkloadResourceClaims, a claim may also be made for the pod's group.
+    """
     for reference in pod.spec.resource_claims:
         name, must_own = claim_name(pod, reference)
         if name is None:
@@ -45,8 +51,44 @@ def claims_of(pod: api.Pod, ledger: Ledger) -> Iterator[tuple[str, dra.ResourceC
         if claim.metadata.deletion_timestamp is not None:
             raise ClaimError(f'resourceclaim "{claim.name}" is being deleted')
         if must_own and not is_controlled_by(claim, pod):
-            raise ClaimError(f"ResourceClaim {key} was not created for Pod {pod.key} (Pod is not owner)")
-        yield reference.name, claim
+            if not of_groups or not pod.pod_group:
+                raise ClaimError(f"ResourceClaim {key} was not created for Pod {pod.key} (Pod is not owner)")
+            group = _group_name(pod)
+            if not _is_controlled_by_group(claim, group):
+                owners = f"neither Pod nor PodGroup {group} is the owner"
+                raise ClaimError(f"ResourceClaim {key} was not created for Pod {pod.key} ({owners})")
+        yield reference, claim
+
+
+def claims_of_group(group: api.PodGroup, ledger: Ledger) -> Iterator[dra.ResourceClaim]:
+    """The claims that the pods of a group share; a ClaimError if one is not there."""
+    made = {status.name: status.resource_claim_name for status in group.status.resource_claim_statuses}
+    for reference in group.spec.resource_claims:
+        name = reference.resource_claim_name
+        if name is None:
+            if reference.name not in made:
+                raise ClaimError(f"PodGroup {group.key}: ResourceClaim not created yet")
+            name = made[reference.name]
+        if name is None:
+            continue
+        claim = ledger.get(f"{group.namespace}/{name}")
+        if claim is None:
+            raise ClaimError(f'could not find ResourceClaim "{group.namespace}/{name}"')
+        controller = _controller(claim)
+        if reference.resource_claim_name is not None or (controller is not None and controller.uid == group.uid):
+            yield claim
+
+
+def consumer_of(
+    pod: api.Pod, reference: api.PodResourceClaim, group: api.PodGroup | None
+) -> dra.ResourceClaimConsumerReference:
+    """For whom a claim is to be reserved: the group, if that refers to the claim in the same way, or the pod."""
+    if group is not None:
+        wanted = (reference.name, reference.resource_claim_name, reference.resource_claim_template_name)
+        for each in group.spec.resource_claims:
+            if wanted == (each.name, each.resource_claim_name, each.resource_claim_template_name):
+                return dra.ResourceClaimConsumerReference(API_GROUP, "podgroups", group.name, group.uid)
+    return dra.ResourceClaimConsumerReference("", "pods", pod.name, pod.uid)
 
 
 def refers_to(pod: api.Pod, claim: dra.ResourceClaim) -> bool:
@@ -59,13 +101,36 @@ def refers_to(pod: api.Pod, claim: dra.ResourceClaim) -> bool:
 
 def is_controlled_by(claim: dra.ResourceClaim, pod: api.Pod) -> bool:
     """Whether the pod is the claim's controller."""
-    controller = next((owner for owner in claim.metadata.owner_references if owner.controller), None)
+    controller = _controller(claim)
     return controller is not None and controller.uid == pod.uid
 
 
-def is_reserved_for(claim: dra.ResourceClaim, pod: api.Pod) -> bool:
-    """Whether the pod is among those that the claim is reserved for."""
-    return any(consumer.uid == pod.uid for consumer in claim.status.reserved_for)
+def _is_controlled_by_group(claim: dra.ResourceClaim, group: str) -> bool:
+    """Whether a group of that name is the claim's controller. A pod does not know the UID of its group."""
+    controller = _controller(claim)
+    return (
+        controller is not None
+        and (controller.kind, controller.name) == ("PodGroup", group)
+        and controller.api_version.startswith(f"{API_GROUP}/")
+    )
+
+
+def _controller(claim: dra.ResourceClaim) -> api.OwnerReference | None:
+    return next((owner for owner in claim.metadata.owner_references if owner.controller), None)
+
+
+def _group_name(pod: api.Pod) -> str:
+    return pod.pod_group.rpartition("/")[2]
+
+
+def is_reserved_for(claim: dra.ResourceClaim, pod: api.Pod, *, of_groups: bool = False) -> bool:
+    """Whether the pod, or with `of_groups` its group, is among those that the claim is reserved for."""
+    if any(consumer.uid == pod.uid for consumer in claim.status.reserved_for):
+        return True
+    if not of_groups or not pod.pod_group:
+        return False
+    group = (API_GROUP, "podgroups", _group_name(pod))
+    return any((each.api_group, each.resource, each.name) == group for each in claim.status.reserved_for)
 
 
 # --- binding conditions -----------------------------------------------------------------------------------------------

@@ -32,10 +32,17 @@ class NodeClaims:
 class Cycle:
     """What the plugin knows of a pod's claims, from PreFilter on."""
 
-    def __init__(self, claims: list[dra.ResourceClaim], special: dra.ResourceClaim | None) -> None:
+    def __init__(
+        self,
+        claims: list[dra.ResourceClaim],
+        special: dra.ResourceClaim | None,
+        consumers: Sequence[dra.ResourceClaimConsumerReference] = (),
+    ) -> None:
         self.claims = claims
         """The pod's claims, then the special one for extended resources, if there is one."""
         self.user_claims = len(claims)
+        self.consumers = consumers
+        """For whom each of the pod's claims is to be reserved."""
         self.special_uid = "" if special is None else special.uid
         """The special claim's UID at first; it gets another one when it is created."""
         if special is not None:
@@ -44,6 +51,8 @@ class Cycle:
         """Where the devices of each allocated claim can be reached from; None for everywhere."""
         self.allocations: list[dra.AllocationResult | None] = [None] * len(claims)
         """What Reserve has decided, for PreBind to write."""
+        self.shared: dict[int, dra.AllocationResult] = {}
+        """What an earlier pod of the same group has been given in this cycle, for claims of both."""
         self.unready: set[int] = set()
         """Allocated claims whose devices have failed to become ready, or taken too long."""
         self.allocates = False
@@ -68,7 +77,8 @@ class Cycle:
 
     def to_allocate(self) -> Iterator[int]:
         """The claims without an allocation."""
-        return (index for index, claim in enumerate(self.claims) if claim.status.allocation is None)
+        found = (index for index, claim in enumerate(self.claims) if claim.status.allocation is None)
+        return (index for index in found if index not in self.shared)
 
 
 NO_CLAIMS = Cycle([], None)

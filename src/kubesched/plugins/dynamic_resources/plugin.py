@@ -19,7 +19,7 @@ from kubesched.framework.diagnosis import Diagnosis
 from kubesched.framework.events import Action, EventHint, Hint, Resource, on
 from kubesched.framework.plugin import Handle, Plugin, PostFilterResult, Reads, Verdicts, default_normalize
 from kubesched.framework.signatures import Signature
-from kubesched.framework.state import CycleState
+from kubesched.framework.state import POD_GROUP_CYCLE, CycleState, GroupCycleState
 from kubesched.framework.status import SKIP, Status, error, unresolvable, unschedulable
 from kubesched.plugins.dynamic_resources import extended, node_allocatable
 from kubesched.plugins.dynamic_resources.binding import ClaimBinder, ClaimBindingError
@@ -28,6 +28,8 @@ from kubesched.plugins.dynamic_resources.claims import (
     ClaimError,
     binds_with_conditions,
     claims_of,
+    claims_of_group,
+    consumer_of,
     is_ready,
     is_reserved_for,
     refers_to,
@@ -77,6 +79,7 @@ class DynamicResources(Plugin):
         super().__init__(args, handle)
         self._features = handle.features
         self._conditions = binds_with_conditions(handle.features)
+        self._of_groups = handle.features.dra_workload_resource_claims
         devices = handle.cluster.share(Devices)
         self._resolver = devices.resolver
         self._ledger = devices.ledger
@@ -109,7 +112,7 @@ class DynamicResources(Plugin):
     def _problem(self, pod: api.Pod) -> str | None:
         """Why a pod's claims cannot be used now."""
         try:
-            for _ in claims_of(pod, self._ledger):
+            for _ in claims_of(pod, self._ledger, of_groups=self._of_groups):
                 pass
         except ClaimError as problem:
             return str(problem)
@@ -164,22 +167,24 @@ class DynamicResources(Plugin):
             return SKIP
         self._note_names(pod)
         try:
-            claims = [claim for _, claim in claims_of(pod, self._ledger)]
+            found = list(claims_of(pod, self._ledger, of_groups=self._of_groups))
+            group = self._group_of(pod)
         except ClaimError as problem:
             return unresolvable(str(problem))
+        claims = [claim for _, claim in found]
         if self.handle.log.verbosity >= 5:
             self.handle.log(5, "pod resource claims", pod=pod, resourceclaims=claims)
         special = self._special_claim(pod, scalar)
         if not claims and special is None:
             state.skip_score.add(self.name)
             return SKIP
-        cycle = Cycle(claims, special)
+        cycle = Cycle(claims, special, [consumer_of(pod, reference, group) for reference, _ in found])
         if special is not None:
             resources = extended.resources_of(scalar)
             cycle.backed = [name for name in resources if self._resolver.class_of(name) is not None]
             cycle.unbacked = [name for name in resources if self._resolver.class_of(name) is None]
         for index, claim in enumerate(cycle.claims):
-            status = self._inspect(cycle, index, claim)
+            status = self._inspect(cycle, index, claim, _group_state(state).pending_claims)
             if status is not None:
                 return status
         if cycle.allocates:
@@ -197,20 +202,35 @@ class DynamicResources(Plugin):
             return None
         return self._ledger.made_for(pod) or extended.claim_in_memory(pod, self._new_uid())
 
-    def _inspect(self, cycle: Cycle, index: int, claim: dra.ResourceClaim) -> Status | None:
-        """See what has to be done about a claim; a status if nothing can be."""
+    def _group_of(self, pod: api.Pod) -> api.PodGroup | None:
+        """The pod's group, if groups may have claims."""
+        if not self._of_groups or not pod.pod_group:
+            return None
+        group = self.handle.cluster.get(api.PodGroup, pod.pod_group)
+        if group is None:
+            raise ClaimError(f'podgroup.scheduling.k8s.io "{pod.pod_group.rpartition("/")[2]}" not found')
+        return group
+
+    def _inspect(self, cycle: Cycle, index: int, claim: dra.ResourceClaim, of_cycle: Collection[str]) -> Status | None:
+        """See what has to be done about a claim; a status if nothing can be. The pods of a group share claims to which
+        their cycle has allocated devices: those in `of_cycle`."""
         allocation = claim.status.allocation
+        pending = self._ledger.pending(claim.uid)
+        if allocation is None:
+            cycle.allocates = True
+            if pending is not None and claim.uid in of_cycle:
+                self._log_allocation("reusing pending allocation", claim, pending)
+                allocation = cycle.shared[index] = pending
         if allocation is not None:
             if allocation.node_selector is not None:
                 place = node_selector(allocation.node_selector)
                 if place.error:
                     return error(place.error)
                 cycle.places[index] = place
-            if self._conditions and self._has_failed(claim):
+            if self._conditions and index not in cycle.shared and self._has_failed(claim):
                 cycle.unready.add(index)
             return None
-        cycle.allocates = True
-        if self._ledger.pending(claim.uid) is not None:
+        if pending is not None:
             return unresolvable(f"resource claim {claim.key} is in the process of being allocated")
         return None if index >= cycle.user_claims else self._check_classes(claim)
 
@@ -374,7 +394,8 @@ class DynamicResources(Plugin):
         """What the claims take of a node's own resources, on nodes in the state with this number."""
         plan = group.plan
         assert isinstance(plan, AllocationPlan)
-        names = {name: claim.uid for name, claim in claims_of(pod, self._ledger)}
+        found = claims_of(pod, self._ledger, of_groups=self._of_groups)
+        names = {reference.name: claim.uid for reference, claim in found}
         state = self._inventory.states.nodes[number]
         return node_allocatable.claim_statuses(pod, group.claims, names, plan.solution(number), state)
 
@@ -462,7 +483,28 @@ class DynamicResources(Plugin):
         if special is not None and special.name != extended.IN_MEMORY:
             self.handle.spawn(self._binder().delete(special))
             return None, unschedulable("deletion of ResourceClaim completed")
+        if self._of_groups and pod.pod_group:
+            status = self._unreserve_group(state, pod)
+            if status is not None:
+                return None, status
         return None, unschedulable("still not schedulable")
+
+    def _unreserve_group(self, state: CycleState, pod: api.Pod) -> Status | None:
+        """Release a claim that an earlier cycle has reserved for the pod's group, so that other devices can be tried.
+        This is safe while no pod of the group has a node, except for trial."""
+        if self.handle.cluster.pod_groups.get(pod.pod_group).scheduled - _group_state(state).placed:
+            return None
+        try:
+            group = self._group_of(pod)
+            assert group is not None
+            claims = list(claims_of_group(group, self._ledger))
+        except ClaimError as problem:
+            return error(str(problem))
+        for claim in claims:
+            if claim.status.allocation is not None and is_reserved_for(claim, pod, of_groups=True):
+                self.handle.spawn(self._binder().unreserve(claim, pod, group))
+                return unresolvable("ResourceClaim unreserved for PodGroup")
+        return None
 
     def _deallocatable(self, cycle: Cycle, pod: api.Pod, diagnosis: Diagnosis) -> int | None:
         """A claim that keeps the pod off a node and is reserved for no other pod. Upstream picks one at random too."""
@@ -498,7 +540,10 @@ class DynamicResources(Plugin):
         if not cycle.allocates:
             return 0
         scores = np.zeros(len(nodes), dtype=np.int64)
-        allocated = sum(_score(claim) for claim in cycle.claims)
+        allocated = sum(
+            _score(claim, claim.status.allocation or cycle.shared.get(index))
+            for index, claim in enumerate(cycle.claims)
+        )
         for group, positions in self._groups(cycle, pod, nodes):
             if group.plan is not None and not isinstance(group.plan, AllocationError):
                 numbers = self._inventory.state_numbers(self._rows(nodes)[positions])
@@ -514,12 +559,28 @@ class DynamicResources(Plugin):
         if self.name not in state:
             return NOT_PREPARED
         cycle = state.read(self.name, Cycle)
+        if POD_GROUP_CYCLE in state:
+            # The pod is placed a second time after the trial of its group, when devices have been given back.
+            self._inventory.sync()
+            cycle.on_nodes.clear()
         status = self._reserve(cycle, pod, node_name)
+        if status is None:
+            self._share(cycle, _group_state(state))
         counted = pod.status.node_allocatable_resource_claim_statuses
         if self._features.dra_node_allocatable_resources and cycle.node_allocatable != counted:
             # What an earlier attempt has left in the pod's status no longer counts.
             self.handle.cluster.revise(node_allocatable.with_statuses(pod, cycle.node_allocatable))
         return status
+
+    def _share(self, cycle: Cycle, group: GroupCycleState) -> None:
+        """Count the pod among those that wait for allocations of its group, and let the next pods share its own."""
+        for index, allocation in cycle.shared.items():
+            uid = cycle.claims[index].uid
+            self._ledger.add_pending(uid, allocation)
+            # After the trial, the pod in front of this one has been given its devices anew.
+            cycle.allocations[index] = self._ledger.pending(uid)
+        made = zip(cycle.claims, cycle.allocations, strict=True)
+        group.pending_claims.update(claim.uid for claim, allocation in made if allocation is not None)
 
     def _reserve(self, cycle: Cycle, pod: api.Pod, node_name: str) -> Status | None:
         if not cycle.allocates:
@@ -531,7 +592,10 @@ class DynamicResources(Plugin):
             return None  # a device plugin provides everything
         if isinstance(group.plan, AllocationError):
             return error("claim allocation not found for node")
-        number = int(self._inventory.state_numbers(nodes.rows)[0])
+        numbers = self._inventory.state_numbers(nodes.rows)
+        number = int(numbers[0])
+        if group.plan.codes(numbers, self._inventory.states.nodes, self._timer)[0] != FITS:
+            return error("claim allocation not found for node")
         solution = group.plan.solution(number)
         if self._features.dra_node_allocatable_resources:
             cycle.node_allocatable = self._claim_statuses(group, pod, number)
@@ -558,7 +622,8 @@ class DynamicResources(Plugin):
             return
         cycle = state.read(self.name, Cycle)
         for index, claim in enumerate(cycle.claims[: cycle.user_claims]):
-            if self._ledger.drop_pending(claim.uid):
+            if cycle.allocations[index] is not None and self._ledger.drop_pending(claim.uid):
+                _group_state(state).pending_claims.discard(claim.uid)
                 self._log_allocation("Released resource in allocation result", claim, claim.status.allocation)
                 self._ledger.restore(claim.key)
             cycle.allocations[index] = None
@@ -596,9 +661,13 @@ class DynamicResources(Plugin):
         return ClaimBinder(self.handle, self._ledger, self._features, self.args.binding_timeout.seconds, self._is_late)
 
 
-def _score(claim: dra.ResourceClaim) -> int:
+def _group_state(state: CycleState) -> GroupCycleState:
+    """What the cycle of the pod's group knows; nothing for a pod that is tried by itself."""
+    return state.read(POD_GROUP_CYCLE, GroupCycleState) if POD_GROUP_CYCLE in state else GroupCycleState()
+
+
+def _score(claim: dra.ResourceClaim, allocation: dra.AllocationResult | None) -> int:
     """How high in the lists of alternatives an allocated claim's devices are."""
-    allocation = claim.status.allocation
     if allocation is None:
         return 0
     names = {result.request for result in allocation.devices.results}
