@@ -112,10 +112,10 @@ async def test_a_claim_may_be_made_for_the_group(clock: VirtualClock) -> None:
         assert here.node_of("p") == "n1"
         assert users(here, "made") == [GROUP]
         assert not here.node_of("q")
-        status = make(DynamicResources, here.scheduler.cluster).pre_enqueue(templated("q", "other"))
-        assert status is not None
+        verdict = make(DynamicResources, here.scheduler.cluster).pre_enqueue(templated("q", "other"))
+        assert verdict is not None
         owners = "(neither Pod nor PodGroup g is the owner)"
-        assert status.reasons == (f"ResourceClaim default/other was not created for Pod default/q {owners}",)
+        assert verdict.reasons == (f"ResourceClaim default/other was not created for Pod default/q {owners}",)
 
 
 @virtual_time
