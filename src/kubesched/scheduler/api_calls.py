@@ -1,7 +1,7 @@
-"""Status patches and bindings as calls in the background, with the gate SchedulerAsyncAPICalls.
+"""Status patches and bindings as background calls, with the gate SchedulerAsyncAPICalls.
 
-At most one call of a pod is under way, and at most one waits behind it. A newer status patch takes over what the one
-that waits was to change, a binding replaces a patch that waits, and a patch that comes after a binding is dropped.
+At most one call of a pod is in progress, and at most one waits behind it. A newer status patch is merged into a
+waiting one, a binding replaces a waiting patch, and a patch that comes after a binding is dropped.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ApiCall:
         """Done when the call was made, dropped or replaced."""
 
     def merge(self, older: ApiCall) -> None:
-        """Take over what an older call of the same type was to change."""
+        """Take over the changes of an older call of the same type."""
 
     def has_effect(self) -> bool:
         """Whether the call would change anything."""
@@ -67,7 +67,7 @@ class BindingCall(ApiCall):
 
 
 class Dispatcher:
-    """Makes calls, those of one pod one after the other."""
+    """Makes calls; those of one pod one at a time."""
 
     def __init__(self, tasks: Tasks, metrics: MetricsSink, clock: Clock) -> None:
         self._tasks = tasks
@@ -80,7 +80,7 @@ class Dispatcher:
         """Pods that have a task."""
 
     def add(self, call: ApiCall) -> asyncio.Future[None]:
-        """Make a call as soon as it is its turn, unless there is no need for it."""
+        """Make a call as soon as the pod's earlier calls allow it, unless it is unnecessary."""
         uid, current, older = call.uid, self._under_way.get(call.uid), self._newest.get(call.uid)
         if older is not None and call.relevance < older.relevance:
             call.finish()

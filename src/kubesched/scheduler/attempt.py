@@ -1,4 +1,4 @@
-"""One attempt in the scheduler: the engine's decision, together with where the pod came from and how it ended."""
+"""One attempt in the scheduler: the engine's decision, the queued pod it is for, and how it ended."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Skipped(Enum):
 
 
 class Dropped(Enum):
-    """Why a pod does not go back to the queue after a failed attempt."""
+    """Why a pod is not requeued after a failed attempt."""
 
     GONE = "it does not exist any more"
     RECREATED = "another pod has its name now"

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 
 class BindCalls:
-    """How many bind calls have not been answered yet."""
+    """How many bind calls are waiting for a response."""
 
     def __init__(self) -> None:
         self.pending = 0

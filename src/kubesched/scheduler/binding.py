@@ -1,4 +1,4 @@
-"""The binding cycle: from a decision to a pod that the API server has on its node. Many run at once."""
+"""The binding cycle: from a decision to a pod that is bound in the API server. Many run at once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NOT_BOUND = Status(Code.SKIP)
 
 
 class UnclearBinds:
-    """Finds the attempt of a pod whose bind call failed in a way that leaves open whether it took effect."""
+    """Finds the attempt of a pod whose bind call failed but may have taken effect."""
 
     def __init__(self) -> None:
         self._attempts: dict[str, Attempt] = {}
@@ -122,7 +122,7 @@ class BindingCycle:
         return None
 
     async def _announce(self, attempt: Attempt) -> None:
-        """Before a wait, let others know, the autoscaler above all, where the pod is going to be."""
+        """Before a wait, publish the pod's future node, above all for the autoscaler."""
         message = "Failed to update the nominated node name in the binding cycle"
         task = self._statuses.update(attempt.pod, nominated=attempt.chosen, on_error=message)
         if task is not None and not self._statuses.is_async:
@@ -169,10 +169,10 @@ class BindingCycle:
         return NOT_BOUND
 
     async def _turns_out_bound(self, attempt: Attempt) -> bool:
-        """When a bind call may have taken effect although it failed, ask the API server for the pod, until it answers
-        or the watch does.
+        """When a failed bind call may have taken effect, ask the API server for the pod, until it responds or the
+        watch delivers the pod.
 
-        Meanwhile the pod stays assumed: giving its place to another would overfill the node.
+        Meanwhile the pod stays assumed: freeing its resources could overcommit the node.
         """
         shared, pod = self._shared, attempt.assumed
         for seconds in PAUSES_AFTER_LOST_ANSWER:
@@ -204,14 +204,14 @@ class BindingCycle:
         try:
             self._give_back(attempt, failure)
         except Exception as problem:
-            # Every failure that can be foreseen is handled. For all others: the pod must not be lost.
+            # All expected failures are handled. After an unexpected one, the pod must still not be lost.
             self._shared.log(ERROR, "Unexpected error after a binding failed", pod=attempt.assumed, err=problem)
             attempt.queued.rejected_by()
             self._shared.queue.add_unschedulable_if_not_present(attempt.queued)
         self._publisher.finished(attempt)
 
     def _give_back(self, attempt: Attempt, failure: Failure) -> None:
-        """Release everything that the pod held, and put it back into the queue."""
+        """Release everything that the pod holds, and requeue it."""
         cluster, queue, pod = self._shared.cluster, self._shared.queue, attempt.assumed
         held = pod.uid in cluster.assumed
         attempt.profile.engine.take_back(attempt)
@@ -220,5 +220,5 @@ class BindingCycle:
         attempt.refused(failure)
         self._failures.handle(attempt)
         if held and failure.rejected:
-            # After it is back in the queue: the pod must not be woken by its own leaving.
+            # After the pod is back in the queue: it must not be woken by its own removal.
             queue.move_all(ASSIGNED_POD_DELETE, pod, None, check=lambda other: other.uid != pod.uid)

@@ -1,6 +1,7 @@
-"""The scheduling cycle: one pod from the queue to an assumed place on a node, or back.
+"""The scheduling cycle: one pod from the queue to an assumed node, or back.
 
-It waits only for extenders, and for victims if asynchronous preemption is off. Meanwhile everything else is held back.
+It waits only for extenders, and for victims if asynchronous preemption is off. Cluster events are deferred
+meanwhile.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from kubesched.scheduler.victims import Preemptor
 from kubesched.scheduler.waiting import WaitingPod
 
 TIMED = 10
-"""Every plugin call is timed in one cycle out of so many; timing all of them would cost too much."""
+"""Every plugin call is timed in one cycle out of this many; timing all of them would cost too much."""
 
 
 class SchedulingCycle:
-    """Schedules one pod after the other."""
+    """Schedules one pod at a time."""
 
     def __init__(
         self,
@@ -54,7 +55,7 @@ class SchedulingCycle:
 
     @property
     def may_wait(self) -> bool:
-        """Whether a cycle may wait, for an extender or for victims, so that events have to be held back."""
+        """Whether a cycle may wait, for an extender or for victims, so that events have to be deferred."""
         return self._extenders is not None or not self._shared.cluster.features.scheduler_async_preemption
 
     async def run(self, queued: QueuedPodInfo) -> None:
@@ -78,7 +79,7 @@ class SchedulingCycle:
             self.fail(attempt)
 
     def profile_for(self, queued: QueuedPodInfo) -> Profile | None:
-        """The profile to try a popped pod with; None if it is not to be tried, and then it is through."""
+        """The profile to try a popped pod with; None if the pod is skipped, which also finishes it."""
         pod = queued.info.pod
         profile = self._profiles.get(pod.scheduler_name)
         skipped = self._skipped(pod, profile)
@@ -98,7 +99,7 @@ class SchedulingCycle:
         return attempt
 
     async def search(self, attempt: Attempt) -> None:
-        """Let the engine decide, and delete victims if that is not done in the background."""
+        """Let the engine decide, and delete victims unless that happens in the background."""
         await attempt.profile.engine.cycle(attempt, self._extenders)
         if not self._shared.cluster.features.scheduler_async_preemption:
             await self._preempt_now(attempt)
@@ -109,7 +110,7 @@ class SchedulingCycle:
             return Skipped.UNKNOWN_PROFILE
         if pod.metadata.deletion_timestamp is not None:
             return Skipped.DELETING
-        # It came into the queue by an update that was older than its binding.
+        # An update from before its binding put it into the queue.
         return Skipped.PLACED if pod.metadata.uid in self._shared.cluster.pods else None
 
     def _no_node(self, attempt: Attempt) -> None:
@@ -124,7 +125,7 @@ class SchedulingCycle:
             self._preemptor.start(attempt.profile, attempt.pod, made)
 
     async def _preempt_now(self, attempt: Attempt) -> None:
-        """Delete the victims, as a part of PostFilter; a failure is PostFilter's, and nominates no node."""
+        """Delete the victims as part of PostFilter; an error becomes PostFilter's result, and no node is nominated."""
         made = attempt.post_filter
         problem = None
         if made is not None and made.victims:
@@ -152,7 +153,7 @@ class SchedulingCycle:
             self._publisher.finished(attempt)
 
     def unexpected(self, attempt: Attempt, problem: Exception) -> None:
-        """A mistake of ours: the attempt has failed, and the loop goes on."""
+        """An error in our own code: the attempt fails, and the loop continues."""
         self._shared.log(ERROR, "Unexpected error in scheduling cycle", pod=attempt.pod, err=problem)
         if attempt.chosen and attempt.pod.uid in self._shared.cluster.assumed:
             attempt.profile.engine.take_back(attempt)

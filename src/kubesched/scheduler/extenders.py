@@ -1,4 +1,4 @@
-"""The extenders of a scheduler, together."""
+"""All extenders of a scheduler."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class ExtenderSet:
         self._metrics = metrics
 
     def interested(self, pod: api.Pod) -> list[Extender]:
-        """Those that are to be called for this pod, in order."""
+        """The extenders to call for this pod, in order."""
         return [extender for extender in self._all if extender.is_interested(pod)]
 
     async def prioritize(
         self, extenders: Sequence[Extender], pod: api.Pod, nodes: Sequence[api.Node]
     ) -> list[Prioritized]:
-        """Ask all of these at the same time for scores."""
+        """Get the scores of all these extenders concurrently."""
         self._metrics.goroutines("prioritizing_extender", len(extenders))
         try:
             answers = await asyncio.gather(*(each.prioritize(pod, nodes) for each in extenders), return_exceptions=True)

@@ -1,4 +1,4 @@
-"""What happens to a pod whose attempt has failed: back to the queue."""
+"""Handles a failed attempt: the pod returns to the queue."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class FailureHandler:
         self._publisher = publisher
 
     def handle(self, attempt: Attempt) -> None:
-        """Put a pod back into the queue, unless it is gone, has a node, or is another pod by now."""
+        """Requeue a pod, unless it was deleted, recreated or bound."""
         queue, queued, failure = self._shared.queue, attempt.queued, attempt.failure
         assert failure is not None
         attempt.ended = self._shared.clock.monotonic()

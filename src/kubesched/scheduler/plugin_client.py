@@ -14,8 +14,9 @@ from kubesched.scheduler.api_calls import BindingCall, Dispatcher
 
 
 class PluginClient:
-    """A client for plugins. `on_unclear_bind` is called with a pod that may be bound although the call failed. With a
-    dispatcher, bindings take their turn among the other calls of their pod."""
+    """A client for plugins. `on_unclear_bind` is called with a pod that may be bound although the call failed. With
+    a dispatcher, bindings are ordered with the other calls of their pod.
+    """
 
     def __init__(
         self, client: Client, on_unclear_bind: Callable[[api.Pod], None], dispatcher: Dispatcher | None = None
@@ -49,7 +50,7 @@ class PluginClient:
         await self._client.delete_object(kind, name, namespace)
 
     async def bind(self, pod: api.Pod, node_name: str) -> None:
-        """Create the pod's Binding; reports a failure that leaves open whether it took effect."""
+        """Create the pod's Binding; reports a failure that may have taken effect."""
         try:
             if self._dispatcher is None:
                 await self._client.bind(pod, node_name)

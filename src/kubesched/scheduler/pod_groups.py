@@ -1,8 +1,8 @@
 """The scheduling cycle of a pod group: its pods are tried together, and bound only if the group is schedulable.
 
-The pods are placed one after the other, for trial. Each sees those before it on their nodes. If Permit lets any of them
-pass, the group is schedulable: GangScheduling does so once enough pods have a node. Then everything is undone, and if
-the group is schedulable, the pods that found a node are placed and bound. Otherwise all go back to the queue.
+The trial places the pods one after the other, and each sees the earlier ones on their nodes. The group is
+schedulable if Permit allows any of them: GangScheduling does so once enough pods have a node. Then the trial is
+undone. If the group is schedulable, the pods with a node are placed and bound; otherwise all return to the queue.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from kubesched.scheduler.subscribers.publisher import Publisher
 from kubesched.scheduler.victims import Preemptor
 
 SLICE: Final = 32
-"""The event loop gets its turn after so many pods of a group."""
+"""The cycle yields to the event loop after this many pods of a group."""
 GROUP_UNSCHEDULABLE: Final = "pod group is unschedulable"
 UNSCHEDULABLE: Final = unschedulable(GROUP_UNSCHEDULABLE)
 WAITS_FOR_VICTIMS: Final = "pod group is waiting for preemption to complete"
@@ -50,13 +50,13 @@ class Member:
 
     attempt: Attempt
     fits: bool = False
-    """Whether it has a node, perhaps one where victims have to go first."""
+    """Whether it has a node, perhaps one with victims to delete first."""
     preempts: bool = False
 
 
 @dataclass(slots=True)
 class GroupTrial:
-    """The result of placing all pods of a group for trial."""
+    """The result of a trial of all pods of a group."""
 
     members: list[Member] = field(default_factory=list)
     """Fewer than the group's pods after an error."""
@@ -71,7 +71,7 @@ class GroupTrial:
 
 
 class PodGroupCycle:
-    """Schedules one pod or one pod group after the other."""
+    """Schedules one pod or one pod group at a time."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class PodGroupCycle:
 
     @property
     def may_wait(self) -> bool:
-        """Whether a cycle may wait, so that events have to be held back: a large group lets the event loop run."""
+        """Whether a cycle may wait, so that events have to be deferred: a large group yields to the event loop."""
         return True
 
     async def run(self, queued: QueuedPodInfo) -> None:
@@ -105,14 +105,14 @@ class PodGroupCycle:
         try:
             await self._run(queued.pod.pod_group, pods)
         except Exception as problem:
-            # Every failure that can be foreseen is handled. For all others: no pod must be lost.
+            # All expected failures are handled. After an unexpected one, no pod must be lost.
             self._shared.log(ERROR, "Unexpected error in pod group scheduling cycle", pod=queued.pod, err=problem)
             for each in pods:
                 if each.uid not in self._shared.cluster.assumed:
                     self._shared.queue.add_unschedulable_if_not_present(each)
 
     def _popped(self, first: QueuedPodInfo) -> list[QueuedPodInfo]:
-        """All pods of the group that wait, those of high priority and those that came first in front."""
+        """All waiting pods of the group, ordered by priority and then by arrival."""
         queue = self._shared.queue
         others = (pod.uid for pod in self._shared.cluster.pod_groups.get(first.pod.pod_group).unscheduled)
         found = [queue.pop_pod(uid) for uid in others if uid != first.uid]
@@ -143,7 +143,7 @@ class PodGroupCycle:
         self._report.finished(group, profile.name, trial.status, len(ready), bound, seconds, trial.waits_for_victims)
 
     def _refuse(self, group: str, pods: Sequence[QueuedPodInfo], names: Sequence[str]) -> None:
-        """The pods name several schedulers, so none can place them together."""
+        """Reject the group: its pods name several schedulers, so none can place them together."""
         message = "all pods in a single pod group should have the same .spec.schedulerName set"
         failure = Failure(f'{message}, got: "{names[1]}" and "{names[0]}"')
         for each in pods:
@@ -156,7 +156,7 @@ class PodGroupCycle:
     async def _search(
         self, group: str, pods: Sequence[QueuedPodInfo], profile: Profile, *, post_filter: bool = True
     ) -> GroupTrial:
-        """Try the group on all nodes; with topology-aware scheduling on each placement, of which the best is taken."""
+        """Try the group on all nodes; with topology-aware scheduling, try each placement and take the best."""
         if not self._shared.cluster.features.topology_aware_workload_scheduling:
             return await self._try(group, pods, profile, post_filter=post_filter)
         found = self._shared.cluster.get(api.PodGroup, group)
@@ -179,7 +179,7 @@ class PodGroupCycle:
     def _best(
         self, group: api.PodGroup, profile: Profile, placements: Sequence[Placement], trials: Sequence[GroupTrial]
     ) -> GroupTrial:
-        """The trial with the highest score, of those in which the group is schedulable."""
+        """The trial with the highest score among those in which the group is schedulable."""
         good = [
             (placement, trial)
             for placement, trial in zip(placements, trials, strict=True)
@@ -213,7 +213,7 @@ class PodGroupCycle:
         *,
         post_filter: bool = True,
     ) -> GroupTrial:
-        """Place all pods, see whether the group is schedulable, and undo it."""
+        """Place all pods, check whether the group is schedulable, and undo the placement."""
         trial, placed, preempts = GroupTrial(), [], False
         try:
             for number, queued in enumerate(pods, 1):
@@ -241,7 +241,7 @@ class PodGroupCycle:
         return trial
 
     def _permitted(self, trial: GroupTrial, *, preempts: bool) -> None:
-        """Permit let a pod pass, so the group is schedulable, at once or after its victims have gone."""
+        """Permit allowed a pod, so the group is schedulable, at once or after its victims are gone."""
         trial.waits_for_victims = preempts
         trial.status = unschedulable(GROUP_UNSCHEDULABLE, WAITS_FOR_VICTIMS) if preempts else None
 
@@ -250,12 +250,12 @@ class PodGroupCycle:
         member = Member(attempt)
         await self._pods.search(attempt)
         if attempt.outcome is not Outcome.SCHEDULED:
-            # Now: what the diagnosis refers to changes with the next pod.
+            # Read it now: the data behind the diagnosis changes with the next pod.
             attempt.failure = Failure.of_decision(attempt, can_make_room=bool(engine.framework.post_filter))
             made = attempt.post_filter
             if made is None or not made.nominated_node_name:
                 return member
-            # The pods after this one must see it where it will be.
+            # Later pods must see this one on its future node.
             attempt.chosen = made.nominated_node_name
             member.preempts = True
         member.fits = engine.place(attempt)
@@ -265,7 +265,7 @@ class PodGroupCycle:
         attempt.profile.engine.take_back(attempt)
         self._state.placed.discard(attempt.pod.uid)
         if attempt.pod.nominated_node_name:
-            self._shared.queue.nominate(attempt.info)  # placing it had withdrawn the nomination
+            self._shared.queue.nominate(attempt.info)  # placing it had removed the nomination
 
     def _attempt(self, group: str, queued: QueuedPodInfo, profile: Profile) -> Attempt:
         attempt = self._pods.attempt(queued, profile)
@@ -277,7 +277,7 @@ class PodGroupCycle:
     # Workload-aware preemption
 
     async def _make_room(self, group: str, pods: Sequence[QueuedPodInfo], profile: Profile, trial: GroupTrial) -> None:
-        """Have pods of lower priority evicted, if the group is schedulable without them; the trial says so then."""
+        """Evict pods of lower priority if the group is schedulable without them, and record that in the trial."""
         members = [each.pod for each in pods]
         found = await self._victims(group, members, pods, profile)
         assert trial.status is not None
@@ -316,7 +316,7 @@ class PodGroupCycle:
     # Its result
 
     def _submit(self, group: str, pods: Sequence[QueuedPodInfo], profile: Profile, trial: GroupTrial) -> int:
-        """Bind the pods or put them back into the queue; returns how many are being bound."""
+        """Bind the pods or requeue them; returns how many are being bound."""
         bound = 0
         for member in trial.members:
             attempt = member.attempt
@@ -338,7 +338,7 @@ class PodGroupCycle:
         return bound
 
     def _settle(self, member: Member, trial: GroupTrial) -> None:
-        """Bind a pod, or note why it goes back to the queue."""
+        """Bind a pod, or record why it is requeued."""
         attempt, failure = member.attempt, member.attempt.failure
         if trial.status is None:
             if failure is None and attempt.profile.engine.place(attempt):

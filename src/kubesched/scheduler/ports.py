@@ -1,6 +1,6 @@
-"""The interfaces that the loop reports through: events and metrics.
+"""The interfaces through which the loop reports events and metrics.
 
-Implementations import nothing of the loop. By default the ones below are used, which do nothing.
+Implementations import nothing from the loop. The defaults below do nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ WARNING: Final = "Warning"
 
 
 class EventSink(Protocol):
-    """Creates events.k8s.io Events about pods. Never waits and never raises."""
+    """Creates events.k8s.io Events about pods. Never blocks and never raises."""
 
     def event(
         self,
@@ -53,11 +53,11 @@ class MetricsSink(QueueMetrics, Protocol):
     """Counts what kube-scheduler's metrics count. Durations are seconds of the scheduler's clock."""
 
     def attempt(self, result: str, profile: str, seconds: float) -> None:
-        """An attempt ended: "scheduled" (counted once bound), "unschedulable" or "error"."""
+        """An attempt ended: "scheduled" (counted once the pod is bound), "unschedulable" or "error"."""
         ...
 
     def algorithm(self, seconds: float) -> None:
-        """How long finding a node took, PostFilter included."""
+        """How long it took to find a node, including PostFilter."""
         ...
 
     def group_attempt(self, result: str, profile: str, seconds: float) -> None:
@@ -65,43 +65,43 @@ class MetricsSink(QueueMetrics, Protocol):
         ...
 
     def group_algorithm(self, seconds: float) -> None:
-        """How long the trial of a pod group took."""
+        """How long the algorithm took for a pod group."""
         ...
 
     def scheduled(self, attempts: int, sli_seconds: float | None, *, after_flush: bool) -> None:
-        """A pod is bound, after so many attempts and so long after it first became active."""
+        """A pod was bound, after this many attempts and this long after it first became active."""
         ...
 
     def extension_point(self, point: str, status: str, profile: str, seconds: float) -> None:
-        """All plugins of a point ("PreFilter", "Bind", …) have run, with this outcome ("Success", …)."""
+        """All plugins of an extension point ("PreFilter", "Bind", …) have run, with this result ("Success", …)."""
         ...
 
     def plugin(self, plugin: str, point: str, status: str, seconds: float) -> None:
-        """One plugin has run; called for one cycle in ten, as upstream does."""
+        """One plugin has run; called in one cycle out of ten, as upstream."""
         ...
 
     def evaluations(self, evaluations: Evaluations) -> None:
-        """Report these from now on; they are still being counted."""
+        """Export these counters from now on; their owner continues to update them."""
         ...
 
     def batch(self, profile: str, results: Iterable[str], flushes: Iterable[str]) -> None:
-        """Whether a hint was given and used ("no_hint", "hint_used", …), and why batches were dropped."""
+        """Whether a hint was available and used ("no_hint", "hint_used", …), and why batches were flushed."""
         ...
 
     def node_hint(self, hinted: str, profile: str, seconds: float) -> None:
-        """A node hint was looked for: "hint" or "no_hint"."""
+        """A node hint was looked up: "hint" or "no_hint"."""
         ...
 
     def batch_stored(self, profile: str, seconds: float) -> None:
-        """The scores of a pod were kept for the next one, or dropped."""
+        """The scores of a pod were stored for the next one, or not."""
         ...
 
     def permit_wait(self, result: str, seconds: float) -> None:
-        """A pod has waited on Permit."""
+        """A pod has finished waiting on Permit."""
         ...
 
     def event_handled(self, event: str, seconds: float) -> None:
-        """A cluster event, by its label, was handled."""
+        """A cluster event with this label was handled."""
         ...
 
     def preemption_attempted(self) -> None:
@@ -117,15 +117,15 @@ class MetricsSink(QueueMetrics, Protocol):
         ...
 
     def api_call(self, call_type: str, result: str, seconds: float) -> None:
-        """A call was made in the background: "success" or "error"."""
+        """A background API call ended: "success" or "error"."""
         ...
 
     def api_calls_pending(self, call_type: str, change: int) -> None:
-        """More, or fewer, calls wait to be made in the background."""
+        """The number of background API calls waiting to be sent changed."""
         ...
 
     def volume_error(self, stage: str) -> None:
-        """VolumeBinding has failed: in "predicate", "assume" or "bind"."""
+        """VolumeBinding failed in "predicate", "assume" or "bind"."""
         ...
 
     def goroutines(self, operation: str, change: int) -> None:
@@ -133,19 +133,19 @@ class MetricsSink(QueueMetrics, Protocol):
         ...
 
     def cache_size(self, kind: str, number: int) -> None:
-        """How many "nodes", "pods" or "assumed_pods" the scheduler knows."""
+        """How many "nodes", "pods" or "assumed_pods" are in the scheduler's cache."""
         ...
 
     def claim_created(self, status: str) -> None:
-        """A claim for extended resources was to be created: "success" or "failure"."""
+        """The scheduler tried to create a claim for extended resources: "success" or "failure"."""
         ...
 
     def device_awaited(self, profile: str, driver: str, status: str, seconds: float) -> None:
-        """A pod has waited for the devices of a claim, one of which is this driver's."""
+        """A pod has finished waiting for the devices of a claim, one of which belongs to this driver."""
         ...
 
     def conditions_used(self, profile: str, driver: str, status: str) -> None:
-        """A device with binding conditions was part of an attempt."""
+        """An attempt used a device with binding conditions."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""PreBind: several plugins at once where they allow it, and in such a way that a preemption can cancel it."""
+"""PreBind: plugins run in parallel where they allow it, and a preemption can cancel them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from kubesched.scheduler.waiting import PreBinding
 
 
 async def run_pre_bind(shared: Shared, attempt: Attempt, plugins: Sequence[Any]) -> Status | None:
-    """Run PreBind. Plugins that allow it (`pre_bind_in_parallel`) run together with their neighbours; the first failure
-    ends it."""
+    """Run PreBind. Adjacent plugins that allow it (`pre_bind_in_parallel`) run in parallel; the first failure ends
+    it.
+    """
     attempt.begin_point()
     status: Status | None = None
     if plugins:
@@ -43,7 +44,7 @@ async def _groups(attempt: Attempt, plugins: Sequence[Any], stage: PreBinding) -
 
 
 async def _group(attempt: Attempt, plugins: Sequence[Any], stage: PreBinding) -> Status | None:
-    """Run one plugin, or several at once."""
+    """Run one plugin, or several in parallel."""
     framework = attempt.profile.engine.framework
     calls = [framework.ask_pre_bind(each, attempt.state, attempt.assumed, attempt.chosen) for each in plugins]
     if len(calls) == 1:

@@ -1,7 +1,7 @@
-"""The loop that takes one pod after the other. `scheduler.build` puts a scheduler together.
+"""The main loop, which schedules one pod at a time. `scheduler.build` builds a scheduler.
 
-One thread, one event loop. Scheduling cycles run back to back and yield regularly, so that watches, bindings and
-everything else in the process get their turn.
+There is one thread and one event loop. Scheduling cycles run back to back and yield regularly, so that watches,
+bindings and everything else in the process can run.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from kubesched.scheduler.sources import Sources
 
 SLICE_SECONDS = 0.005
 SLICE_CYCLES = 32
-"""The loop yields after either. On a virtual clock no time passes in a cycle, so only the number counts, and runs can
-be repeated."""
+"""The loop yields after either. On a virtual clock no time passes in a cycle, so only the number counts, and runs
+are reproducible.
+"""
 UNSCHEDULABLE_FLUSH_SECONDS = 30
 DRAIN_SECONDS = 10.0
 
@@ -63,15 +64,16 @@ class Scheduler:
         """Set once everything that was in the cluster at the start has been handled."""
 
     def debug(self) -> bool:
-        """Log what is in the cache and the queue, and where that differs from what the informers have; returns whether
-        they agree. A difference between a binding's success and the watch event for it is no mistake."""
+        """Log the cache and the queue, and where they differ from the informers; returns whether they agree. A
+        difference between a successful binding and its watch event is normal.
+        """
         debugger = CacheDebugger(self.shared)
         debugger.dump()
         pods = (pod for pod in self._sources.objects(api.Pod) if pod.node_name or pod.scheduler_name in self.profiles)
         return debugger.compare(self._sources.objects(api.Node), pods)
 
     def pods(self) -> list[PodInfo]:
-        """All pods that the API server last reported, also those of other schedulers."""
+        """All pods that the API server last reported, including those of other schedulers."""
         cluster = self.cluster
         return [cluster.pods.get(pod.uid) or cluster.classes.info(pod) for pod in self._sources.objects(api.Pod)]
 
@@ -82,10 +84,10 @@ class Scheduler:
         return [str(each.resource) for each in self._sources.informers if not each.synced.is_set()]
 
     async def run(self, turn: Awaitable[object] | None = None) -> None:
-        """Watch the cluster and schedule until `stop`. Bindings that have begun are completed.
+        """Watch the cluster and schedule until `stop`. Bindings in progress are completed.
 
-        With `turn`, watch from now on but schedule only once it is done: a replica that stands by knows the whole
-        cluster when it takes over.
+        With `turn`, watch at once but schedule only after it is done: a standby replica knows the whole cluster
+        when it takes over.
         """
         shared = self.shared
         sources = self._sources
@@ -120,7 +122,7 @@ class Scheduler:
         await self._stopped.wait()
 
     async def _unless_stopped(self, work: Awaitable[object]) -> bool:
-        """Wait for something, or until `stop`; returns whether it came. If it failed, that is raised."""
+        """Wait for something, or until `stop`; returns whether it completed. Its exception is raised."""
         waiting = asyncio.ensure_future(work)
         try:
             while not self._stopping and not waiting.done():
@@ -161,14 +163,14 @@ class Scheduler:
             with self.shared.inbox.held() if self._cycle.may_wait else nullcontext():
                 await self._cycle.run(queued)
         except Exception as problem:
-            # Every failure that can be foreseen is handled. For all others: the pod must not be lost.
+            # All expected failures are handled. After an unexpected one, the pod must still not be lost.
             self.log(ERROR, "Unexpected error in the scheduling loop", pod=queued.pod, err=problem)
             queued.rejected_by()
             self.queue.add_unschedulable_if_not_present(queued)
         return True
 
     async def _housekeeping(self) -> None:
-        """Periodic work, at the beginning of a second as upstream does it."""
+        """Periodic work, at the start of a second as upstream."""
         clock, since_flush = self.shared.clock, 0
         while True:
             now = clock.monotonic()

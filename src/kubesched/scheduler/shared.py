@@ -1,4 +1,4 @@
-"""What the parts of a scheduler share: everything of which there is one."""
+"""What the parts of a scheduler share."""
 
 from __future__ import annotations
 
@@ -36,6 +36,6 @@ class Shared:
     """Pods whose PreBind plugins are running, by UID."""
 
     def newest(self, pod: api.Pod) -> api.Pod | None:
-        """The newest state of this very pod; None if it is gone."""
+        """The newest state of this pod; None if it is gone or was recreated."""
         known = self.pods.get(pod.key)
         return known if known is not None and known.uid == pod.uid else None

@@ -1,1 +1,1 @@
-"""What reports on attempts: log, metrics, events, pods' status. Each reads the record of an attempt at fixed stages."""
+"""Reports on attempts: log, metrics, events, pod status. Each reads the record of an attempt at fixed stages."""

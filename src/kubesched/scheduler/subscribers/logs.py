@@ -1,4 +1,4 @@
-"""Attempts in the log, in kube-scheduler's lines."""
+"""Attempts in the log, with kube-scheduler's messages."""
 
 from __future__ import annotations
 

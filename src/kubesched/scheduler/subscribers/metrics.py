@@ -13,13 +13,13 @@ from kubesched.scheduler.ports import Evaluations, MetricsSink
 from kubesched.scheduler.subscribers.publisher import Subscriber
 
 PART_OF = {"NormalizeScore": "Score", "PreFilter AddPod": "Filter", "PreFilter RemovePod": "PostFilter"}
-"""What a plugin does, and the extension point that it is counted in."""
+"""What a plugin does, and the extension point that it is counted under."""
 CALLS = {
     "NormalizeScore": "ScoreExtensionNormalize",
     "PreFilter AddPod": "PreFilterExtensionAddPod",
     "PreFilter RemovePod": "PreFilterExtensionRemovePod",
 }
-"""The metrics' names of some plugin calls."""
+"""The names of some plugin calls in metrics."""
 
 
 VOLUMES = "VolumeBinding"
@@ -68,7 +68,7 @@ class AttemptMetrics(Subscriber):
         self._metrics.attempt(result, attempt.profile.name, attempt.ended - attempt.started)
 
     def _volumes(self, attempt: Attempt) -> None:
-        """Count what VolumeBinding failed at."""
+        """Count the stage at which VolumeBinding failed."""
         if attempt.outcome is Outcome.ERROR and attempt.plugin == VOLUMES and not attempt.chosen:
             self._metrics.volume_error("predicate")
         for objection in attempt.objections:

@@ -32,7 +32,7 @@ class Subscriber:
         """The engine has chosen a node, or found none, or failed. Reserve and Permit have not run yet."""
 
     def binding_started(self, attempt: Attempt) -> None:
-        """The pod is assumed on its node; Reserve and Permit have agreed."""
+        """The pod is assumed on its node; Reserve and Permit have succeeded."""
 
     def waiting(self, attempt: Attempt) -> None:
         """The pod waits on Permit."""
@@ -47,14 +47,16 @@ class Subscriber:
         """After a failure the pod, as it is now, is back in the queue."""
 
     def dropped(self, attempt: Attempt, reason: Dropped, known: api.Pod | None) -> None:
-        """After a failure the pod does not go back to the queue; `known` is what has its name now."""
+        """After a failure the pod is not requeued; `known` is the pod that now has its name."""
 
     def finished(self, attempt: Attempt) -> None:
         """Nothing more will happen in this attempt."""
 
 
 class OnDecision(Subscriber):
-    """Calls a function with every attempt that the engine has decided. The attempt goes on: its record is filled in."""
+    """Calls a function with every attempt that the engine has decided. The attempt continues, and its record is
+    updated.
+    """
 
     def __init__(self, callback: Callable[[Attempt], object]) -> None:
         self._callback = callback
