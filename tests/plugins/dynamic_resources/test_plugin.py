@@ -16,6 +16,7 @@ from tests.plugins.dynamic_resources.support import claim, device, device_class,
 from kubesched.api import devices as dra
 from kubesched.api import objects as api
 from kubesched.base.clocks import VirtualClock, virtual_time
+from kubesched.base.features import Features
 from kubesched.cel import parser
 from kubesched.cluster.state import ClusterState
 from kubesched.config.args import DynamicResourcesArgs
@@ -167,3 +168,13 @@ def test_the_grammar_of_selectors_is_built_before_the_first_selector(monkeypatch
         if thread.name == "CEL grammar":
             thread.join(30)
     assert parser._build.cache_info().currsize == 1
+
+
+@pytest.mark.parametrize("gate", [True, False])
+@virtual_time
+async def test_the_filter_timeout_has_a_gate(clock: VirtualClock, gate: bool) -> None:
+    """With dra_scheduler_filter_timeout off, a search is not watched, whatever the arguments say."""
+    made = ClusterState(Features(dra_scheduler_filter_timeout=gate))
+    handle = Handle(made, Random(0), services=Services(clock=clock))
+    plugin = DynamicResources(DynamicResourcesArgs(filter_timeout=Duration.of(1)), handle)
+    assert (plugin._timer(0) is not None) is gate
