@@ -54,7 +54,7 @@ def test_versions_of_nodes_and_pods_move_too() -> None:
     assert (state.changed_since(api.Node, nodes), state.changed_since(api.Pod, pods)) == (None, None)
 
 
-def test_a_controller_at_work_moves_no_version() -> None:
+def test_an_unchanged_selector_changes_no_version() -> None:
     """An update of a service or controller that keeps its selector changes no version."""
     state = ClusterState()
     state.set(service("web", {"app": "web"}))
@@ -219,7 +219,7 @@ def test_confirmation_ends_the_assumption() -> None:
     assert places(state) == {"default.p": "a"}
 
 
-def test_the_api_server_has_the_last_word() -> None:
+def test_the_api_server_takes_precedence() -> None:
     """A pod that was bound to another node is there, and not where it was assumed."""
     state = assumed()
     state.set(pod("p", cpu="1", node="b"))

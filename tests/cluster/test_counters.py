@@ -211,7 +211,7 @@ def test_an_empty_namespace_selector_takes_in_unknown_namespaces() -> None:
     assert state.counts.affinity((absent,)).total == 2
 
 
-def test_all_terms_must_speak_of_a_pod() -> None:
+def test_all_terms_must_match_a_pod() -> None:
     """A counter of several terms counts pods that match all of them."""
     both = (term(selector({"app": "web"})), term(selector({"tier": "front"}), HOSTNAME))
     state = cluster(node("a"), web("p1", "a"), pod("p2", node="a", labels={"app": "web", "tier": "front"}))

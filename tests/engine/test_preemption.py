@@ -63,7 +63,7 @@ def test_a_pod_of_lower_priority_makes_room() -> None:
 
 
 @pytest.mark.parametrize("priority", [100, 200])
-def test_equals_and_betters_are_left_alone(priority: int) -> None:
+def test_pods_of_equal_or_higher_priority_are_no_victims(priority: int) -> None:
     """Pods of equal or higher priority are never victims."""
     decision = preempt(cluster(node("a", cpu="1"), guest("high", "a", priority)), vip())
     assert decision.post_filter is not None
@@ -91,7 +91,7 @@ def test_a_large_pod_may_go_so_that_small_ones_stay() -> None:
     assert plan(preempt(made, vip("3"))) == ("a", ["large"])
 
 
-def test_of_equals_the_younger_go() -> None:
+def test_of_equal_pods_the_later_ones_are_victims() -> None:
     """Among pods of equal priority, those that started later are the victims."""
     made = cluster(
         node("a", cpu="3"),
@@ -173,13 +173,13 @@ def test_a_preemptor_waits_for_its_victims(state: dict[str, Any], waits: bool) -
         assert plan(decision)[0] == "a"
 
 
-def test_a_preemptor_does_not_wait_for_betters() -> None:
+def test_a_preemptor_does_not_wait_for_higher_priorities() -> None:
     """A terminating pod of equal or higher priority is no reason to wait."""
     made = cluster(node("a", cpu="2"), guest("high", "a", 100, **leaving()), guest("low", "a"))
     assert plan(preempt(made, vip("1", nominated="a"))) == ("a", ["low"])
 
 
-def test_a_hopeless_nominated_node_is_given_up() -> None:
+def test_an_unresolvable_nominated_node_is_abandoned() -> None:
     """If preemption can no longer help on the nominated node, other nodes are tried although a victim is
     terminating.
     """
@@ -189,7 +189,7 @@ def test_a_hopeless_nominated_node_is_given_up() -> None:
     assert plan(preempt(made, vip("2", nominated="a"))) == ("b", ["p"])
 
 
-def test_some_nodes_are_beyond_help() -> None:
+def test_unresolvable_nodes_are_not_tried() -> None:
     """Nodes with an unresolvable rejection are not tried, and are counted as such."""
     made = cluster(
         node("cordoned", unschedulable=True),

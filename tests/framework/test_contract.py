@@ -176,7 +176,7 @@ def decided(**members: Any) -> Decision:
         ),
     ],
 )
-def test_an_answer_that_is_none(members: dict[str, Any], said: str) -> None:
+def test_an_invalid_result(members: dict[str, Any], said: str) -> None:
     """A result of the wrong type fails the attempt, and the message says what to return."""
     decision = decided(**members)
     assert said in decision.message

@@ -64,7 +64,7 @@ def merged(*answers: Any) -> tuple[PreFilterOutcome, CycleState]:
     return framework.run_pre_filter(((f"P{i}", answer) for i, answer in enumerate(answers)), state), state
 
 
-def test_silence_is_success() -> None:
+def test_none_is_success() -> None:
     """Plugins that return nothing keep all nodes."""
     outcome, state = merged(None, Status(Code.SUCCESS), None)
     assert (outcome.status, outcome.node_names, outcome.plugins) == (None, None, frozenset())
@@ -262,7 +262,7 @@ def test_nominated_pods_count_as_if_they_were_there() -> None:
     assert made.nodes.pods[0] == {}
 
 
-def test_a_pod_does_not_stand_in_its_own_way() -> None:
+def test_a_pod_is_not_added_to_its_own_nominated_node() -> None:
     """A pod that is itself nominated to the node is not added to it."""
     made = cluster(node("a", cpu="2"), pod("p", nominated="a", cpu="2"))
     state, info = state_of(made, pod("p", nominated="a", cpu="2"))

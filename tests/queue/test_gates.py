@@ -114,7 +114,7 @@ def test_activation_does_not_open_a_gate() -> None:
     assert rig.wakeups == 0
 
 
-def test_a_flush_knocks_at_every_gate() -> None:
+def test_a_flush_runs_pre_enqueue_again() -> None:
     """A flush runs PreEnqueue again, so that incomplete registrations do not block a pod for ever; a pod that is
     still blocked waits for the next flush.
     """
@@ -149,7 +149,7 @@ def test_a_plugin_that_raises_gates_the_pod() -> None:
     assert rig.messages[0][2]["plugin"] == "Breaker"
 
 
-def test_whatever_else_is_raised_gates_the_pod_too() -> None:
+def test_any_other_exception_gates_the_pod_too() -> None:
     """An exception from outside a plugin blocks the pod until the next flush."""
 
     def broken(pod: api.Pod) -> Status | None:
@@ -171,7 +171,7 @@ def test_a_gated_pod_can_be_deleted() -> None:
     assert not +rig.metrics.reasons
 
 
-def test_a_pod_that_was_turned_down_and_then_gated_waits_for_its_gate() -> None:
+def test_a_rejected_pod_that_is_then_gated_waits_for_its_gate() -> None:
     """The counts follow the pod from unschedulable to gated and to backoff."""
     door = Door()
     rig = Rig({"Fit": ON_NODE_ADD, "Door": (on(Resource.PERSISTENT_VOLUME, Action.ADD),)}, door)

@@ -36,7 +36,7 @@ def test_a_nomination_in_memory_survives_an_older_update() -> None:
     assert [info.pod for info in nominated(rig).on("node-1")] == [new]
 
 
-def test_an_update_that_speaks_of_a_nomination_decides() -> None:
+def test_an_update_of_the_nomination_is_applied() -> None:
     """An update that sets, changes or clears the nomination in the status is applied."""
     rig = Rig()
     states = [make_pod("a", nominated=node) for node in ("", "node-1", "node-2", "")]

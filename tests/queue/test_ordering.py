@@ -44,7 +44,7 @@ class Hopeless:
         raise SystemExit("no")
 
 
-def test_higher_priority_first_then_who_waited_longer() -> None:
+def test_pods_are_ordered_by_priority_then_time() -> None:
     """PrioritySort orders by priority, then by time of arrival."""
     rig = Rig()
     for name, priority in [("low", 1), ("first", 5), ("second", 5), ("none", None), ("high", 9)]:
@@ -92,7 +92,7 @@ def test_an_update_reorders_by_comparison() -> None:
     assert rig.pop_names() == ["ccccccc", "aaa", "bbbbb"]
 
 
-def test_a_key_that_cannot_be_had_comes_last() -> None:
+def test_a_failing_sort_key_comes_last() -> None:
     """A pod whose `sort_key` raises comes last, and the log names the plugin."""
     rig = Rig(sort=Moody())
     for name in ["bad-one", "long-enough", "a", "bad"]:
@@ -102,7 +102,7 @@ def test_a_key_that_cannot_be_had_comes_last() -> None:
     assert rig.messages[0][2]["plugin"] == "Moody"
 
 
-def test_a_comparison_that_raises_says_nothing() -> None:
+def test_a_failing_comparison_is_ignored() -> None:
     """If `less` raises, pods are ordered by time."""
     rig = Rig(sort=Hopeless())
     for name in "cab":

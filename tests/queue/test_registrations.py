@@ -97,36 +97,36 @@ def frameworks() -> dict[str, Framework]:
     return {name: engine.framework for name, engine in engines.items()}
 
 
-def test_a_plugin_that_does_not_say_hears_of_everything() -> None:
+def test_a_plugin_without_registrations_gets_all_events() -> None:
     """A plugin without `events_to_register` gets all events."""
     events = event_map([framework(Silent)])
     for resource in {hint.event.resource for hint in EVERYTHING}:
         assert listeners(events, ClusterEvent(resource, Action.UPDATE)) == {"Silent"}
 
 
-def test_a_plugin_that_forgets_to_answer_hears_of_everything() -> None:
+def test_a_plugin_that_returns_none_gets_all_events() -> None:
     """A plugin whose `events_to_register` returns None gets all events."""
     assert listeners(event_map([framework(Forgetful)]), NODE_ADD) == {"Forgetful"}
 
 
-def test_a_plugin_may_want_to_hear_of_nothing() -> None:
+def test_a_plugin_may_register_no_events() -> None:
     """A plugin that returns an empty list gets no events, and its pods are retried only by the flush."""
     assert listeners(event_map([framework(Content)]), NODE_ADD) == set()
 
 
-def test_only_plugins_that_can_reject_a_pod_hear_of_anything() -> None:
+def test_only_plugins_that_can_reject_a_pod_get_events() -> None:
     """A Score plugin gets no events, because it never rejects a pod."""
     assert listeners(event_map([framework(Scorer)]), NODE_ADD) == set()
 
 
-def test_who_waits_for_nodes_hears_of_taints_too() -> None:
+def test_registrations_for_nodes_include_taints() -> None:
     """As upstream, a registration for nodes includes taint changes unless these are registered already."""
     events = event_map([framework(NewNodes)])
     assert listeners(events, TAINT) == {"NewNodes"}
     assert listeners(events, ClusterEvent(Resource.NODE, Action.UPDATE_NODE_LABEL)) == set()
 
 
-def test_extenders_hear_of_everything() -> None:
+def test_extenders_get_all_events() -> None:
     """Extenders get all events, since they cannot register; without extenders there is no such entry."""
     assert "Extender" in listeners(event_map([framework(NewNodes)], extenders=True), ASSIGNED_POD_ADD)
     assert "Extender" not in listeners(event_map([framework(NewNodes)]), ASSIGNED_POD_ADD)
@@ -140,14 +140,14 @@ def test_every_kind_that_our_plugins_wait_for_is_watched() -> None:
     assert asked - {Resource.POD, Resource.NODE} <= set(RESOURCES.values())
 
 
-def test_no_plugin_of_ours_is_silent() -> None:
+def test_every_in_tree_plugin_registers_its_events() -> None:
     """Every in-tree plugin registers its events, so that its pods are not retried on all of them."""
     silent = Plugin.events_to_register
     plugins = [plugin for plugin in in_tree_registry().values() if points_of(plugin) & REJECTING_POINTS]
     assert [plugin.name for plugin in plugins if plugin.events_to_register is silent] == []
 
 
-def test_profiles_are_apart() -> None:
+def test_profiles_have_separate_registrations() -> None:
     """The same plugin in two profiles has separate registrations."""
     events = EventMap({"one": {"P": [on(Resource.NODE, Action.ADD)]}, "two": {"P": [on(Resource.POD, Action.DELETE)]}})
     assert events.listeners(NODE_ADD) == (("one", "P"),)

@@ -140,7 +140,7 @@ def test_pods_are_counted_by_the_plugins_they_wait_for() -> None:
     assert not +rig.metrics.reasons
 
 
-def test_silence_is_the_default() -> None:
+def test_metrics_and_log_are_optional() -> None:
     """The queue works without metrics and log."""
     metrics = NoMetrics()
     metrics.incoming("active", "x")

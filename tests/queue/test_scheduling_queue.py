@@ -123,7 +123,7 @@ def test_an_update_of_an_unknown_pod_adds_it(rig: Rig) -> None:
     assert rig.metrics.incomings == {("active", "UnschedulablePodUpdate"): 1}
 
 
-def test_deleting_an_unknown_pod_is_let_pass(rig: Rig) -> None:
+def test_deleting_an_unknown_pod_is_ignored(rig: Rig) -> None:
     """Deleting an unknown pod is silently ignored."""
     rig.queue.delete(make_pod("a"))
     assert len(rig.queue) == 0

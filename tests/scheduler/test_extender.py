@@ -71,7 +71,7 @@ async def test_filter_with_whole_nodes() -> None:
     assert server.headers["Content-Type"] == "application/json"
 
 
-async def test_an_extender_is_asked_by_a_leader_only() -> None:
+async def test_only_the_leader_binds_through_an_extender() -> None:
     """A scheduler that lost its lease does not let an extender bind a pod."""
     async with serving() as server, asking(server, may_write=lambda: False) as extender:
         with pytest.raises(ExtenderError, match="not sent: this process is no longer the leader"):
@@ -89,14 +89,14 @@ async def test_filter_with_names() -> None:
     assert server.asked[0][1]["NodeNames"] == ["n1", "n2", "n3"]
 
 
-async def test_names_are_not_for_an_extender_without_cache() -> None:
+async def test_names_are_ignored_without_a_cache() -> None:
     """As upstream, NodeNames counts only for an extender with a cache; without a NodeList no node is left."""
     async with serving() as server, asking(server) as extender:
         server.answers["/filter"] = {"NodeNames": ["n1"]}
         assert (await extender.filter(POD, NODES)).nodes == []
 
 
-async def test_a_cache_does_not_forbid_whole_nodes() -> None:
+async def test_an_extender_with_a_cache_may_return_nodes() -> None:
     """An extender with a cache may still return a NodeList."""
     async with serving() as server, asking(server, node_cache_capable=True) as extender:
         server.answers["/filter"] = {"nodes": {"ITEMS": [{"metadata": {"name": "n1"}}]}}
@@ -133,7 +133,7 @@ async def test_without_a_verb_no_request_is_made() -> None:
 
 
 @pytest.mark.parametrize("capable", [True, False])
-async def test_a_node_that_was_not_asked_about(capable: bool) -> None:
+async def test_an_unknown_node_is_an_error(capable: bool) -> None:
     """Returning an unknown node fails the attempt."""
     async with serving() as server, asking(server, node_cache_capable=capable) as extender:
         server.answers["/filter"] = {"NodeNames": ["n9"], "Nodes": {"items": [{"metadata": {"name": "n9"}}]}}

@@ -187,7 +187,7 @@ async def test_plugins_are_counted_as_if_asked_about_each_node(clock: VirtualClo
 
 
 @virtual_time
-async def test_a_pod_turned_down_as_a_whole_counts_for_those_asked_until_then(clock: VirtualClock) -> None:
+async def test_after_a_pre_filter_rejection_later_plugins_do_not_count(clock: VirtualClock) -> None:
     """When PreFilter ends an attempt, later PreFilter plugins and all Filter plugins are not counted."""
     async with seen(clock) as here:
         here.api.create(node("n1"))

@@ -249,7 +249,7 @@ async def test_a_series_whose_event_is_gone(clock: VirtualClock) -> None:
 
 
 @virtual_time
-async def test_a_second_while_the_first_is_under_way(clock: VirtualClock) -> None:
+async def test_a_second_event_during_the_first_write(clock: VirtualClock) -> None:
     """The patch waits for the creation of its event."""
     cluster = FaultyApi(clock)
     cluster.delay("create_event", 3)
