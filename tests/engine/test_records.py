@@ -68,6 +68,7 @@ def test_pods_of_many_classes_leave_nothing_behind_when_they_are_deleted() -> No
         world.assume(decision.info, decision.node)
         world.remove_pod(decision.info.pod.uid)
     del decision
+    gc.collect()
     assert len(world.classes) == len(engine.filtering._cached_classes) == world.classes.RECENT
     assert _live_answers() - before <= world.classes.RECENT + 5
 

@@ -27,6 +27,7 @@ from kubesched.framework.status import Status, unschedulable
 if TYPE_CHECKING:
     from kubesched.engine.filtering import Feasible
 
+CLOSED = CycleRecord()
 NO_REASON = unschedulable()
 """An extender may leave a node out of its answer without a reason."""
 NO_NODES = "no nodes available to schedule pods"
@@ -217,6 +218,11 @@ class Decision(CycleRecord):
         self.parts = []
         if self.batch is not None:
             self.batch.totals = None
+
+    def close(self) -> None:
+        """Nothing more will be recorded. Without this, record and state would refer to each other until the garbage
+        collector finds them."""
+        self.state.record = CLOSED
 
     # Reading it
 

@@ -126,3 +126,4 @@ class Publisher:
 
     def finished(self, attempt: Attempt) -> None:
         self._notify(self._finished, attempt.pod, attempt)
+        attempt.close()
