@@ -6,11 +6,12 @@ from dataclasses import replace as with_fields
 from typing import Any
 
 import msgspec
-from tests.builders import node, pod
+from tests.builders import node, pod, pod_group
 from tests.plugins.dynamic_resources.support import claim, device, device_class, exactly, resource_slice
 from tests.scheduler.world import world
 
 from kubesched.api import objects as api
+from kubesched.api.workloads import PodGroupResourceClaim
 from kubesched.base.clocks import VirtualClock, virtual_time
 from kubesched.base.features import DEFAULT_FEATURES
 
@@ -128,3 +129,25 @@ async def test_pod_level_requests_must_cover_devices(clock: VirtualClock) -> Non
         here.create(msgspec.structs.replace(made, spec=msgspec.structs.replace(made.spec, resources=whole)))
         await here.settle(1)
         assert "pod level request for cpu is insufficient to cover" in here.message("p")
+
+
+@virtual_time
+async def test_the_claim_of_a_group_is_for_one_pod_of_a_node_too(clock: VirtualClock) -> None:
+    """A claim that is reserved for a pod group counts as used by the pods of the group."""
+    both = with_fields(ON, generic_workload=True, gang_scheduling=True, dra_workload_resource_claims=True)
+    group = pod_group("g", 1)
+    spec = msgspec.structs.replace(group.spec, resource_claims=(PodGroupResourceClaim("c", "c"),))
+    scheduling_group = pod("x", group="g").spec.scheduling_group
+
+    def member(name: str) -> api.Pod:
+        made = user(name, "c")
+        return msgspec.structs.replace(made, spec=msgspec.structs.replace(made.spec, scheduling_group=scheduling_group))
+
+    async with world(clock, features=both) as here:
+        here.create(node("n", cpu="8"), device_class(), sockets(1), claim("c", exactly()))
+        here.create(msgspec.structs.replace(group, spec=spec), member("p"))
+        await here.settle(5)
+        assert here.node_of("p") == "n"
+        here.create(member("q"))
+        await here.settle(5)
+        assert "node allocatable resource claim c is already used by another pod" in here.message("q")

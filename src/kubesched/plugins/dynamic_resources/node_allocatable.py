@@ -129,8 +129,12 @@ class Room:
 def users_of(claim: dra.ResourceClaim, pod: api.Pod, cluster: ClusterState) -> dict[int, int]:
     """Rows with other pods that take the node's resources by a claim, and how many of them."""
     rows: dict[int, int] = {}
+    uids: set[str] = set()
     for consumer in claim.status.reserved_for:
-        info = cluster.pods.get(consumer.uid)
+        group = consumer.resource == "podgroups"
+        uids |= cluster.pod_groups.get(f"{claim.namespace}/{consumer.name}").scheduled if group else {consumer.uid}
+    for uid in uids:
+        info = cluster.pods.get(uid)
         if info is None or info.pod.uid == pod.uid:
             continue
         statuses = info.pod.status.node_allocatable_resource_claim_statuses
