@@ -383,4 +383,4 @@ QueueMachine.TestCase.settings = settings(
     max_examples=200, stateful_step_count=80, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 TestQueue = QueueMachine.TestCase
-TestQueue.__doc__ = "Whatever happens in whatever order, queue and model agree after every step."
+TestQueue.__doc__ = "After every step of any sequence of events, the queue and the model agree."

@@ -100,6 +100,6 @@ async def test_a_failing_handler_does_not_stop_events(clock: VirtualClock) -> No
     async with world(clock, node("n1"), check=False) as here:
         here.create(pod("broken", cpu="a lot"), pod("fine"))
         await here.settle()
-        assert any("Unexpected error while taking in news" in line for line in here.log.errors())
+        assert any("Unexpected error while applying a change" in line for line in here.log.errors())
         assert here.node_of("fine") == "n1"
         assert isinstance(here.pod("broken"), api.Pod)

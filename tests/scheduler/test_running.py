@@ -70,7 +70,7 @@ async def test_a_forbidden_kind_is_skipped(clock: VirtualClock) -> None:
     await clock.advance(60)
     assert len(api.bindings) == 1
     assert isinstance(made.log, Lines)
-    without = [fields["resource"] for _, text, fields in made.log if text.startswith("Going on without a kind")]
+    without = [fields["resource"] for _, text, fields in made.log if text.startswith("Continuing without a kind")]
     assert without == ["poddisruptionbudgets.policy"]
     await made.stop()
     await running

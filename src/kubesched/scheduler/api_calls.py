@@ -1,6 +1,6 @@
 """Status patches and bindings as background calls, with the gate SchedulerAsyncAPICalls.
 
-At most one call of a pod is in progress, and at most one waits behind it. A newer status patch is merged into a
+At most one call of a pod is in progress, and at most one waits behind it. A newer status patch is merged with a
 waiting one, a binding replaces a waiting patch, and a patch that comes after a binding is dropped.
 """
 

@@ -51,4 +51,4 @@ class Inbox:
         try:
             act(*args)
         except Exception as problem:
-            self._log(ERROR, "Unexpected error while taking in news", err=problem, handler=act.__qualname__)
+            self._log(ERROR, "Unexpected error while applying a change", err=problem, handler=act.__qualname__)

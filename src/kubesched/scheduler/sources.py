@@ -87,7 +87,9 @@ class Sources:
         self._follow(others)
         for informer in others:
             if not await informer.wait_until_settled():
-                self._log(0, "Going on without a kind that the server does not show", resource=str(informer.resource))
+                self._log(
+                    0, "Continuing without a kind that the server does not serve", resource=str(informer.resource)
+                )
         self._log(3, "Handlers synced")
 
     async def stop(self) -> None:

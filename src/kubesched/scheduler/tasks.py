@@ -40,4 +40,4 @@ class Tasks:
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (problem := task.exception()) is not None:
-            self._log(ERROR, "Unexpected error in the background", err=problem)
+            self._log(ERROR, "Unexpected error in a background task", err=problem)
