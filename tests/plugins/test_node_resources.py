@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.builders import cluster, container, node, pod
 from tests.harness import filtered, hint, make, scored
 
 from kubesched.api import objects as api
+from kubesched.cluster.view import Nodes
 from kubesched.config.args import (
     NodeResourcesBalancedAllocationArgs,
     NodeResourcesFitArgs,
@@ -22,6 +23,7 @@ from kubesched.config.args import (
     UtilizationShapePoint,
 )
 from kubesched.framework.events import Action, Hint, Resource
+from kubesched.framework.state import CycleState
 from kubesched.plugins.node_resources import NodeResourcesBalancedAllocation, NodeResourcesFit
 from kubesched.plugins.node_resources.strategies import least_allocated, requested_to_capacity_ratio
 
@@ -426,3 +428,34 @@ def test_pods_whose_requests_overflow_leave_valid_scores(kind: str, others: tupl
         scores = scored(plugin, world, wanted)
         assert scores is not None
         assert all(0 <= score <= 100 for score in scores.values())
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    strategy=st.sampled_from(["LeastAllocated", "MostAllocated"]),
+    cpu=st.integers(0, 2**62),
+    memory=st.integers(0, 2**62),
+    used=st.integers(0, 2**61),
+    wanted=st.integers(0, 2**61),
+)
+def test_one_node_and_many_nodes_get_the_same_scores(
+    strategy: Literal["LeastAllocated", "MostAllocated"], cpu: int, memory: int, used: int, wanted: int
+) -> None:
+    """The numbers of one node are computed without arrays; fit and scores are those that arrays give."""
+    made = cluster(
+        node("a", cpu=f"{cpu}m", memory=str(memory)), node("b"), pod("p", node="a", cpu=f"{used}m", memory=str(used))
+    )
+    info = made.classes.info(pod("q", cpu=f"{wanted}m", memory=str(wanted)))
+    args = NodeResourcesFitArgs(scoring_strategy=ScoringStrategy(type=strategy))
+    for plugin in (make(NodeResourcesFit, made, args), make(NodeResourcesBalancedAllocation, made)):
+        state = CycleState(info.pod_class)
+        one, all_nodes = Nodes(made.nodes, slice(0, 1)), Nodes(made.nodes)
+        plugin.pre_score(state, info.pod, all_nodes)
+        alone, together = plugin.score_all(state, info.pod, one), plugin.score_all(state, info.pod, all_nodes)
+        first = together if isinstance(together, int) else int(together[0])
+        assert (alone if isinstance(alone, int) else int(alone[0])) == first
+        if isinstance(plugin, NodeResourcesFit):
+            plugin.pre_filter(state, info.pod, all_nodes)
+            by_one, by_all = plugin.filter_all(state, info.pod, one), plugin.filter_all(state, info.pod, all_nodes)
+            code = 0 if by_all is None else int(by_all.codes[0])
+            assert (0 if by_one is None else int(by_one.codes[0])) == code

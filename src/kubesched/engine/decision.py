@@ -220,9 +220,13 @@ class Decision(CycleRecord):
             self.batch.totals = None
 
     def close(self) -> None:
-        """Nothing more will be recorded. Without this, record and state would refer to each other until the garbage
-        collector finds them."""
+        """Nothing is recorded from here on. Otherwise record and state would refer to each other, so that every attempt
+        would wait for the garbage collector and make it run more often."""
         self.state.record = CLOSED
+
+    def reopen(self) -> None:
+        """Record again what runs."""
+        self.state.record = self
 
     # Reading it
 

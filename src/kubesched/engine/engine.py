@@ -57,6 +57,7 @@ class Engine:
         """Choose a node for a pod, or find out why there is none. With `record`, every score and rejection is kept."""
         decision = Decision(info, detailed=record)
         self.decide(decision)
+        decision.close()
         return decision
 
     def decide(self, decision: Decision) -> None:
@@ -125,6 +126,7 @@ class Engine:
         """Assume the pod on its node and run Reserve and Permit. If one rejects it, everything is undone and the
         decision says why."""
         framework, state, node = self.framework, decision.state, decision.chosen
+        decision.reopen()
         pod = decision.assumed = on_node(decision.pod, node)
         self.cluster.assume(decision.info, node)
         rejection = framework.run_reserve(state, pod, node)

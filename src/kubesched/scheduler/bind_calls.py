@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 
 class BindCalls:
-    """How many bind calls are waiting for a response."""
+    """How many bind calls have not been answered yet. A call is counted in a `with` block."""
 
     def __init__(self) -> None:
         self.pending = 0
 
-    @contextmanager
-    def one(self) -> Iterator[None]:
-        """A call is in progress."""
+    def __enter__(self) -> None:
         self.pending += 1
-        try:
-            yield
-        finally:
-            self.pending -= 1
+
+    def __exit__(self, *_: object) -> None:
+        self.pending -= 1

@@ -146,7 +146,7 @@ class BindingCycle:
         status = await self._bind_by_extender(attempt) if self._extenders else NOT_BOUND
         if status is NOT_BOUND:
             framework = attempt.profile.engine.framework
-            with self._calls.one():
+            with self._calls:
                 status = await framework.run_bind(attempt.state, attempt.assumed, attempt.chosen)
         if status is not None and attempt.unclear and await self._turns_out_bound(attempt):
             return None

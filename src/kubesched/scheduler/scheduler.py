@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
-from contextlib import nullcontext
 from math import floor
 
 from kubesched.api import objects as api
@@ -160,7 +159,10 @@ class Scheduler:
         if queued is None:
             return False
         try:
-            with self.shared.inbox.held() if self._cycle.may_wait else nullcontext():
+            if self._cycle.may_wait:
+                with self.shared.inbox.held():
+                    await self._cycle.run(queued)
+            else:
                 await self._cycle.run(queued)
         except Exception as problem:
             # All expected failures are handled. After an unexpected one, the pod must still not be lost.

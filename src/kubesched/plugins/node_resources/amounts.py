@@ -20,6 +20,15 @@ from kubesched.framework.status import Status, unschedulable
 from kubesched.plugins.device_classes import DeviceClassResolver, may_be_devices
 from kubesched.plugins.dynamic_resources.devices import Devices
 
+EXACT = 1 << 50
+"""Below this, sums of two amounts and their hundredfold are exact in all arithmetic that scoring uses."""
+
+
+def only_row(nodes: Nodes) -> int | None:
+    """The row of a window of one node: the usual window when cached answers are updated."""
+    rows = nodes.rows
+    return rows.start if isinstance(rows, slice) and rows.stop is not None and rows.stop - rows.start == 1 else None
+
 
 def signed_requests(pod: api.Pod, features: Features, classes: DeviceClassResolver) -> Signature | Status:
     """A pod's requests, for its signature; a pod whose extended resources are devices has none."""
@@ -39,6 +48,19 @@ class ScoredRequests:
     weights: Ints
     best_effort: bool
     names: tuple[str, ...] = ()
+    amount_list: tuple[int, ...] = ()
+    weight_list: tuple[int, ...] = ()
+
+    def of_one(self, nodes: Nodes, devices: Devices | None = None) -> tuple[list[int], list[int]] | None:
+        """The same as `of` for a window of one node, as Python's numbers, with which a few operations take a tenth of
+        the time. None for a larger window, and for amounts that doubles or 64-bit integers may not hold exactly."""
+        row = only_row(nodes)
+        if row is None or devices is not None:
+            return None
+        offered = nodes.table.allocatable[self.columns, row].tolist()
+        used = nodes.table.used[self.columns, row].tolist()
+        exact = all(0 <= amount < EXACT for amount in offered) and all(0 <= amount < EXACT for amount in used)
+        return (offered, used) if exact and all(amount < EXACT for amount in self.amount_list) else None
 
     def of(self, nodes: Nodes, devices: Devices | None = None) -> tuple[Ints, Ints]:
         """(allocatable, used) for the window, a row per resource. Resources that a node does not have are counted in
@@ -104,4 +126,6 @@ def scored_requests(
         weights=np.array(weights, dtype=np.int64).reshape(-1, 1),
         best_effort=best_effort,
         names=tuple(names),
+        amount_list=tuple(amounts),
+        weight_list=tuple(weights),
     )

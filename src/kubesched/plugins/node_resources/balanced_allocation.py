@@ -6,6 +6,8 @@ without the pod: 75 when the pod changes nothing, towards 100 when it evens thin
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -49,6 +51,11 @@ class NodeResourcesBalancedAllocation(Plugin):
         wanted = self._wanted(state, pod, nodes)
         if wanted.best_effort:
             return 0  # only where a profile has disabled PreScore
+        one = wanted.of_one(nodes, self._devices)
+        if one is not None and len(one[0]) == 2 and all(one[0]):
+            requested = [used + amount for used, amount in zip(one[1], wanted.amount_list, strict=True)]
+            step = _HALF + _balance_of_two(requested, one[0]) - _balance_of_two(one[1], one[0])
+            return _HALF + (step + (step < 0)) // 2
         offered, used = wanted.of(nodes, self._devices)
         with_pod = _balance(used + wanted.amounts, offered)
         change = _HALF + with_pod - _balance(used, offered)
@@ -59,6 +66,12 @@ class NodeResourcesBalancedAllocation(Plugin):
         return state.pod_class.remember(
             self, lambda: scored_requests(nodes.table, pod, self.args.resources, features, non_zero=False)
         )
+
+
+def _balance_of_two(used: Sequence[int], offered: Sequence[int]) -> int:
+    """The same as `_balance` for one node with two resources."""
+    deviation = abs((min(used[0] / offered[0], 1.0) - min(used[1] / offered[1], 1.0)) / 2)
+    return int((1 - deviation) * MAX_NODE_SCORE)
 
 
 def _balance(used: Ints, offered: Ints) -> Ints:

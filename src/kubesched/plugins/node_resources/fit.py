@@ -27,8 +27,15 @@ from kubesched.framework.signatures import Signature
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import Status, unresolvable, unschedulable
 from kubesched.plugins.device_classes import DeviceClassResolver
-from kubesched.plugins.node_resources.amounts import ScoredRequests, scored_devices, scored_requests, signed_requests
-from kubesched.plugins.node_resources.strategies import most_allocated, strategy
+from kubesched.plugins.node_resources.amounts import (
+    EXACT,
+    ScoredRequests,
+    only_row,
+    scored_devices,
+    scored_requests,
+    signed_requests,
+)
+from kubesched.plugins.node_resources.strategies import most_allocated, one_node_strategy, strategy
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +48,16 @@ class CheckedRequests:
     bits: Ints
     by_devices: Mask | None = None
     """Which resources devices provide on nodes that do not have them; None if there are none."""
+    amount_list: tuple[int, ...] = ()
+
+    def fit(self, table: NodeTable, row: int) -> bool:
+        """Whether a node certainly has room for all of it: the usual case, for one node faster than arrays."""
+        offered = table.allocatable[self.columns, row].tolist()
+        used = table.used[self.columns, row].tolist()
+        return all(
+            taken >= 0 and there < EXACT and wanted <= there - taken
+            for there, taken, wanted in zip(offered, used, self.amount_list, strict=True)
+        )
 
     def status(self, code: int) -> Status:
         """Reasons for the low bits of a code; a high bit means that the node is too small even when empty."""
@@ -63,6 +80,7 @@ class NodeResourcesFit(Plugin):
         self._ignored_groups = frozenset(args.ignored_resource_groups)
         self._resources = args.scoring_strategy.resources
         self._strategy = strategy(args.scoring_strategy)
+        self._one_node_strategy = one_node_strategy(args.scoring_strategy)
         self._devices = scored_devices(handle, self._resources)
         if self._devices is not None:
             self.reads = Reads.ROW  # type: ignore[misc]  # scores change with claims, not only with pods
@@ -91,6 +109,9 @@ class NodeResourcesFit(Plugin):
     def filter_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Verdicts | None:
         wanted = self._needed(state, nodes.table)
         table, rows = nodes.table, nodes.rows
+        row = only_row(nodes)
+        if row is not None and wanted.fit(table, row):
+            return None
         block = (wanted.columns, rows) if isinstance(rows, slice) else (wanted.columns[:, None], rows)
         offered = table.allocatable[block]
         missing = wanted.amounts > offered - table.used[block]
@@ -110,6 +131,10 @@ class NodeResourcesFit(Plugin):
         wanted = self._scored(state, pod, nodes.table)
         if not len(wanted.columns):
             return 0
+        one = wanted.of_one(nodes, self._devices) if self._one_node_strategy is not None else None
+        if one is not None and self._one_node_strategy is not None:
+            requested = [used + amount for used, amount in zip(one[1], wanted.amount_list, strict=True)]
+            return self._one_node_strategy(requested, one[0], wanted.weight_list)
         offered, used = wanted.of(nodes, self._devices)
         return self._strategy(used + wanted.amounts, offered, wanted.weights)
 
@@ -166,6 +191,7 @@ class NodeResourcesFit(Plugin):
             columns=np.array(columns, dtype=np.int64),
             amounts=np.array(amounts, dtype=np.int64).reshape(-1, 1),
             reasons=reasons,
+            amount_list=amounts,
             bits=1 << np.arange(len(reasons), dtype=np.int64),
             by_devices=np.array([False] * plain + by_devices).reshape(-1, 1) if any(by_devices) else None,
         )

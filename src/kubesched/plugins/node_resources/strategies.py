@@ -21,6 +21,9 @@ from kubesched.framework.plugin import MAX_NODE_SCORE
 Strategy = Callable[[Ints, Ints, Ints], Ints]
 """(requested, allocatable, weights) → score per node."""
 
+OneNodeStrategy = Callable[[Sequence[int], Sequence[int], Sequence[int]], int]
+"""The same for one node."""
+
 _MAX_CUSTOM_SCORE = 10
 
 
@@ -32,6 +35,30 @@ def strategy(config: ScoringStrategy) -> Strategy:
         return most_allocated
     ratio = config.requested_to_capacity_ratio
     return requested_to_capacity_ratio(ratio.shape if ratio is not None else ())
+
+
+def one_node_strategy(config: ScoringStrategy) -> OneNodeStrategy | None:
+    """The scoring function for one node, for the strategies that have one."""
+    return {"LeastAllocated": _least_allocated_on, "MostAllocated": _most_allocated_on}.get(config.type)
+
+
+def _least_allocated_on(requested: Sequence[int], allocatable: Sequence[int], weights: Sequence[int]) -> int:
+    total = weight_sum = 0
+    for amount, offered, weight in zip(requested, allocatable, weights, strict=True):
+        if offered:
+            weight_sum += weight
+            if amount < offered:
+                total += (offered - amount) * MAX_NODE_SCORE // offered * weight
+    return total // max(weight_sum, 1)
+
+
+def _most_allocated_on(requested: Sequence[int], allocatable: Sequence[int], weights: Sequence[int]) -> int:
+    total = weight_sum = 0
+    for amount, offered, weight in zip(requested, allocatable, weights, strict=True):
+        if offered:
+            weight_sum += weight
+            total += min(amount, offered) * MAX_NODE_SCORE // offered * weight
+    return total // max(weight_sum, 1)
 
 
 def least_allocated(requested: Ints, allocatable: Ints, weights: Ints) -> Ints:
