@@ -16,7 +16,7 @@ from kubesched.api import objects as api
 from kubesched.cluster.pods import PodClasses
 from kubesched.queue.hooks import QueueMetrics
 from kubesched.scheduler import ports
-from kubesched.scheduler.metric_families import Histogram, go_float
+from kubesched.scheduler.metric_types import Histogram, go_float
 from kubesched.scheduler.metrics import Metrics
 from kubesched.scheduler.resource_metrics import resource_metrics
 

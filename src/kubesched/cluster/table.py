@@ -10,16 +10,16 @@ about any node changes that a cached answer may depend on.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-from msgspec.structs import replace
 
 from kubesched.api import objects as api
 from kubesched.api.resources import NodeResources, Requests, allocatable
+from kubesched.cluster.node_changes import same_for_scheduling, same_object, topology
 from kubesched.cluster.pods import PodClass, PodInfo, Tag
 
 Ints = npt.NDArray[np.int64]
@@ -120,10 +120,10 @@ class NodeTable:
         resources = allocatable(node)  # refuses a malformed quantity before anything is touched
         row = self._row_for(node.name)
         old = self.nodes[row]
-        if old is not None and (_same if self.exact else _same_for_scheduling)(old, node):
+        if old is not None and (same_object if self.exact else same_for_scheduling)(old, node):
             self.nodes[row] = node
             return row
-        if old is None or _topology(old) != _topology(node):
+        if old is None or topology(old) != topology(node):
             self.topology_version += 1
         self.nodes[row] = node
         self.node_version += 1
@@ -406,26 +406,3 @@ class NodeTable:
             self.declared[feature] = np.concatenate((declaring, np.zeros(more, dtype=np.bool_)))
         for column in self.label_columns.values():
             column.ids = np.concatenate((column.ids, np.full(more, -1, dtype=np.int32)))
-
-
-def _topology(node: api.Node) -> tuple[Mapping[str, str], Collection[api.Taint], bool]:
-    return node.metadata.labels, node.spec.taints, node.spec.unschedulable
-
-
-def _same(old: api.Node, new: api.Node) -> bool:
-    """Whether an update changed nothing that can be read. A heartbeat does not: conditions come without their times."""
-    return old.spec == new.spec and old.status == new.status and _lasting(old) == _lasting(new)
-
-
-def _lasting(node: api.Node) -> api.ObjectMeta:
-    return replace(node.metadata, resource_version="", generation=0)
-
-
-def _same_for_scheduling(old: api.Node, new: api.Node) -> bool:
-    """Whether an update (a heartbeat, mostly) changed nothing that any plugin of ours reads from the table."""
-    return (
-        _topology(old) == _topology(new)
-        and old.status.allocatable == new.status.allocatable
-        and old.status.images == new.status.images
-        and old.status.declared_features == new.status.declared_features
-    )

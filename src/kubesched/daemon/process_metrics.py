@@ -6,7 +6,7 @@ import platform
 
 from kubesched.client.transport import RequestDone
 from kubesched.daemon.version import KUBERNETES_MAJOR, KUBERNETES_MINOR, short_version
-from kubesched.scheduler.metric_families import BETA, CounterFamily, Gauge, Histogram
+from kubesched.scheduler.metric_types import BETA, CounterFamily, Gauge, Histogram
 from kubesched.scheduler.metrics import Metrics
 
 LATENCIES = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0]

@@ -14,7 +14,7 @@ import msgspec
 
 from kubesched.base.types import JSON
 from kubesched.kubelet import status
-from kubesched.kubelet.containers import Role, SimulatedContainer
+from kubesched.kubelet.container_state import Role, SimulatedContainer
 from kubesched.kubelet.nodes import NodeSettings, SimulatedNodes
 from kubesched.kubelet.pod_worker import Host, PodWorker, is_settled, new_container_id, stage_of
 from kubesched.kubelet.settings import KubeletSettings

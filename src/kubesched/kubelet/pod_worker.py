@@ -15,7 +15,7 @@ from kubesched.apiserver.meta import parse_timestamp
 from kubesched.base.types import JSON
 from kubesched.kubelet import status
 from kubesched.kubelet.behavior import DEFAULT, behavior_of
-from kubesched.kubelet.containers import FIRST_BACK_OFF, MAX_BACK_OFF, Role, SimulatedContainer, waiting
+from kubesched.kubelet.container_state import FIRST_BACK_OFF, MAX_BACK_OFF, Role, SimulatedContainer, waiting
 from kubesched.kubelet.nodes import SimulatedNodes
 from kubesched.kubelet.preparation import refusal
 from kubesched.kubelet.settings import KubeletSettings

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kubesched.base.types import JSON
-from kubesched.kubelet.containers import Role, SimulatedContainer
+from kubesched.kubelet.container_state import Role, SimulatedContainer
 from kubesched.reconcile.conditions import set_condition
 
 Edit = Callable[[JSON], None]

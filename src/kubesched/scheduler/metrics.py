@@ -16,7 +16,7 @@ from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from kubesched.scheduler.metric_families import (
+from kubesched.scheduler.metric_types import (
     ALPHA,
     BETA,
     STABLE,

@@ -14,7 +14,7 @@ from kubesched.api import objects as api
 from kubesched.api import resources
 from kubesched.api.quantity import NANO, nanos
 from kubesched.cluster.pods import PodClass, PodInfo
-from kubesched.scheduler.metric_families import go_float
+from kubesched.scheduler.metric_types import go_float
 
 REQUEST = "kube_pod_resource_request"
 LIMIT = "kube_pod_resource_limit"

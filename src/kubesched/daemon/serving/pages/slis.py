@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from kubesched.scheduler.metric_families import STABLE, go_float
+from kubesched.scheduler.metric_types import STABLE, go_float
 
 HEALTHCHECK = "kubernetes_healthcheck"
 HEALTHCHECKS = "kubernetes_healthchecks_total"
