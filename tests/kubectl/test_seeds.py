@@ -118,11 +118,17 @@ def test_the_first_document_the_log_level(seed: Local) -> None:
     assert seed.shell(put).strip() == "successfully set klog.logging.verbosity to 5"
     created = seed.shell("kubectl create deployment demo-sched --image=nginx --port=80")
     assert created == "deployment.apps/demo-sched created\n"
-    eventually(lambda: len(seed.messages(r"default/demo-sched-")) >= len(LINES), what="all lines")
-    assert seed.messages(r"default/demo-sched-") == LINES
+    eventually(lambda: len(_shown(seed)) >= len(LINES), what="all lines")
+    assert _shown(seed) == LINES
     (bound,) = (line for line in seed.log.splitlines() if "Successfully bound pod" in line)
     chosen = r'pod="default/demo-sched-\w+-\w+" node="\w+.home.local" evaluatedNodes=3 feasibleNodes=3$'
     assert re.search(chosen, bound)
+
+
+def _shown(seed: Local) -> list[str]:
+    """The log lines about the pod, without those about batching: kube-scheduler 1.36 has them, the document's had
+    not."""
+    return [line for line in seed.messages(r"default/demo-sched-") if not line.startswith("OpportunisticBatch")]
 
 
 def test_the_first_document_a_second_scheduler(seed: Local, tmp_path: Path) -> None:

@@ -55,4 +55,4 @@ def test_its_defaults_are_true() -> None:
         names, defaults = (re.findall(r"[\w.]+", cell) for cell in row)
         for name, default in zip(names, defaults, strict=True):
             field = dict(zip(options.__struct_encode_fields__, options.__struct_fields__, strict=True))[name]
-            assert str(getattr(options, field)).lower() == default.lower(), name
+            assert (str(getattr(options, field)) or "none").lower() == default.lower(), name
