@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from random import Random
 
 from kubesched.apiserver.admission.admission import Admission, AdmissionSettings
@@ -34,8 +35,17 @@ from kubesched.apiserver.wire.request import ApiRequest, ApiResponse, RequestTar
 from kubesched.apiserver.wire.status import StatusError, no_such_path
 from kubesched.base.clock import Clock
 from kubesched.base.clocks import SystemClock
+from kubesched.base.documents import REQUEST
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ExtraRoute:
+    """A handler for a path that Kubernetes does not have."""
+
+    handle: Callable[[ApiRequest], Awaitable[ApiResponse]]
+    max_body: int = REQUEST.size
 
 
 class ApiServer:
@@ -70,6 +80,8 @@ class ApiServer:
         reviews = Reviews(self.store, self.authenticator, self.authorizer, self.tokens, self.clock)
         self.rest = ResourceHandler(self.writer, self.deleter, self.pods, reviews, random)
         self.health = Health(self.store)
+        self.extra_routes: dict[tuple[str, str], ExtraRoute] = {}
+        """More to serve, by method and path. Requests are authorized as for a resource of that name."""
         self._discovery = Discovery(self.registry)
         self._openapi = OpenAPI(self.registry, self.custom)
         self.custom.restore()
@@ -109,6 +121,9 @@ class ApiServer:
             return self._non_resource(request)
         request.user = self._user(request)
         self.authorizer.check(request.user, _action(request, target))
+        extra = self.extra_routes.get((request.method, request.path))
+        if extra is not None:
+            return await extra.handle(request)
         if target.is_resource:
             return await self.rest.handle(request, target)
         return self._non_resource(request)

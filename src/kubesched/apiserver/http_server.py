@@ -10,8 +10,9 @@ import base64
 import contextlib
 import secrets
 import ssl
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,7 @@ class HttpServer:
         """Listen. Raises `AddressInUseError` if the port is in use."""
         runner = web.ServerRunner(
             # A watch whose client is gone must end at once, not at its next event.
-            web.Server(self._handle, request_factory=_make_request, handler_cancellation=True, access_log=None),
+            make_web_server(self.api, self._handle),
             handle_signals=False,
             shutdown_timeout=1.0,
         )
@@ -139,24 +140,7 @@ class HttpServer:
     # --- requests -----------------------------------------------------------------------------------------------------
 
     async def _handle(self, raw: web.BaseRequest) -> web.StreamResponse:
-        try:
-            body = await _read_body(raw)
-        except StatusError as error:
-            refused = refusal(error)
-            return web.Response(status=refused.status, body=refused.body, headers=_response_headers(refused))
-        request = ApiRequest(
-            method=raw.method,
-            path=raw.rel_url.raw_path,
-            query=raw.rel_url.query,
-            headers=_Headers(raw.headers),
-            body=body,
-            certificate=self._user_of(raw),
-        )
-        response = await self.api.handle(request)
-        headers = _response_headers(response)
-        if response.stream is None:
-            return web.Response(status=response.status, body=_readable(request, response), headers=headers)
-        return await _send_stream(raw, response, headers)
+        return await respond(self.api, raw, self._user_of(raw))
 
     def _user_of(self, raw: web.BaseRequest) -> UserInfo | None:
         transport = raw.transport
@@ -200,11 +184,43 @@ class HttpServer:
         path.write_text(yaml.safe_dump(self.kubeconfig(user, pair), sort_keys=False), encoding="utf-8")
 
 
+def make_web_server(api: ApiServer, handle: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]) -> web.Server:
+    """An aiohttp server for the requests of an API server."""
+    # A watch whose client is gone must end at once, not at its next event.
+    factory = partial(_make_request, api)
+    return web.Server(handle, request_factory=factory, handler_cancellation=True, access_log=None)
+
+
+async def respond(
+    api: ApiServer, raw: web.BaseRequest, user: UserInfo | None, more_headers: Mapping[str, str] | None = None
+) -> web.StreamResponse:
+    """Answer a request of a user; None if only headers can identify them."""
+    try:
+        body = await _read_body(raw)
+    except StatusError as error:
+        refused = refusal(error)
+        return web.Response(status=refused.status, body=refused.body, headers=_response_headers(refused))
+    request = ApiRequest(
+        method=raw.method,
+        path=raw.rel_url.raw_path,
+        query=raw.rel_url.query,
+        headers=_Headers(raw.headers),
+        body=body,
+        certificate=user,
+    )
+    response = await api.handle(request)
+    headers = _response_headers(response)
+    headers.update(more_headers or {})
+    if response.stream is None:
+        return web.Response(status=response.status, body=_readable(request, response), headers=headers)
+    return await _send_stream(raw, response, headers)
+
+
 async def _read_body(raw: web.BaseRequest) -> bytes:
     try:
         return await raw.read() if raw.can_read_body else b""
     except web.HTTPRequestEntityTooLarge:
-        raise StatusError(413, f"Request entity too large: limit is {REQUEST.size}") from None
+        raise StatusError(413, f"Request entity too large: limit is {raw.client_max_size - 1}") from None
     except web.RequestPayloadError as error:
         raise bad_request(f"the body of the request cannot be read: {' '.join(str(error).split())}") from None
 
@@ -221,6 +237,7 @@ def _readable(request: ApiRequest, response: ApiResponse) -> bytes:
 
 
 def _make_request(
+    api: ApiServer,
     message: RawRequestMessage,
     payload: StreamReader,
     protocol: RequestHandler,
@@ -229,7 +246,9 @@ def _make_request(
 ) -> web.BaseRequest:
     """Make a request as aiohttp does, but limit its body as Kubernetes does."""
     loop = asyncio.get_running_loop()
-    return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=REQUEST.size + 1)
+    extra = api.extra_routes.get((message.method, message.url.raw_path))
+    limit = (REQUEST.size if extra is None else extra.max_body) + 1
+    return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=limit)
 
 
 class _Headers(Mapping[str, str]):

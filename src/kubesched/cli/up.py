@@ -95,16 +95,18 @@ def _end_by_signals() -> None:
 async def _serve(
     cluster: LocalCluster, setup: Setup, options: UpOptions, plugins: Sequence[PluginSource], began: float
 ) -> int:
-    from kubesched.daemon.process import RESTART
-    from kubesched.local.cluster import prepare_scheduler
+    from kubesched.local.scheduler import LocalScheduler
+    from kubesched.local.simulator_api import SimulatorApi
 
-    process = cluster.scheduler(setup, plugins, lambda: _announce(cluster, setup, began))
+    def serving() -> None:
+        SimulatorApi(cluster.server.api, scheduler).install()
+        _announce(cluster, setup, began)
+
+    scheduler = LocalScheduler(cluster, options, setup, plugins, serving)
     try:
-        while (code := await process.run()) == RESTART:
-            process = cluster.scheduler(prepare_scheduler(options, setup.log, plugins), plugins)
+        return await scheduler.run()
     finally:
         print("  stopping", file=sys.stderr, flush=True)
-    return code
 
 
 def _announce(cluster: LocalCluster, setup: Setup, began: float) -> None:
@@ -120,12 +122,22 @@ def _announce(cluster: LocalCluster, setup: Setup, began: float) -> None:
         f"  API server on {cluster.server.url}\n"
         f"  {_counted(len(cluster.embedded.context.nodes.objects), 'node')}, controllers\n"
         f"  kubeconfig in {path}\n"
+        f"{_open_port(cluster)}"
         f"  scheduler of {', '.join(names)}{f', serving on https://127.0.0.1:{port}' if port else ''}\n",
         end="",
         file=sys.stderr,
         flush=True,
     )
     _say_what_next(path, names, time.perf_counter() - began)
+
+
+def _open_port(cluster: LocalCluster) -> str:
+    port = cluster.open_port
+    return (
+        f"  kube-scheduler-simulator's interface on http://127.0.0.1:{port.port}, open to anybody here\n"
+        if port
+        else ""
+    )
 
 
 def _counted(number: int, noun: str) -> str:

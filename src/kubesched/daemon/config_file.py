@@ -40,16 +40,20 @@ def configuration(options: Options, registry: Registry) -> Loaded:
     path = options.misc.config
     problems: list[Problem] = []
     tree: object = {"apiVersion": API_VERSION, "kind": KIND}
-    if path:
+    new = options.new_config
+    if new is not None:
+        tree = dict(new)
+    elif path:
         tree = read(Path(path).read_bytes(), problems)
     else:
         _overlay(tree, "clientConnection", _given(options, options.deprecated, CLIENT_CONNECTION))
         _overlay(tree, "", _given(options, options.deprecated, TOP))
     _overlay(tree, "leaderElection", _given(options, options.leader_election, LEADER_ELECTION))
-    source = path or "the command line"
+    source = "the new configuration" if new is not None else path or "the command line"
     if not isinstance(tree, dict):
         raise ConfigError(source, problems or [Problem("", f"expected an object of apiVersion {API_VERSION}", tree)])
-    enable(tree, options.plugins.enable, problems)
+    if new is None:
+        enable(tree, options.plugins.enable, problems)
     try:
         loaded = load(
             tree, source, points=registry.points, args_types=registry.args_types, features=options.gates.features

@@ -48,7 +48,7 @@ from kubesched.scheduler.resource_metrics import resource_metrics
 
 DONE, FAILED = 0, 1
 RESTART = -1
-"""Not an exit code: plugins have changed, and the caller should start a new process."""
+"""Not an exit code: plugins or configuration have changed, and the caller should start a new process."""
 REVIEW_QPS, REVIEW_BURST, REVIEW_SECONDS = 200.0, 400, 10.0
 EVENT_SECONDS = 5.0
 """How long to wait for the last events to be written."""
@@ -344,6 +344,10 @@ class Process:
 
     async def _watch_plugins(self) -> None:
         await plugins_changed(self._setup.options, self._plugins, self._clock, self._log)
+        self.restart()
+
+    def restart(self) -> None:
+        """End this run with `RESTART`, unless it ends already."""
         if not self._stopping.is_set():
             self._restart = True
             self._stopping.set()

@@ -26,6 +26,7 @@ from kubesched.framework.registry import PluginSource
 from kubesched.kubelet.nodes import NodeSettings
 from kubesched.kubelet.settings import KubeletSettings
 from kubesched.local.flags import UpOptions
+from kubesched.local.open_port import OpenPort
 from kubesched.logs import Logger
 from kubesched.logs.levels import WARNING
 from kubesched.reconcile.access import NODES
@@ -67,19 +68,24 @@ class LocalCluster:
         )
         certificate = self.server.identity.authority.certificate_pem.decode()
         self.embedded = EmbeddedCluster(self.server.api, settings, root_certificate=certificate)
+        self.open_port: OpenPort | None = None
+        if flags.simulator_port:
+            self.open_port = OpenPort(self.server.api, flags.simulator_port, flags.simulator_origins)
 
     async def start(self) -> None:
         """Start the API server, the controllers and the kubelets. Raises `SetupError` if the port is in use."""
         flags = self._options.cluster
         try:
             await self.server.start()
+            if self.open_port is not None:
+                await self.open_port.start()
         except AddressInUseError as error:
-            place = f"{self.server.address}:{flags.port}"
-            why = "it is in use" if "in use" in str(error) else str(error)
+            text = str(error)
+            why = f"{text.partition(': ')[0]}: it is in use" if "in use" in text else text
             raise SetupError(
                 [
-                    f"cannot listen on {place}: {why}; choose another --port, or --port=0 for a free one. A second "
-                    "cluster also needs --secure-port=0"
+                    f"{why}; choose another --port, or --port=0 for a free one. A second cluster also needs "
+                    "--secure-port=0, and another --simulator-port if that is given"
                 ]
             ) from None
         if self._options.history.annotate_results:
@@ -91,6 +97,8 @@ class LocalCluster:
     async def stop(self) -> None:
         """Stop everything, the API server and its store last."""
         await self.embedded.stop()
+        if self.open_port is not None:
+            await self.open_port.stop()
         await self.server.stop()
 
     def write_kubeconfig(self) -> Path:

@@ -13,7 +13,7 @@ from kubesched.config.duration import Duration
 from kubesched.daemon.flags.declarations import HistoryFlags, ServingFlags
 from kubesched.daemon.flags.flag import Flag, FlagSection, flag
 from kubesched.daemon.flags.options import Options
-from kubesched.daemon.flags.value_types import DURATION, INT, IP, STRING
+from kubesched.daemon.flags.value_types import DURATION, INT, IP, STRING, WORDS
 from kubesched.kubelet.devices import DeviceTextError, parse_devices
 
 INTRODUCTION = """\
@@ -71,6 +71,15 @@ class ClusterFlags(FlagSection):
         "node-{}",
         "Names of the nodes; {} is the number, {:02} the number with two digits: worker{:02}.local",
     )
+    simulator_port: int = flag(
+        INT,
+        0,
+        "Port on 127.0.0.1 for clients of kube-scheduler-simulator, which uses 1212: its HTTP interface and the "
+        "Kubernetes API, without authentication. Anybody on this machine can then change the cluster. 0 means none.",
+    )
+    simulator_origins: tuple[str, ...] = flag(
+        WORDS, (), "Web pages that may use --simulator-port. That of kube-scheduler-simulator is http://localhost:3000."
+    )
     pod_start_delay: Duration = flag(DURATION, Duration(500 * _MILLISECOND), "Time from binding to running.")
     pod_stop_delay: Duration = flag(DURATION, Duration(200 * _MILLISECOND), "Maximum time from deletion to removal.")
     pod_run_time: Duration = flag(DURATION, Duration.of(5), "How long pods that end run, if they have no annotation.")
@@ -109,6 +118,8 @@ class UpOptions(Options):
         cluster = self.cluster
         if not 0 <= cluster.port <= 65535:
             yield f"--port {cluster.port} must be between 0 and 65535"
+        if not 0 <= cluster.simulator_port <= 65535:
+            yield f"--simulator-port {cluster.simulator_port} must be between 0 and 65535"
         if not 0 <= cluster.nodes <= 100_000:
             yield f"--nodes {cluster.nodes} must be between 0 and 100000"
         if cluster.node_pods < 0:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kubesched.base.documents import read_yaml
+from kubesched.base.types import JSON
 from kubesched.daemon.flags.declarations import (
     AuthenticationFlags,
     AuthorizationFlags,
@@ -50,6 +51,8 @@ class Options:
     changed: set[str] = field(default_factory=set)
     """The names of the flags that were given. Some override the configuration file only then."""
     gates: FeatureGates = field(default_factory=FeatureGates)
+    new_config: JSON | None = None
+    """A configuration given while `kubesched up` runs. It replaces --config and --enable."""
 
     def sections(self) -> Iterator[FlagSection]:
         """The sections, in the order of upstream's help."""
