@@ -237,3 +237,76 @@ async def test_a_failing_observer_does_not_keep_a_write_from_the_disk(tmp_path: 
     again = DurableStore(tmp_path)
     assert await LocalClient(ApiServer(again)).get(f"{CONFIG_MAPS}/kept")
     await again.close()
+
+
+async def test_readers_see_only_what_is_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the disk is busy neither a get, a list nor the beginning of a watch shows a write; afterwards they do."""
+    store = DurableStore(tmp_path)
+    client = LocalClient(ApiServer(store))
+    await client.create(CONFIG_MAPS, config_map("there"))
+    write, may_write = store._write, threading.Event()
+
+    def wait_and_write(rows: list[Row]) -> int:
+        may_write.wait(20)
+        return write(rows)
+
+    monkeypatch.setattr(store, "_write", wait_and_write)
+    writing = asyncio.create_task(client.create(CONFIG_MAPS, config_map("slow")))
+    while store.version == store.visible:
+        await asyncio.sleep(0)
+    reads = [asyncio.create_task(client.get(path)) for path in (f"{CONFIG_MAPS}/slow", CONFIG_MAPS)]
+    watching = asyncio.create_task(take(client.watch(CONFIG_MAPS), 2))
+    await asyncio.wait(reads, timeout=0.2)
+    assert not any(each.done() for each in (*reads, watching, writing))
+    may_write.set()
+    one, listed = await asyncio.gather(*reads)
+    assert one["metadata"]["name"] == "slow"
+    assert len(listed["items"]) == 2
+    assert await watching == [("ADDED", "there"), ("ADDED", "slow")]
+    await writing
+    await store.close()
+
+
+async def _filled(directory: Path) -> Path:
+    """The database of a cluster with some objects in it."""
+    server = build_server(ServerOptions(data_dir=directory))
+    client = LocalClient(server.api)
+    for number in range(200):
+        await client.create(CONFIG_MAPS, config_map(f"c{number}", text="x" * 500))
+    await server.api.store.close()
+    return directory / "cluster.db"
+
+
+@pytest.mark.parametrize("part", [0, 1, 2, 3])
+async def test_a_damaged_database_is_said(tmp_path: Path, part: int) -> None:
+    """Wherever a database is overwritten with nonsense, it is refused with words, or nothing is missing."""
+    file = await _filled(tmp_path)
+    size = file.stat().st_size
+    with file.open("r+b") as database:
+        database.seek(part * size // 4)
+        database.write(b"nonsense" * (size // 40))
+    with pytest.raises(DataDirectoryError, match=r"damaged|cannot be used as a data directory"):
+        build_server(ServerOptions(data_dir=tmp_path))
+
+
+async def test_objects_that_cannot_be_read_are_damage(tmp_path: Path) -> None:
+    """A row that holds no object, and a version that is no number, are refused with words."""
+    file = await _filled(tmp_path)
+    for statement in (
+        "UPDATE objects SET data = x'ff00' WHERE key = 'default/c7'",
+        "UPDATE objects SET data = '[]' WHERE key = 'default/c7'",
+        "UPDATE meta SET value = 'many'",
+    ):
+        with sqlite3.connect(file) as database:
+            database.execute(statement)
+        database.close()
+        with pytest.raises(DataDirectoryError, match=r"cluster\.db: the database is damaged: .*restore the folder"):
+            build_server(ServerOptions(data_dir=tmp_path))
+
+
+async def test_an_emptied_database_is_no_new_cluster(tmp_path: Path) -> None:
+    """A database of no length beside the keys of a cluster is a loss, not a beginning."""
+    file = await _filled(tmp_path)
+    file.write_bytes(b"")
+    with pytest.raises(DataDirectoryError, match=r"damaged: it is empty, but the folder has files of a cluster"):
+        build_server(ServerOptions(data_dir=tmp_path))

@@ -14,6 +14,7 @@ import pytest
 import yaml
 from tests.apiserver.support import NODES, PODS, node, pod
 
+from kubesched.apiserver import http_server
 from kubesched.apiserver.apiserver import ApiServer
 from kubesched.apiserver.http_server import AddressInUseError, HttpServer
 from kubesched.apiserver.inprocess.local import LocalClient
@@ -176,3 +177,60 @@ async def test_many_clients_and_watchers(session: aiohttp.ClientSession, server:
     await asyncio.wait_for(asyncio.gather(*watchers), 20)
     assert all(seen == watched[0] for seen in watched)
     assert len(set(watched[0])) == total
+
+
+async def _connected(server: HttpServer, *lines: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection that has sent these lines."""
+    reader, writer = await asyncio.open_connection(server.address, server.port, ssl=_context(server), limit=1024)
+    writer.write("".join(f"{line}\r\n" for line in lines).encode())
+    await writer.drain()
+    return reader, writer
+
+
+@pytest.mark.parametrize("begun", [(), ("GET / HTTP/1.1", "Host: x")], ids=["nothing", "half of the headers"])
+async def test_a_request_that_never_comes_is_not_awaited(monkeypatch: pytest.MonkeyPatch, begun: tuple[str]) -> None:
+    """A connection without a complete request is closed after a while."""
+    monkeypatch.setattr(http_server, "IDLE_SECONDS", 0.2)
+    server = build_server(ServerOptions())
+    await server.start()
+    try:
+        reader, writer = await _connected(server, *begun)
+        async with asyncio.timeout(5):
+            assert await reader.read() == b""
+        writer.close()
+    finally:
+        await server.stop()
+
+
+async def test_a_body_that_never_comes_is_not_awaited(server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request whose body does not arrive is refused after a while."""
+    monkeypatch.setattr(http_server, "BODY_SECONDS", 0.2)
+    reader, writer = await _connected(server, f"POST {PODS} HTTP/1.1", "Host: x", "Content-Length: 1000", "", "{")
+    async with asyncio.timeout(5):
+        assert (await reader.readline()).startswith(b"HTTP/1.1 408 ")
+    writer.close()
+
+
+async def test_watchers_that_do_not_read_take_little_and_end(
+    server: HttpServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What waits for a watcher that does not read is bounded, and after a while its connection is closed."""
+    monkeypatch.setattr(http_server, "STALLED_SECONDS", 0.5)
+    client = LocalClient(server.api)
+    path = "/api/v1/namespaces/default/configmaps"
+    for number in range(60):
+        await client.create(path, {"metadata": {"name": f"c{number}"}, "data": {"x": "y" * 500_000}})
+    asked = (f"GET {path}?watch=1 HTTP/1.1", "Host: x", f"Authorization: Bearer {server.identity.admin_token}", "")
+    watchers = [await _connected(server, *asked) for _ in range(5)]
+    assert server._runner is not None
+    running = server._runner.server
+    assert running is not None
+    most = 0
+    async with asyncio.timeout(20):
+        while running.connections or not most:
+            waiting = [each.transport.get_write_buffer_size() for each in running.connections if each.transport]
+            most = max(most, *waiting, 0)
+            await asyncio.sleep(0.02)
+    assert most <= 4 * http_server.PIECE
+    for _, writer in watchers:
+        writer.close()

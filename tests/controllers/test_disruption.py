@@ -78,3 +78,16 @@ async def test_an_eviction_that_comes_to_nothing_is_forgiven(clock: VirtualClock
         await clock.advance(125)
         assert _status(w)["disruptionsAllowed"] == 1
         assert "disruptedPods" not in _status(w)
+
+
+@virtual_time
+async def test_a_budget_without_a_spec_has_a_status(clock: VirtualClock, caplog: pytest.LogCaptureFixture) -> None:
+    """A budget without a spec guards nothing; it gets a status once and is not retried for ever."""
+    async with world(clock) as w:
+        w.access.create(BUDGETS, {"metadata": {"name": "web", "namespace": "default"}})
+        await clock.advance(300)
+        assert _status(w)["disruptionsAllowed"] == _status(w)["expectedPods"] == _status(w)["desiredHealthy"] == 0
+        version = w.get(BUDGETS, "web")["metadata"]["resourceVersion"]
+        await clock.advance(300)
+        assert w.get(BUDGETS, "web")["metadata"]["resourceVersion"] == version
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]

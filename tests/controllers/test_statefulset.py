@@ -7,6 +7,7 @@ from tests.controllers.world import World, template, workload, world
 
 from kubesched.apiserver.storage.store import ChangeType, StoreEvent
 from kubesched.base.clocks import VirtualClock, virtual_time
+from kubesched.controllers.statefulset import BURST
 from kubesched.reconcile.access import CLAIMS, EVENTS, PODS, STATEFUL_SETS, VOLUMES
 
 
@@ -140,3 +141,19 @@ async def test_claims_come_well_before_their_pod(clock: VirtualClock, policy: st
         w.create(STATEFUL_SETS, "db", workload("db", 3, podManagementPolicy=policy, volumeClaimTemplates=templates))
         await w.until(lambda: _is_done(w, 3))
     assert all(created[f"db-{n}"] - created[f"data-db-{n}"] > 0.01 for n in range(3))
+
+
+@virtual_time
+async def test_an_absurd_number_of_replicas_is_created_in_parts(clock: VirtualClock) -> None:
+    """A parallel StatefulSet of two thousand million pods creates and deletes some at a time."""
+    async with world(clock, nodes=0) as w:
+        w.create(STATEFUL_SETS, "db", workload("db", 2**31 - 1, podManagementPolicy="Parallel"))
+        await clock.sleep(0.001)
+        assert 0 < len(w.names(PODS)) <= 2 * BURST  # the first pods cause a sync at once
+        await clock.sleep(0.2)
+        many = len(w.names(PODS))
+        assert many > 2 * BURST
+        w.edit(STATEFUL_SETS, "db", replicas=0)
+        await clock.sleep(0.001)
+        assert len(w.names(PODS)) >= many - 2 * BURST
+        await w.until(lambda: not w.names(PODS))

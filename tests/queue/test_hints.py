@@ -1,9 +1,12 @@
 """Events and hints: which hints are called, which pods are woken, and that a failing hint wakes its pod."""
 
+from typing import Any
+
 import pytest
 from tests.queue.support import ON_NODE_ADD, Rig, make_node, make_pod
 
 from kubesched.api import objects as api
+from kubesched.base.log import ERROR
 from kubesched.framework.events import (
     ASSIGNED_POD_DELETE,
     NODE_ADD,
@@ -209,3 +212,35 @@ def test_a_pod_that_changed_its_class_is_asked_about_as_it_is_now() -> None:
     assert rig.subqueue("a") is Subqueue.UNSCHEDULABLE
     rig.queue.move_all(NODE_ADD, None, make_node(color="blue"))
     assert rig.subqueue("a") is Subqueue.BACKOFF
+
+
+def test_a_hint_by_spec_is_asked_once_for_all_labels() -> None:
+    """A hint that reads the spec alone is called once for pods that differ only in labels and namespace."""
+    asked: list[str] = []
+
+    def tolerant(pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
+        asked.append(pod.name)
+        return Hint.QUEUE if pod.spec.tolerations else Hint.SKIP
+
+    rig = Rig({"Fit": (on(Resource.NODE, Action.ADD, tolerant, by_spec=True),)})
+    for number in range(20):
+        rig.reject(make_pod(f"p{number}", labels={"own": str(number)}, tolerations=number % 2), "Fit")
+    rig.queue.move_all(NODE_ADD, None, make_node())
+    assert len(asked) == 2
+    assert {each.name for each in rig.queue.pod_lists().backoff} == {f"p{number}" for number in range(1, 20, 2)}
+
+
+@pytest.mark.parametrize("answer", [RuntimeError("broken"), "a-uid", 7], ids=["raises", "text", "number"])
+def test_a_plugin_that_cannot_name_its_pods_harms_nothing(answer: object) -> None:
+    """If `only` raises or returns nonsense, the failure is logged and every pod of the plugin is checked."""
+
+    def broken_only(old: api.Object | None, new: api.Object | None) -> Any:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    rig = Rig({"Fit": (on(Resource.NODE, Action.ADD, only=broken_only),)})
+    rig.reject(make_pod("a"), "Fit")
+    rig.queue.move_all(NODE_ADD, None, make_node())
+    assert rig.subqueue("a") is Subqueue.BACKOFF
+    assert any(fields.get("plugin") == "Fit" for level, _, fields in rig.messages if level == ERROR)

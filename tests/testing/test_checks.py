@@ -104,6 +104,10 @@ def by_name(pod: Pod, old: object, new: object) -> Hint:
     return Hint.QUEUE if pod.name != "twin" else Hint.SKIP
 
 
+def by_label(pod: Pod, old: object, new: object) -> Hint:
+    return Hint.QUEUE if "own" not in pod.metadata.labels else Hint.SKIP
+
+
 def every_other(pod: object, old: object, new: object) -> Hint:
     return (Hint.QUEUE, Hint.SKIP)[next(counter) % 2]
 
@@ -157,6 +161,7 @@ BAD = {
     "a hint that changes things": (variant(events_to_register=hinted(relabelled)), "hints only read"),
     "a hint of moods": (variant(events_to_register=hinted(every_other)), "a hint returned different results"),
     "a hint not by class": (variant(events_to_register=hinted(by_name, by_class=True)), "drop by_class"),
+    "a hint not by spec": (variant(events_to_register=hinted(by_label, by_spec=True)), "use by_class"),
     "a hint about volumes that raises": (
         variant(
             events_to_register=only(

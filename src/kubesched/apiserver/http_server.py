@@ -45,6 +45,14 @@ _NAMES = (
 )
 """Names in the server's certificate, besides the address that it listens on."""
 _BY_HAND = ("curl/", "Wget/", "Mozilla/")
+IDLE_SECONDS = 90.0
+"""A connection that sends no complete request for this long is closed, as by kube-apiserver."""
+BODY_SECONDS = 60.0
+"""How long the body of a request may take to arrive."""
+STALLED_SECONDS = 30.0
+"""A watch whose client reads nothing for this long is ended."""
+PIECE = 64 << 10
+"""Streams are sent in pieces of this size, and no more than about this much of one waits in memory for its client."""
 
 
 class AddressInUseError(OSError):
@@ -188,7 +196,13 @@ def make_web_server(api: ApiServer, handle: Callable[[web.BaseRequest], Awaitabl
     """An aiohttp server for the requests of an API server."""
     # A watch whose client is gone must end at once, not at its next event.
     factory = partial(_make_request, api)
-    return web.Server(handle, request_factory=factory, handler_cancellation=True, access_log=None)
+    return web.Server(
+        handle,
+        request_factory=factory,
+        handler_cancellation=True,
+        access_log=None,
+        keepalive_timeout=IDLE_SECONDS,
+    )
 
 
 async def respond(
@@ -218,7 +232,10 @@ async def respond(
 
 async def _read_body(raw: web.BaseRequest) -> bytes:
     try:
-        return await raw.read() if raw.can_read_body else b""
+        async with asyncio.timeout(BODY_SECONDS):
+            return await raw.read() if raw.can_read_body else b""
+    except TimeoutError:
+        raise StatusError(408, "the body of the request did not arrive in time", reason="Timeout") from None
     except web.HTTPRequestEntityTooLarge:
         raise StatusError(413, f"Request entity too large: limit is {raw.client_max_size - 1}") from None
     except web.RequestPayloadError as error:
@@ -285,12 +302,19 @@ async def _send_stream(raw: web.BaseRequest, response: ApiResponse, headers: CIM
     stream = web.StreamResponse(status=response.status, headers=headers)
     assert response.stream is not None
     chunks = response.stream
+    if raw.transport is not None:
+        raw.transport.set_write_buffer_limits(high=PIECE)
     try:
         await stream.prepare(raw)
         async for chunk in chunks:
-            if chunk:
-                await stream.write(chunk)
+            for start in range(0, len(chunk), PIECE):
+                async with asyncio.timeout(STALLED_SECONDS):
+                    await stream.write(chunk[start : start + PIECE])
         await stream.write_eof()
+    except TimeoutError:
+        # What is left cannot be sent, so the connection cannot be closed in an orderly way.
+        if raw.transport is not None:
+            raw.transport.abort()
     except ConnectionError:
         # The client disconnected. Most watches end this way.
         pass

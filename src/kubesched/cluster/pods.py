@@ -30,6 +30,15 @@ Tag = tuple[Hashable, ...]
 """Something of a pod that others on its node may collide with: a host port, a disk, a claim."""
 
 
+class SharedSpec:
+    """A spec that pod classes share. Classes from one template may differ in labels."""
+
+    __slots__ = ("__weakref__", "spec")
+
+    def __init__(self, spec: api.PodSpec) -> None:
+        self.spec = spec
+
+
 class PodClass:
     """Everything scheduling reads of a pod, compiled and shared."""
 
@@ -43,6 +52,7 @@ class PodClass:
         "pods",
         "requests",
         "rows",
+        "shared_spec",
         "spec",
         "synced",
         "tags",
@@ -51,10 +61,11 @@ class PodClass:
         "usage",
     )
 
-    def __init__(self, pod: api.Pod, spec: api.PodSpec, features: Features = DEFAULT_FEATURES) -> None:
+    def __init__(self, pod: api.Pod, shared_spec: SharedSpec, features: Features = DEFAULT_FEATURES) -> None:
         self.namespace = pod.namespace
         self.labels: Mapping[str, str] = pod.metadata.labels
-        self.spec = spec
+        self.shared_spec = shared_spec
+        self.spec = shared_spec.spec
         self.requests: Requests = scheduling_requests(pod, features)
         self.node_requests: Requests = node_requests(pod, features)
         self.terms: AffinityTerms = affinity_terms(pod.namespace, pod.spec.affinity)
@@ -107,6 +118,7 @@ class PodClasses:
     def __init__(self, features: Features = DEFAULT_FEATURES) -> None:
         self._features = features
         self._by_key: WeakValueDictionary[bytes, PodClass] = WeakValueDictionary()
+        self._specs: WeakValueDictionary[bytes, SharedSpec] = WeakValueDictionary()
         self._recent: OrderedDict[bytes, PodClass] = OrderedDict()
         self._recent_bytes = 0
         self._encode = msgspec.json.Encoder(order="deterministic").encode
@@ -139,7 +151,11 @@ class PodClasses:
         return PodInfo(pod, pod_class)
 
     def _add(self, key: bytes, pod: api.Pod, spec: api.PodSpec) -> PodClass:
-        pod_class = self._by_key[key] = PodClass(pod, spec, self._features)
+        spec_key = self._encode(spec)
+        shared = self._specs.get(spec_key)
+        if shared is None:
+            shared = self._specs[spec_key] = SharedSpec(spec)
+        pod_class = self._by_key[key] = PodClass(pod, shared, self._features)
         return pod_class
 
     def _use(self, key: bytes, pod_class: PodClass) -> None:

@@ -86,11 +86,13 @@ class DisruptionController(Controller):
 
     def _wanted(self, budget: JSON, pods: list[Pod]) -> tuple[int, int]:
         """Return the expected number of pods, and how many of them must be healthy."""
-        spec = budget["spec"]
+        spec = budget.get("spec") or {}
         if (most := spec.get("maxUnavailable")) is not None:
             expected = self._expected(pods)
             return expected, max(0, expected - resolve(most, expected, round_up=True))
-        least = spec.get("minAvailable", 1)
+        least = spec.get("minAvailable")
+        if least is None:
+            return 0, 0
         if isinstance(least, int):
             return len(pods), least
         expected = self._expected(pods)
@@ -156,7 +158,7 @@ class DisruptionController(Controller):
                 "currentHealthy": healthy,
                 "desiredHealthy": wanted,
                 "expectedPods": expected,
-                "conditions": set_condition(obj["status"].get("conditions") or [], condition, now),
+                "conditions": set_condition((obj.get("status") or {}).get("conditions") or [], condition, now),
             }
             if disrupted:
                 status["disruptedPods"] = disrupted

@@ -17,6 +17,8 @@ from kubesched.reconcile.views import Pod
 
 INDEX_LABEL = "apps.kubernetes.io/pod-index"
 NAME_LABEL = "statefulset.kubernetes.io/pod-name"
+BURST = 500
+"""Pods created or deleted at a time. The rest follows in the next sync."""
 CLAIM_HEAD_START = 0.05
 """Seconds between creating claims and their pod. Clients watch each kind on a stream of its own, so a scheduler that
 learned of both at once could see the pod first and fail its first attempt."""
@@ -42,7 +44,8 @@ class StatefulSetController(Controller):
         for pod in (old, new):
             owner = pod.metadata.controller if pod is not None else None
             if pod is not None and owner is not None and owner.kind == "StatefulSet":
-                self.enqueue(f"{pod.metadata.namespace}/{owner.name}")
+                size = self._context.pods_by_owner.size(owner.uid)
+                self.enqueue_one_of(f"{pod.metadata.namespace}/{owner.name}", size)
 
     def sync(self, key: str) -> None:
         owner = self._access.get(STATEFUL_SETS, key)
@@ -63,17 +66,27 @@ class StatefulSetController(Controller):
         first = (spec.get("ordinals") or {}).get("start", 0)
         wanted = range(first, first + spec.get("replicas", 1))
         parallel = spec.get("podManagementPolicy") == "Parallel"
+        key = f"{owner['metadata']['namespace']}/{owner['metadata']['name']}"
+        missing = 0
         for ordinal in wanted:
             pod = pods.get(ordinal)
+            missing += pod is None or pod.has_ended
+            if missing > BURST:
+                self.enqueue_one_of(key, BURST)  # later, so that others have their turn
+                return
             if pod is not None and pod.has_ended and not pod.metadata.being_deleted:
                 self._delete(owner, pod)
             if pod is None and self._create_claims(owner, ordinal):
-                self.enqueue(f"{owner['metadata']['namespace']}/{owner['metadata']['name']}", CLAIM_HEAD_START)
+                self.enqueue(key, CLAIM_HEAD_START)
             elif pod is None:
                 self._create(owner, ordinal, revision if ordinal in _updated(owner, wanted) else current)
             if not parallel and not (pod is not None and pod.is_ready and not pod.metadata.being_deleted):
                 return
         surplus = sorted((ordinal for ordinal in pods if ordinal not in wanted), reverse=True)
+        leaving = [ordinal for ordinal in surplus if not pods[ordinal].metadata.being_deleted]
+        if parallel and len(leaving) > BURST:
+            self.enqueue_one_of(key, BURST)
+            surplus = leaving[:BURST]
         for ordinal in surplus:
             if not pods[ordinal].metadata.being_deleted:
                 self._let_claims_go_with(owner, pods[ordinal])

@@ -155,6 +155,9 @@ class EventHint:
     template."""
     only: TargetsFunction | None = None
     """The only pods that an event can help, so that the hint is not called for any other."""
+    by_spec: bool = False
+    """Whether the hint reads nothing of the waiting pod but its spec. Then the hint is called once for all pods with
+    the same spec, also if each has a label of its own."""
 
 
 def on(
@@ -164,6 +167,7 @@ def on(
     *,
     by_class: bool = False,
     only: TargetsFunction | None = None,
+    by_spec: bool = False,
 ) -> EventHint:
     """Shorthand for registering an event.
 
@@ -171,7 +175,7 @@ def on(
     as in ``foos.v1.example.com``. The scheduler then watches it, and ``handle.cluster`` has its objects.
     """
     kind = custom_kind(resource) if isinstance(resource, str) else resource
-    return EventHint(ClusterEvent(kind, action), hint, by_class, only)
+    return EventHint(ClusterEvent(kind, action), hint, by_class or by_spec, only, by_spec)
 
 
 def name_of(resource: Kind) -> str:

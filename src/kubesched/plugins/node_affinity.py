@@ -55,7 +55,7 @@ class NodeAffinity(Plugin):
         }
 
     def events_to_register(self) -> list[EventHint]:
-        return [on(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL, self._after_node_change, by_class=True)]
+        return [on(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL, self._after_node_change, by_spec=True)]
 
     def pre_filter(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Status | frozenset[str] | None:
         required = _required(pod)

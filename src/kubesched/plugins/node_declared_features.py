@@ -58,7 +58,7 @@ class NodeDeclaredFeatures(Plugin):
             return []
         nodes = Action.ADD | Action.UPDATE_NODE_DECLARED_FEATURE
         return [
-            on(Resource.NODE, nodes, self._after_node_change, by_class=True),
+            on(Resource.NODE, nodes, self._after_node_change, by_spec=True),
             on(Resource.POD, Action.UPDATE, self._after_pod_update),
         ]
 

@@ -31,7 +31,7 @@ class NodePorts(Plugin):
 
     def events_to_register(self) -> list[EventHint]:
         return [
-            on(Resource.POD, Action.DELETE, self._after_pod_deleted, by_class=True),
+            on(Resource.POD, Action.DELETE, self._after_pod_deleted, by_spec=True),
             on(Resource.NODE, Action.ADD),
         ]
 

@@ -25,7 +25,7 @@ class NodeUnschedulable(Plugin):
 
     def events_to_register(self) -> list[EventHint]:
         return [
-            on(Resource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT, self._after_node_change, by_class=True),
+            on(Resource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT, self._after_node_change, by_spec=True),
             on(Resource.POD, Action.UPDATE_POD_TOLERATION, self._after_toleration_change),
         ]
 

@@ -8,8 +8,8 @@ from enum import IntEnum
 from kubesched.api import objects as api
 from kubesched.base.clock import Clock
 from kubesched.base.log import ERROR, Log
-from kubesched.cluster.pods import PodClass
-from kubesched.framework.events import EventHint, Hint, HintFunction
+from kubesched.cluster.pods import PodClass, SharedSpec
+from kubesched.framework.events import EventHint, Hint, HintFunction, TargetsFunction
 from kubesched.queue.hooks import QueueMetrics
 from kubesched.queue.inflight import ObservedEvent
 from kubesched.queue.pods import QueuedPodInfo
@@ -64,15 +64,29 @@ class HintRunner:
         self._metrics.hint(plugin, observed.event.label, outcome or answer.value, seconds)
         return answer is Hint.QUEUE
 
+    def targets(self, plugin: str, only: TargetsFunction, observed: ObservedEvent) -> Collection[str] | None:
+        """The pods that a plugin says are the only ones an event can help; None if it says nothing or fails."""
+        try:
+            answer = only(observed.old, observed.new)
+            if answer is not None and (isinstance(answer, str) or not isinstance(answer, Collection)):
+                raise TypeError(f"`only` answered with {answer!r}; return UIDs, or None for any pod")
+            return answer if answer is None else frozenset(answer)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as problem:
+            message = "A plugin failed to name the pods that an event can help; all of its pods are checked"
+            self._log(ERROR, message, err=problem, event=observed.event.label, plugin=plugin)
+            return None
+
 
 class EventEvaluation:
-    """What one event means for any number of pods. Hints that depend only on the class are called once per class."""
+    """What one event means for any number of pods. Hints by class or by spec are called once for each of those."""
 
     def __init__(self, runner: HintRunner, observed: ObservedEvent) -> None:
         self._runner = runner
         self.observed = observed
         self._wildcard = observed.event.is_wildcard
-        self._answers: dict[tuple[int, PodClass], bool] = {}
+        self._answers: dict[tuple[int, PodClass | SharedSpec], bool] = {}
 
     def strategy(self, queued: QueuedPodInfo) -> Strategy:
         """What the event means for a pod. If a plugin was only waiting for it, the pod skips its backoff."""
@@ -93,6 +107,12 @@ class EventEvaluation:
                     break
         return found
 
+    def could_help_spec(self, file: File, sample: api.Pod, pod_class: PodClass) -> bool:
+        """Whether the event may help pods with a spec, according to one plugin. False is certain, True is not."""
+        profile, plugin = file
+        hints = self._runner.events.hints(profile, self.observed.event)[plugin]
+        return any(not hint.by_spec or self._helps(plugin, hint, sample, pod_class) for hint in hints)
+
     def could_help(self, file: File, sample: api.Pod, pod_class: PodClass) -> bool:
         """Whether the event may help pods of a class, according to one plugin. False is certain, True is not."""
         profile, plugin = file
@@ -100,11 +120,11 @@ class EventEvaluation:
         return any(not hint.by_class or self._helps(plugin, hint, sample, pod_class) for hint in hints)
 
     def only(self, file: File) -> Collection[str] | None:
-        """UIDs of the only pods that the event can help, by the word of one plugin; None if it can help any."""
+        """UIDs of the only pods that the event can help, according to one plugin; None if it can help any."""
         profile, plugin = file
         found: set[str] = set()
         for hint in self._runner.events.hints(profile, self.observed.event)[plugin]:
-            targets = None if hint.only is None else hint.only(self.observed.old, self.observed.new)
+            targets = None if hint.only is None else self._runner.targets(plugin, hint.only, self.observed)
             if targets is None:
                 return None
             found.update(targets)
@@ -116,7 +136,7 @@ class EventEvaluation:
             return True
         if not registered.by_class:
             return self._runner.ask(plugin, hint, pod, self.observed)
-        key = (id(registered), pod_class)
+        key = (id(registered), pod_class.shared_spec if registered.by_spec else pod_class)
         answer = self._answers.get(key)
         if answer is None:
             answer = self._answers[key] = self._runner.ask(plugin, hint, pod, self.observed)

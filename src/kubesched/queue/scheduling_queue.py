@@ -291,7 +291,7 @@ class SchedulingQueue:
         if event.is_wildcard:
             waiting = list(self._unschedulable)
         else:
-            waiting = self._unschedulable.listening(listeners, evaluation.could_help, evaluation.only)
+            waiting = self._unschedulable.listening(listeners, evaluation)
         if check is not None:
             waiting = [queued for queued in waiting if check(queued.pod)]
         self._move(waiting, evaluation)

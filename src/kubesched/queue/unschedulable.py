@@ -4,15 +4,17 @@ A cluster may hold a hundred thousand pods that fit nowhere, and events come by 
 indexed by each plugin that rejected it, and an event looks up only the plugins that registered for it. A gated pod is
 indexed by the plugin that gates it alone, because only that plugin can let it through.
 
-Under each plugin, pods are grouped by class: most hints return the same for all pods of a class.
+Under each plugin, pods are grouped by spec and then by class: most hints return the same for all pods of a class, and
+many for all pods with one spec.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from typing import Protocol
 
 from kubesched.api import objects as api
-from kubesched.cluster.pods import PodClass
+from kubesched.cluster.pods import PodClass, SharedSpec
 from kubesched.queue.heap import PodHeap
 from kubesched.queue.hooks import QueueMetrics
 from kubesched.queue.pods import QueuedPodInfo
@@ -34,6 +36,25 @@ class Group:
         self.pods: dict[str, QueuedPodInfo] = {}
 
 
+class Evaluation(Protocol):
+    """What an event means for waiting pods, according to one plugin."""
+
+    def could_help_spec(self, file: File, sample: api.Pod, pod_class: PodClass) -> bool:
+        """Whether it may help pods with a spec."""
+        ...
+
+    def could_help(self, file: File, sample: api.Pod, pod_class: PodClass) -> bool:
+        """Whether it may help pods of a class."""
+        ...
+
+    def only(self, file: File) -> Collection[str] | None:
+        """The only pods that it can help; None if it can help any."""
+        ...
+
+
+Groups = dict[SharedSpec, dict[PodClass, Group]]
+
+
 class UnschedulablePods:
     """All pods that wait for an event, gated ones included."""
 
@@ -41,7 +62,7 @@ class UnschedulablePods:
         self._metrics = metrics
         self._longest = longest
         self._pods = PodHeap(_waiting_since)
-        self._files: dict[File, dict[PodClass, Group]] = {}
+        self._files: dict[File, Groups] = {}
         self._filed: dict[str, tuple[PodClass, tuple[File, ...]]] = {}
         self._gated: set[str] = set()
 
@@ -75,25 +96,23 @@ class UnschedulablePods:
             self._unfile(uid)
         return queued
 
-    def listening(
-        self,
-        files: Iterable[File],
-        could_help: Callable[[File, api.Pod, PodClass], bool],
-        only: Callable[[File], Collection[str] | None] = lambda _: None,
-    ) -> list[QueuedPodInfo]:
-        """The pods filed under any of these, each once; but not those of a class that could not be helped, nor any but
-        the `only` ones that could be."""
+    def listening(self, files: Iterable[File], event: Evaluation) -> list[QueuedPodInfo]:
+        """The pods filed under any of these that an event could help, each once."""
         found: dict[str, QueuedPodInfo] = {}
-        for group in self._files.get(ANY_EVENT, {}).values():
-            found.update(group.pods)
+        for classes in self._files.get(ANY_EVENT, {}).values():
+            for group in classes.values():
+                found.update(group.pods)
         for file in files:
-            targets = only(file) if file in self._files else ()
+            targets = event.only(file) if file in self._files else ()
             if targets is not None:
                 found.update({uid: pod for uid in targets if (pod := self._filed_under(uid, file)) is not None})
                 continue
-            for pod_class, group in self._files.get(file, {}).items():
-                if could_help(file, group.sample, pod_class):
-                    found.update(group.pods)
+            for classes in self._files.get(file, {}).values():
+                pod_class, group = next(iter(classes.items()))
+                if event.could_help_spec(file, group.sample, pod_class):
+                    for pod_class, group in classes.items():
+                        if event.could_help(file, group.sample, pod_class):
+                            found.update(group.pods)
         return list(found.values())
 
     def retried_at(self, queued: QueuedPodInfo) -> float:
@@ -116,10 +135,10 @@ class UnschedulablePods:
         files = _files_of(queued)
         self._filed[uid] = (pod_class, files)
         for file in files:
-            groups = self._files.setdefault(file, {})
-            group = groups.get(pod_class)
+            classes = self._files.setdefault(file, {}).setdefault(pod_class.shared_spec, {})
+            group = classes.get(pod_class)
             if group is None:
-                group = groups[pod_class] = Group(queued.pod)
+                group = classes[pod_class] = Group(queued.pod)
             group.pods[uid] = queued
         if queued.gated:
             self._gated.add(uid)
@@ -127,11 +146,14 @@ class UnschedulablePods:
     def _unfile(self, uid: str) -> None:
         pod_class, files = self._filed.pop(uid)
         for file in files:
-            groups = self._files[file]
-            group = groups[pod_class]
+            specs = self._files[file]
+            classes = specs[pod_class.shared_spec]
+            group = classes[pod_class]
             del group.pods[uid]
             if not group.pods:
-                del groups[pod_class]
+                del classes[pod_class]
+            if not classes:
+                del specs[pod_class.shared_spec]
         self._metrics.pending("gated" if uid in self._gated else "unschedulable", -1)
         self._gated.discard(uid)
 

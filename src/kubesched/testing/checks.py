@@ -226,6 +226,10 @@ class _Check:
             twin = self._guarded(registered.hint, _twin(pod), change.old, change.new)
             if twin is not answer:
                 raise self._wrong("a hint with by_class=True depends on more than the pod's class; drop by_class")
+        if registered.by_spec and change.old is not self.example.pod:
+            twin = self._guarded(registered.hint, _stranger(pod), change.old, change.new)
+            if twin is not answer:
+                raise self._wrong("a hint with by_spec=True depends on more than the pod's spec; use by_class")
         return answer
 
     def _results(self, example: Example) -> Answers:
@@ -238,6 +242,12 @@ def _twin(pod: api.Pod) -> api.Pod:
     own = {"name": "twin", "uid": "twin", "annotations": {"a": "twin"}, "creation_timestamp": "2026-02-02T02:02:02Z"}
     metadata = replace(pod.metadata, **own, owner_references=(owner("Job", "twin"),))
     return replace(pod, metadata=metadata, status=api.PodStatus(phase="Pending", nominated_node_name="nowhere"))
+
+
+def _stranger(pod: api.Pod) -> api.Pod:
+    """A pod with the same spec, different in everything else."""
+    twin = _twin(pod)
+    return replace(twin, metadata=replace(twin.metadata, namespace="elsewhere", labels={"own": "label"}))
 
 
 def _difference(first: Answers, second: Answers) -> str:

@@ -11,6 +11,7 @@ import trustme
 from cryptography import x509
 from tests.daemon.serving.support import CLOCK, Log, insecure, pair_of, running
 
+from kubesched.daemon.serving import server as server_module
 from kubesched.daemon.serving.server import listen
 from kubesched.daemon.serving.tls import context as serving_tls
 from kubesched.daemon.serving.tls.ciphers import OPENSSL, cipher_string
@@ -158,3 +159,18 @@ def test_listening() -> None:
         assert every.getsockname()[0] in ("::", "0.0.0.0")
     with listen("127.0.0.1", 0, share_port=True) as one, listen("127.0.0.1", one.getsockname()[1], share_port=True):
         pass
+
+
+@pytest.mark.parametrize(
+    "begun", [b"", b"GET /healthz HTTP/1.1\r\nHost: x\r\n"], ids=["nothing", "half of the headers"]
+)
+async def test_a_request_that_never_comes_is_not_awaited(monkeypatch: pytest.MonkeyPatch, begun: bytes) -> None:
+    """A connection without a complete request is closed after a while."""
+    monkeypatch.setattr(server_module, "IDLE_SECONDS", 0.2)
+    async with running() as server:
+        host, port = server.url.removeprefix("https://").split(":")
+        reader, writer = await asyncio.open_connection(host, int(port), ssl=insecure(), server_hostname="localhost")
+        writer.write(begun)
+        async with asyncio.timeout(5):
+            assert await reader.read() == b""
+        writer.close()

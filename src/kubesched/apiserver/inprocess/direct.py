@@ -38,7 +38,9 @@ class DirectClient(StoreReader):
 
     async def read(self, kind: type[O], name: str, namespace: str = "") -> O:
         resource = self._resource(endpoint_of(kind))
-        return api.decode_as(kind, call(lambda: self._server.writer.find(resource, namespace, name)).load())
+        found = call(lambda: self._server.writer.find(resource, namespace, name)).load()
+        await self._store.durable()
+        return api.decode_as(kind, found)
 
     def _shelf(self, kind: type[api.Object]) -> Shelf:
         return self._store.shelf(self._resource(endpoint_of(kind)).storage)
@@ -94,7 +96,9 @@ class DirectClient(StoreReader):
 
     async def get_lease(self, namespace: str, name: str) -> JSON:
         resource = self._resource(LEASES)
-        return call(lambda: self._server.writer.find(resource, namespace, name)).load()
+        lease = call(lambda: self._server.writer.find(resource, namespace, name)).load()
+        await self._store.durable()
+        return lease
 
     async def create_lease(self, namespace: str, lease: JSON) -> JSON:
         return await self._create(LEASES, namespace, lease)

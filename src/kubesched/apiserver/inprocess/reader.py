@@ -44,7 +44,9 @@ class StoreReader(ABC):
                     malformed.append(found)
                 else:
                     items.append(found)
-        return Listing(items, str(self._store.version), malformed)
+        listing = Listing(items, str(self._store.version), malformed)
+        await self._store.durable()
+        return listing
 
     async def watch(self, kind: type[api.Object], resource_version: str) -> AsyncGenerator[WatchEvent, None]:
         shelf = self._shelf(kind)

@@ -1,7 +1,7 @@
 """The REST API of resources: one handler per verb, the same for every kind in the table.
 
 A handler reads the request, calls the writer or the store without waiting in between, and renders the response. A write
-is acknowledged only when it is durable.
+is acknowledged, and shown to readers, only when it is durable.
 """
 
 from __future__ import annotations
@@ -120,7 +120,8 @@ class ResourceHandler:
             response = self._one(request, target, resource)
         else:
             response = self._collection(request, target, resource)
-        if request.method not in ("GET", "HEAD"):
+        if response.stream is None:
+            # Neither acknowledge nor show what a crash could still undo.
             await self._store.durable()
         return response
 

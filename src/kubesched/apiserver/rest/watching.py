@@ -5,9 +5,10 @@ A watch is a position in the history of its kind. What it sends is joined from b
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from random import Random
+from typing import TypeVar
 
 from kubesched.apiserver.kinds.registry import ApiResource
 from kubesched.apiserver.rest.listing import Selection, parse_version
@@ -20,6 +21,10 @@ from kubesched.base.types import JSON
 BOOKMARK_SECONDS = 60.0
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 _BATCH = 512
+_BATCH_BYTES = 256 << 10
+"""Events are joined until they are this large. A slow client's chunk waits in memory."""
+
+T = TypeVar("T")
 
 Render = Callable[[Record], bytes]
 """Renders an object for a watch, for instance as a row of a Table."""
@@ -48,8 +53,8 @@ class Watch:
         """The lines of the watch, several at a time, until its timeout."""
         try:
             if self.initial:
-                # The initial objects and the position to continue from must be of the same version.
-                self.version = self.store.version
+                # The initial objects and the position to continue from must be of the same version, one that is on disk.
+                self.version = self.store.visible
             position = self.shelf.position_after(self.version)
             if self.initial:
                 for chunk in self._initial_chunks():
@@ -63,10 +68,13 @@ class Watch:
             yield encode({"type": "ERROR", "object": error.status()}) + b"\n"
 
     def _initial_chunks(self) -> Iterable[bytes]:
-        records = [self.shelf.records[key] for key in self.shelf.sorted_keys()]
+        if self.store.visible == self.store.version:
+            records = [self.shelf.records[key] for key in self.shelf.sorted_keys()]
+        else:
+            records = sorted(self.shelf.at(self.version).values(), key=lambda record: record.key)
         chosen = [record for record in records if self.selection.matches(record)]
-        for start in range(0, len(chosen), _BATCH):
-            yield b"".join(self._line(ChangeType.ADDED, record) for record in chosen[start : start + _BATCH])
+        for batch in _batches(chosen, lambda record: len(record.data)):
+            yield b"".join(self._line(ChangeType.ADDED, record) for record in batch)
         if self.mark_initial_end:
             yield self._bookmark_line(self.version, {INITIAL_EVENTS_END: "true"})
 
@@ -78,8 +86,9 @@ class Watch:
             events = self.shelf.events_from(position, _BATCH)
             if events:
                 position += len(events)
-                if chunk := self._lines(events):
-                    yield chunk
+                for batch in _batches(events, lambda event: len(event.record.data)):
+                    if chunk := self._lines(batch):
+                        yield chunk
                 continue
             now = clock.monotonic()
             if now >= end:
@@ -132,6 +141,20 @@ class Watch:
         return encode({"type": "BOOKMARK", "object": self.bookmark(body)}) + b"\n"
 
 
+def _batches(items: list[T], size: Callable[[T], int]) -> Iterator[list[T]]:
+    """Divide items into lists of limited length and size."""
+    batch: list[T] = []
+    total = 0
+    for item in items:
+        batch.append(item)
+        total += size(item)
+        if len(batch) == _BATCH or total >= _BATCH_BYTES:
+            yield batch
+            batch, total = [], 0
+    if batch:
+        yield batch
+
+
 def _at_version(record: Record, version: int) -> Record:
     obj = decode(record.data)
     obj["metadata"]["resourceVersion"] = str(version)
@@ -153,7 +176,7 @@ def watch_start(request: ApiRequest, store: Store) -> tuple[int, bool]:
         version = parse_version(text) if text else 0
         if version > store.version:
             raise version_too_large(version, store.version)
-        return store.version, initial
+        return store.visible, initial
     version = parse_version(text)
     if version > store.version:
         raise version_too_large(version, store.version)

@@ -12,8 +12,12 @@ import asyncio
 import logging
 import os
 import sqlite3
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
+
+import msgspec
 
 from kubesched.apiserver.storage.store import ChangeType, Record, Shelf, Store, StoreEvent, decode
 from kubesched.apiserver.wire.status import StatusError
@@ -38,9 +42,11 @@ class DurableStore(Store):
     def __init__(self, directory: Path, *, max_events: int = 16_384, max_bytes: int = 16 << 20) -> None:
         self.directory = directory
         self._database = _open(directory)
-        saved = self._database.execute("SELECT value FROM meta WHERE name = 'version'").fetchone()
+        with self._reading():
+            saved = self._database.execute("SELECT value FROM meta WHERE name = 'version'").fetchone()
+            version = saved[0] + _VERSION_GAP if saved else 1
         super().__init__(
-            version=(saved[0] if saved else 0) + (_VERSION_GAP if saved else 1),
+            version=version,
             max_events=max_events,
             max_bytes=max_bytes,
         )
@@ -52,11 +58,24 @@ class DurableStore(Store):
 
     def load(self) -> None:
         """Read everything back. The selectable fields of all kinds must be set before."""
-        rows = self._database.execute("SELECT resource, key, version, data FROM objects ORDER BY resource, key")
-        for resource, key, version, data in rows:
-            shelf = self.shelf(resource)
-            obj = decode(data)
-            shelf.restore(Record(key, version, data, obj["metadata"].get("labels") or {}, shelf.fields_of(obj)))
+        with self._reading():
+            (found,) = self._database.execute("PRAGMA quick_check(1)").fetchone()
+            if found != "ok":
+                raise sqlite3.DatabaseError(found)
+            rows = self._database.execute("SELECT resource, key, version, data FROM objects ORDER BY resource, key")
+            for resource, key, version, data in rows:
+                shelf = self.shelf(resource)
+                obj = decode(data)
+                shelf.restore(Record(key, version, data, obj["metadata"].get("labels") or {}, shelf.fields_of(obj)))
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Reports a database that cannot be read as damaged."""
+        try:
+            yield
+        except (sqlite3.Error, msgspec.MsgspecError, ValueError, TypeError, KeyError, AttributeError) as error:
+            self._database.close()
+            raise _damaged(self.directory, str(error) or type(error).__name__) from error
 
     async def durable(self) -> None:
         """Return once everything done so far is on disk."""
@@ -154,16 +173,30 @@ class DurableStore(Store):
         return StatusError(500, f"the store cannot write to its data directory: {self.failure}")
 
 
+def _damaged(directory: Path, why: str) -> DataDirectoryError:
+    return DataDirectoryError(
+        f"{directory / _FILE}: the database is damaged: {why}; restore the folder from a copy, or choose another one"
+    )
+
+
+def _has_others(directory: Path) -> bool:
+    return any(not each.name.startswith(_FILE) for each in directory.iterdir())
+
+
 def _open(directory: Path) -> sqlite3.Connection:
+    file = directory / _FILE
     try:
+        if file.exists() and file.stat().st_size == 0 and _has_others(directory):
+            # A new cluster in its place would hide the loss.
+            raise _damaged(directory, "it is empty, but the folder has files of a cluster")
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if not (directory / _FILE).exists() and any(directory.iterdir()):
+        if not file.exists() and any(directory.iterdir()):
             raise DataDirectoryError(
                 f"{directory}: has files in it that are not of a cluster; name a new or an empty folder"
             )
         # It contains secrets, and the directory may be readable for others.
-        os.close(os.open(directory / _FILE, os.O_CREAT | os.O_RDWR, 0o600))
-        database = sqlite3.connect(directory / _FILE, check_same_thread=False, timeout=0.5)
+        os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
+        database = sqlite3.connect(file, check_same_thread=False, timeout=0.5)
         _check(database, directory)
     except (OSError, sqlite3.DatabaseError) as error:
         hint = "is another kubesched using it?" if "locked" in str(error) else "choose another one"

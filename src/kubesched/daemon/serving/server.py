@@ -15,6 +15,8 @@ from kubesched.daemon.serving.tls.context import ServingError
 
 SHUTDOWN_SECONDS = 5.0
 BACKLOG = 128
+IDLE_SECONDS = 90.0
+"""A connection that sends no complete request for this long is closed."""
 
 
 def listen(address: str, port: int, *, share_port: bool = False) -> socket.socket:
@@ -64,7 +66,7 @@ class SecureServer:
 
     async def start(self) -> None:
         """Start serving."""
-        server = web.Server(self._handler, access_log=None, debug=False)
+        server = web.Server(self._handler, access_log=None, debug=False, keepalive_timeout=IDLE_SECONDS)
         self._runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=SHUTDOWN_SECONDS)
         await self._runner.setup()
         site = web.SockSite(self._runner, self._socket, ssl_context=self._context, backlog=BACKLOG)

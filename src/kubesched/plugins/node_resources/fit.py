@@ -91,9 +91,9 @@ class NodeResourcesFit(Plugin):
 
     def events_to_register(self) -> list[EventHint]:
         return [
-            on(Resource.POD, Action.DELETE, self._after_pod_change, by_class=True),
+            on(Resource.POD, Action.DELETE, self._after_pod_change, by_spec=True),
             on(Resource.POD, Action.UPDATE_POD_SCALE_DOWN, self._after_pod_change),
-            on(Resource.NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE, self._after_node_change, by_class=True),
+            on(Resource.NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE, self._after_node_change, by_spec=True),
             *self._device_events(),
         ]
 
@@ -101,7 +101,7 @@ class NodeResourcesFit(Plugin):
         if not self.handle.features.dra_extended_resource:
             return []
         change = Action.ADD | Action.UPDATE
-        return [on(Resource.DEVICE_CLASS, change, self._after_class_change, by_class=True)]
+        return [on(Resource.DEVICE_CLASS, change, self._after_class_change, by_spec=True)]
 
     def pre_filter(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> None:
         self._needed(state, nodes.table)
