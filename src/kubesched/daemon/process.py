@@ -27,13 +27,22 @@ from kubesched.config import dump
 from kubesched.daemon import garbage_collection
 from kubesched.daemon.flags.gates import known_gates
 from kubesched.daemon.flags.options import CURRENT
+from kubesched.daemon.hanging_plugins import HangingPlugins
 from kubesched.daemon.history import DaemonHistory
 from kubesched.daemon.plugin_reloading import plugins_changed
 from kubesched.daemon.process_metrics import ProcessMetrics
 from kubesched.daemon.serving import from_flags
 from kubesched.daemon.serving.pages.endpoints import Endpoints, Served
 from kubesched.daemon.serving.pages.health import PING as PING_CHECK
-from kubesched.daemon.serving.pages.health import Check, handler_sync, informer_sync, log_check, shutdown, watchdog
+from kubesched.daemon.serving.pages.health import (
+    Check,
+    handler_sync,
+    informer_sync,
+    log_check,
+    plugin_check,
+    shutdown,
+    watchdog,
+)
 from kubesched.daemon.serving.pages.scheduling import SchedulingPages
 from kubesched.daemon.serving.server import SecureServer
 from kubesched.daemon.serving.tls.context import ServingError
@@ -85,6 +94,9 @@ class Process:
                 server = await self._serve()
             except ServingError as problem:
                 raise SetupError([str(problem)]) from None
+            if self._hanging.is_needed:
+                self._hanging.start()
+                stack.callback(self._hanging.stop)
             self._spawn(self._recorder.run(), "event recorder")
             self._spawn(self._settle(), "garbage")
             self._spawn(self._log.flush_every(self._setup.options.logs.log_flush_frequency.seconds), "log flusher")
@@ -140,6 +152,11 @@ class Process:
             bind_calls=calls,
             features=setup.options.gates.features,
             max_in_unschedulable=setup.options.deprecated.pod_max_in_unschedulable_pods_duration.seconds,
+        )
+        self._hanging = HangingPlugins(
+            [plugin for profile in self._scheduler.profiles.values() for plugin in profile.engine.framework.plugins],
+            setup.options.plugins.plugin_time_limit.seconds,
+            self._log,
         )
         self._elector: LeaderElector | None = None
         self._candidate: LeaseCandidate | None = None
@@ -225,6 +242,7 @@ class Process:
     def _served(self) -> Served:
         setup, scheduler = self._setup, self._scheduler
         gates = setup.options.gates
+        plugins = plugin_check(self._hanging.problem)
         dogs: list[Check] = []
         if self._elector is not None:
             dogs = [watchdog(self._elector, self._elector.settings.name)]
@@ -239,7 +257,7 @@ class Process:
             statusz=gates.enabled("ComponentStatusz"),
             profiling=setup.config.enable_profiling,
             healthz=dogs,
-            readyz=[*dogs, shutdown(self._stopping.is_set), handler_sync(scheduler.synced.is_set)],
+            readyz=[*dogs, shutdown(self._stopping.is_set), handler_sync(scheduler.synced.is_set), plugins],
             more=() if self._history.history is None else SchedulingPages(scheduler, self._history.history).routes(),
             alone=[PING_CHECK, log_check(self._log.flush), informer_sync(scheduler.unsynced)],
         )
@@ -356,6 +374,9 @@ class Process:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop)
+            if self._hanging.is_needed:
+                # The loop's own handler runs as soon as the loop does; a plugin that hangs must not keep it waiting.
+                signal.signal(number, lambda _number, _frame: self._hanging.hurry())
         loop.add_signal_handler(signal.SIGUSR2, self._debug)
 
     def _stop(self) -> None:

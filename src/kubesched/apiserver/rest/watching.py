@@ -53,7 +53,7 @@ class Watch:
         """The lines of the watch, several at a time, until its timeout."""
         try:
             if self.initial:
-                # The initial objects and the position to continue from must be of the same version, one that is on disk.
+                # The initial objects and the position to continue from must be of one version, and on disk.
                 self.version = self.store.visible
             position = self.shelf.position_after(self.version)
             if self.initial:

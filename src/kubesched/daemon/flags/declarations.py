@@ -65,6 +65,11 @@ class PluginFlags(FlagSection):
     enable: tuple[str, ...] = flag(
         NAMES, (), "Enable a plugin at all its extension points in every profile, optionally with a weight."
     )
+    plugin_time_limit: Duration = flag(
+        DURATION,
+        Duration.of(5),
+        "Interrupt a plugin of your own that stops everything for this long, and report it with its stack. 0 waits.",
+    )
 
 
 @dataclass
