@@ -187,3 +187,14 @@ def test_a_rejected_pod_that_is_then_gated_waits_for_its_gate() -> None:
     assert +rig.metrics.pendings == {"backoff": 1}
     rig.pop()
     assert not +rig.metrics.reasons
+
+
+def test_an_event_that_cannot_open_a_gate_skips_gated_pods() -> None:
+    """PreEnqueue is not run again for an event registered with ``gated=False``, only for the others."""
+    door = Door()
+    rig = Rig({"Door": (on(Resource.NODE, Action.ADD, gated=False), on(Resource.PERSISTENT_VOLUME, Action.ADD))}, door)
+    rig.queue.add(make_pod("a"))
+    rig.queue.move_all(NODE_ADD, None, make_node())
+    assert door.knocks == 1
+    rig.queue.move_all(VOLUME_ADD, None, make_node())
+    assert door.knocks == 2

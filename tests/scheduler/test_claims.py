@@ -15,6 +15,8 @@ from kubesched.api import devices as dra
 from kubesched.api import objects as api
 from kubesched.base.clocks import VirtualClock, virtual_time
 from kubesched.client.protocol import ApiError
+from kubesched.framework.status import Status
+from kubesched.plugins.dynamic_resources import DynamicResources
 
 
 def gpus(node_name: str, count: int, **fields: Any) -> api.ResourceSlice:
@@ -225,3 +227,30 @@ def test_failing_writes_never_give_a_device_twice(seed: int) -> None:
             assert all(here.node_of(f"p{number}") for number in range(9))
 
     run()
+
+
+@virtual_time
+async def test_nodes_and_devices_cost_nothing_for_pods_without_claims(
+    clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pods that PreEnqueue holds back are checked once; neither nodes nor slices nor classes have them checked again."""
+    checked: list[str] = []
+    pre_enqueue = DynamicResources.pre_enqueue
+
+    def counted(self: DynamicResources, waiting: api.Pod) -> Status | None:
+        checked.append(waiting.name)
+        return pre_enqueue(self, waiting)
+
+    monkeypatch.setattr(DynamicResources, "pre_enqueue", counted)
+    async with world(clock) as here:
+        for number in range(20):
+            here.create(pod(f"p{number}", resource_claims=[f"c{number}"]))
+        await here.settle(1)
+        here.create(*(node(f"n{number}") for number in range(20)), device_class())
+        here.create(*(gpus(f"n{number}", 1) for number in range(20)))
+        await here.settle(1)
+        assert len(checked) == 20
+        here.create(claim("c3", exactly()))
+        await here.settle(5)
+        assert here.node_of("p3")
+        assert set(checked[20:]) == {"p3"}

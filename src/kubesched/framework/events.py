@@ -158,6 +158,8 @@ class EventHint:
     by_spec: bool = False
     """Whether the hint reads nothing of the waiting pod but its spec. Then the hint is called once for all pods with
     the same spec, also if each has a label of its own."""
+    gated: bool = True
+    """Whether the event may change what the plugin's PreEnqueue returns. If not, pods held back there are skipped."""
 
 
 def on(
@@ -168,6 +170,7 @@ def on(
     by_class: bool = False,
     only: TargetsFunction | None = None,
     by_spec: bool = False,
+    gated: bool = True,
 ) -> EventHint:
     """Shorthand for registering an event.
 
@@ -175,7 +178,7 @@ def on(
     as in ``foos.v1.example.com``. The scheduler then watches it, and ``handle.cluster`` has its objects.
     """
     kind = custom_kind(resource) if isinstance(resource, str) else resource
-    return EventHint(ClusterEvent(kind, action), hint, by_class or by_spec, only, by_spec)
+    return EventHint(ClusterEvent(kind, action), hint, by_class or by_spec, only, by_spec, gated)
 
 
 def name_of(resource: Kind) -> str:

@@ -109,19 +109,19 @@ class EventEvaluation:
 
     def could_help_spec(self, file: File, sample: api.Pod, pod_class: PodClass) -> bool:
         """Whether the event may help pods with a spec, according to one plugin. False is certain, True is not."""
-        profile, plugin = file
+        profile, plugin, _ = file
         hints = self._runner.events.hints(profile, self.observed.event)[plugin]
         return any(not hint.by_spec or self._helps(plugin, hint, sample, pod_class) for hint in hints)
 
     def could_help(self, file: File, sample: api.Pod, pod_class: PodClass) -> bool:
         """Whether the event may help pods of a class, according to one plugin. False is certain, True is not."""
-        profile, plugin = file
+        profile, plugin, _ = file
         hints = self._runner.events.hints(profile, self.observed.event)[plugin]
         return any(not hint.by_class or self._helps(plugin, hint, sample, pod_class) for hint in hints)
 
     def only(self, file: File) -> Collection[str] | None:
         """UIDs of the only pods that the event can help, according to one plugin; None if it can help any."""
-        profile, plugin = file
+        profile, plugin, _ = file
         found: set[str] = set()
         for hint in self._runner.events.hints(profile, self.observed.event)[plugin]:
             targets = None if hint.only is None else self._runner.targets(plugin, hint.only, self.observed)

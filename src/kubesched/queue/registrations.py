@@ -60,11 +60,15 @@ class EventMap:
         return [each.event for each in self._registrations.get(profile, {}).get(plugin, ())]
 
     def listeners(self, event: ClusterEvent) -> tuple[File, ...]:
-        """The (profile, plugin) pairs that registered for an event."""
+        """Profile and plugin of those that registered for an event, and once more if it may open their PreEnqueue."""
         known = self._listeners.get(event)
         if known is None:
             known = self._listeners[event] = tuple(
-                (profile, plugin) for profile in self._registrations for plugin in self.hints(profile, event)
+                (profile, plugin, gated)
+                for profile in self._registrations
+                for plugin, hints in self.hints(profile, event).items()
+                for gated in (False, True)
+                if not gated or any(hint.gated for hint in hints)
             )
         return known
 
@@ -112,7 +116,9 @@ def _asked_for(plugin: Plugin) -> Sequence[EventHint]:
 
 def _with_taints(asked: Sequence[EventHint]) -> Sequence[EventHint]:
     """As upstream, a registration for new nodes also covers changes of taints."""
-    actions = [a.event.action for a in asked if a.event.resource is Resource.NODE]
-    new = any(action & Action.ADD for action in actions)
-    taints = any(action & Action.UPDATE_NODE_TAINT for action in actions)
-    return [*asked, on(Resource.NODE, Action.UPDATE_NODE_TAINT)] if new and not taints else asked
+    of_nodes = [each for each in asked if each.event.resource is Resource.NODE]
+    new = [each for each in of_nodes if each.event.action & Action.ADD]
+    if not new or any(each.event.action & Action.UPDATE_NODE_TAINT for each in of_nodes):
+        return asked
+    gated = any(each.gated for each in new)
+    return [*asked, on(Resource.NODE, Action.UPDATE_NODE_TAINT, gated=gated)]

@@ -19,9 +19,9 @@ from kubesched.queue.heap import PodHeap
 from kubesched.queue.hooks import QueueMetrics
 from kubesched.queue.pods import QueuedPodInfo
 
-File = tuple[str, str]
-"""Profile and plugin."""
-ANY_EVENT: File = ("", "")
+File = tuple[str, str, bool]
+"""Profile, plugin, and whether the plugin holds pods back at PreEnqueue."""
+ANY_EVENT: File = ("", "", False)
 """The index entry for pods that no known plugin rejected: any event may help them."""
 
 
@@ -164,5 +164,5 @@ def _waiting_since(queued: QueuedPodInfo) -> float:
 
 def _files_of(queued: QueuedPodInfo) -> tuple[File, ...]:
     if queued.gated:
-        return ((queued.profile, queued.gating_plugin),)
-    return tuple((queued.profile, plugin) for plugin in sorted(queued.rejectors)) or (ANY_EVENT,)
+        return ((queued.profile, queued.gating_plugin, True),)
+    return tuple((queued.profile, plugin, False) for plugin in sorted(queued.rejectors)) or (ANY_EVENT,)

@@ -95,11 +95,12 @@ class DynamicResources(Plugin):
     def events_to_register(self) -> list[EventHint]:
         change = Action.ADD | Action.UPDATE
         return [
-            on(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE),
+            # PreEnqueue looks for claims alone: neither nodes nor devices open it.
+            on(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE, gated=False),
             on(Resource.RESOURCE_CLAIM, change, self._after_claim_change, only=self._pods_helped),
             on(Resource.POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM, self._after_pod_change),
-            on(Resource.DEVICE_CLASS, change, self._after_device_change),
-            on(Resource.RESOURCE_SLICE, change, self._after_device_change),
+            on(Resource.DEVICE_CLASS, change, gated=False),
+            on(Resource.RESOURCE_SLICE, change, gated=False),
         ]
 
     # PreEnqueue and hints
@@ -152,10 +153,6 @@ class DynamicResources(Plugin):
         if not isinstance(new, api.Pod):
             return Hint.QUEUE
         return Hint.QUEUE if new.uid == pod.uid and self._problem(new) is None else Hint.SKIP
-
-    def _after_device_change(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
-        """Devices help every pod but those that PreEnqueue would turn away again."""
-        return Hint.QUEUE if self._problem(pod) is None else Hint.SKIP
 
     # PreFilter
 
