@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from kubesched.apiserver.apiserver import ApiServer
+from kubesched.base.features import DEFAULT_FEATURES, Features
 from kubesched.controllers.manager import ControllerManager
 from kubesched.controllers.node_lifecycle import LifecycleSettings
 from kubesched.kubelet.kubelet import Kubelets
@@ -31,6 +32,8 @@ class ClusterSettings:
     lifecycle: LifecycleSettings = field(default_factory=LifecycleSettings)
     events: bool = True
     """Whether controllers and kubelets write events. Large simulations are faster without them."""
+    features: Features = DEFAULT_FEATURES
+    """The feature gates that controllers read."""
     seed: int | None = None
     """Seeds random values such as container IDs; None to seed from the system."""
 
@@ -42,7 +45,7 @@ class EmbeddedCluster:
         self.settings = settings or ClusterSettings()
         self.api = api
         self.context: ControllerContext = make_context(
-            Access(api), Random(self.settings.seed), events=self.settings.events
+            Access(api), Random(self.settings.seed), events=self.settings.events, features=self.settings.features
         )
         self.kubelets = Kubelets(self.context, self.settings.kubelet, self.settings.node)
         self.controllers = ControllerManager(

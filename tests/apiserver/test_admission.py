@@ -205,7 +205,7 @@ async def test_claims_get_the_default_class(client: LocalClient) -> None:
 
 async def test_strict_settings() -> None:
     """With controllers there, accounts must exist, nodes start tainted and storage is protected."""
-    strict = AdmissionSettings(require_service_accounts=True, taint_new_nodes=True, protect_storage=True)
+    strict = AdmissionSettings(require_service_accounts=True, taint_new_nodes=True, protect_in_use=True)
     client = LocalClient(ApiServer(admission=strict))
     error = await refusal(client.create(PODS, pod("a", serviceAccountName="none")))
     assert 'error looking up service account default/none: serviceaccount "none" not found' in error.message

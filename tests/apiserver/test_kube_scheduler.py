@@ -47,7 +47,7 @@ _EXPECTED = re.compile(
 @pytest.fixture
 async def cluster() -> AsyncIterator[tuple[HttpServer, EmbeddedCluster]]:
     """A cluster that has everything but a scheduler."""
-    admission = AdmissionSettings(require_service_accounts=True, taint_new_nodes=True, protect_storage=True)
+    admission = AdmissionSettings(require_service_accounts=True, taint_new_nodes=True, protect_in_use=True)
     server = build_server(ServerOptions(admission=admission))
     await server.start()
     settings = ClusterSettings(kubelet=KubeletSettings(start_delay=0.02, stop_delay=0.02, run_time=0.2))

@@ -58,6 +58,22 @@ PROBLEMS: list[tuple[JSON, str]] = [
     ),
     ({**GANG, "schedulingConstraints": {"topology": [{"key": "a b"}]}}, "spec.schedulingConstraints.topology[0].key"),
     ({**GANG, "podGroupTemplateRef": {"workload": {"workloadName": "w"}}}, "podGroupTemplateName: Required value"),
+    (
+        {**GANG, "resourceClaims": [{"name": "a"}]},
+        "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`",
+    ),
+    (
+        {**GANG, "resourceClaims": [{"name": "a", "resourceClaimName": "b"}] * 2},
+        'spec.resourceClaims[1]: Duplicate value: {"name":"a"}',
+    ),
+    (
+        {**GANG, "resourceClaims": [{"name": f"a{n}", "resourceClaimName": "b"} for n in range(5)]},
+        "spec.resourceClaims: Too many: 5: must have at most 4 items",
+    ),
+    (
+        {**GANG, "resourceClaims": [{"name": "a", "resourceClaimTemplateName": "B"}]},
+        "spec.resourceClaims[0].resourceClaimTemplateName: Invalid value",
+    ),
 ]
 
 
@@ -89,3 +105,53 @@ async def test_workloads(client: LocalClient) -> None:
     twice = {"metadata": {"name": "x"}, "spec": {"podGroupTemplates": [template, template]}}
     error = await refusal(client.create(path, twice))
     assert 'spec.podGroupTemplates[1]: Duplicate value: {"name":"t"}' in error.message
+
+
+async def test_the_controller_of_a_workload(client: LocalClient) -> None:
+    """A controllerRef needs kind and name, which fit into a path, and a group that is a domain."""
+    path = f"{ROOT}/workloads"
+    spec = {"podGroupTemplates": [{"name": "t", **GANG}]}
+    for reference, text in (
+        ({"name": "j"}, "spec.controllerRef.kind: Required value"),
+        ({"kind": "Job"}, "spec.controllerRef.name: Required value"),
+        ({"kind": "Job", "name": "a/b"}, "spec.controllerRef.name: Invalid value: \"a/b\": may not contain '/'"),
+        ({"kind": "..", "name": "a"}, "spec.controllerRef.kind: Invalid value: \"..\": may not be '..'"),
+        ({"kind": "Job", "name": "a", "apiGroup": "B"}, "spec.controllerRef.apiGroup: Invalid value"),
+    ):
+        error = await refusal(
+            client.create(path, {"metadata": {"name": "w"}, "spec": {**spec, "controllerRef": reference}})
+        )
+        assert (error.code, text in error.message) == (422, True), error.message
+    good = {"kind": "Job", "name": "j", "apiGroup": "batch"}
+    await client.create(path, {"metadata": {"name": "w"}, "spec": {**spec, "controllerRef": good}})
+
+
+async def test_a_group_needs_the_template_it_refers_to(client: LocalClient) -> None:
+    """A PodGroup is refused if its Workload, or the template in it, does not exist."""
+    spec = {**GANG, "podGroupTemplateRef": {"workload": {"workloadName": "w", "podGroupTemplateName": "t"}}}
+    error = await refusal(client.create(GROUPS, group(spec)))
+    assert (error.code, 'PodGroup rejected: Workload "w" not found' in error.message) == (403, True)
+    workload = {"metadata": {"name": "w"}, "spec": {"podGroupTemplates": [{"name": "other", **GANG}]}}
+    await client.create(f"{ROOT}/workloads", workload)
+    error = await refusal(client.create(GROUPS, group(spec)))
+    assert 'PodGroup rejected: PodGroupTemplate "t" not found in Workload "w"' in error.message
+    spec["podGroupTemplateRef"]["workload"]["podGroupTemplateName"] = "other"
+    await client.create(GROUPS, group(spec))
+
+
+async def test_claim_statuses_of_a_group_match_its_claims(client: LocalClient) -> None:
+    """A status for a claim that the group does not have is refused."""
+    await client.create(GROUPS, group({**GANG, "resourceClaims": [{"name": "gpu", "resourceClaimName": "c"}]}))
+    status = {"resourceClaimStatuses": [{"name": "other", "resourceClaimName": "c"}]}
+    error = await refusal(client.patch(f"{GROUPS}/g/status", {"status": status}))
+    assert "must match the name of an entry in `spec.resourceClaims`" in error.message
+
+
+async def test_the_group_of_a_pod_has_a_valid_name(client: LocalClient) -> None:
+    """A pod's schedulingGroup names a group, by a name that a group can have."""
+    for name, text in ((None, "must specify one of: `podGroupName`"), ("A", "RFC 1123 subdomain"), ("", "RFC 1123")):
+        spec = {"containers": [{"name": "c", "image": "i"}], "schedulingGroup": {"podGroupName": name}}
+        error = await refusal(
+            client.create("/api/v1/namespaces/default/pods", {"metadata": {"name": "p"}, "spec": spec})
+        )
+        assert (error.code, text in error.message) == (422, True), error.message

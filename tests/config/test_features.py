@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kubesched.base.features import Features
-from kubesched.config.args import VolumeBindingArgs
+from kubesched.config.args import DynamicResourcesArgs, VolumeBindingArgs
 from kubesched.config.errors import ConfigError
 from kubesched.config.load import load
 from kubesched.config.types import API_VERSION, KIND
@@ -48,3 +48,30 @@ def test_a_shape_needs_its_gate_and_must_be_in_order() -> None:
         load(_with_shape((0, 0), (100, 10)))
     with pytest.raises(ConfigError, match="sorted in increasing order"):
         load(_with_shape((50, 0), (10, 10)), features=SCORING)
+
+
+def _timeouts(features: Features, **args: str) -> DynamicResourcesArgs:
+    profile = {"pluginConfig": [{"name": "DynamicResources", "args": args}]}
+    found = load({**TREE, "profiles": [profile]}, features=features).config.profiles[0].args_of("DynamicResources")
+    assert isinstance(found, DynamicResourcesArgs)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("features", "field"),
+    [
+        (Features(dra_scheduler_filter_timeout=False), "filterTimeout"),
+        (Features(dra_device_binding_conditions=False), "bindingTimeout"),
+        (Features(dra_resource_claim_device_status=False), "bindingTimeout"),
+    ],
+)
+def test_timeouts_for_devices_need_their_gates(features: Features, field: str) -> None:
+    """A timeout has a default with its gates on; with one of them off it has none and is an error."""
+    defaults = _timeouts(Features())
+    assert (str(defaults.filter_timeout), str(defaults.binding_timeout)) == ("10s", "10m0s")
+    kept = "binding_timeout" if field == "filterTimeout" else "filter_timeout"
+    without = _timeouts(features)
+    assert [getattr(without, name) is None for name in ("filter_timeout", "binding_timeout")].count(True) == 1
+    assert getattr(without, kept) is not None
+    with pytest.raises(ConfigError, match=rf"{field}.*needs the feature gate"):
+        _timeouts(features, **{field: "20s"})

@@ -19,7 +19,7 @@ from kubesched.plugins import in_tree_registry
 from kubesched.reconcile.access import EVENTS, NODES, PODS, Access
 from kubesched.scheduler.build import build_scheduler
 
-ADMISSION = AdmissionSettings(require_service_accounts=True, taint_new_nodes=True, protect_storage=True)
+ADMISSION = AdmissionSettings(require_service_accounts=True, taint_new_nodes=True, protect_in_use=True)
 
 
 class World:
@@ -30,7 +30,10 @@ class World:
         self.api = api or ApiServer(clock=clock, admission=ADMISSION, random=Random(7))
         self.cluster = EmbeddedCluster(self.api, settings, root_certificate="a certificate")
         self.access = Access(self.api)
-        self.scheduler = build_scheduler(default(), in_tree_registry(), DirectClient(self.api), clock, Random(3))
+        features, client = settings.features, DirectClient(self.api)
+        self.scheduler = build_scheduler(
+            default(features), in_tree_registry(), client, clock, Random(3), features=features
+        )
 
     def create(self, storage: str, name: str, spec: JSON | None = None, **more: Any) -> JSON:
         """Create an object. `more` are labels, annotations, the namespace, or top-level fields next to the spec."""

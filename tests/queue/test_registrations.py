@@ -151,7 +151,7 @@ def test_profiles_have_separate_registrations() -> None:
     """The same plugin in two profiles has separate registrations."""
     events = EventMap({"one": {"P": [on(Resource.NODE, Action.ADD)]}, "two": {"P": [on(Resource.POD, Action.DELETE)]}})
     assert {profile for profile, _, _ in events.listeners(NODE_ADD)} == {"one"}
-    assert events.listeners(ASSIGNED_POD_DELETE) == (("two", "P"),)
+    assert {profile for profile, _, _ in events.listeners(ASSIGNED_POD_DELETE)} == {"two"}
 
 
 def test_the_default_profile_listens_as_upstream_does(frameworks: dict[str, Framework]) -> None:

@@ -233,7 +233,7 @@ def test_failing_writes_never_give_a_device_twice(seed: int) -> None:
 async def test_nodes_and_devices_cost_nothing_for_pods_without_claims(
     clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Pods that PreEnqueue holds back are checked once; neither nodes nor slices nor classes have them checked again."""
+    """Pods that PreEnqueue holds back are checked once, and not again when nodes, slices or classes change."""
     checked: list[str] = []
     pre_enqueue = DynamicResources.pre_enqueue
 

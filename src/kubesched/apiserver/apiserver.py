@@ -12,7 +12,6 @@ from random import Random
 
 from kubesched.apiserver.admission.admission import Admission, AdmissionSettings
 from kubesched.apiserver.auth.authentication import Authenticator
-from kubesched.apiserver.auth.escalation import Escalation
 from kubesched.apiserver.auth.impersonation import impersonated, impersonation_actions
 from kubesched.apiserver.auth.rbac import AccessRequest, Aggregation, Authorizer
 from kubesched.apiserver.auth.reviews import Reviews
@@ -73,7 +72,7 @@ class ApiServer:
         self.authenticator = Authenticator(self.store, self.tokens, static_tokens or {}, self.clock)
         self.authorizer = Authorizer(self.store)
         self.custom = CustomResources(self.store, self.registry, self.clock)
-        admitting = Admission(self.store, admission or AdmissionSettings(), random, Escalation(self.authorizer))
+        admitting = Admission(self.store, admission or AdmissionSettings(), random, self.authorizer)
         self.writer = Writer(self.store, self.registry, self.custom, admitting, self.names, self.clock)
         self.deleter = Deleter(self.writer)
         self.pods = PodSubresources(self.writer, self.deleter, self.registry.find("", "v1", "pods"))

@@ -10,6 +10,11 @@ _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _MAX_GENERATED_BASE = 58
 
 
+def safe_name(text: str) -> str:
+    """A text, such as a hash in decimal, in characters that suit names. Same result as upstream."""
+    return "".join(_SUFFIX_ALPHABET[ord(character) % len(_SUFFIX_ALPHABET)] for character in text)
+
+
 class NameGenerator:
     """Names and UIDs of one cluster. With a seeded generator they are the same in every run."""
 

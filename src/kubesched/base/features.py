@@ -1,4 +1,4 @@
-"""The feature gates that kube-scheduler 1.36 reads while it schedules, as one immutable value.
+"""The feature gates that kube-scheduler 1.36 or the embedded cluster reads, as one immutable value.
 
 The daemon parses ``--feature-gates``; every other caller uses the defaults or sets fields by name. A cluster carries
 the value, and plugins read it as ``handle.features``. Nothing is global, so two schedulers in one process can differ.
@@ -45,6 +45,12 @@ class Features:
     topology_aware_workload_scheduling: bool = False
     volume_limit_scaling: bool = False
     workload_aware_preemption: bool = False
+    workload_with_job: bool = False
+
+    @property
+    def binding_conditions(self) -> bool:
+        """Whether devices may have conditions that binding waits for. Without device statuses they cannot be met."""
+        return self.dra_device_binding_conditions and self.dra_resource_claim_device_status
 
     @classmethod
     def of(cls, enabled: Callable[[str], bool]) -> Features:

@@ -45,9 +45,15 @@ class DefaultPreemptionArgs(Args, frozen=True, kw_only=True):
     min_candidate_nodes_absolute: Int32 = 100
 
 
+FILTER_TIMEOUT = Duration.of(10)
+BINDING_TIMEOUT = Duration.of(600)
+
+
 class DynamicResourcesArgs(Args, frozen=True, kw_only=True):
-    filter_timeout: Duration = Duration.of(10)
-    binding_timeout: Duration = Duration.of(600)
+    filter_timeout: Duration | None = None
+    """None if the gate DRASchedulerFilterTimeout is off; otherwise FILTER_TIMEOUT by default."""
+    binding_timeout: Duration | None = None
+    """None if binding conditions are off; otherwise BINDING_TIMEOUT by default."""
 
 
 class InterPodAffinityArgs(Args, frozen=True, kw_only=True):

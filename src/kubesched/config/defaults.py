@@ -14,7 +14,10 @@ from msgspec.structs import replace
 from kubesched.base.features import DEFAULT_FEATURES, Features
 from kubesched.config.args import (
     ARGS,
+    BINDING_TIMEOUT,
     DEFAULT_RESOURCES,
+    FILTER_TIMEOUT,
+    DynamicResourcesArgs,
     NodeResourcesBalancedAllocationArgs,
     NodeResourcesFitArgs,
     ResourceSpec,
@@ -151,8 +154,18 @@ def _args(name: str, args: object, features: Features) -> object:
             return replace(args, scoring_strategy=strategy)
         case NodeResourcesBalancedAllocationArgs():
             return replace(args, resources=_resources(args.resources))
+        case DynamicResourcesArgs():
+            return _device_timeouts(args, features)
         case VolumeBindingArgs() if features.storage_capacity_scoring and not args.shape:
             return replace(args, shape=EMPTIEST_FIRST)
+    return args
+
+
+def _device_timeouts(args: DynamicResourcesArgs, features: Features) -> DynamicResourcesArgs:
+    if args.filter_timeout is None and features.dra_scheduler_filter_timeout:
+        args = replace(args, filter_timeout=FILTER_TIMEOUT)
+    if args.binding_timeout is None and features.binding_conditions:
+        args = replace(args, binding_timeout=BINDING_TIMEOUT)
     return args
 
 

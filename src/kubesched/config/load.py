@@ -37,9 +37,9 @@ class Loaded(msgspec.Struct, frozen=True):
     warnings: list[str]
 
 
-def default() -> KubeSchedulerConfiguration:
+def default(features: Features = DEFAULT_FEATURES) -> KubeSchedulerConfiguration:
     """The default configuration."""
-    return load({"apiVersion": API_VERSION, "kind": KIND}).config
+    return load({"apiVersion": API_VERSION, "kind": KIND}, features=features).config
 
 
 def load(

@@ -39,7 +39,7 @@ def validate_args(args: Args, path: str, features: Features = DEFAULT_FEATURES) 
         case DefaultPreemptionArgs():
             yield from _default_preemption(args, path)
         case DynamicResourcesArgs():
-            yield from _dynamic_resources(args, path)
+            yield from _dynamic_resources(args, path, features)
         case InterPodAffinityArgs():
             yield from in_range(f"{path}.hardPodAffinityWeight", args.hard_pod_affinity_weight, 0, 100)
         case NodeAffinityArgs():
@@ -75,11 +75,18 @@ def _default_preemption(args: DefaultPreemptionArgs, path: str) -> Iterator[Prob
             yield Problem(f"{path}.{one}", f"cannot be zero at the same time as {other}", 0)
 
 
-def _dynamic_resources(args: DynamicResourcesArgs, path: str) -> Iterator[Problem]:
-    if args.filter_timeout < 0:
-        yield Problem(f"{path}.filterTimeout", "must be zero or positive", str(args.filter_timeout))
-    if args.binding_timeout < Duration.of(1):
-        yield Problem(f"{path}.bindingTimeout", "must be at least 1 second", str(args.binding_timeout))
+def _dynamic_resources(args: DynamicResourcesArgs, path: str, features: Features) -> Iterator[Problem]:
+    for_filter, for_binding = args.filter_timeout, args.binding_timeout
+    if for_filter is not None and not features.dra_scheduler_filter_timeout:
+        what = "needs the feature gate DRASchedulerFilterTimeout, which is off"
+        yield Problem(f"{path}.filterTimeout", what, hint="remove it")
+    elif for_filter is not None and for_filter < 0:
+        yield Problem(f"{path}.filterTimeout", "must be zero or positive", str(for_filter))
+    if for_binding is not None and not features.binding_conditions:
+        what = "needs the feature gates DRADeviceBindingConditions and DRAResourceClaimDeviceStatus; one is off"
+        yield Problem(f"{path}.bindingTimeout", what, hint="remove it")
+    elif for_binding is not None and for_binding < Duration.of(1):
+        yield Problem(f"{path}.bindingTimeout", "must be at least 1 second", str(for_binding))
 
 
 def _node_affinity(args: NodeAffinityArgs, path: str) -> Iterator[Problem]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import partial
 
 from kubesched.api.decoding import decode_as
+from kubesched.apiserver.admission.pod_groups import FINALIZER as PROTECTION
 from kubesched.apiserver.rest.deletion import FOREGROUND, ORPHAN
 from kubesched.apiserver.storage.store import ChangeType, Record, StoreEvent
 from kubesched.base.types import JSON
@@ -82,6 +83,9 @@ class GarbageCollector(Controller):
                     self._enqueue(ref)
         if meta.being_deleted and (FOREGROUND in meta.finalizers or ORPHAN in meta.finalizers):
             self._enqueue(ref)
+        if _waits_for_pods(meta):
+            for dependent in self._dependents.get(meta.uid, ()):
+                self._enqueue(dependent)
 
     def _unlink(self, owner: Owner, ref: Ref) -> None:
         known = self._dependents.get(owner.uid)
@@ -144,7 +148,7 @@ class GarbageCollector(Controller):
             record = self._access.store.get(*above) if above is not None else None
             if record is None:
                 gone.add(owner.uid)
-            elif (found := _meta(record)).being_deleted and FOREGROUND in found.finalizers:
+            elif ((found := _meta(record)).being_deleted and FOREGROUND in found.finalizers) or _waits_for_pods(found):
                 waiting.add(owner.uid)
             else:
                 left += 1
@@ -169,6 +173,12 @@ class GarbageCollector(Controller):
             obj["metadata"]["finalizers"] = [each for each in found if each != finalizer]
 
         self._access.edit(*ref, edit)
+
+
+def _waits_for_pods(meta: Meta) -> bool:
+    """Whether this is a deleted pod group that its pods protect. Upstream counts it as an owner until they have ended,
+    so that the pods of a deleted Job would run on."""
+    return meta.being_deleted and PROTECTION in meta.finalizers
 
 
 def _meta(record: Record) -> Meta:

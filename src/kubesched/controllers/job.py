@@ -7,6 +7,7 @@ from itertools import islice
 from kubesched.apiserver.meta import parse_timestamp
 from kubesched.apiserver.storage.store import ChangeType, StoreEvent
 from kubesched.base.types import JSON
+from kubesched.controllers.job_groups import JobGroups, join_group
 from kubesched.controllers.ownership import claimed_pods, create_pod, delete_pod, pod_from, selector_of
 from kubesched.reconcile.access import JOBS
 from kubesched.reconcile.cache import is_more_than_status
@@ -37,6 +38,7 @@ class JobController(Controller):
         self._failed_at: dict[str, dict[str, float]] = {}
         self._ended: dict[str, dict[str, Pod]] = {}
         """The ended pods of each Job, by UID. They count even after they are deleted."""
+        self._groups = JobGroups(context, self.name) if context.features.workload_with_job else None
         shelf = self._access.store.shelf(JOBS)
         shelf.observers.append(self._on_job)
         for key in shelf.sorted_keys():
@@ -77,12 +79,13 @@ class JobController(Controller):
         if "deletionTimestamp" in job["metadata"]:
             return
         state = self._state(job, pods)
+        group = None if self._groups is None else self._groups.group_of(job, started=_has_started(job, pods))
         outcome = self._outcome(key, job, state)
         if outcome is not None or job["spec"].get("suspend"):
             for pod in state.active:
                 delete_pod(self._context, self.name, pod, reference(job))
         else:
-            self._manage(key, job, state)
+            self._manage(key, job, state, group)
         self._write_status(key, job, self._state(job, self._context.pods_by_owner.get(uid)), outcome)
 
     def _state(self, job: JSON, pods: list[Pod]) -> _State:
@@ -126,7 +129,7 @@ class JobController(Controller):
 
     # --- pods ---------------------------------------------------------------------------------------------------------
 
-    def _manage(self, key: str, job: JSON, state: _State) -> None:
+    def _manage(self, key: str, job: JSON, state: _State, group: JSON | None) -> None:
         spec = job["spec"]
         wanted, parallelism = spec.get("completions"), spec.get("parallelism", 1)
         room = parallelism - len(state.active)
@@ -142,7 +145,7 @@ class JobController(Controller):
         elif room:
             some = min(room, BURST)
             for index in state.missing_indexes(some) if state.indexed else [None] * some:
-                self._create(job, index)
+                self._create(job, index, group)
             if room > BURST:
                 self.enqueue_one_of(key, BURST)  # later, so that others have their turn
 
@@ -154,7 +157,7 @@ class JobController(Controller):
         wait: float = min(FIRST_BACKOFF * 2 ** (len(failures) - 1), LAST_BACKOFF)
         return max(failures.values()) + wait - self._access.clock.monotonic()
 
-    def _create(self, job: JSON, index: int | None) -> None:
+    def _create(self, job: JSON, index: int | None, group: JSON | None) -> None:
         name = job["metadata"]["name"]
         if index is None:
             pod = pod_from(job["spec"]["template"], job, generateName=f"{name}-")
@@ -165,6 +168,8 @@ class JobController(Controller):
             pod["spec"]["hostname"] = f"{name}-{index}"
             for container in (*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"]):
                 container["env"] = [*(container.get("env") or []), _INDEX_VARIABLE]
+        if group is not None:
+            join_group(pod, group)
         create_pod(self._context, self.name, job, pod, reference(job))
 
     # --- status -------------------------------------------------------------------------------------------------------
@@ -251,6 +256,12 @@ def finished_condition(job: JSON) -> str:
     conditions = (job.get("status") or {}).get("conditions") or []
     ends = (each["type"] for each in conditions if each["type"] in ("Complete", "Failed") and each["status"] == "True")
     return next(ends, "")
+
+
+def _has_started(job: JSON, pods: list[Pod]) -> bool:
+    status = job.get("status") or {}
+    suspended = any(each["type"] == "Suspended" for each in status.get("conditions") or [])
+    return bool(pods or suspended or any(status.get(field) for field in ("startTime", "succeeded", "failed")))
 
 
 def _is_suspended(job: JSON) -> bool:

@@ -17,6 +17,7 @@ from kubesched.controllers.garbage import GarbageCollector
 from kubesched.controllers.job import JobController
 from kubesched.controllers.namespaces import NamespaceController, PodCollector, ServiceAccountController
 from kubesched.controllers.node_lifecycle import LifecycleSettings, NodeLifecycleController
+from kubesched.controllers.pod_groups import PodGroupProtectionController
 from kubesched.controllers.replicaset import ReplicaSetController, replication_controllers
 from kubesched.controllers.resource_claims import ResourceClaimController
 from kubesched.controllers.statefulset import StatefulSetController
@@ -62,6 +63,7 @@ class ControllerManager:
         yield ProtectionController(context)
         yield EphemeralController(context)
         yield ResourceClaimController(context)
+        yield PodGroupProtectionController(context)
         yield DisruptionController(context)
         yield EndpointsController(context)
         yield PodCollector(context)

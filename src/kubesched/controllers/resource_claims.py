@@ -2,31 +2,35 @@
 
 The scheduler allocates devices to a claim and reserves the claim for a pod. When the last pod of a claim has ended, the
 reservation and the allocation are removed, so that other claims can have the devices. A finalizer protects an allocated
-claim from deletion until then.
+claim from deletion until then. With the gate DRAWorkloadResourceClaims, pod groups have claims too, which their pods
+share; these are released when the group is gone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from kubesched.apiserver.storage.store import ChangeType, StoreEvent
 from kubesched.apiserver.wire.status import StatusError, not_found
 from kubesched.base.types import JSON
-from kubesched.reconcile.access import CLAIM_TEMPLATES, DEVICE_CLAIMS, PODS
+from kubesched.reconcile.access import CLAIM_TEMPLATES, DEVICE_CLAIMS, POD_GROUPS, PODS
 from kubesched.reconcile.cache import Cache, Index
 from kubesched.reconcile.context import ControllerContext
-from kubesched.reconcile.events import pod_reference
 from kubesched.reconcile.loop import Controller
-from kubesched.reconcile.views import Pod, PodResourceClaim, View
+from kubesched.reconcile.views import Pod, PodGroup, PodResourceClaim, View
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
 POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
 MAX_RESERVATIONS = 256
+ClaimUser = Pod | PodGroup
+_GROUP_API = "scheduling.k8s.io"
 _EVENT_SOURCE = "resource_claim"
 _MAX_PREFIX = 57
 """Leaves room for the random end of a generated name with 63 characters."""
 
 
 class ResourceClaimController(Controller):
-    """Keeps claims on devices in step with their pods. Keys are ``pod …`` and ``claim …``."""
+    """Keeps claims on devices in step with their users. Keys are ``pod …``, ``podgroup …`` and ``claim …``."""
 
     name = "resource-claim-controller"
 
@@ -34,119 +38,167 @@ class ResourceClaimController(Controller):
         super().__init__(context.loop)
         self._context = context
         self._access = context.access
+        self._of_groups = context.features.dra_workload_resource_claims
         store = self._access.store
         claims = Cache(store.shelf(DEVICE_CLAIMS), View)
-        self._by_owner: Index[View] = claims.index(_owning_pods)
+        self._by_owner: Index[View] = claims.index(_owners)
         self._users: Index[Pod] = context.pods.index(_claims_of)
         self._waiting: Index[Pod] = context.pods.index(_templates_of)
+        self._groups = Cache(store.shelf(POD_GROUPS), PodGroup)
+        self._group_users: Index[PodGroup] = self._groups.index(_claims_of)
+        self._waiting_groups: Index[PodGroup] = self._groups.index(_templates_of)
+        self._members: Index[Pod] = context.pods.index(_group_of)
         claims.watch(self._on_claim)
         store.shelf(CLAIM_TEMPLATES).observers.append(self._on_template)
         context.pods.watch(self._on_pod)
+        if self._of_groups:
+            self._groups.watch(self._on_group)
 
     # --- what needs work ----------------------------------------------------------------------------------------------
 
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
         if new is None or _is_done(new) or (old is not None and old.metadata.uid != new.metadata.uid):
             for pod in filter(None, (old, new)):
-                for key in _claims_of(pod):
-                    self.enqueue(f"claim {key}")
+                self._enqueue_all("claim", _claims_of(pod))
         if new is not None and new.spec.resource_claims and not new.metadata.being_deleted:
             self.enqueue(f"pod {new.key}")
+
+    def _on_group(self, old: PodGroup | None, new: PodGroup | None) -> None:
+        if old is not None and (new is None or old.metadata.uid != new.metadata.uid):
+            self._enqueue_all("claim", _claims_of(old))
+        if new is not None:
+            self.enqueue(f"podgroup {new.key}")
+            # Its pods need the names of the claims that it has now.
+            self._enqueue_all("pod", [pod.key for pod in self._members.get(new.key) if pod.spec.resource_claims])
 
     def _on_claim(self, old: View | None, new: View | None) -> None:
         claim = new or old
         assert claim is not None
         self.enqueue(f"claim {claim.key}")
-        for pod in self._users.get(claim.key):
-            self.enqueue(f"pod {pod.key}")
+        self._enqueue_all("pod", [pod.key for pod in self._users.get(claim.key)])
+        if self._of_groups:
+            self._enqueue_all("podgroup", [group.key for group in self._group_users.get(claim.key)])
 
     def _on_template(self, event: StoreEvent) -> None:
         if event.change is ChangeType.ADDED:
-            for pod in self._waiting.get(event.record.key):
-                self.enqueue(f"pod {pod.key}")
+            self._enqueue_all("pod", [pod.key for pod in self._waiting.get(event.record.key)])
+            if self._of_groups:
+                self._enqueue_all("podgroup", [group.key for group in self._waiting_groups.get(event.record.key)])
+
+    def _enqueue_all(self, kind: str, keys: Iterable[str]) -> None:
+        for key in keys:
+            self.enqueue(f"{kind} {key}")
 
     def sync(self, key: str) -> None:
         kind, _, name = key.partition(" ")
         if kind == "pod":
             self._sync_pod(name)
+        elif kind == "podgroup":
+            self._sync_group(name)
         else:
             self._sync_claim(name)
 
-    # --- pods ---------------------------------------------------------------------------------------------------------
+    # --- pods and groups ----------------------------------------------------------------------------------------------
 
     def _sync_pod(self, key: str) -> None:
         pod = self._context.pods.get(key)
         if pod is None or pod.metadata.being_deleted or pod.has_ended:
             return
+        group = self._groups.get(pod.pod_group) if self._of_groups and pod.pod_group else None
+        if group is None and self._of_groups and pod.pod_group:
+            return  # until the group exists, nobody knows which claims are the group's
         created: dict[str, str] = {}
         for claim in pod.spec.resource_claims:
-            if claim.resource_claim_template_name and not self._exists(pod, pod.device_claim(claim)):
-                created[claim.name] = self._create_for(pod, claim)
+            owner = _user_of(pod, group, claim)
+            if not claim.resource_claim_template_name or self._exists(owner, pod.device_claim(claim)):
+                continue
+            name = self._create_for(pod, claim) if owner is pod else self._claim_of(owner, claim)
+            if name is not None:
+                created[claim.name] = name
         if created:
-            self._write_names(pod, created)
+            self._write_names(PODS, pod, created)
         elif pod.spec.node_name:
-            self._reserve(pod)
+            self._reserve(pod, group)
 
-    def _exists(self, pod: Pod, name: str | None) -> bool:
-        """Whether the claim recorded in the pod's status is the pod's own. An empty name says that none is needed."""
+    def _sync_group(self, key: str) -> None:
+        group = self._groups.get(key)
+        if group is None or group.metadata.being_deleted:
+            return
+        created = {
+            claim.name: self._create_for(group, claim)
+            for claim in group.spec.resource_claims
+            if claim.resource_claim_template_name and not self._exists(group, group.device_claim(claim))
+        }
+        if created:
+            self._write_names(POD_GROUPS, group, created)
+
+    def _exists(self, owner: ClaimUser, name: str | None) -> bool:
+        """Whether the claim recorded in a status is the owner's own. An empty name says that none is needed."""
         if name is None:
             return False
-        return not name or any(claim.metadata.name == name for claim in self._by_owner.get(pod.metadata.uid))
+        return not name or any(claim.metadata.name == name for claim in self._by_owner.get(owner.metadata.uid))
 
-    def _create_for(self, pod: Pod, claim: PodResourceClaim) -> str:
-        """Return the name of the claim for a template, created if it does not exist."""
-        for known in self._by_owner.get(pod.metadata.uid):
+    def _claim_of(self, owner: ClaimUser, claim: PodResourceClaim) -> str | None:
+        """Return the name of the claim that was created from a template, if it was."""
+        for known in self._by_owner.get(owner.metadata.uid):
             if known.metadata.annotations.get(POD_CLAIM_NAME) == claim.name:
                 return known.metadata.name
+        return None
+
+    def _create_for(self, owner: ClaimUser, claim: PodResourceClaim) -> str:
+        """Return the name of the claim for a template, created if it does not exist."""
+        known = self._claim_of(owner, claim)
+        if known is not None:
+            return known
         try:
-            made = self._access.create(DEVICE_CLAIMS, self._from_template(pod, claim))
+            made = self._access.create(DEVICE_CLAIMS, self._from_template(owner, claim))
         except StatusError as error:
-            self._record_failure(pod, claim, error)
+            self._record_failure(owner, claim, error)
             raise
         return str(made["metadata"]["name"])
 
-    def _from_template(self, pod: Pod, claim: PodResourceClaim) -> JSON:
-        name, meta = claim.resource_claim_template_name, pod.metadata
+    def _from_template(self, owner: ClaimUser, claim: PodResourceClaim) -> JSON:
+        name, meta = claim.resource_claim_template_name, owner.metadata
         template = self._access.get(CLAIM_TEMPLATES, f"{meta.namespace}/{name}")
         if template is None:
             raise not_found("resourceclaimtemplate", "resource.k8s.io", name)
         described = template["spec"].get("metadata") or {}
-        owner = {"apiVersion": "v1", "kind": "Pod", "name": meta.name, "uid": meta.uid, "controller": True}
+        reference = {**_kind_of(owner), "name": meta.name, "uid": meta.uid, "controller": True}
         made: JSON = {"generateName": _prefix(meta.name, claim.name), "namespace": meta.namespace}
         made["annotations"] = {**(described.get("annotations") or {}), POD_CLAIM_NAME: claim.name}
         if described.get("labels"):
             made["labels"] = described["labels"]
-        return {"metadata": {**made, "ownerReferences": [owner]}, "spec": template["spec"].get("spec") or {}}
+        return {"metadata": {**made, "ownerReferences": [reference]}, "spec": template["spec"].get("spec") or {}}
 
-    def _record_failure(self, pod: Pod, claim: PodResourceClaim, error: StatusError) -> None:
+    def _record_failure(self, owner: ClaimUser, claim: PodResourceClaim, error: StatusError) -> None:
         why = f"create ResourceClaim : {error.message}"
         if error.code == 404:
             why = f'resource claim template "{claim.resource_claim_template_name}": {error.message}'
-        message = f"PodResourceClaim {claim.name}: {why}"
-        reason = "FailedResourceClaimCreation"
-        self._context.events.record(_EVENT_SOURCE, pod_reference(pod), "Warning", reason, message)
+        kind, meta = _kind_of(owner), owner.metadata
+        message = f"{kind['kind']}ResourceClaim {claim.name}: {why}"
+        about = {**kind, "namespace": meta.namespace, "name": meta.name, "uid": meta.uid}
+        self._context.events.record(_EVENT_SOURCE, about, "Warning", "FailedResourceClaimCreation", message)
 
-    def _write_names(self, pod: Pod, created: dict[str, str]) -> None:
+    def _write_names(self, storage: str, owner: ClaimUser, created: dict[str, str]) -> None:
         def edit(found: JSON) -> None:
             kept = [each for each in found["status"].get("resourceClaimStatuses") or [] if each["name"] not in created]
             new = [{"name": name, "resourceClaimName": claim} for name, claim in created.items()]
             found["status"]["resourceClaimStatuses"] = kept + new
 
-        self._access.edit_status(PODS, pod.key, edit, pod.metadata.uid)
+        self._access.edit_status(storage, owner.key, edit, owner.metadata.uid)
 
-    def _reserve(self, pod: Pod) -> None:
-        """Reserve allocated claims for a pod that was bound without the scheduler."""
-        meta = pod.metadata
-        user = {"resource": "pods", "name": meta.name, "uid": meta.uid}
-        for name in filter(None, map(pod.device_claim, pod.spec.resource_claims)):
-            claim = self._access.get(DEVICE_CLAIMS, f"{meta.namespace}/{name}")
+    def _reserve(self, pod: Pod, group: PodGroup | None) -> None:
+        """Reserve allocated claims for a pod that was bound without the scheduler, or for its group."""
+        for reference in pod.spec.resource_claims:
+            claim = self._access.get(DEVICE_CLAIMS, f"{pod.metadata.namespace}/{pod.device_claim(reference)}")
             if claim is None:
                 continue
+            user = _user_of(pod, group, reference)
             status = claim.get("status") or {}
             reserved = status.get("reservedFor") or []
-            known = any(each["uid"] == meta.uid for each in reserved)
+            known = any(each["uid"] in (pod.metadata.uid, user.metadata.uid) for each in reserved)
             if status.get("allocation") and not known and _can_be_reserved(claim):
-                self._edit_status(claim, reservedFor=[*reserved, user])
+                self._edit_status(claim, reservedFor=[*reserved, _consumer(user)])
 
     # --- claims -------------------------------------------------------------------------------------------------------
 
@@ -164,8 +216,12 @@ class ResourceClaimController(Controller):
             self._delete_unused(claim)
 
     def _is_valid(self, namespace: str, user: JSON) -> bool:
-        """Whether a reservation still holds. Consumers that are no pods are left alone."""
-        if user.get("apiGroup") or user.get("resource") != "pods":
+        """Whether a reservation still holds. Consumers of other kinds are left alone."""
+        kind = (user.get("apiGroup") or "", user.get("resource"))
+        if self._of_groups and kind == (_GROUP_API, "podgroups"):
+            group = self._groups.get(f"{namespace}/{user['name']}")
+            return group is not None and group.metadata.uid == user["uid"]
+        if kind != ("", "pods"):
             return True
         pod = self._context.pods.get(f"{namespace}/{user['name']}")
         return pod is not None and pod.metadata.uid == user["uid"] and not _is_done(pod)
@@ -199,21 +255,48 @@ def _is_pod(owner: JSON) -> bool:
     return bool(owner.get("controller")) and (owner["apiVersion"], owner["kind"]) == ("v1", "Pod")
 
 
-def _owning_pods(claim: View) -> list[str]:
+def _owners(claim: View) -> list[str]:
+    """Return the UID of the pod or group that a claim was created for."""
     owner = claim.metadata.controller
-    return [owner.uid] if owner is not None and (owner.api_version, owner.kind) == ("v1", "Pod") else []
+    if owner is None or (owner.kind, owner.api_version.partition("/")[0]) not in (
+        ("Pod", "v1"),
+        ("PodGroup", _GROUP_API),
+    ):
+        return []
+    return [owner.uid]
 
 
-def _claims_of(pod: Pod) -> list[str]:
-    return [f"{pod.metadata.namespace}/{name}" for name in pod.device_claims]
+def _group_of(pod: Pod) -> list[str]:
+    return [pod.pod_group] if pod.pod_group else []
 
 
-def _templates_of(pod: Pod) -> list[str]:
-    """Return the templates from which a pod does not have a claim yet."""
+def _user_of(pod: Pod, group: PodGroup | None, claim: PodResourceClaim) -> ClaimUser:
+    """Return who uses a claim of a pod: the group, if it has the very same claim, or else the pod."""
+    return group if group is not None and claim in group.spec.resource_claims else pod
+
+
+def _kind_of(user: ClaimUser) -> JSON:
+    if isinstance(user, Pod):
+        return {"apiVersion": "v1", "kind": "Pod"}
+    return {"apiVersion": f"{_GROUP_API}/v1alpha2", "kind": "PodGroup"}
+
+
+def _consumer(user: ClaimUser) -> JSON:
+    """Return the reference by which a claim is reserved."""
+    kind = {"resource": "pods"} if isinstance(user, Pod) else {"apiGroup": _GROUP_API, "resource": "podgroups"}
+    return {**kind, "name": user.metadata.name, "uid": user.metadata.uid}
+
+
+def _claims_of(user: ClaimUser) -> list[str]:
+    return [f"{user.metadata.namespace}/{name}" for name in user.device_claims]
+
+
+def _templates_of(user: ClaimUser) -> list[str]:
+    """Return the templates from which a pod or group does not have a claim yet."""
     return [
-        f"{pod.metadata.namespace}/{claim.resource_claim_template_name}"
-        for claim in pod.spec.resource_claims
-        if claim.resource_claim_template_name and pod.device_claim(claim) is None
+        f"{user.metadata.namespace}/{claim.resource_claim_template_name}"
+        for claim in user.spec.resource_claims
+        if claim.resource_claim_template_name and user.device_claim(claim) is None
     ]
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from kubesched.apiserver.names import safe_name
 from kubesched.base.types import JSON
 
 HASH_LABEL = "pod-template-hash"
@@ -16,8 +17,6 @@ REVISION = "deployment.kubernetes.io/revision"
 REVISION_HISTORY = "deployment.kubernetes.io/revision-history"
 DESIRED = "deployment.kubernetes.io/desired-replicas"
 MAXIMUM = "deployment.kubernetes.io/max-replicas"
-# Upstream's alphabet for generated parts of names. Without vowels it forms no words.
-_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 
 
 def resolve(value: object, total: int, *, round_up: bool) -> int:
@@ -61,7 +60,7 @@ def new_size(wanted: int, limits: Limits, current: int, total: int) -> int:
 def template_hash(template: JSON, collisions: int) -> str:
     """Return a short hash of a template. It differs from upstream's, which hashes the printed Go struct."""
     data = msgspec.json.encode(template, order="deterministic") + str(collisions or "").encode()
-    return "".join(_ALPHABET[ord(digit) % len(_ALPHABET)] for digit in str(zlib.crc32(data)))
+    return safe_name(str(zlib.crc32(data)))
 
 
 def without_hash(template: JSON) -> JSON:

@@ -34,11 +34,18 @@ def _refused_claim(access: Access, pod: Pod, name: str) -> str:
     if claim is None:
         return f'fetch ResourceClaim {name}: resourceclaims.resource.k8s.io "{name}" not found'
     meta, uid, status = pod.metadata, claim["metadata"]["uid"], claim.get("status") or {}
-    if not any(user["uid"] == meta.uid for user in status.get("reservedFor") or []):
+    if not any(_is_user(user, pod) for user in status.get("reservedFor") or []):
         return f"pod {meta.name} ({meta.uid}) is not allowed to use ResourceClaim {name} ({uid})"
     if not _is_for_node(status.get("allocation"), access.get(NODES, pod.spec.node_name)):
         return f"NodePrepareResources failed for ResourceClaim {name}: its devices are not on node {pod.spec.node_name}"
     return ""
+
+
+def _is_user(user: JSON, pod: Pod) -> bool:
+    """Whether a claim is reserved for a pod or for its group, of which the pod knows only the name."""
+    if (user.get("apiGroup"), user.get("resource")) == ("scheduling.k8s.io", "podgroups"):
+        return bool(user["name"] == pod.spec.scheduling_group.pod_group_name)
+    return bool(user["uid"] == pod.metadata.uid)
 
 
 def _is_for_node(allocation: JSON | None, node: JSON | None) -> bool:

@@ -32,7 +32,7 @@ from kubesched.logs.levels import WARNING
 from kubesched.reconcile.access import NODES
 
 SCHEDULER = "system:kube-scheduler"
-ALL_ADMISSION = AdmissionSettings(require_service_accounts=True, taint_new_nodes=True, protect_storage=True)
+ALL_ADMISSION = AdmissionSettings(require_service_accounts=True, taint_new_nodes=True, protect_in_use=True)
 
 
 def prepare_scheduler(options: UpOptions, log: Logger, plugins: Iterable[PluginSource] = ()) -> Setup:
@@ -65,6 +65,7 @@ class LocalCluster:
             node=NodeSettings(
                 cpu=flags.node_cpu, memory=flags.node_memory, pods=str(flags.node_pods), devices=flags.devices
             ),
+            features=options.gates.features,
         )
         certificate = self.server.identity.authority.certificate_pem.decode()
         self.embedded = EmbeddedCluster(self.server.api, settings, root_certificate=certificate)

@@ -27,6 +27,7 @@ JOBS, CRON_JOBS = "batch/jobs", "batch/cronjobs"
 DEVICE_CLASSES, SLICES = "resource.k8s.io/deviceclasses", "resource.k8s.io/resourceslices"
 TAINT_RULES = "resource.k8s.io/devicetaintrules"
 DEVICE_CLAIMS, CLAIM_TEMPLATES = "resource.k8s.io/resourceclaims", "resource.k8s.io/resourceclaimtemplates"
+WORKLOADS, POD_GROUPS = "scheduling.k8s.io/workloads", "scheduling.k8s.io/podgroups"
 BUDGETS, LEASES = "policy/poddisruptionbudgets", "coordination.k8s.io/leases"
 
 Edit = Callable[[JSON], object]

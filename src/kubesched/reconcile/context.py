@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
+from kubesched.base.features import DEFAULT_FEATURES, Features
 from kubesched.reconcile.access import NODES, PODS, Access
 from kubesched.reconcile.cache import Cache, Index
 from kubesched.reconcile.events import EventWriter
@@ -28,9 +29,12 @@ class ControllerContext:
     pods_by_namespace: Index[Pod]
     orphans: Index[Pod]
     """Pods without a managing owner, by namespace: a workload whose selector matches may adopt them."""
+    features: Features
 
 
-def make_context(access: Access, random: Random, *, events: bool = True) -> ControllerContext:
+def make_context(
+    access: Access, random: Random, *, events: bool = True, features: Features = DEFAULT_FEATURES
+) -> ControllerContext:
     """Build the shared parts and fill the caches from the store."""
     pods = Cache(access.store.shelf(PODS), Pod)
     return ControllerContext(
@@ -44,6 +48,7 @@ def make_context(access: Access, random: Random, *, events: bool = True) -> Cont
         pods_by_node=pods.index(lambda pod: (pod.spec.node_name,) if pod.spec.node_name else ()),
         pods_by_namespace=pods.index(lambda pod: (pod.metadata.namespace,)),
         orphans=pods.index(lambda pod: () if pod.metadata.controller else (pod.metadata.namespace,)),
+        features=features,
     )
 
 

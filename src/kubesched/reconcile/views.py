@@ -169,6 +169,10 @@ class PodResourceClaim(Part, frozen=True):
     resource_claim_template_name: str = ""
 
 
+class SchedulingGroup(Part, frozen=True):
+    pod_group_name: str = ""
+
+
 class PodSpec(Part, frozen=True):
     node_name: str = ""
     restart_policy: str = "Always"
@@ -183,6 +187,7 @@ class PodSpec(Part, frozen=True):
     tolerations: tuple[Toleration, ...] = ()
     volumes: tuple[Volume, ...] = ()
     resource_claims: tuple[PodResourceClaim, ...] = ()
+    scheduling_group: SchedulingGroup = SchedulingGroup()
     affinity: _Affinity = _Affinity()
 
     @property
@@ -268,11 +273,13 @@ class Pod(View, frozen=True):
 
     def device_claim(self, claim: PodResourceClaim) -> str | None:
         """The name of the ResourceClaim for one of its claims: empty if none is needed, None if not yet known."""
-        if not claim.resource_claim_template_name:
-            return claim.resource_claim_name
-        return next(
-            (each.resource_claim_name for each in self.status.resource_claim_statuses if each.name == claim.name), None
-        )
+        return _device_claim(claim, self.status.resource_claim_statuses)
+
+    @property
+    def pod_group(self) -> str:
+        """The key of its PodGroup; empty if it has none."""
+        name = self.spec.scheduling_group.pod_group_name
+        return f"{self.metadata.namespace}/{name}" if name else ""
 
     @property
     def device_claims(self) -> tuple[str, ...]:
@@ -280,6 +287,45 @@ class Pod(View, frozen=True):
         named = [self.device_claim(each) for each in self.spec.resource_claims]
         extended = self.status.extended_resource_claim_status
         return tuple(filter(None, (*named, extended.resource_claim_name if extended else None)))
+
+
+class _WorkloadReference(Part, frozen=True):
+    workload_name: str = ""
+
+
+class _TemplateReference(Part, frozen=True):
+    workload: _WorkloadReference = _WorkloadReference()
+
+
+class PodGroupSpec(Part, frozen=True):
+    pod_group_template_ref: _TemplateReference = _TemplateReference()
+    resource_claims: tuple[PodResourceClaim, ...] = ()
+
+
+class PodGroupStatus(Part, frozen=True):
+    resource_claim_statuses: tuple[ResourceClaimStatus, ...] = ()
+
+
+class PodGroup(View, frozen=True):
+    """A group of pods that are scheduled together."""
+
+    spec: PodGroupSpec = PodGroupSpec()
+    status: PodGroupStatus = PodGroupStatus()
+
+    def device_claim(self, claim: PodResourceClaim) -> str | None:
+        """The name of the ResourceClaim for one of its claims: empty if none is needed, None if not yet known."""
+        return _device_claim(claim, self.status.resource_claim_statuses)
+
+    @property
+    def device_claims(self) -> tuple[str, ...]:
+        """The known names of its ResourceClaims."""
+        return tuple(filter(None, map(self.device_claim, self.spec.resource_claims)))
+
+
+def _device_claim(claim: PodResourceClaim, statuses: tuple[ResourceClaimStatus, ...]) -> str | None:
+    if not claim.resource_claim_template_name:
+        return claim.resource_claim_name
+    return next((each.resource_claim_name for each in statuses if each.name == claim.name), None)
 
 
 class Taint(api.Taint, frozen=True):

@@ -11,8 +11,11 @@ from dataclasses import dataclass
 from random import Random
 
 from kubesched.api.quantity import QuantityError, nanos
+from kubesched.apiserver.admission import pod_groups
 from kubesched.apiserver.admission.allocation import ServiceAddresses
+from kubesched.apiserver.auth.claim_status import ClaimStatusAuthorization
 from kubesched.apiserver.auth.escalation import Escalation
+from kubesched.apiserver.auth.rbac import Authorizer
 from kubesched.apiserver.kinds.registry import ApiResource
 from kubesched.apiserver.names import NameGenerator
 from kubesched.apiserver.storage.store import Record, Store
@@ -44,17 +47,19 @@ class AdmissionSettings:
     """Refuse pods whose service account does not exist. Needs the controller that creates default accounts."""
     taint_new_nodes: bool = False
     """Taint nodes as not ready when they register. Needs the controller that removes the taint."""
-    protect_storage: bool = False
-    """Give volumes and claims the finalizer that protects them while in use. Needs the controller that removes it."""
+    protect_in_use: bool = False
+    """Give volumes, claims and pod groups the finalizer that protects them while in use. Needs the controllers that
+    remove it."""
 
 
 class Admission:
     """Changes or refuses objects before they are checked and stored."""
 
-    def __init__(self, store: Store, settings: AdmissionSettings, random: Random, escalation: Escalation) -> None:
+    def __init__(self, store: Store, settings: AdmissionSettings, random: Random, authorizer: Authorizer) -> None:
         self._store = store
         self._names = NameGenerator(random)
-        self._escalation = escalation
+        self._escalation = Escalation(authorizer)
+        self._claim_status = ClaimStatusAuthorization(authorizer)
         self.settings = settings
         self._addresses = ServiceAddresses(store, random)
         self._create: dict[str, Callable[[JSON], None]] = {
@@ -95,18 +100,32 @@ class Admission:
         spec = obj.get("spec") or {}
         if resource.storage != _DEVICE_CLAIMS[0]:
             spec = spec.get("spec") or {}
-        for index, request in enumerate((spec.get("devices") or {}).get("requests") or []):
-            if (request.get("exactly") or {}).get("adminAccess") and not self._allows_admin_access(obj):
-                why = f"admin access to devices requires the `{_ADMIN_ACCESS}: true` label on the containing namespace"
-                return [
-                    Cause("FieldValueForbidden", f"Forbidden: {why}", f"spec.devices.requests[{index}].adminAccess")
-                ]
-        return []
+        requests = (spec.get("devices") or {}).get("requests") or []
+        return self._admin_access([each.get("exactly") or {} for each in requests], "spec.devices.requests", obj)
 
-    def _allows_admin_access(self, obj: JSON) -> bool:
+    def status_problems(
+        self, resource: ApiResource, old: JSON, new: JSON, verb: str, user: UserInfo | None
+    ) -> list[Cause]:
+        """The problems of a new status that depend on other objects, or on who writes it."""
+        if resource.storage != _DEVICE_CLAIMS[0]:
+            return []
+        before, after = (((obj.get("status") or {}).get("allocation") or {}).get("devices") or {} for obj in (old, new))
+        if any(each.get("adminAccess") for each in before.get("results") or []):
+            after = {}
+        found = self._admin_access(after.get("results") or [], "status.allocation.devices.results", new)
+        return [*found, *self._claim_status.problems(verb, user, old, new)]
+
+    def _admin_access(self, requests: list[JSON], path: str, obj: JSON) -> list[Cause]:
+        """The problem of the first request for admin access in a namespace that does not allow it."""
+        index = next((index for index, each in enumerate(requests) if each.get("adminAccess")), None)
+        if index is None:
+            return []
         record = self._store.get("/namespaces", obj["metadata"].get("namespace", ""))
         labels = {} if record is None else record.load()["metadata"].get("labels") or {}
-        return bool(labels.get(_ADMIN_ACCESS) == "true")
+        if labels.get(_ADMIN_ACCESS) == "true":
+            return []
+        why = f"admin access to devices requires the `{_ADMIN_ACCESS}: true` label on the containing namespace"
+        return [Cause("FieldValueForbidden", f"Forbidden: {why}", f"{path}[{index}].adminAccess")]
 
     def update(self, resource: ApiResource, old: JSON, new: JSON, user: UserInfo | None) -> None:
         self._escalation.check(resource, old, new, user)
@@ -116,6 +135,13 @@ class Admission:
             _default_tolerations(new["spec"])
         elif resource.storage == "/persistentvolumeclaims":
             self._resized(old, new)
+
+    def check(self, resource: ApiResource, old: JSON | None, new: JSON) -> None:
+        """Refuse a valid object for what other objects say. Called last before it is stored."""
+        if old is None and resource.storage == "scheduling.k8s.io/podgroups":
+            pod_groups.check_workload(self._store, new)
+        elif old is not None and resource.storage == "batch/jobs":
+            pod_groups.check_parallelism(self._store, old, new)
 
     def delete(self, resource: ApiResource, obj: JSON) -> None:
         name = obj["metadata"]["name"]
@@ -180,6 +206,8 @@ class Admission:
             spec["priorityClassName"] = found["metadata"]["name"]
             spec["priority"] = found["value"]
         spec.setdefault("disruptionMode", "Pod")
+        if self.settings.protect_in_use:
+            _add_finalizer(group, pod_groups.FINALIZER)
 
     def _check_given(self, pod: JSON, field: str, given: int | None, computed: int) -> None:
         if given not in (None, computed):
@@ -216,7 +244,7 @@ class Admission:
 
     def _claim(self, claim: JSON) -> None:
         spec = claim["spec"]
-        if self.settings.protect_storage:
+        if self.settings.protect_in_use:
             _add_finalizer(claim, "kubernetes.io/pvc-protection")
         beta = "volume.beta.kubernetes.io/storage-class" in (claim["metadata"].get("annotations") or {})
         if spec.get("storageClassName") is not None or beta:
@@ -239,7 +267,7 @@ class Admission:
             raise forbidden("persistentvolumeclaims", "", new["metadata"]["name"], why)
 
     def _volume(self, volume: JSON) -> None:
-        if self.settings.protect_storage:
+        if self.settings.protect_in_use:
             _add_finalizer(volume, "kubernetes.io/pv-protection")
 
     def _default_storage_class(self) -> str | None:

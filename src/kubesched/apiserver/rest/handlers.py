@@ -240,6 +240,7 @@ class ResourceHandler:
             subresource=target.subresource,
             dry_run=request.dry_run,
             user=request.user,
+            verb="patch" if request.method == "PATCH" else "update",
             report_unknown=partial(report_dropped, request),
         )
         return self._renderer(request, resource).one(record)

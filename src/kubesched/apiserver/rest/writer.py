@@ -111,6 +111,7 @@ class Writer:
         self.admission.create(resource, obj, user)
         problems = self.admission.problems(resource, obj) + validation.creation_problems(resource, obj)
         self._check(resource, obj, problems + self.custom.problems(resource, obj))
+        self.admission.check(resource, None, obj)
         key = resource.key(namespace, obj["metadata"]["name"])
         if (known := self.store.get(resource.storage, key)) is not None:
             raise already_exists(
@@ -145,6 +146,7 @@ class Writer:
         subresource: str = "",
         dry_run: bool = False,
         user: UserInfo | None = None,
+        verb: str = "update",
         report_unknown: ReportUnknown = _ignore_unknown,
     ) -> Record:
         """Store the result of `change`. A terminating object whose last finalizer was removed is deleted."""
@@ -159,7 +161,11 @@ class Writer:
         defaults.apply(resource, new, self.clock.now())
         self.admission.update(resource, old, new, user)
         problems = validation.update_problems(resource, old, new, subresource)
+        if subresource == "status":
+            problems = self.admission.status_problems(resource, old, new, verb, user) + problems
         self._check(resource, new, problems + self.custom.problems(resource, new, old))
+        if not subresource:
+            self.admission.check(resource, old, new)
         if new == old:
             return record
         if self._is_finished(resource, new):

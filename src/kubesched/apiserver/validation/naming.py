@@ -51,6 +51,15 @@ def subdomain_errors(name: str) -> Iterator[str]:
         yield _SUBDOMAIN_RULE
 
 
+def path_segment_errors(name: str) -> Iterator[str]:
+    """The problems of a name that only has to fit between two slashes of a path."""
+    if name in (".", ".."):
+        yield f"may not be '{name}'"
+    for character in "/%":
+        if character in name:
+            yield f"may not contain '{character}'"
+
+
 def port_name_errors(name: str) -> Iterator[str]:
     """The problems of the name of a port."""
     if len(name) > _MAX_PORT_NAME:

@@ -67,6 +67,12 @@ def _check_names(spec: JSON, path: str, problems: Problems) -> None:
         name = spec.get(field)
         for error in errors(name) if name else ():
             problems.invalid(f"{path}.{field}", name, error)
+    group = spec.get("schedulingGroup")
+    if group is not None:
+        name, where = group.get("podGroupName"), f"{path}.schedulingGroup.podGroupName"
+        rule = "must specify one of: `podGroupName`"
+        for error in [rule] if name is None else subdomain_errors(name):
+            problems.invalid(where, name, error)
     for index, gate in enumerate(spec.get("readinessGates") or []):
         for error in label_key_errors(gate.get("conditionType") or ""):
             problems.invalid(f"{path}.readinessGates[{index}].conditionType", gate.get("conditionType") or "", error)

@@ -6,18 +6,22 @@ from collections.abc import Callable
 from typing import Any
 
 from kubesched.api.names import label_key_errors
-from kubesched.apiserver.validation.naming import label_errors, subdomain_errors
+from kubesched.apiserver.validation.naming import label_errors, path_segment_errors, subdomain_errors
 from kubesched.apiserver.validation.problems import IMMUTABLE, Problems
 from kubesched.base.types import JSON
 
 _MODES = ("Pod", "PodGroup")
 _POLICIES = ("basic", "gang")
-_MAX_TEMPLATES = 8
+_CLAIM_SOURCES = ("resourceClaimName", "resourceClaimTemplateName")
+_MAX_TEMPLATES, _MAX_CLAIMS = 8, 4
 _MAX_PRIORITY = 1_000_000_000
 """The highest priority that users may set."""
 
 
 def _workload(obj: JSON, problems: Problems) -> None:
+    controller = (obj.get("spec") or {}).get("controllerRef")
+    if controller is not None:
+        _controller(controller, "spec.controllerRef", problems)
     templates = (obj.get("spec") or {}).get("podGroupTemplates") or []
     if not templates:
         problems.required("spec.podGroupTemplates")
@@ -30,6 +34,14 @@ def _workload(obj: JSON, problems: Problems) -> None:
         seen.add(name)
         _required(name, f"{path}.name", label_errors, problems)
         _group(template, path, problems)
+
+
+def _controller(reference: JSON, path: str, problems: Problems) -> None:
+    group = reference.get("apiGroup") or ""
+    for error in subdomain_errors(group) if group else ():
+        problems.invalid(f"{path}.apiGroup", group, error)
+    for field in ("kind", "name"):
+        _required(reference.get(field) or "", f"{path}.{field}", path_segment_errors, problems)
 
 
 def _pod_group(obj: JSON, problems: Problems) -> None:
@@ -55,6 +67,7 @@ def _group(spec: JSON, path: str, problems: Problems) -> None:
     _not_more_than(1, constraints, where, problems)
     for index, constraint in enumerate(constraints):
         _required(constraint.get("key") or "", f"{where}[{index}].key", label_key_errors, problems)
+    _claims(spec.get("resourceClaims") or [], f"{path}.resourceClaims", problems)
     mode = spec.get("disruptionMode")
     if mode is not None and mode not in _MODES:
         problems.unsupported(f"{path}.disruptionMode", mode, _MODES)
@@ -62,14 +75,50 @@ def _group(spec: JSON, path: str, problems: Problems) -> None:
         problems.invalid(f"{path}.priority", spec["priority"], f"must be less than or equal to {_MAX_PRIORITY}")
 
 
-def _policy(policy: JSON, path: str, problems: Problems) -> None:
-    given = [each for each in _POLICIES if policy.get(each) is not None]
-    known = ", ".join(f"`{each}`" for each in _POLICIES)
+def _claims(claims: list[JSON], path: str, problems: Problems) -> None:
+    _not_more_than(_MAX_CLAIMS, claims, path, problems)
+    seen = set()
+    for index, claim in enumerate(claims):
+        where, name = f"{path}[{index}]", claim.get("name") or ""
+        if name in seen:
+            problems.duplicate(where, {"name": name})
+        seen.add(name)
+        _one_of(_CLAIM_SOURCES, claim, where, problems)
+        _required(name, f"{where}.name", label_errors, problems)
+        for source in _CLAIM_SOURCES:
+            for error in subdomain_errors(claim[source]) if claim.get(source) is not None else ():
+                problems.invalid(f"{where}.{source}", claim[source], error)
+
+
+def _claim_statuses(old: JSON, new: JSON, problems: Problems) -> None:
+    claims = {claim["name"] for claim in new["spec"].get("resourceClaims") or []}
+    statuses = (new.get("status") or {}).get("resourceClaimStatuses") or []
+    path, seen = "status.resourceClaimStatuses", set()
+    _not_more_than(_MAX_CLAIMS, statuses, path, problems)
+    for index, status in enumerate(statuses):
+        name, claim = status.get("name") or "", status.get("resourceClaimName")
+        if name in seen:
+            problems.duplicate(f"{path}[{index}]", {"name": name})
+        seen.add(name)
+        if name not in claims:
+            why = "must match the name of an entry in `spec.resourceClaims`"
+            problems.invalid(f"{path}[{index}].name", name, why)
+        for error in subdomain_errors(claim) if claim is not None else ():
+            problems.invalid(f"{path}[{index}].resourceClaimName", claim, error)
+
+
+def _one_of(members: tuple[str, ...], obj: JSON, path: str, problems: Problems) -> None:
+    given = [each for each in members if obj.get(each) is not None]
+    known = ", ".join(f"`{each}`" for each in members)
     if not given:
         problems.invalid(path, "", f"must specify one of: {known}")
     elif len(given) > 1:
         shown = ", ".join(f"`{each}`" for each in given)
         problems.invalid(path, f"{{{shown}}}", f"must specify exactly one of: {known}")
+
+
+def _policy(policy: JSON, path: str, problems: Problems) -> None:
+    _one_of(_POLICIES, policy, path, problems)
     gang = policy.get("gang")
     if gang is None:
         return
@@ -122,3 +171,5 @@ COMPARISONS: dict[str, Callable[[JSON, JSON, Problems], None]] = {
         "priority",
     ),
 }
+
+STATUS: dict[str, Callable[[JSON, JSON, Problems], None]] = {"scheduling.k8s.io/podgroups": _claim_statuses}

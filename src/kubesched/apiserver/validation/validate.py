@@ -17,7 +17,7 @@ from kubesched.apiserver.validation import device_slices as validation_device_sl
 from kubesched.apiserver.validation import pod as validation_pod
 from kubesched.apiserver.validation import pod_groups as validation_pod_groups
 from kubesched.apiserver.validation import workloads as validation_workloads
-from kubesched.apiserver.validation.naming import NO_DOTS, label_errors, subdomain_errors
+from kubesched.apiserver.validation.naming import NO_DOTS, label_errors, path_segment_errors, subdomain_errors
 from kubesched.apiserver.validation.problems import Problems
 from kubesched.apiserver.wire.status import Cause
 from kubesched.base.types import JSON
@@ -47,7 +47,7 @@ def update_problems(resource: ApiResource, old: JSON, new: JSON, subresource: st
     problems = Problems()
     _check_metadata(new["metadata"], problems)
     _check_finalizers(old["metadata"], new["metadata"], problems)
-    if subresource == "status" and (check_status := validation_device_claims.STATUS.get(resource.storage)) is not None:
+    if subresource == "status" and (check_status := _STATUS.get(resource.storage)) is not None:
         check_status(old, new, problems)
     if subresource not in ("", "resize", "ephemeralcontainers"):
         return problems.found
@@ -68,7 +68,8 @@ def _check_name(resource: ApiResource, meta: JSON, problems: Problems) -> None:
         problems.required("metadata.name", "name or generateName is required")
         return
     if resource.group == "rbac.authorization.k8s.io":
-        _check_path_segment(name, problems)
+        for error in path_segment_errors(name):
+            problems.invalid("metadata.name", name, error)
         return
     errors = label_errors if resource.storage in _LABEL_NAMES else subdomain_errors
     dotted = "." in name and resource.storage in _WITHOUT_DOTS
@@ -79,14 +80,6 @@ def _check_name(resource: ApiResource, meta: JSON, problems: Problems) -> None:
     prefix = meta.get("generateName") or ""
     for error in errors(prefix.rstrip("-.") + "a") if prefix else ():
         problems.invalid("metadata.generateName", prefix, error)
-
-
-def _check_path_segment(name: str, problems: Problems) -> None:
-    if name in (".", ".."):
-        problems.invalid("metadata.name", name, f"may not be '{name}'")
-    for character in "/%":
-        if character in name:
-            problems.invalid("metadata.name", name, f"may not contain '{character}'")
 
 
 def _check_metadata(meta: JSON, problems: Problems) -> None:
@@ -171,3 +164,5 @@ _UPDATE: dict[str, Callable[[JSON, JSON, Problems], None]] = {
     **validation_workloads.COMPARISONS,
     **validation_pod_groups.COMPARISONS,
 }
+
+_STATUS = {**validation_device_claims.STATUS, **validation_pod_groups.STATUS}

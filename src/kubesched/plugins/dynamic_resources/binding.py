@@ -15,7 +15,6 @@ from kubesched.base.log import ERROR
 from kubesched.framework.handle import Handle
 from kubesched.plugins.dynamic_resources.claims import (
     BindingFailed,
-    binds_with_conditions,
     has_binding_conditions,
     is_ready,
     is_reserved_for,
@@ -51,7 +50,7 @@ class ClaimBinder:
     ) -> None:
         self._handle = handle
         self._ledger = ledger
-        self._conditions = binds_with_conditions(features)
+        self._conditions = features.binding_conditions
         self._of_groups = features.dra_workload_resource_claims
         self._timeout = timeout
         self._is_late = is_late

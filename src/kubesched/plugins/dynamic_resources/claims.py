@@ -7,17 +7,11 @@ from collections.abc import Iterator
 from kubesched.api import devices as dra
 from kubesched.api import objects as api
 from kubesched.api.workloads import API_GROUP
-from kubesched.base.features import Features
 from kubesched.plugins.dynamic_resources.ledger import Ledger
 
 
 class ClaimError(Exception):
     """A pod's claim cannot be used now; the text is upstream's."""
-
-
-def binds_with_conditions(features: Features) -> bool:
-    """Whether a pod waits for binding conditions of its devices: that takes two gates."""
-    return features.dra_device_binding_conditions and features.dra_resource_claim_device_status
 
 
 def claim_name(pod: api.Pod, reference: api.PodResourceClaim) -> tuple[str | None, bool]:

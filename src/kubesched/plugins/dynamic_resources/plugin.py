@@ -14,7 +14,7 @@ from kubesched.api.selectors import node_selector
 from kubesched.cluster.matching import node_selector_mask
 from kubesched.cluster.table import Ints, Mask, NodeTable
 from kubesched.cluster.view import Nodes
-from kubesched.config.args import DynamicResourcesArgs
+from kubesched.config.args import BINDING_TIMEOUT, DynamicResourcesArgs
 from kubesched.framework.diagnosis import Diagnosis
 from kubesched.framework.events import Action, EventHint, Hint, Resource, on
 from kubesched.framework.plugin import Handle, Plugin, PostFilterResult, Reads, Verdicts, default_normalize
@@ -26,7 +26,6 @@ from kubesched.plugins.dynamic_resources.binding import ClaimBinder, ClaimBindin
 from kubesched.plugins.dynamic_resources.claims import (
     BindingFailed,
     ClaimError,
-    binds_with_conditions,
     claims_of,
     claims_of_group,
     consumer_of,
@@ -78,7 +77,8 @@ class DynamicResources(Plugin):
     def __init__(self, args: DynamicResourcesArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._features = handle.features
-        self._conditions = binds_with_conditions(handle.features)
+        self._conditions = handle.features.binding_conditions
+        self._binding_timeout = (args.binding_timeout or BINDING_TIMEOUT).seconds
         self._of_groups = handle.features.dra_workload_resource_claims
         devices = handle.cluster.share(Devices)
         self._resolver = devices.resolver
@@ -264,7 +264,7 @@ class DynamicResources(Plugin):
         if not any(result.binding_conditions for result in allocation.devices.results):
             return False
         allocated = datetime.fromisoformat(allocation.allocation_timestamp).timestamp()
-        return bool(clock.now() > allocated + self.args.binding_timeout.seconds)
+        return bool(clock.now() > allocated + self._binding_timeout)
 
     def _new_uid(self) -> str:
         return str(UUID(int=self.handle.random.getrandbits(128), version=4))
@@ -413,10 +413,10 @@ class DynamicResources(Plugin):
     def _timer(self, number: int) -> Callable[[], None] | None:
         """Raises FilterTimeout once the search in a state has taken longer than the configuration allows."""
         clock = getattr(self.handle, "clock", None)
-        limit = self.args.filter_timeout.seconds
-        if clock is None or not self._features.dra_scheduler_filter_timeout or limit <= 0:
+        limit = self.args.filter_timeout
+        if clock is None or not self._features.dra_scheduler_filter_timeout or limit is None or limit <= 0:
             return None
-        deadline = clock.monotonic() + limit
+        deadline = clock.monotonic() + limit.seconds
 
         def check() -> None:
             if clock.monotonic() > deadline:
@@ -655,7 +655,7 @@ class DynamicResources(Plugin):
         return None
 
     def _binder(self) -> ClaimBinder:
-        return ClaimBinder(self.handle, self._ledger, self._features, self.args.binding_timeout.seconds, self._is_late)
+        return ClaimBinder(self.handle, self._ledger, self._features, self._binding_timeout, self._is_late)
 
 
 def _group_state(state: CycleState) -> GroupCycleState:

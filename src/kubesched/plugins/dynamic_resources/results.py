@@ -8,7 +8,6 @@ from kubesched.api import devices as dra
 from kubesched.api import objects as api
 from kubesched.api.selectors import NAME_FIELD
 from kubesched.base.features import Features
-from kubesched.plugins.dynamic_resources.claims import binds_with_conditions
 from kubesched.plugins.dynamic_resources.inventory import NodeView
 from kubesched.plugins.dynamic_resources.requests import AllocationError, CompiledClaim
 from kubesched.plugins.dynamic_resources.search import Pick, Solution
@@ -55,8 +54,8 @@ def _result(
         device=device.name,
         admin_access=True if pick.sub.admin else None,
         tolerations=pick.sub.tolerations,
-        binding_conditions=device.binding_conditions if binds_with_conditions(features) else (),
-        binding_failure_conditions=device.binding_failure_conditions if binds_with_conditions(features) else (),
+        binding_conditions=device.binding_conditions if features.binding_conditions else (),
+        binding_failure_conditions=device.binding_failure_conditions if features.binding_conditions else (),
         share_id=None if pick.taken is None else new_share(),
         consumed_capacity={} if pick.taken is None else {name: each.text for name, each in pick.taken.items()},
     )

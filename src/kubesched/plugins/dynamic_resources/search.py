@@ -15,7 +15,6 @@ from enum import Enum
 from kubesched.api.devices import MAX_RESULTS, MAX_SUBREQUESTS
 from kubesched.base.features import Features
 from kubesched.plugins.dynamic_resources.capacity import NOTHING, Portion, fits
-from kubesched.plugins.dynamic_resources.claims import binds_with_conditions
 from kubesched.plugins.dynamic_resources.constraints import SearchConstraint, constraint_of
 from kubesched.plugins.dynamic_resources.requests import AllocationError, CompiledClaim, SubRequest
 from kubesched.plugins.dynamic_resources.selectors import Selectors
@@ -295,7 +294,7 @@ class Search:
 
     def _is_selectable(self, sub: SubRequest, place: DevicePosition) -> bool:
         kind = place.kind
-        if kind.device.binding_conditions and not binds_with_conditions(self._features):
+        if kind.device.binding_conditions and not self._features.binding_conditions:
             return False
         return sub.selects(kind, self._selectors) and place.visible
 
