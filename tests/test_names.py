@@ -34,7 +34,10 @@ ALLOWED: Mapping[str, tuple[frozenset[str], str]] = {
         ),
         (frozenset(("api.objects", "reconcile.views")), CONTROLLERS_VIEW),
     ),
-    "Condition": (frozenset(("api.workloads", "reconcile.views")), CONTROLLERS_VIEW),
+    **dict.fromkeys(
+        ("Condition", "PodGroup", "PodGroupSpec", "PodGroupStatus"),
+        (frozenset(("api.workloads", "reconcile.views")), CONTROLLERS_VIEW),
+    ),
     "PodResourceClaim": (frozenset(("api.objects", "reconcile.views")), CONTROLLERS_VIEW),
     "ResourceClaimStatus": (frozenset(("api.devices", "reconcile.views")), CONTROLLERS_VIEW),
     "Part": (frozenset(("api.meta", "explain.report")), "the base that fixes the options of all structs of a room"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 from kubesched.api.objects import Part
+from kubesched.api.workloads import API_VERSION
 from kubesched.apiserver.names import safe_name
 from kubesched.base.types import JSON
 from kubesched.controllers.ownership import controller_reference, owner_of
@@ -14,7 +15,6 @@ from kubesched.reconcile.context import ControllerContext
 from kubesched.reconcile.events import reference
 from kubesched.reconcile.views import PodGroup, View
 
-_API_VERSION = "scheduling.k8s.io/v1alpha2"
 _MAX_NAME = 253
 _FNV_OFFSET, _FNV_PRIME = 0x811C9DC5, 0x01000193
 
@@ -108,7 +108,7 @@ class JobGroups:
     def _create_group(self, job: JSON, workload: JSON) -> JSON:
         meta, template = workload["metadata"], workload["spec"]["podGroupTemplates"][0]
         names = {"workloadName": meta["name"], "podGroupTemplateName": template["name"]}
-        owner = {"apiVersion": _API_VERSION, "kind": "Workload", "name": meta["name"], "uid": meta["uid"]}
+        owner = {"apiVersion": API_VERSION, "kind": "Workload", "name": meta["name"], "uid": meta["uid"]}
         return self._access.create(
             POD_GROUPS,
             {
@@ -129,7 +129,7 @@ def join_group(pod: JSON, group: JSON) -> None:
     """Make a new pod a member of a group, which owns it too."""
     meta = group["metadata"]
     pod["spec"]["schedulingGroup"] = {"podGroupName": meta["name"]}
-    owner = {"apiVersion": _API_VERSION, "kind": "PodGroup", "name": meta["name"], "uid": meta["uid"]}
+    owner = {"apiVersion": API_VERSION, "kind": "PodGroup", "name": meta["name"], "uid": meta["uid"]}
     pod["metadata"]["ownerReferences"].append(owner)
 
 

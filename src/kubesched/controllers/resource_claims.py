@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kubesched.api.workloads import API_GROUP, API_VERSION
 from kubesched.apiserver.storage.store import ChangeType, StoreEvent
 from kubesched.apiserver.wire.status import StatusError, not_found
 from kubesched.base.types import JSON
@@ -23,7 +24,6 @@ FINALIZER = "resource.kubernetes.io/delete-protection"
 POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
 MAX_RESERVATIONS = 256
 ClaimUser = Pod | PodGroup
-_GROUP_API = "scheduling.k8s.io"
 _EVENT_SOURCE = "resource_claim"
 _MAX_PREFIX = 57
 """Leaves room for the random end of a generated name with 63 characters."""
@@ -218,7 +218,7 @@ class ResourceClaimController(Controller):
     def _is_valid(self, namespace: str, user: JSON) -> bool:
         """Whether a reservation still holds. Consumers of other kinds are left alone."""
         kind = (user.get("apiGroup") or "", user.get("resource"))
-        if self._of_groups and kind == (_GROUP_API, "podgroups"):
+        if self._of_groups and kind == (API_GROUP, "podgroups"):
             group = self._groups.get(f"{namespace}/{user['name']}")
             return group is not None and group.metadata.uid == user["uid"]
         if kind != ("", "pods"):
@@ -260,7 +260,7 @@ def _owners(claim: View) -> list[str]:
     owner = claim.metadata.controller
     if owner is None or (owner.kind, owner.api_version.partition("/")[0]) not in (
         ("Pod", "v1"),
-        ("PodGroup", _GROUP_API),
+        ("PodGroup", API_GROUP),
     ):
         return []
     return [owner.uid]
@@ -278,12 +278,12 @@ def _user_of(pod: Pod, group: PodGroup | None, claim: PodResourceClaim) -> Claim
 def _kind_of(user: ClaimUser) -> JSON:
     if isinstance(user, Pod):
         return {"apiVersion": "v1", "kind": "Pod"}
-    return {"apiVersion": f"{_GROUP_API}/v1alpha2", "kind": "PodGroup"}
+    return {"apiVersion": API_VERSION, "kind": "PodGroup"}
 
 
 def _consumer(user: ClaimUser) -> JSON:
     """Return the reference by which a claim is reserved."""
-    kind = {"resource": "pods"} if isinstance(user, Pod) else {"apiGroup": _GROUP_API, "resource": "podgroups"}
+    kind = {"resource": "pods"} if isinstance(user, Pod) else {"apiGroup": API_GROUP, "resource": "podgroups"}
     return {**kind, "name": user.metadata.name, "uid": user.metadata.uid}
 
 

@@ -169,7 +169,7 @@ class PodResourceClaim(Part, frozen=True):
     resource_claim_template_name: str = ""
 
 
-class SchedulingGroup(Part, frozen=True):
+class _SchedulingGroup(Part, frozen=True):
     pod_group_name: str = ""
 
 
@@ -187,7 +187,7 @@ class PodSpec(Part, frozen=True):
     tolerations: tuple[Toleration, ...] = ()
     volumes: tuple[Volume, ...] = ()
     resource_claims: tuple[PodResourceClaim, ...] = ()
-    scheduling_group: SchedulingGroup = SchedulingGroup()
+    scheduling_group: _SchedulingGroup = _SchedulingGroup()
     affinity: _Affinity = _Affinity()
 
     @property
@@ -298,6 +298,8 @@ class _TemplateReference(Part, frozen=True):
 
 
 class PodGroupSpec(Part, frozen=True):
+    """The fields of a group's spec that controllers read."""
+
     pod_group_template_ref: _TemplateReference = _TemplateReference()
     resource_claims: tuple[PodResourceClaim, ...] = ()
 

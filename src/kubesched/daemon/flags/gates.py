@@ -40,6 +40,7 @@ EFFECTIVE: Final = {
     "TopologyAwareWorkloadScheduling": "place pod groups within one topology domain",
     "VolumeLimitScaling": "keep pods off nodes that lack a required CSI driver",
     "WorkloadAwarePreemption": "let pod groups preempt as a whole",
+    "WorkloadWithJob": "make gangs of indexed Jobs in the embedded cluster",
 }
 """The gates that have an effect here, and which."""
 
