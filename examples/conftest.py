@@ -7,7 +7,7 @@ A test imports the plugin beside it by its plain name, as `--plugin=file.py` doe
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +36,14 @@ class Embedded:
         for each in self.manifest(file):
             await client.create(each)
 
-    def run(self, act: Act, *, plugin: str, config: str) -> None:
-        """Let something happen; everything that it expects must hold."""
+    def run(self, act: Act, *, plugin: str | Sequence[str], config: str) -> None:
+        """Let something happen; everything that it expects must hold. `plugin` is a file, or several."""
         from kubesched.simulator.run import run
         from kubesched.simulator.scenario import Scenario
 
+        plugins = [plugin] if isinstance(plugin, str) else plugin
         source = str(self._folder / "README.md")
-        report = run(Scenario(self._folder.name, source, act, plugins=[plugin], config=config))
+        report = run(Scenario(self._folder.name, source, act, plugins=plugins, config=config))
         assert report.passed, [report.error, *(each.message for each in report.expectations)]
         assert report.expectations
 

@@ -170,6 +170,16 @@ def test_pods_that_cannot_be_scheduled() -> None:
         cluster.remove(pod("z"))
 
 
+def test_many_pods_are_placed_as_they_are_iterated_over() -> None:
+    """Each pod sees those before it; one that does not fit is pending and changes nothing."""
+    cluster = Cluster(node("n1", cpu="2"))
+    placed = cluster.schedule_all(pod(f"p{number}", cpu="1") for number in range(3))
+    assert next(placed).node == "n1"
+    assert len(cluster.pods) == 1
+    assert [each.fate for each in placed] == [Fate.PLACED, Fate.PENDING]
+    assert len(cluster.pods) == 2
+
+
 def test_how_many_fit() -> None:
     """Pods of one kind are placed until none fits, on a copy."""
     cluster = Cluster(node("n1", cpu=3), node("n2", cpu=2), pod("a", node="n1", cpu=1))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from os import PathLike
 from pathlib import Path
 from random import Random
@@ -155,6 +155,13 @@ class Cluster:
             self._place_decided(attempt, made_at, evict)
 
         return Decision(attempt, place)
+
+    def schedule_all(self, pods: Iterable[Source]) -> Iterator[Placement]:
+        """Schedule pods one after the other, and place each that has a node before the next one is scheduled.
+
+        Pods are taken as the result is iterated over. Nothing is evicted for them.
+        """
+        return self._play(self._incoming(read_pod(each)) for each in pods)
 
     def how_many(self, pod: Source, *, at_most: int = AT_MOST) -> int:
         """How many such pods fit, scheduled one after the other, without evicting any other pod."""
@@ -349,7 +356,7 @@ class Cluster:
         self._state.set(bound)
         self._changes += 1
 
-    def _play(self, pods: Sequence[api.Pod]) -> Iterable[Placement]:
+    def _play(self, pods: Iterable[api.Pod]) -> Iterator[Placement]:
         """Schedule and place pods in this order."""
         for pod in pods:
             if pod.scheduler_name not in self._engines:
