@@ -113,6 +113,18 @@ async def test_a_claim_in_use_stays_until_its_pod_is_gone(clock: VirtualClock) -
 
 
 @virtual_time
+async def test_a_claim_of_a_pending_pod_can_be_deleted(clock: VirtualClock) -> None:
+    """A pod without a node does not protect its claim."""
+    async with world(clock) as w:
+        w.create(CLAIMS, "data", {**_claim(), "storageClassName": "missing"})
+        _user(w, "data")
+        await clock.advance(5)
+        w.delete(CLAIMS, "data")
+        await clock.advance(1)
+        assert w.names(CLAIMS) == []
+
+
+@virtual_time
 async def test_a_volume_to_be_retained_is_released(clock: VirtualClock) -> None:
     """A retained volume keeps its claim reference, so no other claim gets it."""
     async with world(clock) as w:

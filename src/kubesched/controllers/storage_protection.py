@@ -111,5 +111,5 @@ def _all_claims_of(pod: Pod) -> list[str]:
 
 
 def _claims_of(pod: Pod) -> list[str]:
-    """Return the claims that a pod protects; none after it has ended."""
-    return [] if pod.has_ended else _all_claims_of(pod)
+    """Return the claims that a pod protects: none before it has a node, and none after it has ended."""
+    return [] if pod.has_ended or not pod.spec.node_name else _all_claims_of(pod)

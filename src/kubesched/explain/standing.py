@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from kubesched.api import objects as api
 from kubesched.cluster.state import ClusterState
 from kubesched.explain.change import Change
-from kubesched.explain.rules.nodes import patch_pod
+from kubesched.explain.commands import patch
 from kubesched.explain.rules.rule import some
 
 
@@ -105,7 +105,7 @@ def _gated(pod: api.Pod, schedulers: Collection[str]) -> Standing | None:
     def remove(old: api.Pod) -> api.Pod:
         return replace(old, spec=replace(old.spec, scheduling_gates=()))
 
-    command = patch_pod(pod, [{"op": "remove", "path": "/spec/schedulingGates"}])
+    command = patch(pod, [{"op": "remove", "path": "/spec/schedulingGates"}])
     what = f"remove the scheduling gate{'s' * (len(gates) > 1)} {', '.join(gates)}"
     return Standing(State.GATED, words, (Change("gate", what, 1, edit=remove, commands=(command,)),))
 

@@ -12,6 +12,7 @@ from kubesched.engine.decision import Decision
 from kubesched.engine.engine import Engine
 from kubesched.engine.filtering import Feasible
 from kubesched.explain.change import Change, applied
+from kubesched.explain.commands import recreate
 from kubesched.explain.evicting import evictions
 from kubesched.explain.nearness import nearest_first
 from kubesched.explain.rules.known import fixes_of
@@ -92,14 +93,43 @@ def attempt(engines: Mapping[str, Engine], pod: api.Pod, plan: tuple[Change, ...
     if not decision.node:
         return None
     suggestion = Suggestion(
-        words=", and ".join(dict.fromkeys(change.words for change in plan)),
+        words=", and ".join(dict.fromkeys(change.words for change in plan)) + _template(plan, pod),
         kinds=tuple(dict.fromkeys(change.kind for change in plan)),
         cost=round(_cost(plan), 2),
         node=decision.node,
         nodes=decision.feasible,
-        commands=tuple(command for change in plan for command in change.commands),
+        commands=tuple(_commands(plan, pod, changed)),
     )
     return Tried(suggestion, plan)
+
+
+def _commands(plan: Sequence[Change], pod: api.Pod, changed: api.Pod) -> Iterator[str]:
+    """The plan for a shell. A pod of a workload has no command of its own, since the template makes the next one."""
+    for change in plan:
+        if change.edit is None or not _needs_new_pod(plan):
+            yield from change.commands
+    if _needs_new_pod(plan) and not _workload(pod):
+        yield recreate(pod, changed)
+
+
+def _needs_new_pod(plan: Sequence[Change]) -> bool:
+    return any(change.edit is not None and not change.commands for change in plan)
+
+
+def _template(plan: Sequence[Change], pod: api.Pod) -> str:
+    owner = _workload(pod)
+    return f", in the pod template of {owner}" if owner and _needs_new_pod(plan) else ""
+
+
+def _workload(pod: api.Pod) -> str:
+    """The workload that a pod belongs to, if any. A ReplicaSet with a hash in its name belongs to a Deployment."""
+    owner = next((each for each in pod.metadata.owner_references if each.controller), None)
+    if owner is None:
+        return ""
+    suffix = f"-{pod.labels.get('pod-template-hash', '')}"
+    if owner.kind == "ReplicaSet" and len(suffix) > 1 and owner.name.endswith(suffix):
+        return f"Deployment {owner.name.removesuffix(suffix)}"
+    return f"{owner.kind} {owner.name}"
 
 
 def _cost(plan: Sequence[Change]) -> float:

@@ -11,6 +11,7 @@ from kubesched.api import devices as dra
 from kubesched.api import objects as api
 from kubesched.cluster.table import Mask
 from kubesched.explain.change import Change
+from kubesched.explain.commands import create, recreate
 from kubesched.explain.rules.rule import Detail, Value
 from kubesched.explain.survey import Survey
 from kubesched.plugins.dynamic_resources.claims import ClaimError, claim_name
@@ -97,28 +98,25 @@ def fixes(survey: Survey, row: int) -> list[Change]:
             continue
         for request, exactly in _exact(claim):
             if exactly.device_class_name not in classes:
-                found += [
-                    Change(
-                        "class",
-                        f"ask for class {name}, which exists, in resource claim {key}",
-                        2.5,
-                        objects=(_edited(claim, request.name, lambda e, n=name: replace(e, device_class_name=n)),),  # type: ignore[misc]  # binds the name
-                    )
-                    for name in classes[:3]
-                ]
+                found += [_other_class(claim, request.name, name) for name in classes[:3]]
                 made = api.DeviceClass(metadata=api.ObjectMeta(name=exactly.device_class_name))
                 words = f"create device class {exactly.device_class_name}"
                 found.append(Change("class", words, 3, objects=(made,)))
             elif 0 < free < (exactly.count or 1):
-                found.append(
-                    Change(
-                        "devices",
-                        f"ask for {free} instead of {exactly.count} devices in resource claim {key}",
-                        3,
-                        objects=(_edited(claim, request.name, lambda e: replace(e, count=free)),),
-                    )
-                )
+                found.append(_fewer(claim, request.name, exactly.count or 1, free))
     return found
+
+
+def _other_class(claim: dra.ResourceClaim, request: str, name: str) -> Change:
+    changed = _edited(claim, request, lambda exactly: replace(exactly, device_class_name=name))
+    words = f"ask for class {name}, which exists, in resource claim {claim.key}"
+    return Change("class", words, 2.5, objects=(changed,), commands=(recreate(claim, changed),))
+
+
+def _fewer(claim: dra.ResourceClaim, request: str, count: int, free: int) -> Change:
+    changed = _edited(claim, request, lambda exactly: replace(exactly, count=free))
+    words = f"ask for {free} instead of {count} devices in resource claim {claim.key}"
+    return Change("devices", words, 3, objects=(changed,), commands=(recreate(claim, changed),))
 
 
 def _create(key: str, class_name: str) -> Change:
@@ -127,7 +125,8 @@ def _create(key: str, class_name: str) -> Change:
     spec = dra.ResourceClaimSpec(devices=dra.DeviceClaim(requests=(dra.DeviceRequest(name="device", exactly=exactly),)))
     meta = api.ObjectMeta(name=name, namespace=namespace, uid=f"claim:{key}")
     words = f"create resource claim {key}, for example with device class {class_name}"
-    return Change("claim", words, 2, objects=(dra.ResourceClaim(metadata=meta, spec=spec),))
+    claim = dra.ResourceClaim(metadata=meta, spec=spec)
+    return Change("claim", words, 2, objects=(claim,), commands=(create(claim),))
 
 
 def _edited(

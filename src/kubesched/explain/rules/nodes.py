@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import json
 import shlex
 from collections.abc import Iterator
 
@@ -22,6 +21,7 @@ from kubesched.api.selectors import (
 from kubesched.api.taints import HARD_EFFECTS, tolerates
 from kubesched.cluster.pods import ANY_ADDRESS, host_ports
 from kubesched.explain.change import Change
+from kubesched.explain.commands import Operation, patch
 from kubesched.explain.rules.rule import Detail, node_of
 from kubesched.explain.survey import Survey
 
@@ -112,16 +112,10 @@ def _tolerating(pod: api.Pod, added: tuple[api.Toleration, ...]) -> tuple[str, .
         {k: v for k, v in (("key", t.key), ("operator", t.operator), ("value", t.value), ("effect", t.effect)) if v}
         for t in added
     ]
-    operations: list[dict[str, object]] = [{"op": "add", "path": "/spec/tolerations", "value": values}]
+    operations: list[Operation] = [{"op": "add", "path": "/spec/tolerations", "value": values}]
     if pod.spec.tolerations:
         operations = [{"op": "add", "path": "/spec/tolerations/-", "value": each} for each in values]
-    return (patch_pod(pod, operations),)
-
-
-def patch_pod(pod: api.Pod, operations: list[dict[str, object]]) -> str:
-    """The kubectl command that patches a pod."""
-    where = f"-n {shlex.quote(pod.namespace)} {shlex.quote(pod.name)}"
-    return f"kubectl patch pod {where} --type=json -p {shlex.quote(json.dumps(operations))}"
+    return (patch(pod, operations),)
 
 
 # Cordons and names

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from kubesched.api import objects as api
 from kubesched.api.selectors import node_selector
 from kubesched.explain.change import Change
+from kubesched.explain.commands import create, recreate
 from kubesched.explain.rules.resources import add_node_like
 from kubesched.explain.rules.rule import Detail, Value, some
 from kubesched.explain.survey import Survey
@@ -107,7 +108,7 @@ def _create_claim(survey: Survey, name: str) -> Iterator[Change]:
     if usable:
         chosen = replace(claim, spec=replace(spec, storage_class_name=usable[0]))
         words = f"create claim {claim.key}, for example with storage class {usable[0]}"
-        yield Change("claim", words, 2, objects=(chosen,))
+        yield Change("claim", words, 2, objects=(chosen,), commands=(create(chosen),))
     else:
         yield Change("claim", f"create claim {claim.key} and a volume for it", 3, objects=_bound(claim))
 
@@ -119,7 +120,7 @@ def _bind(survey: Survey, claim: api.PersistentVolumeClaim) -> Iterator[Change]:
         if usable:
             changed = replace(claim, spec=replace(claim.spec, storage_class_name=usable[0]))
             words = f"create claim {claim.key} anew with storage class {usable[0]}, which exists, instead of {name}"
-            yield Change("class", words, 2.5, objects=(changed,))
+            yield Change("class", words, 2.5, objects=(changed,), commands=(recreate(claim, changed),))
         made = api.StorageClass(
             metadata=api.ObjectMeta(name=name),
             provisioner="example.com/provisioner",
