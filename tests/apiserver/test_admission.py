@@ -271,3 +271,57 @@ async def test_a_node_port_is_given_once(client: LocalClient) -> None:
     assert "The range of valid ports is 30000-32767" in error.message
     patched = await client.patch(f"{SERVICES}/a", {"spec": {"selector": {"x": "y"}}})
     assert patched["spec"]["ports"][0]["nodePort"] == 30080
+
+
+RUNTIME_CLASSES = "/apis/node.k8s.io/v1/runtimeclasses"
+
+
+async def runtime_class(client: LocalClient, **fields: Any) -> None:
+    """Create the runtime class slow."""
+    meta = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "slow"}, "handler": "slow"}
+    await client.create(RUNTIME_CLASSES, {**meta, **fields})
+
+
+async def test_a_runtime_class_completes_its_pods(client: LocalClient) -> None:
+    """A pod gets the overhead, the node selector and the tolerations of its runtime class."""
+    toleration = {"key": "slow", "operator": "Exists"}
+    scheduling = {"nodeSelector": {"speed": "slow"}, "tolerations": [toleration]}
+    await runtime_class(client, overhead={"podFixed": {"cpu": "250m"}}, scheduling=scheduling)
+    spec = (await client.create(PODS, pod(runtimeClassName="slow", nodeSelector={"a": "b"})))["spec"]
+    assert spec["overhead"] == {"cpu": "250m"}
+    assert spec["nodeSelector"] == {"a": "b", "speed": "slow"}
+    assert toleration in spec["tolerations"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        ({"runtimeClassName": "none"}, 'pod rejected: RuntimeClass "none" not found'),
+        (
+            {"overhead": {"cpu": "1"}},
+            "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead",
+        ),
+        (
+            {"runtimeClassName": "slow", "overhead": {"cpu": "1"}},
+            "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead",
+        ),
+        (
+            {"runtimeClassName": "slow", "nodeSelector": {"speed": "high"}},
+            "conflict: runtimeClass.scheduling.nodeSelector[speed] = slow; pod.spec.nodeSelector[speed] = high",
+        ),
+    ],
+)
+async def test_pods_that_contradict_their_runtime_class(client: LocalClient, spec: JSON, why: str) -> None:
+    """A pod whose runtime class does not exist or says otherwise is refused."""
+    await runtime_class(client, overhead={"podFixed": {"cpu": "2"}}, scheduling={"nodeSelector": {"speed": "slow"}})
+    error = await refusal(client.create(PODS, pod(**spec)))
+    assert error.message == f'pods "p" is forbidden: {why}'
+
+
+async def test_version_zero_updates_whatever_is_stored(client: LocalClient) -> None:
+    """An update with the resource version 0 is unconditional, as one without a version."""
+    await client.create(NODES, node())
+    body = await client.get(f"{NODES}/n")
+    body["metadata"]["resourceVersion"] = "0"
+    body["status"]["capacity"]["example.com/x"] = "5"
+    assert (await client.replace(f"{NODES}/n/status", body))["status"]["capacity"]["example.com/x"] == "5"

@@ -403,3 +403,12 @@ async def test_what_is_not_there(client: LocalClient, method: str, path: str, co
     """Unknown resources and objects are 404, methods that make no sense 405."""
     response = await client.send(method, path, pod("x"))
     assert response.status == code
+
+
+async def test_kinds_without_effect_say_so(client: LocalClient) -> None:
+    """A kind that is only stored warns its author."""
+    body = {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": "n"}, "spec": {}}
+    body["spec"] = {"podSelector": {}}
+    response = await client.send("POST", "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies", body)
+    assert response.status == 201
+    assert response.warnings == ["NetworkPolicy is stored but has no effect in this cluster"]

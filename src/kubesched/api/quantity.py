@@ -140,3 +140,10 @@ def _decimal(amount: int, *, exponent: bool) -> str:
     if exponent:
         return f"{amount}e{power}" if power else str(amount)
     return f"{amount}{next(suffix for suffix, each in _DECIMAL.items() if each == power)}"
+
+
+def plus(first: Quantity, second: Quantity, sign: int = 1) -> str:
+    """The sum in canonical form, or with ``sign`` -1 the difference. A zero takes the other's kind of suffix."""
+    total = _nanos(first) + sign * _nanos(second)
+    text = str(first if _nanos(first) else second)
+    return binary(total) if text.rstrip().endswith("i") else _decimal(total, exponent=False)

@@ -46,7 +46,7 @@ def check_namespace(resource: ApiResource, namespace: str, obj: JSON) -> None:
 def prepare_create(obj: JSON, names: NameGenerator, now: float) -> None:
     """Give a new object its identity."""
     meta: JSON = obj["metadata"]
-    if meta.get("resourceVersion"):
+    if meta.get("resourceVersion") not in (None, "", "0"):
         raise StatusError(500, "resourceVersion should not be set on objects to be created")
     for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion", "generation"):
         meta.pop(field, None)
@@ -75,7 +75,8 @@ def prepare_update(resource: ApiResource, old: JSON, new: JSON) -> None:
     if (uid := after.get("uid")) and uid != before["uid"]:
         why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {before['uid']}"
         raise conflict(resource.plural, resource.group, name, why)
-    if (version := after.get("resourceVersion")) and version != before["resourceVersion"]:
+    # "0" is as good as no version: the update applies to whatever is stored.
+    if (version := after.get("resourceVersion")) and version not in ("0", before["resourceVersion"]):
         raise conflict(resource.plural, resource.group, name)
     for field in (*_SERVER_OWNED, "name", "resourceVersion", "generateName"):
         if field in before:

@@ -13,11 +13,16 @@ from random import Random
 from kubesched.api.quantity import QuantityError, nanos
 from kubesched.apiserver.admission import pod_groups
 from kubesched.apiserver.admission.allocation import ServiceAddresses
+from kubesched.apiserver.admission.limit_ranges import LimitRanges
+from kubesched.apiserver.admission.runtime_classes import apply_runtime_class
 from kubesched.apiserver.auth.claim_status import ClaimStatusAuthorization
 from kubesched.apiserver.auth.escalation import Escalation
 from kubesched.apiserver.auth.rbac import Authorizer
-from kubesched.apiserver.kinds.registry import ApiResource
+from kubesched.apiserver.kinds.registry import ApiResource, ResourceRegistry
 from kubesched.apiserver.names import NameGenerator
+from kubesched.apiserver.policies.attributes import AdmissionAttributes
+from kubesched.apiserver.policies.validating import ValidatingPolicies
+from kubesched.apiserver.quota.ledger import QuotaLedger
 from kubesched.apiserver.storage.store import Record, Store
 from kubesched.apiserver.wire.request import UserInfo
 from kubesched.apiserver.wire.status import Cause, forbidden, not_found
@@ -37,6 +42,8 @@ _TOPOLOGY = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 _DEVICE_CLAIMS = ("resource.k8s.io/resourceclaims", "resource.k8s.io/resourceclaimtemplates")
 _ADMIN_ACCESS = "resource.kubernetes.io/admin-access"
 _MIRROR = "kubernetes.io/config.mirror"
+_LIMITED = {"/pods": "resize", "/persistentvolumeclaims": ""}
+"""The kinds that limit ranges apply to, and the part of them that an update can change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +62,23 @@ class AdmissionSettings:
 class Admission:
     """Changes or refuses objects before they are checked and stored."""
 
-    def __init__(self, store: Store, settings: AdmissionSettings, random: Random, authorizer: Authorizer) -> None:
+    def __init__(
+        self,
+        store: Store,
+        registry: ResourceRegistry,
+        settings: AdmissionSettings,
+        random: Random,
+        authorizer: Authorizer,
+    ) -> None:
         self._store = store
+        self.quotas = QuotaLedger(store, registry)
+        self._policies = ValidatingPolicies(store, registry)
         self._names = NameGenerator(random)
         self._escalation = Escalation(authorizer)
         self._claim_status = ClaimStatusAuthorization(authorizer)
         self.settings = settings
         self._addresses = ServiceAddresses(store, random)
+        self._limit_ranges = LimitRanges(store)
         self._create: dict[str, Callable[[JSON], None]] = {
             "/pods": self._pod,
             "/nodes": self._node,
@@ -92,6 +109,8 @@ class Admission:
         act = self._create.get(resource.storage)
         if act is not None:
             act(obj)
+        if resource.storage in _LIMITED:
+            self._limit_ranges.apply(resource, obj)
 
     def problems(self, resource: ApiResource, obj: JSON) -> list[Cause]:
         """The problems of a new object that depend on other objects."""
@@ -127,8 +146,10 @@ class Admission:
         why = f"admin access to devices requires the `{_ADMIN_ACCESS}: true` label on the containing namespace"
         return [Cause("FieldValueForbidden", f"Forbidden: {why}", f"{path}[{index}].adminAccess")]
 
-    def update(self, resource: ApiResource, old: JSON, new: JSON, user: UserInfo | None) -> None:
+    def update(self, resource: ApiResource, old: JSON, new: JSON, user: UserInfo | None, subresource: str = "") -> None:
         self._escalation.check(resource, old, new, user)
+        if _LIMITED.get(resource.storage) == subresource and "deletionTimestamp" not in old["metadata"]:
+            self._limit_ranges.apply(resource, new)
         if resource.storage == "/services":
             self._addresses.keep(old, new)
         elif resource.storage == "/pods" and old["spec"].get("tolerations") != new["spec"].get("tolerations"):
@@ -136,12 +157,15 @@ class Admission:
         elif resource.storage == "/persistentvolumeclaims":
             self._resized(old, new)
 
-    def check(self, resource: ApiResource, old: JSON | None, new: JSON) -> None:
+    def validate(self, attributes: AdmissionAttributes) -> None:
         """Refuse a valid object for what other objects say. Called last before it is stored."""
-        if old is None and resource.storage == "scheduling.k8s.io/podgroups":
+        storage, old, new = attributes.resource.storage, attributes.old, attributes.obj
+        if old is None and new is not None and storage == "scheduling.k8s.io/podgroups":
             pod_groups.check_workload(self._store, new)
-        elif old is not None and resource.storage == "batch/jobs":
+        elif old is not None and new is not None and storage == "batch/jobs" and not attributes.subresource:
             pod_groups.check_parallelism(self._store, old, new)
+        self._policies.check(attributes)
+        self.quotas.check(attributes)
 
     def delete(self, resource: ApiResource, obj: JSON) -> None:
         name = obj["metadata"]["name"]
@@ -156,6 +180,7 @@ class Admission:
     def _pod(self, pod: JSON) -> None:
         self._service_account(pod)
         self._priority(pod)
+        apply_runtime_class(self._store, pod)
         _default_tolerations(pod["spec"])
         if labels := self.topology_labels(pod["spec"].get("nodeName") or ""):
             pod["metadata"]["labels"] = {**(pod["metadata"].get("labels") or {}), **labels}

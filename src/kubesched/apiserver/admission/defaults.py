@@ -11,6 +11,7 @@ from typing import Any
 
 from kubesched.apiserver.admission import defaults_devices
 from kubesched.apiserver.admission.defaults_pod import pod_spec, pod_status, requests
+from kubesched.apiserver.admission.defaults_policies import POLICY_DEFAULTS
 from kubesched.apiserver.kinds.registry import ApiResource
 from kubesched.base.types import JSON
 
@@ -302,6 +303,7 @@ _DEFAULTS: dict[str, Callable[[JSON], None]] = {
     "rbac.authorization.k8s.io/clusterrolebindings": _binding,
     "discovery.k8s.io/endpointslices": _endpoint_slice,
     "apiextensions.k8s.io/customresourcedefinitions": _definition,
+    **POLICY_DEFAULTS,
 }
 
 _DEVICES: dict[str, Callable[[JSON, float], None]] = {

@@ -33,6 +33,7 @@ BINDING = Subresource("binding", CREATE_ONLY, "Binding", "", "v1")
 EVICTION = Subresource("eviction", CREATE_ONLY, "Eviction", "policy", "v1")
 TOKEN = Subresource("token", CREATE_ONLY, "TokenRequest", "authentication.k8s.io", "v1")
 EPHEMERAL = Subresource("ephemeralcontainers", ("get", "patch", "update"))
+APPROVAL = Subresource("approval", ("get", "patch", "update"))
 RESIZE = Subresource("resize", ("get", "patch", "update"))
 FINALIZE = Subresource("finalize", ("update",))
 ATTACH = Subresource("attach", ("create", "get"), "PodAttachOptions")
@@ -125,6 +126,17 @@ def _kind(
     )
 
 
+def _policy(kind: str, plural: str, subresources: tuple[Subresource, ...] = ()) -> ApiResource:
+    return _kind(
+        "admissionregistration.k8s.io/v1",
+        kind,
+        plural,
+        cluster=True,
+        subresources=subresources,
+        categories="api-extensions",
+    )
+
+
 def _schema_group(group: str) -> str:
     return group.split(".")[0] if group else "core"
 
@@ -136,6 +148,8 @@ _AUTHENTICATION = "authentication.k8s.io/v1"
 _RESOURCE = "resource.k8s.io/v1"
 _TAINT_RULES = "resource.k8s.io/v1beta2"
 _WORKLOADS = "scheduling.k8s.io/v1alpha2"
+_NETWORKING = "networking.k8s.io/v1"
+_FLOW_CONTROL = "flowcontrol.apiserver.k8s.io/v1"
 _POD_SUBRESOURCES = (ATTACH, BINDING, EPHEMERAL, EVICTION, EXEC, LOG, PORT_FORWARD, RESIZE, STATUS)
 
 BUILT_IN: tuple[ApiResource, ...] = (
@@ -195,6 +209,42 @@ BUILT_IN: tuple[ApiResource, ...] = (
     _kind(_WORKLOADS, "PodGroup", "podgroups", subresources=(STATUS,)),
     _kind(_WORKLOADS, "Workload", "workloads"),
     _kind("coordination.k8s.io/v1", "Lease", "leases"),
+    _kind("node.k8s.io/v1", "RuntimeClass", "runtimeclasses", cluster=True),
+    _kind(
+        "autoscaling/v2",
+        "HorizontalPodAutoscaler",
+        "horizontalpodautoscalers",
+        "hpa",
+        subresources=(STATUS,),
+        categories="all",
+    ),
+    _kind(_NETWORKING, "IngressClass", "ingressclasses", cluster=True),
+    _kind(_NETWORKING, "Ingress", "ingresses", "ing", subresources=(STATUS,)),
+    _kind(_NETWORKING, "IPAddress", "ipaddresses", "ip", cluster=True),
+    _kind(_NETWORKING, "NetworkPolicy", "networkpolicies", "netpol"),
+    _kind(_NETWORKING, "ServiceCIDR", "servicecidrs", cluster=True, subresources=(STATUS,)),
+    _kind(
+        "certificates.k8s.io/v1",
+        "CertificateSigningRequest",
+        "certificatesigningrequests",
+        "csr",
+        cluster=True,
+        subresources=(APPROVAL, STATUS),
+    ),
+    _policy("MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings"),
+    _policy("MutatingAdmissionPolicy", "mutatingadmissionpolicies"),
+    _policy("MutatingWebhookConfiguration", "mutatingwebhookconfigurations"),
+    _policy("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings"),
+    _policy("ValidatingAdmissionPolicy", "validatingadmissionpolicies", subresources=(STATUS,)),
+    _policy("ValidatingWebhookConfiguration", "validatingwebhookconfigurations"),
+    _kind(_FLOW_CONTROL, "FlowSchema", "flowschemas", cluster=True, subresources=(STATUS,)),
+    _kind(
+        _FLOW_CONTROL,
+        "PriorityLevelConfiguration",
+        "prioritylevelconfigurations",
+        cluster=True,
+        subresources=(STATUS,),
+    ),
     _kind("discovery.k8s.io/v1", "EndpointSlice", "endpointslices"),
     _kind(_RESOURCE, "DeviceClass", "deviceclasses", cluster=True),
     _kind(_RESOURCE, "ResourceClaim", "resourceclaims", subresources=(STATUS,)),

@@ -13,10 +13,11 @@ from kubesched.apiserver import meta
 from kubesched.apiserver.kinds.conversion import served_object, to_stored
 from kubesched.apiserver.kinds.registry import ApiResource
 from kubesched.apiserver.kinds.schema import type_of
+from kubesched.apiserver.policies.attributes import SERVER, AdmissionAttributes, no_warning
 from kubesched.apiserver.rest.body import parse
-from kubesched.apiserver.rest.writer import NO_PRECONDITIONS, Preconditions, Writer
+from kubesched.apiserver.rest.writer import NO_PRECONDITIONS, Preconditions, Warn, Writer
 from kubesched.apiserver.storage.store import Record
-from kubesched.apiserver.wire.request import ApiRequest
+from kubesched.apiserver.wire.request import ApiRequest, UserInfo
 from kubesched.apiserver.wire.status import Cause, bad_request, invalid
 from kubesched.base.types import JSON
 
@@ -80,12 +81,23 @@ class Deleter:
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
 
-    def delete(self, resource: ApiResource, namespace: str, name: str, options: DeleteOptions) -> tuple[Record, bool]:
+    def delete(
+        self,
+        resource: ApiResource,
+        namespace: str,
+        name: str,
+        options: DeleteOptions,
+        user: UserInfo | None = None,
+        warn: Warn = no_warning,
+    ) -> tuple[Record, bool]:
         """Delete an object. Returns its last state and whether it is gone."""
         record = self._writer.find(resource, namespace, name)
         obj = served_object(resource, record)
         options.preconditions.check(resource, obj)
         self._writer.admission.delete(resource, obj)
+        self._writer.admission.validate(
+            AdmissionAttributes("DELETE", resource, None, obj, user or SERVER, dry_run=options.dry_run, warn=warn)
+        )
         grace = self._grace(resource, obj, options)
         finalizers = self._finalizers(resource, obj, options)
         if not finalizers and grace == 0 and not self._is_held(resource, obj):

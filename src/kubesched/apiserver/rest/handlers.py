@@ -49,7 +49,7 @@ from kubesched.apiserver.wire.status import (
 )
 from kubesched.base.types import JSON
 
-_OBJECT_PARTS = ("status", "ephemeralcontainers", "resize", "finalize")
+_OBJECT_PARTS = ("status", "ephemeralcontainers", "resize", "finalize", "approval")
 _APPLY_REFUSAL = (
     "server-side apply is not supported by this API server; use kubectl apply without --server-side,"
     " or a merge, strategic merge or JSON patch"
@@ -62,6 +62,22 @@ _GATED = {
         ("resource.k8s.io/v1beta2", "gate DRADeviceTaintRules"),
     )
 }
+_WITHOUT_EFFECT = frozenset(
+    (
+        "CertificateSigningRequest",
+        "FlowSchema",
+        "HorizontalPodAutoscaler",
+        "IPAddress",
+        "Ingress",
+        "IngressClass",
+        "MutatingAdmissionPolicy",
+        "MutatingWebhookConfiguration",
+        "NetworkPolicy",
+        "PriorityLevelConfiguration",
+        "ServiceCIDR",
+        "ValidatingWebhookConfiguration",
+    )
+)
 _SIMULATED = "the nodes of this cluster are simulated and run no containers, so there is"
 _NEEDS_CONTAINERS = {
     "log": f"{_SIMULATED} no log; see kubectl describe and kubectl events for what happened to the pod",
@@ -112,6 +128,8 @@ class ResourceHandler:
         _check_scope(request, target, resource)
         if request.method == "POST" and resource.group_version in _GATED:
             request.warnings.append(_GATED[resource.group_version])
+        if request.method == "POST" and resource.kind in _WITHOUT_EFFECT and not resource.custom:
+            request.warnings.append(f"{resource.kind} is stored but has no effect in this cluster")
         if resource.storage in _DEPRECATED:
             request.warnings.append(_DEPRECATED[resource.storage])
         if target.subresource:
@@ -183,6 +201,7 @@ class ResourceHandler:
             dry_run=request.dry_run,
             user=request.user,
             report_unknown=partial(report_dropped, request),
+            warn=request.warnings.append,
         )
         return self._renderer(request, resource).one(record, 201)
 
@@ -198,7 +217,9 @@ class ResourceHandler:
         selection = selection_of(request, resource, target.namespace)
         page = list_page(self._store, self.shelf(resource), request, selection)
         for record in page.records:
-            self._deleter.delete(resource, record.namespace, record.name, options)
+            self._deleter.delete(
+                resource, record.namespace, record.name, options, request.user, request.warnings.append
+            )
         return self._renderer(request, resource).page(page)
 
     # --- one object ---------------------------------------------------------------------------------------------------
@@ -242,12 +263,14 @@ class ResourceHandler:
             user=request.user,
             verb="patch" if request.method == "PATCH" else "update",
             report_unknown=partial(report_dropped, request),
+            warn=request.warnings.append,
         )
         return self._renderer(request, resource).one(record)
 
     def _delete(self, request: ApiRequest, target: RequestTarget, resource: ApiResource) -> ApiResponse:
         options = read_options(request)
-        record, gone = self._deleter.delete(resource, target.namespace, target.name, options)
+        warn = request.warnings.append
+        record, gone = self._deleter.delete(resource, target.namespace, target.name, options, request.user, warn)
         shows_object = resource.storage in _RETURNS_DELETED or resource.group in _RETURNS_DELETED_GROUPS
         if not gone or shows_object:
             return self._renderer(request, resource).one(record)

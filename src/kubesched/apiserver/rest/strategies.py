@@ -57,8 +57,19 @@ _WITH_GENERATION = frozenset(
         "apps/deployments",
         "apps/replicasets",
         "apps/statefulsets",
+        "admissionregistration.k8s.io/mutatingadmissionpolicies",
+        "admissionregistration.k8s.io/mutatingadmissionpolicybindings",
+        "admissionregistration.k8s.io/mutatingwebhookconfigurations",
+        "admissionregistration.k8s.io/validatingadmissionpolicies",
+        "admissionregistration.k8s.io/validatingadmissionpolicybindings",
+        "admissionregistration.k8s.io/validatingwebhookconfigurations",
         "batch/cronjobs",
         "batch/jobs",
+        "flowcontrol.apiserver.k8s.io/flowschemas",
+        "flowcontrol.apiserver.k8s.io/prioritylevelconfigurations",
+        "networking.k8s.io/ingressclasses",
+        "networking.k8s.io/ingresses",
+        "networking.k8s.io/networkpolicies",
         "policy/poddisruptionbudgets",
         "discovery.k8s.io/endpointslices",
         "apiextensions.k8s.io/customresourcedefinitions",
@@ -181,6 +192,14 @@ def prepare_finalize(_resource: ApiResource, old: JSON, new: JSON) -> None:
     _keep(old, new, "status")
 
 
+def prepare_approval(_resource: ApiResource, old: JSON, new: JSON) -> None:
+    """A decision about a certificate changes only the conditions."""
+    status = new.get("status") or {}
+    for part in (set(old) | set(new)) - {"metadata", "apiVersion", "kind"}:
+        _keep(old, new, part)
+    new["status"] = {**(old.get("status") or {}), "conditions": status.get("conditions") or []}
+
+
 Prepare = Callable[[ApiResource, JSON, JSON], None]
 
 PREPARE: dict[str, Prepare] = {
@@ -189,6 +208,7 @@ PREPARE: dict[str, Prepare] = {
     "ephemeralcontainers": prepare_ephemeral_update,
     "resize": prepare_resize,
     "finalize": prepare_finalize,
+    "approval": prepare_approval,
 }
 
 

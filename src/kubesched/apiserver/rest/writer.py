@@ -15,6 +15,7 @@ from kubesched.apiserver.crd.custom_resources import CustomResources
 from kubesched.apiserver.kinds.conversion import served_object, to_stored
 from kubesched.apiserver.kinds.registry import ApiResource, ResourceRegistry
 from kubesched.apiserver.names import NameGenerator
+from kubesched.apiserver.policies.attributes import SERVER, AdmissionAttributes, no_warning
 from kubesched.apiserver.rest import strategies
 from kubesched.apiserver.storage.store import Record, Store, encode
 from kubesched.apiserver.validation import validate as validation
@@ -27,6 +28,10 @@ _GENERATE_TRIES = 8
 
 ReportUnknown = Callable[[ApiResource, list[str]], None]
 """Takes the paths of the unknown fields that were dropped from an object. May refuse the write."""
+
+
+Warn = Callable[[str], None]
+"""Sends a warning to the client."""
 
 
 def _ignore_unknown(_resource: ApiResource, _paths: list[str]) -> None:
@@ -98,6 +103,7 @@ class Writer:
         dry_run: bool = False,
         user: UserInfo | None = None,
         report_unknown: ReportUnknown = _ignore_unknown,
+        warn: Warn = no_warning,
     ) -> Record:
         """Store a new object and return what was stored."""
         report_unknown(resource, self.custom.complete(resource, obj))
@@ -111,7 +117,9 @@ class Writer:
         self.admission.create(resource, obj, user)
         problems = self.admission.problems(resource, obj) + validation.creation_problems(resource, obj)
         self._check(resource, obj, problems + self.custom.problems(resource, obj))
-        self.admission.check(resource, None, obj)
+        self.admission.validate(
+            AdmissionAttributes("CREATE", resource, obj, None, user or SERVER, dry_run=dry_run, warn=warn)
+        )
         key = resource.key(namespace, obj["metadata"]["name"])
         if (known := self.store.get(resource.storage, key)) is not None:
             raise already_exists(
@@ -148,6 +156,7 @@ class Writer:
         user: UserInfo | None = None,
         verb: str = "update",
         report_unknown: ReportUnknown = _ignore_unknown,
+        warn: Warn = no_warning,
     ) -> Record:
         """Store the result of `change`. A terminating object whose last finalizer was removed is deleted."""
         record = self.find(resource, namespace, name)
@@ -159,13 +168,14 @@ class Writer:
         meta.prepare_update(resource, old, new)
         strategies.PREPARE[subresource](resource, old, new)
         defaults.apply(resource, new, self.clock.now())
-        self.admission.update(resource, old, new, user)
+        self.admission.update(resource, old, new, user, subresource)
         problems = validation.update_problems(resource, old, new, subresource)
         if subresource == "status":
             problems = self.admission.status_problems(resource, old, new, verb, user) + problems
         self._check(resource, new, problems + self.custom.problems(resource, new, old))
-        if not subresource:
-            self.admission.check(resource, old, new)
+        self.admission.validate(
+            AdmissionAttributes("UPDATE", resource, new, old, user or SERVER, subresource, dry_run, warn)
+        )
         if new == old:
             return record
         if self._is_finished(resource, new):

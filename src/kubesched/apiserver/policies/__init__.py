@@ -1,0 +1,1 @@
+"""Admission policies: rules in CEL that objects must satisfy to be stored."""

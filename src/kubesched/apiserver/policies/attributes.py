@@ -1,0 +1,74 @@
+"""What admission knows about one write: the operation, the object before and after, and who asked for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kubesched.apiserver.kinds.registry import ApiResource
+from kubesched.apiserver.wire.request import UserInfo
+from kubesched.base.types import JSON
+
+SERVER = UserInfo("system:apiserver", ("system:masters",))
+"""The user of writes by this process itself: controllers and kubelets."""
+
+
+def no_warning(_text: str) -> None:
+    """For writes without a client."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionAttributes:
+    """One write, before it is stored."""
+
+    operation: str
+    resource: ApiResource
+    obj: JSON | None
+    old: JSON | None
+    user: UserInfo = SERVER
+    subresource: str = ""
+    dry_run: bool = False
+    warn: Callable[[str], None] = no_warning
+    """Sends a warning to the client."""
+
+    @property
+    def metadata(self) -> JSON:
+        found: JSON = (self.obj or self.old or {}).get("metadata") or {}
+        return found
+
+    @property
+    def name(self) -> str:
+        return str(self.metadata.get("name", ""))
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the object; of a namespace, itself."""
+        if self.resource.storage == "/namespaces":
+            return self.name
+        return str(self.metadata.get("namespace", ""))
+
+    def request(self) -> JSON:
+        """The variable `request` of expressions."""
+        resource = self.resource
+        group_version = {"group": resource.group, "version": resource.version}
+        kind, plural = {**group_version, "kind": resource.kind}, {**group_version, "resource": resource.plural}
+        user = self.user
+        return {
+            "kind": kind,
+            "resource": plural,
+            "subResource": self.subresource,
+            "requestKind": kind,
+            "requestResource": plural,
+            "requestSubResource": self.subresource,
+            "name": self.name,
+            "namespace": self.namespace,
+            "operation": self.operation,
+            "userInfo": {
+                "username": user.name,
+                "uid": user.uid,
+                "groups": list(user.groups),
+                "extra": {key: list(values) for key, values in user.extra.items()},
+            },
+            "dryRun": self.dry_run,
+            "options": {},
+        }
