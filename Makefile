@@ -6,13 +6,14 @@ VENV := .venv
 BIN  := $(VENV)/bin
 PIP  := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: help demo test parts e2e lint bench clean
+.PHONY: help demo test parts e2e ui-test lint bench clean
 
 help:
 	@echo 'make demo    start a cluster in memory, run pods on it and see why each went where'
 	@echo 'make test    run all tests, the conformance corpus included'
 	@echo 'make parts   build a real kubectl and control plane once, with Go; tests use them where they find them'
 	@echo 'make e2e     run it beside the real kube-scheduler on a real API server; builds those once, with Go'
+	@echo 'make ui-test look at every page of the web page with a real browser; installs Chromium where apt can'
 	@echo 'make lint    ruff, mypy strict, import-linter'
 	@echo 'make bench   measure decisions, and pods through the whole loop, per second'
 	@echo 'make clean   remove the virtual environment and all caches'
@@ -29,6 +30,11 @@ parts: $(VENV)/.ready-dev
 
 e2e: parts
 	$(BIN)/pytest tests/e2e -rs
+
+# Pictures of the pages are kept in .cache/ui. Without a browser, and without the right to install one, it says so.
+ui-test: $(VENV)/.ready-dev
+	@$(BIN)/python -m tests.web.browser.install
+	$(BIN)/pytest tests/web/browser -rs
 
 lint: $(VENV)/.ready-dev
 	$(BIN)/ruff check src tests examples

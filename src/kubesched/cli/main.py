@@ -10,6 +10,7 @@ import click
 COMMANDS = {
     "demo": "Start a cluster in memory, run a mixed set of pods on it and explain each placement.",
     "explain": "Explain why pods are pending, or why they are where they are, on any cluster.",
+    "ui": "Show a cluster in a browser: nodes, queue, pending pods, decisions, timeline, configuration.",
     "up": "Start a whole local cluster in one process: API server, controllers, simulated kubelets, scheduler.",
     "run": "Schedule a real cluster: kube-scheduler's flags, configuration file and endpoints.",
     "plugins": "List all plugins: where each comes from, its extension points, and whether it is vectorised.",

@@ -97,19 +97,27 @@ async def _serve(
 ) -> int:
     from kubesched.local.scheduler import LocalScheduler
     from kubesched.local.simulator_api import SimulatorApi
+    from kubesched.local.ui import LocalUi
+
+    ui: LocalUi | None = None
 
     def serving() -> None:
+        nonlocal ui
         SimulatorApi(cluster.server.api, scheduler).install()
-        _announce(cluster, setup, began)
+        flags = options.cluster
+        ui = LocalUi(cluster, scheduler, setup, flags.ui_port, plugins) if flags.ui else None
+        _announce(cluster, setup, began, "" if ui is None else ui.link)
 
     scheduler = LocalScheduler(cluster, options, setup, plugins, serving)
     try:
         return await scheduler.run()
     finally:
         print("  stopping", file=sys.stderr, flush=True)
+        if ui is not None:
+            await ui.stop()
 
 
-def _announce(cluster: LocalCluster, setup: Setup, began: float) -> None:
+def _announce(cluster: LocalCluster, setup: Setup, began: float, link: str) -> None:
     """Print what has been started and what to do next, each with a single write: the log goes on meanwhile."""
     names = [profile.scheduler_name for profile in setup.config.profiles]
     if DEFAULT not in names:
@@ -128,7 +136,7 @@ def _announce(cluster: LocalCluster, setup: Setup, began: float) -> None:
         file=sys.stderr,
         flush=True,
     )
-    _say_what_next(path, names, time.perf_counter() - began)
+    _say_what_next(path, names, time.perf_counter() - began, link)
 
 
 def _open_port(cluster: LocalCluster) -> str:
@@ -144,7 +152,7 @@ def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _say_what_next(path: Path, names: Sequence[str], seconds: float) -> None:
+def _say_what_next(path: Path, names: Sequence[str], seconds: float, link: str) -> None:
     trial = "kubectl create deployment web --image=nginx --replicas=3"
     if DEFAULT not in names:
         trial = f"""kubectl run web --image=nginx --overrides='{{"spec": {{"schedulerName": "{names[0]}"}}}}'"""
@@ -154,7 +162,8 @@ def _say_what_next(path: Path, names: Sequence[str], seconds: float) -> None:
         "  kubectl get nodes\n"
         f"  {trial}\n"
         "  kubectl get pods -o wide\n\n"
-        "Ctrl-C stops it.\n",
+        + (f"Or look at it in a browser:\n\n  {link}\n\n" if link else "")
+        + "Ctrl-C stops it.\n",
         end="",
         flush=True,
     )

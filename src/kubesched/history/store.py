@@ -39,6 +39,10 @@ class History:
         """All records, the newest first."""
         return iter(list(reversed(self._records.values())))
 
+    def newest(self) -> Iterator[AttemptRecord]:
+        """All records, the newest first, without a copy: nothing may be added meanwhile."""
+        return reversed(self._records.values())
+
     def get(self, number: int) -> AttemptRecord | None:
         """The record with this number."""
         return self._records.get(number)

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final, TypeVar
 import msgspec
 
 from kubesched.api import objects as api
+from kubesched.base.types import JSON
 from kubesched.client.connection import Connection, resolve
 from kubesched.client.endpoints import endpoint_of
 from kubesched.client.http import HttpClient
@@ -77,7 +78,7 @@ REQUIRED: Final = (api.Pod, api.Node)
 
 def fetch(path: str | os.PathLike[str] | None, context: str | None) -> list[api.Object]:
     """All objects of the kinds that scheduling reads."""
-    return _run(_list_all(_connection(path, context)))
+    return _run(_list_all(connect(path, context)))
 
 
 class SchedulingEvent(api.Object, frozen=True):
@@ -96,7 +97,7 @@ class SchedulingEvent(api.Object, frozen=True):
 def fetch_tries(path: str | os.PathLike[str] | None, context: str | None) -> dict[str, int]:
     """How often each pod was tried in vain, by UID, as far as events tell."""
     tries: dict[str, int] = {}
-    for each in _run(_list_events(_connection(path, context))):
+    for each in _run(_list_events(connect(path, context))):
         if isinstance(each, SchedulingEvent) and each.reason == FAILED:
             uid = each.involved_object.uid
             count = each.series.count if each.series is not None else each.count
@@ -111,15 +112,19 @@ def fetch_queue(
 
     Its certificate must come from `authority`, or else from the cluster's.
     """
-    connection = _connection(path, context)
+    connection = connect(path, context)
     tls = connection.tls if authority is None else replace(connection.tls, ca_file=authority, ca_data=b"")
     return _run(_ask_queue(replace(connection, server=server.rstrip("/"), tls=tls)))
 
 
 async def _ask_queue(connection: Connection) -> dict[str, Queued]:
     async with HttpClient(connection) as client:
-        answer = msgspec.json.decode(await client.request("GET", QUEUE, query={"limit": "5000"}), type=_QueueList)
-    return {each.uid: each.queued() for each in answer.items}
+        return queued_pods(await client.get(QUEUE, {"limit": "5000"}))
+
+
+def queued_pods(page: JSON) -> dict[str, Queued]:
+    """The pods on the scheduler's page of its queue, by UID. Raises msgspec.MsgspecError if it is another page."""
+    return {each.uid: each.queued() for each in msgspec.convert(page, _QueueList).items}
 
 
 async def _list_events(connection: Connection) -> Sequence[api.Object]:
@@ -127,7 +132,8 @@ async def _list_events(connection: Connection) -> Sequence[api.Object]:
         return await _list(client, SchedulingEvent, "tries are not shown")
 
 
-def _connection(path: str | os.PathLike[str] | None, context: str | None) -> Connection:
+def connect(path: str | os.PathLike[str] | None, context: str | None) -> Connection:
+    """The way to a cluster, from a kubeconfig as kubectl finds it. Raises KubeconfigError."""
     if path is not None:
         config = load_file(str(path))
     else:

@@ -13,7 +13,7 @@ from kubesched.config.duration import Duration
 from kubesched.daemon.flags.declarations import HistoryFlags, ServingFlags
 from kubesched.daemon.flags.flag import Flag, FlagSection, flag
 from kubesched.daemon.flags.options import Options
-from kubesched.daemon.flags.value_types import DURATION, INT, IP, STRING, WORDS
+from kubesched.daemon.flags.value_types import BOOL, DURATION, INT, IP, STRING, WORDS
 from kubesched.kubelet.devices import DeviceTextError, parse_devices
 
 INTRODUCTION = """\
@@ -55,6 +55,8 @@ class ClusterFlags(FlagSection):
         "File for the administrator's kubeconfig. Default: ~/.kube/kubesched.config, or another file beside it if a "
         "running cluster uses that one.",
     )
+    ui: bool = flag(BOOL, True, "Serve the web page (kubesched ui). It costs nothing until somebody opens it.")
+    ui_port: int = flag(INT, 7070, "Port of the web page on 127.0.0.1. If it is in use, or 0, a free one is chosen.")
     data_dir: str = flag(STRING, "", "Folder to store the cluster in. Without it, everything is in memory.")
     nodes: int = flag(INT, 3, "Number of nodes to start with, including those already in --data-dir.")
     node_cpu: str = flag(STRING, "4", "CPUs of a node that does not declare its own.")
@@ -120,6 +122,8 @@ class UpOptions(Options):
             yield f"--port {cluster.port} must be between 0 and 65535"
         if not 0 <= cluster.simulator_port <= 65535:
             yield f"--simulator-port {cluster.simulator_port} must be between 0 and 65535"
+        if not 0 <= cluster.ui_port <= 65535:
+            yield f"--ui-port {cluster.ui_port} must be between 0 and 65535"
         if not 0 <= cluster.nodes <= 100_000:
             yield f"--nodes {cluster.nodes} must be between 0 and 100000"
         if cluster.node_pods < 0:

@@ -15,6 +15,7 @@ None.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, islice
 
@@ -43,7 +44,7 @@ from kubesched.queue.nominator import Nominator
 from kubesched.queue.ordering import Order
 from kubesched.queue.pods import QueuedPodInfo
 from kubesched.queue.registrations import EventMap
-from kubesched.queue.snapshot import PodLists, WaitingState
+from kubesched.queue.snapshot import PodLists, WaitingState, WakeUp
 from kubesched.queue.subqueues import MOVED, Subqueues
 from kubesched.queue.unschedulable import UnschedulablePods
 
@@ -92,6 +93,10 @@ class SchedulingQueue:
             metrics,
             log,
         )
+        self.wake_ups: deque[WakeUp] | None = None
+        """The newest wake-ups, for those who set it to an empty deque with a limit."""
+        self.woken = 0
+        """How many pods were woken, while `wake_ups` was set."""
         self._in_flight = InFlight(metrics)
         self._nominator = Nominator(cluster, self._is_waiting)
 
@@ -155,6 +160,7 @@ class SchedulingQueue:
             if subqueue is not Subqueue.UNSCHEDULABLE:
                 message = f"{MOVED} because the Pod is updated"
                 self._log(5, message, pod=new, event=event.label, queue=subqueue.value)
+                self._note_wake_up(queued, event.label, subqueue)
                 self._on_ready()
                 return
 
@@ -335,11 +341,19 @@ class SchedulingQueue:
                 self._log(5, "Event is not making pod schedulable", pod=queued.pod, event=label)
                 continue
             self._unschedulable.remove(queued.uid)
-            ready |= self._subqueues.requeue(queued, strategy, label) is not Subqueue.UNSCHEDULABLE
+            subqueue = self._subqueues.requeue(queued, strategy, label)
+            if subqueue is not Subqueue.UNSCHEDULABLE:
+                ready = True
+                self._note_wake_up(queued, label, subqueue)
         if self._in_flight.record(evaluation.observed):
             self._log(5, "Event received while pods are in flight", event=label)
         if ready:
             self._on_ready()
+
+    def _note_wake_up(self, queued: QueuedPodInfo, event: str, subqueue: Subqueue) -> None:
+        if self.wake_ups is not None:
+            self.woken += 1
+            self.wake_ups.append(WakeUp(self._clock.monotonic(), queued.pod.key, event, subqueue.value))
 
     # Nominated pods
 
@@ -369,6 +383,18 @@ class SchedulingQueue:
         """All pods, by where they are."""
         subqueues = self._subqueues
         return PodLists.of(subqueues.active, subqueues.backoff, subqueues.unschedulable, self._in_flight)
+
+    def counts(self) -> dict[str, int]:
+        """How many pods are where."""
+        subqueues = self._subqueues
+        gated = subqueues.unschedulable.gated_count
+        return {
+            "active": len(subqueues.active),
+            "backoff": len(subqueues.backoff),
+            "unschedulable": len(subqueues.unschedulable) - gated,
+            "gated": gated,
+            "inFlight": len(self._in_flight),
+        }
 
     def states(self, limit: int) -> list[WaitingState]:
         """The state of waiting pods, at most so many: in flight, active in their order, backoff, unschedulable."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kubesched.api import objects as api
 from kubesched.queue.inflight import Flight
@@ -43,6 +44,17 @@ class PodLists:
         unschedulable = self.unschedulable + self.gated
         summary = f"activeQ:{len(self.active)}; backoffQ:{len(self.backoff)}; unschedulablePods:{len(unschedulable)}"
         return self.active + self.backoff + unschedulable, summary
+
+
+class WakeUp(NamedTuple):
+    """An event that moved a pod out of the unschedulable ones."""
+
+    time: float
+    """By the queue's clock."""
+    pod: str
+    event: str
+    queue: str
+    """Where it went: Active or Backoff."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,6 +115,11 @@ class UnschedulablePods:
                             found.update(group.pods)
         return list(found.values())
 
+    @property
+    def gated_count(self) -> int:
+        """How many of the pods are held back by PreEnqueue."""
+        return len(self._gated)
+
     def retried_at(self, queued: QueuedPodInfo) -> float:
         """When a pod has waited long enough to be tried without an event."""
         return _waiting_since(queued) + self._longest

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Iterator
+from itertools import islice
 from urllib.parse import unquote
 
 from aiohttp import web
@@ -18,6 +20,7 @@ from kubesched.scheduler.scheduler import Scheduler
 from kubesched.scheduler.shared import Shared
 
 PREFIX = "/debug/scheduling"
+PATHS = ("attempts", "attempts/NUMBER", "pods/NAMESPACE/NAME", "queue", "wakeups")
 LIMIT, MOST = 100, 5000
 READ_ONLY = "GET or HEAD is allowed here; the history cannot be changed"
 
@@ -28,6 +31,8 @@ class SchedulingPages:
     def __init__(self, scheduler: Scheduler, history: History) -> None:
         self._shared: Shared = scheduler.shared
         self._history = history
+        if self._shared.queue.wake_ups is None:
+            self._shared.queue.wake_ups = deque(maxlen=MOST)
 
     def routes(self) -> Iterator[tuple[str, Handler]]:
         """All paths. One that ends in a slash matches everything below it."""
@@ -44,6 +49,8 @@ class SchedulingPages:
                 return await self._attempts(request)
             case ["attempts", number] if number.isdecimal():
                 return await self._attempt(request, int(number))
+            case ["wakeups"]:
+                return self._wake_ups(request)
             case ["queue"]:
                 return self._queue(request)
             case ["pods", namespace, name]:
@@ -63,13 +70,16 @@ class SchedulingPages:
                 "bytes": history.limits.bytes,
             },
             "waiting": len(self._shared.queue),
-            "paths": [f"{PREFIX}/{each}" for each in ("attempts", "attempts/NUMBER", "pods/NAMESPACE/NAME", "queue")],
+            "paths": [f"{PREFIX}/{each}" for each in PATHS],
         }
 
     async def _attempts(self, request: web.BaseRequest) -> web.StreamResponse:
         outcome, node = request.query.get("outcome"), request.query.get("node")
+        after = _number(request, "after")
         found: list[JSON] = []
-        for record in self._history:
+        for record in self._history.newest():
+            if record.number <= after:
+                break
             if outcome in (None, record.outcome) and node in (None, record.node):
                 found.append(view.head(record))
                 if len(found) == _limit(request):
@@ -107,7 +117,23 @@ class SchedulingPages:
     def _queue(self, request: web.BaseRequest) -> web.StreamResponse:
         queue, clock = self._shared.queue, self._shared.clock
         shown = [view.waiting(state, queue, clock) for state in queue.states(_limit(request))]
-        return _json(request, {"kind": "QueuedPodList", "waiting": len(queue), "items": shown})
+        waiting = [
+            {"namespace": each.pod.namespace, "pod": each.pod.name, "plugins": list(each.pending_plugins)}
+            for each in islice(self._shared.waiting, _limit(request))
+        ]
+        body = {"kind": "QueuedPodList", "waiting": len(queue), "counts": queue.counts(), "items": shown}
+        return _json(request, {**body, "waitingOnPermit": waiting})
+
+    def _wake_ups(self, request: web.BaseRequest) -> web.StreamResponse:
+        queue, clock = self._shared.queue, self._shared.clock
+        kept = queue.wake_ups or ()
+        new = min(queue.woken - _number(request, "after"), len(kept), _limit(request))
+        offset = clock.now() - clock.monotonic()
+        items = [
+            {**each._asdict(), "time": view.timestamp(each.time + offset)}
+            for each in islice(kept, max(0, len(kept) - new), None)
+        ]
+        return _json(request, {"kind": "WakeUpList", "count": queue.woken, "items": items})
 
 
 def _summaries(records: list[AttemptRecord]) -> list[JSON]:
@@ -115,8 +141,12 @@ def _summaries(records: list[AttemptRecord]) -> list[JSON]:
 
 
 def _limit(request: web.BaseRequest) -> int:
-    text = request.query.get("limit", "")
-    return min(int(text), MOST) if text.isdecimal() and int(text) else LIMIT
+    return min(_number(request, "limit"), MOST) or LIMIT
+
+
+def _number(request: web.BaseRequest, name: str) -> int:
+    text = request.query.get(name, "")
+    return int(text) if text.isdecimal() else 0
 
 
 def _json(request: web.BaseRequest, body: JSON) -> web.Response:

@@ -1,0 +1,127 @@
+"""`kubesched ui`: the cluster, its queue and its decisions in a browser."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import webbrowser
+from pathlib import Path
+
+import click
+
+from kubesched.client.connection import Connection
+from kubesched.client.kubeconfig import KubeconfigError
+from kubesched.client.protocol import ApiError
+from kubesched.config.errors import ConfigError
+from kubesched.framework.errors import PluginStartError
+from kubesched.framework.loading import load_place, plugin_files
+from kubesched.history.reader import HistoryError, is_decision_file
+from kubesched.library.live import connect
+from kubesched.web.app import LOOPBACK, UiSettings, link_to, listen, serving
+from kubesched.web.security import Doorkeeper
+
+EXPECTED = (HistoryError, KubeconfigError, ApiError, ConfigError, PluginStartError, LookupError, ValueError, OSError)
+PORT = 7070
+
+
+@click.command()
+@click.option(
+    "--from",
+    "source",
+    multiple=True,
+    type=click.Path(exists=True, path_type=Path),
+    metavar="FILE|FOLDER",
+    help="Show these instead of a running cluster: kubectl get -o json, manifests, recorded decisions, or the report "
+    "of a simulation (kubesched simulate -o json). May be repeated.",
+)
+@click.option("--kubeconfig", type=click.Path(path_type=Path), metavar="FILE", help="Default: as kubectl finds it.")
+@click.option("--context", metavar="NAME", help="Use this context of the kubeconfig.")
+@click.option(
+    "--scheduler",
+    metavar="URL",
+    help="Ask a kubesched scheduler too, at its secure port, with your credentials: queue, attempts, wake-ups.",
+)
+@click.option(
+    "--scheduler-ca",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="The authority of the scheduler's certificate. Default: the cluster's.",
+)
+@click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Decide with this KubeSchedulerConfiguration. Default: the scheduler's, if it is asked; else the default.",
+)
+@click.option("--plugin", multiple=True, metavar="MODULE:NAME", help="Another plugin, or a file.py with plugins.")
+@click.option("--plugin-dir", multiple=True, metavar="FOLDER", help="A folder with more plugins.")
+@click.option("--allow-changes", is_flag=True, help="Let the page create, change and delete objects.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", default=PORT, show_default=True, type=click.IntRange(0, 65535), help="0 for a free one.")
+@click.option("--open", "in_browser", is_flag=True, help="Open the page in a browser.")
+def command(
+    source: tuple[Path, ...],
+    kubeconfig: Path | None,
+    context: str | None,
+    scheduler: str | None,
+    scheduler_ca: Path | None,
+    config: Path | None,
+    plugin: tuple[str, ...],
+    plugin_dir: tuple[str, ...],
+    allow_changes: bool,
+    host: str,
+    port: int,
+    in_browser: bool,
+) -> None:
+    """Show a cluster in a browser: nodes, queue, pending pods, decisions, timeline and configuration.
+
+    The cluster is watched with your kubeconfig, or read from files. Nothing is installed or changed there, and read
+    rights suffice. Open the link that is printed: it has a token, and without it the page answers nobody.
+
+    \b
+    kubesched ui                                     the cluster of your kubeconfig
+    kubesched ui --from cluster.json                 what kubectl get -o json has printed
+    kubesched ui --from report.json                  a simulation, to scrub through
+    kubesched ui --scheduler https://HOST:10259      with the queue and the history of a kubesched scheduler
+
+    `kubesched up` serves the page by itself.
+    """
+    try:
+        connection = None if source else connect(kubeconfig, context)
+        places = [*plugin, *(str(file) for folder in plugin_dir for file in plugin_files(folder))]
+        settings = UiSettings(
+            title=_title(connection, source),
+            connection=connection,
+            files=[each for each in source if not is_decision_file(each)],
+            decisions=[each for each in source if is_decision_file(each)],
+            scheduler=scheduler or "",
+            scheduler_authority=None if scheduler_ca is None else scheduler_ca.read_bytes(),
+            config=config,
+            plugins=[found for place in places for found in load_place(place)],
+            allow_changes=allow_changes,
+            door=Doorkeeper({*LOOPBACK, host.strip("[]").lower()}),
+        )
+        asyncio.run(_serve(settings, host, port, in_browser))
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+    except EXPECTED as problem:
+        raise click.ClickException(str(problem)) from None
+
+
+def _title(connection: Connection | None, source: tuple[Path, ...]) -> str:
+    return connection.server.partition("://")[2] if connection is not None else ", ".join(each.name for each in source)
+
+
+async def _serve(settings: UiSettings, host: str, port: int, in_browser: bool) -> None:
+    listening = listen(host, port)
+    link = link_to(host, listening.getsockname()[1], settings.door.token)
+    click.echo("reading the cluster", err=True)
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    async with serving(settings, listening):
+        click.echo(link)
+        if in_browser:
+            webbrowser.open(link)
+        click.echo("Ctrl-C stops it.", err=True)
+        await stopping.wait()

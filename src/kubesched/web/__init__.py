@@ -1,0 +1,1 @@
+"""The web page: a cluster, its queue and its decisions in a browser."""

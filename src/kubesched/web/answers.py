@@ -1,0 +1,202 @@
+"""The answers that the page asks for, by path."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+
+import msgspec
+from aiohttp import web
+
+from kubesched.api import objects as api
+from kubesched.base.types import JSON
+from kubesched.explain.amounts import requested, shown
+from kubesched.web.decisions import of_attempt
+from kubesched.web.model import ClusterModel, bound_time, taint_text
+from kubesched.web.moments import as_columns
+from kubesched.web.questions import Questions
+from kubesched.web.scheduler_link import SchedulerLink
+from kubesched.web.stream import Broadcaster
+from kubesched.web.waiting import from_pods, from_scheduler
+
+Answer = Callable[[web.Request], Awaitable[JSON]]
+MOST_FOUND = 50
+MOST_MOMENTS = 10_000
+
+
+@dataclass(slots=True)
+class About:
+    """What the page is about."""
+
+    title: str
+    mode: str
+    """live, files or simulation"""
+    notes: list[str] = field(default_factory=list)
+
+
+class PageAnswers:
+    """Reads from the model at once, and asks the thread for what takes longer."""
+
+    def __init__(
+        self,
+        about: About,
+        model: ClusterModel,
+        questions: Questions,
+        link: SchedulerLink | None = None,
+    ) -> None:
+        self.about = about
+        self.model = model
+        self.questions = questions
+        self.link = link
+        self.broadcaster: Broadcaster
+        self._labels: tuple[object, dict[str, int]] = (None, {})
+
+    def routes(self) -> Iterator[tuple[str, str, Answer]]:
+        """Method, path below /api/ and handler."""
+        for path, answer in (
+            ("about", self._about),
+            ("nodes", self._nodes),
+            ("label", self._label),
+            ("rates", self._rates),
+            ("node", self._node),
+            ("node/explanation", self._node_explanation),
+            ("pods", self._pods),
+            ("pending", self._pending),
+            ("decision", self._decision),
+            ("attempts", self._attempts),
+            ("attempt", self._attempt),
+            ("timeline", self._timeline),
+            ("placements", self._placements),
+        ):
+            yield "GET", path, answer
+
+    def queue(self) -> JSON:
+        """The queue, as the scheduler or the pods tell."""
+        if self.link is not None and self.link.queue:
+            return from_scheduler(self.link.queue)
+        return from_pods(self.model.pods.values())
+
+    async def _about(self, request: web.Request) -> JSON:
+        problem = self.link.problem if self.link is not None else ""
+        notes = [*self.about.notes, *([f"the scheduler cannot be asked: {problem}"] if problem else [])]
+        return {
+            "title": self.about.title,
+            "mode": self.about.mode,
+            "notes": notes,
+            "scheduler": self.link is not None,
+            "now": self.model.clock(),
+        }
+
+    # --- the cluster --------------------------------------------------------------------------------------------------
+
+    async def _nodes(self, request: web.Request) -> JSON:
+        frame = self.broadcaster.current()
+        if self._labels[0] != frame.structure:
+            self._labels = frame.structure, await asyncio.to_thread(self.model.labels)
+            frame = self.broadcaster.current()
+        return {"tick": self.broadcaster.tick, "labels": self._labels[1], **self.model.snapshot(frame)}
+
+    async def _label(self, request: web.Request) -> JSON:
+        return self.model.label(request.query["key"])
+
+    async def _rates(self, request: web.Request) -> JSON:
+        return {"exact": self.model.rates.exact, **self.model.rates.columns()}
+
+    async def _node(self, request: web.Request) -> JSON:
+        """One node and its pods, as they are."""
+        table = self.model.state.nodes
+        row = table.row_of.get(request.query["name"])
+        if row is None or table.nodes[row] is None:
+            raise LookupError(f"the cluster has no node {request.query['name']!r}")
+        node = table.node(row)
+        amounts = []
+        for name, column in table.resource_columns.items():
+            offered, used = int(table.allocatable[column, row]), int(table.used[column, row])
+            if offered or used:
+                texts = [shown(name, offered), shown(name, used), shown(name, offered - used)]
+                amounts.append([name, *texts, used / offered if offered else None])
+        return {
+            "name": node.name,
+            "created": node.metadata.creation_timestamp,
+            "labels": node.labels,
+            "taints": [taint_text(each) for each in node.spec.taints],
+            "cordoned": node.spec.unschedulable,
+            "amounts": amounts,
+            "pods": self._residents([each.pod for each in table.pods[row].values()]),
+        }
+
+    def _residents(self, pods: list[api.Pod]) -> JSON:
+        classes = self.model.state.classes
+        requests = []
+        for pod in pods:
+            wanted = requested(classes.info(pod).pod_class.node_requests)
+            requests.append(", ".join(f"{name} {shown(name, n)}" for name, n in wanted.items() if name != "pods"))
+        return {
+            "pod": [pod.key for pod in pods],
+            "priority": [pod.priority for pod in pods],
+            "since": [bound_time(pod) or None for pod in pods],
+            "terminating": [pod.is_terminating for pod in pods],
+            "requests": requests,
+        }
+
+    async def _node_explanation(self, request: web.Request) -> JSON:
+        return await self.questions.node(request.query["name"])
+
+    async def _pods(self, request: web.Request) -> JSON:
+        """Pods whose name contains a text, those without a node first."""
+        text = request.query.get("text", "")
+        found = (pod for pod in self.model.pods.values() if text in pod.key)
+        some = sorted(islice(found, 20 * MOST_FOUND), key=lambda pod: (bool(pod.node_name), pod.key))[:MOST_FOUND]
+        return {"pod": [pod.key for pod in some], "node": [pod.node_name for pod in some]}
+
+    # --- decisions ----------------------------------------------------------------------------------------------------
+
+    async def _pending(self, request: web.Request) -> JSON:
+        return await self.questions.pending()
+
+    async def _decision(self, request: web.Request) -> JSON:
+        text = request.query.get("requests", "")
+        requests = msgspec.json.decode(text, type=dict[str, str]) if text else {}
+        return await self.questions.decision(request.query["pod"], requests)
+
+    async def _attempts(self, request: web.Request) -> JSON:
+        """What is recorded of a pod's attempts, the newest first."""
+        key = request.query["pod"]
+        if self.link is not None:
+            kept = await self.link.pod(key)
+            wanted = ("number", "time", "attempt", "outcome", "node", "message", "seconds", "feasibleNodes")
+            return {"items": [{name: each[name] for name in wanted} for each in kept]}
+        logged = await self.questions.logged(key)
+        return {
+            "items": [
+                {
+                    "number": number,
+                    "time": each.time,
+                    "attempt": each.attempt,
+                    "outcome": each.outcome,
+                    "node": each.node,
+                    "message": each.message,
+                    "seconds": each.seconds,
+                    "feasibleNodes": each.feasible_nodes,
+                }
+                for number, each in enumerate(logged)
+            ]
+        }
+
+    async def _attempt(self, request: web.Request) -> JSON:
+        number = int(request.query["number"])
+        if self.link is not None:
+            found = await self.link.attempt(number)
+            return await asyncio.to_thread(of_attempt, found)
+        return await self.questions.logged_decision(request.query["pod"], number)
+
+    # --- over time ----------------------------------------------------------------------------------------------------
+
+    async def _timeline(self, request: web.Request) -> JSON:
+        found = self.model.moments.newest(MOST_MOMENTS)
+        return {"now": self.model.clock(), **await asyncio.to_thread(as_columns, found)}
+
+    async def _placements(self, request: web.Request) -> JSON:
+        return self.model.placements.columns(self.broadcaster.current().resources)

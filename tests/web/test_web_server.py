@@ -1,0 +1,174 @@
+"""The page's server: who gets in, what the stream carries, and that names stay names."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import numpy as np
+import pytest
+from tests.web import sample
+
+from kubesched.api import objects as api
+from kubesched.testing import node, pod
+from kubesched.web.app import LOOPBACK, UiSettings, listen, serving
+from kubesched.web.model import ClusterModel, delta
+from kubesched.web.security import Doorkeeper
+from kubesched.web.server import STATIC
+from kubesched.web.stream import RELOAD, Broadcaster
+
+TOKEN = "a-secret"
+
+
+class Page:
+    """A running page and a client for it."""
+
+    def __init__(self, base: str, client: aiohttp.ClientSession) -> None:
+        self.base = base
+        self.client = client
+
+    async def get(self, path: str, **headers: str) -> tuple[int, Any]:
+        async with self.client.get(self.base + path, headers={"Authorization": f"Bearer {TOKEN}", **headers}) as answer:
+            text = await answer.text()
+            return answer.status, json.loads(text) if answer.content_type == "application/json" else text
+
+
+@asynccontextmanager
+async def page_of(tmp_path: Path, objects: dict[str, Any] | None = None) -> AsyncIterator[Page]:
+    file = tmp_path / "cluster.json"
+    file.write_text(json.dumps(objects or sample.cluster(20, 0.3)))
+    settings = UiSettings("test", files=[file], door=Doorkeeper(set(LOOPBACK), TOKEN))
+    listening = listen("127.0.0.1", 0)
+    base = f"http://127.0.0.1:{listening.getsockname()[1]}"
+    async with serving(settings, listening), aiohttp.ClientSession() as client:
+        yield Page(base, client)
+
+
+# --- who gets in ------------------------------------------------------------------------------------------------------
+
+
+async def test_nothing_is_answered_without_the_token(tmp_path: Path) -> None:
+    """The API wants the token; the link from the terminal turns it into a cookie and removes it from the address."""
+    async with page_of(tmp_path) as page:
+        async with page.client.get(page.base + "/api/nodes") as answer:
+            assert answer.status == 401
+        async with page.client.get(f"{page.base}/?token={TOKEN}", allow_redirects=False) as answer:
+            assert (answer.status, answer.headers["Location"]) == (303, "/")
+            cookie = answer.headers["Set-Cookie"]
+        assert "HttpOnly" in cookie
+        assert "SameSite=Strict" in cookie
+        async with page.client.get(page.base + "/api/nodes", headers={"Cookie": cookie.partition(";")[0]}) as answer:
+            assert answer.status == 200
+        async with page.client.get(f"{page.base}/?token=wrong", allow_redirects=False) as answer:
+            assert "Set-Cookie" not in answer.headers
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Host": "evil.example"}, 421),
+        ({"Origin": "https://evil.example"}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "same-origin"}, 200),
+    ],
+)
+async def test_other_sites_are_refused_even_with_the_token(
+    tmp_path: Path, headers: dict[str, str], status: int
+) -> None:
+    """A rebound host name, another origin and a cross-site request get nothing."""
+    async with page_of(tmp_path) as page:
+        assert (await page.get("/api/about", **headers))[0] == status
+
+
+async def test_every_answer_has_the_security_headers(tmp_path: Path) -> None:
+    """Scripts and styles come from files of this origin only, also on error pages."""
+    async with page_of(tmp_path) as page:
+        for path in ("/", "/static/js/app.js", "/api/about", "/nothing"):
+            async with page.client.get(page.base + path, headers={"Authorization": f"Bearer {TOKEN}"}) as answer:
+                policy = answer.headers["Content-Security-Policy"]
+                assert "default-src 'none'" in policy
+                assert "unsafe" not in policy
+                assert answer.headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_static_files_need_nothing_from_elsewhere_and_have_no_markup_from_strings() -> None:
+    """The page works offline under its policy: no other host, no inline script, no markup made from strings."""
+    for file in STATIC.rglob("*"):
+        if file.suffix in (".js", ".html", ".css") and "vendor" not in file.parts:
+            text = file.read_text()
+            assert "innerHTML" not in text
+            assert "dangerouslySetInnerHTML" not in text
+            assert "http://" not in text.replace("http://www.w3.org", "")
+            assert "https://" not in text
+    assert "<script>" not in (STATIC / "index.html").read_text()
+    assert {each.name for each in (STATIC / "vendor").glob("*.LICENSE")} == {
+        "htm.LICENSE",
+        "preact.LICENSE",
+        "uPlot.LICENSE",
+    }
+
+
+# --- columns and deltas -----------------------------------------------------------------------------------------------
+
+
+def shares_of(text: str) -> list[int]:
+    return np.frombuffer(base64.b64decode(text), dtype="<u2").tolist()
+
+
+async def test_nodes_come_in_columns(tmp_path: Path) -> None:
+    """One string per column, not one object per node."""
+    async with page_of(tmp_path) as page:
+        status, body = await page.get("/api/nodes")
+    assert status == 200
+    assert body["size"] == 20
+    assert len(shares_of(body["shares"])) == 20 * len(body["resources"])
+    assert not any(isinstance(each, dict) for value in body.values() if isinstance(value, list) for each in value)
+    assert body["labels"]["topology.kubernetes.io/zone"] == 3
+
+
+def test_a_delta_has_the_rows_that_differ() -> None:
+    """One pod on 5,000 nodes changes one row, and the delta is small."""
+    model = ClusterModel()
+    for number in range(5000):
+        model.set(node(f"n{number}", cpu="4", memory="8Gi"), initial=True)
+    before = model.frame()
+    model.set(pod("web", cpu="1", node="n7"))
+    changed = delta(before, model.frame())
+    assert changed is not None
+    assert np.frombuffer(base64.b64decode(changed["rows"]), dtype="<u2").tolist() == [7]
+    assert shares_of(changed["shares"])[0] == 250
+    assert len(json.dumps(changed)) < 150
+    assert delta(model.frame(), model.frame()) is None
+
+
+async def test_a_slow_page_is_told_to_read_everything_anew() -> None:
+    """Events do not pile up for a page that does not read them."""
+    model = ClusterModel()
+    model.set(node("n1", cpu="4"), initial=True)
+    broadcaster = Broadcaster(model, dict)
+    broadcaster.current()
+    with broadcaster.page() as events:
+        for number in range(200):
+            model.set(pod(f"p{number}", cpu="10m", node="n1"))
+            broadcaster.current()
+        waiting = [events.get_nowait() for _ in range(events.qsize())]
+    assert RELOAD in waiting
+    assert len(waiting) <= 64
+
+
+def test_changes_are_taken_over_once() -> None:
+    """The thread that explains gets each object once, in its newest state, and those that have gone."""
+    model = ClusterModel()
+    model.set(node("n1", cpu="4"))
+    model.set(node("n1", cpu="8"))
+    web = pod("web")
+    model.set(web)
+    model.remove(web)
+    taken = model.take_changes()
+    assert [(type(obj), there) for obj, there in taken.values()] == [(api.Node, True), (api.Pod, False)]
+    assert not model.take_changes()
