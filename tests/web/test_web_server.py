@@ -117,7 +117,7 @@ def test_static_files_need_nothing_from_elsewhere_and_have_no_markup_from_string
 
 
 def shares_of(text: str) -> list[int]:
-    return np.frombuffer(base64.b64decode(text), dtype="<u2").tolist()
+    return list(map(int, np.frombuffer(base64.b64decode(text), dtype="<u2")))
 
 
 async def test_nodes_come_in_columns(tmp_path: Path) -> None:

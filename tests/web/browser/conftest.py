@@ -150,7 +150,8 @@ class Browser:
 
     def problems(self) -> list[str]:
         """Errors in the browser's console, violations of the policy included."""
-        return [json.dumps(each) for each in self.driver.get_log("browser") if each["level"] == "SEVERE"]
+        lines: Any = self.driver.get_log("browser")  # type: ignore[no-untyped-call]  # selenium leaves it untyped
+        return [json.dumps(each) for each in lines if each["level"] == "SEVERE"]
 
 
 @pytest.fixture(scope="session")
