@@ -16,6 +16,7 @@ COMMANDS = {
     "plugins": "List all plugins: where each comes from, its extension points, and whether it is vectorised.",
     "new-plugin": "Write a small installable project with a plugin, its tests, a configuration and a README.",
     "simulate": "Run scenarios on a virtual clock: a whole cluster in one process, hours of it in seconds.",
+    "trace": "Import public cluster traces as scenarios: openb, Alibaba, Azure, Helios, Philly, Borg.",
     "learn": "Learn how a scheduler works, in seven runnable steps.",
     "conformance": "Replay recorded kube-scheduler decisions and report any difference.",
     "bench": "Measure decisions per second, and pods per second through the whole loop.",
