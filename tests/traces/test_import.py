@@ -20,10 +20,10 @@ from kubesched.simulator.run import run
 from kubesched.simulator.trace_file import Arrival, TraceHead, opened_trace
 from kubesched.traces.importing import Window, import_trace
 from kubesched.traces.kinds import KINDS
-from kubesched.traces.model import GIB, Options, Source, TraceError
+from kubesched.traces.model import GIB, Source, TraceError, TraceOptions
 from kubesched.traces.sorting import sorted_on_disk
 
-OPTIONS = Options(machine_cpu=10_000, machine_memory=100 * GIB)
+OPTIONS = TraceOptions(machine_cpu=10_000, machine_memory=100 * GIB)
 GPU_MILLI, GPU = "alibabacloud.com/gpu-milli", "nvidia.com/gpu"
 
 

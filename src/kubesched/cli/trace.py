@@ -10,7 +10,7 @@ from kubesched.api.quantity import QuantityError, milli, value
 from kubesched.config.duration import Duration
 from kubesched.traces.importing import Window, import_trace
 from kubesched.traces.kinds import KINDS
-from kubesched.traces.model import Options, Source, TraceError
+from kubesched.traces.model import Source, TraceError, TraceOptions
 
 
 @click.group()
@@ -50,7 +50,9 @@ def import_command(
     """Write a scenario with the machines and pods of a trace."""
     if output.suffix != ".py":
         raise click.BadParameter(f"{output} must end in .py", param_hint="--output")
-    options = Options(_quantity(machine_cpu, "--machine-cpu", 1000), _quantity(machine_memory, "--machine-memory", 1))
+    options = TraceOptions(
+        _quantity(machine_cpu, "--machine-cpu", 1000), _quantity(machine_memory, "--machine-memory", 1)
+    )
     end = _seconds(until, "--until") if until else float("inf")
     window = Window(_seconds(begin, "--from"), end, limit, nodes)
     try:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kubesched.simulator.trace_file import Arrival, Machine
-from kubesched.traces.model import Options, Source, TraceError, TraceKind
+from kubesched.traces.model import Source, TraceError, TraceKind, TraceOptions
 
 DAY = 86_400
 PARTS = 1000
@@ -59,7 +59,7 @@ def _vms(path: Path, source: Source) -> Iterator[Arrival]:
         connection.close()
 
 
-def _typical(options: Options) -> Machine:
+def _typical(options: TraceOptions) -> Machine:
     return Machine("machine", options.machine_cpu, options.machine_memory, dict.fromkeys(DEVICES.values(), PARTS))
 
 

@@ -23,7 +23,7 @@ class TraceError(Exception):
 
 
 @dataclass
-class Options:
+class TraceOptions:
     """What an import needs to know that a trace does not say."""
 
     machine_cpu: int
@@ -36,7 +36,7 @@ class Source:
     """The files of a trace, and what happens to their rows."""
 
     files: Sequence[Path]
-    options: Options
+    options: TraceOptions
     skipped: Counter[str] = field(default_factory=Counter)
     """How many rows were skipped, by reason."""
     machines: list[Machine] = field(default_factory=list)
@@ -55,21 +55,21 @@ class TraceKind:
     files: str
     read: Callable[[Source], Iterable[Arrival]]
     """Yields the pods in any order, and puts the machines into the source."""
-    machine: Callable[[Options], Machine]
+    machine: Callable[[TraceOptions], Machine]
     """A typical machine, for traces that list none."""
 
 
-def plain_machine(options: Options) -> Machine:
+def plain_machine(options: TraceOptions) -> Machine:
     """A machine without anything special."""
     return Machine("machine", options.machine_cpu, options.machine_memory)
 
 
-def gpu_machine(options: Options) -> Machine:
+def gpu_machine(options: TraceOptions) -> Machine:
     """A machine with eight GPUs."""
     return Machine("machine", options.machine_cpu, options.machine_memory, {GPU: 8})
 
 
-def shared_gpu_machine(options: Options) -> Machine:
+def shared_gpu_machine(options: TraceOptions) -> Machine:
     """A machine with eight GPUs that pods can share."""
     return Machine("machine", options.machine_cpu, options.machine_memory, {GPU_MILLI: 8000})
 
