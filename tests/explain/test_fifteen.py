@@ -134,6 +134,14 @@ def test_first_rejection_is_that_of_the_scheduling_cycle(
     assert found == {node: (status.plugin, status.message) for node, status in decided.items()}
 
 
+def test_pod_that_pre_filter_rejects_is_first_rejected_by_it(explainer: Explainer) -> None:
+    """The cycle ends at PreFilter: what Filter plugins say of single nodes comes after that."""
+    report = explainer.pod(explainer.find("default/missing-claim"))
+    refusals = {each.node: [refusal.plugin for refusal in each.refusals] for each in report.nodes}
+    assert {plugins[0] for plugins in refusals.values()} == {"VolumeRestrictions"}
+    assert "NodeUnschedulable" in refusals["spread-2"]
+
+
 def test_budgets_protect_pods_from_being_suggested(explainer: Explainer) -> None:
     """The pods under the budget are named as protected and never as victims."""
     report = explainer.pod(explainer.find("default/budget"))

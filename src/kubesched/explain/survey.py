@@ -73,8 +73,14 @@ class Survey:
         self._pre_filter()
         self._filter()
         self._with_nominated()
-        order = {each.name: index for index, each in enumerate(self.framework.filters)}
-        self.verdicts = dict(sorted(self.verdicts.items(), key=lambda each: order.get(each[0], -1)))
+        self.verdicts = dict(sorted(self.verdicts.items(), key=self._turn))
+
+    def _turn(self, item: tuple[str, Verdict]) -> tuple[bool, int]:
+        """When a plugin has its say: PreFilter before Filter. A cycle that ends at PreFilter runs no Filter."""
+        name, verdict = item
+        early = verdict.whole is not None
+        names = [each.name for each in (self.framework.pre_filter if early else self.framework.filters)]
+        return not early, names.index(name) if name in names else -1
 
     @property
     def table(self) -> NodeTable:
