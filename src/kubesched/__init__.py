@@ -60,11 +60,11 @@ if TYPE_CHECKING:
     from kubesched.framework.status import unschedulable as unschedulable
     from kubesched.library.cluster import Cluster as Cluster
     from kubesched.library.decision import Decision as Decision
-    from kubesched.library.manifests import ManifestError as ManifestError
     from kubesched.library.results import Comparison as Comparison
     from kubesched.library.results import Fate as Fate
     from kubesched.library.results import Placement as Placement
     from kubesched.library.results import Placements as Placements
+    from kubesched.snapshots.reader import ManifestError as ManifestError
 
 _HOME: Final = {
     "api.custom": ("CustomObject", "custom_kind"),
@@ -95,8 +95,8 @@ _HOME: Final = {
     "framework.status": ("SKIP", "Code", "Status", "error", "unresolvable", "unschedulable"),
     "library.cluster": ("Cluster",),
     "library.decision": ("Decision",),
-    "library.manifests": ("ManifestError",),
     "library.results": ("Comparison", "Fate", "Placement", "Placements"),
+    "snapshots.reader": ("ManifestError",),
 }
 _MODULE_OF: Final = {name: module for module, names in _HOME.items() for name in names}
 

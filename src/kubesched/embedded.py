@@ -34,6 +34,8 @@ class ClusterSettings:
     """Whether controllers and kubelets write events. Large simulations are faster without them."""
     features: Features = DEFAULT_FEATURES
     """The feature gates that controllers read."""
+    workloads: bool = True
+    """Whether the controllers of workloads are at work, and those that delete objects without owners."""
     seed: int | None = None
     """Seeds random values such as container IDs; None to seed from the system."""
 
@@ -53,6 +55,7 @@ class EmbeddedCluster:
             lifecycle=self.settings.lifecycle,
             heartbeat=lambda: self.kubelets.nodes.heartbeat,
             root_certificate=root_certificate,
+            workloads=self.settings.workloads,
         )
         self._kubelets_task: asyncio.Task[None] | None = None
 

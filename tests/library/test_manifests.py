@@ -12,8 +12,9 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from kubesched import ManifestError
 from kubesched.api import objects as api
-from kubesched.library.manifests import ManifestError, read_objects, read_paths, read_pod, read_pods
+from kubesched.library.manifests import read_objects, read_paths, read_pod, read_pods
 
 NODE: dict[str, Any] = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
 POD: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p1"}, "spec": {"containers": []}}

@@ -86,7 +86,7 @@ def test_hostile_yaml_is_located(tmp_path: Path) -> None:
     (tmp_path / "deep.yaml").write_text("[" * 80_000)
     assert "nested deeper than 128 levels" in problems(tmp_path / "s.yaml", "[" * 80_000)
     found = problems(tmp_path / "s.yaml", "manifests: [deep.yaml]")
-    assert "deep.yaml: not valid YAML: line 1, column 129: nested deeper than 128 levels" in found
+    assert "deep.yaml: not valid YAML or JSON: line 1, column 129: nested deeper than 128 levels" in found
 
 
 def test_a_missing_file_and_another_kind_of_file_are_refused(tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ COMMANDS = {
     "run": "Schedule a real cluster: kube-scheduler's flags, configuration file and endpoints.",
     "plugins": "List all plugins: where each comes from, its extension points, and whether it is vectorised.",
     "new-plugin": "Write a small installable project with a plugin, its tests, a configuration and a README.",
+    "snapshot": "Write a running cluster to a file, for simulate, explain, compare and the others.",
+    "record": "Write a running cluster and every change in it to a file, until stopped.",
     "simulate": "Run scenarios on a virtual clock: a whole cluster in one process, hours of it in seconds.",
     "trace": "Import public cluster traces as scenarios: openb, Alibaba, Azure, Helios, Philly, Borg.",
     "learn": "Learn how a scheduler works, in seven runnable steps.",

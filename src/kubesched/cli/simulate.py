@@ -19,10 +19,14 @@ from kubesched.framework.errors import PluginStartError
 from kubesched.simulator.cluster import SimulatedCluster
 from kubesched.simulator.loading import load, scenario_files
 from kubesched.simulator.machine import as_json, as_junit
+from kubesched.simulator.replay import scenario_of
 from kubesched.simulator.report import Report
 from kubesched.simulator.run import run
 from kubesched.simulator.scenario import Scenario, ScenarioFileError
+from kubesched.simulator.settings import ReplayMode
 from kubesched.simulator.tables import DEFAULT_ROWS, moment, show
+from kubesched.snapshots.reader import ManifestError
+from kubesched.snapshots.reader import load as load_contents
 
 FAILED = 1
 LONG_SECONDS = 1.0
@@ -33,7 +37,7 @@ COLLECT_AFTER = 200_000
 
 
 @click.command()
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
+@click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="FILE...")
 @click.option("-o", "--output", type=click.Choice(OUTPUTS), default="table", show_default=True, help="What to print.")
 @click.option("--seed", type=int, help="Use this seed instead of the scenario's own.")
 @click.option(
@@ -51,6 +55,18 @@ COLLECT_AFTER = 200_000
     show_default=True,
     help="Rows per end of a table.",
 )
+@click.option(
+    "--from",
+    "source",
+    multiple=True,
+    type=click.Path(exists=True, path_type=Path),
+    metavar="FILE|FOLDER",
+    help="Begin with this cluster: a snapshot, kubectl get -o json, manifests. May be repeated.",
+)
+@click.option("--arrivals", is_flag=True, help="Of a recording, replay only what arrives, and decide here.")
+@click.option(
+    "--speed", type=click.FloatRange(0, min_open=True), metavar="FACTOR", help="Replay at this speed; 1 is real time."
+)
 @click.option("--check", is_flag=True, help="Only check the files; run nothing.")
 def command(
     files: tuple[Path, ...],
@@ -60,6 +76,9 @@ def command(
     plugin: tuple[str, ...],
     plugin_dir: tuple[str, ...],
     rows: int,
+    source: tuple[Path, ...],
+    arrivals: bool,
+    speed: float | None,
     check: bool,
 ) -> None:
     """Run scenarios: API server, controllers, kubelets and scheduler in one process, on a virtual clock.
@@ -68,6 +87,10 @@ def command(
     or - for YAML on standard input. An hour of cluster time takes a second or two, and the same seed gives the same
     run. The exit code is 1 if an expectation fails or a scenario cannot be run.
 
+    A FILE may also be a snapshot or a recording, ours or another tool's: kubectl get -o json, manifests, the files of
+    kube-scheduler-simulator, kwok and simkube. A recording is replayed as it was; with --arrivals, pods arrive as they
+    did and are scheduled here. A scenario begins with the cluster in --from.
+
     Try another scheduler configuration with --config, and other plugins with --plugin and --plugin-dir. A configuration
     enables plugins; without one, all of these are enabled.
 
@@ -75,6 +98,7 @@ def command(
     kubesched simulate examples/scenarios/node10.yaml
     kubesched simulate scenarios/ -o junit > scenarios.xml
     kubesched simulate day.py --config packed.yaml -o json | jq .utilisation
+    kubesched simulate monday.jsonl.gz --arrivals --config packed.yaml
 
     A scenario in YAML:
 
@@ -91,8 +115,11 @@ def command(
 
     """
     progress, out = Console(stderr=True), Console(soft_wrap=False)
-    scenarios = _loaded(files)
+    scenarios = _loaded(files, source)
     for scenario in scenarios:
+        if arrivals and scenario.contents.is_recording:
+            scenario.replay = ReplayMode.ARRIVALS
+        scenario.speed = speed
         scenario.vary(config, plugin, plugin_dir)
     _prepare(scenarios)
     if check:
@@ -112,15 +139,28 @@ def command(
         raise SystemExit(FAILED)
 
 
-def _loaded(files: tuple[Path, ...]) -> list[Scenario]:
+def _loaded(files: tuple[Path, ...], source: tuple[Path, ...]) -> list[Scenario]:
+    if not files and not source:
+        raise click.UsageError("give a scenario, a snapshot or a recording")
     problems: list[str] = []
     scenarios = []
+    try:
+        contents = load_contents(*source)
+        if not files:
+            scenarios.append(scenario_of(contents, source[0]))
+    except ManifestError as error:
+        problems += error.problems
     for path in files:
         try:
             scenarios += [load(file) for file in scenario_files(path)]
         except ScenarioFileError as error:
             problems += error.problems
     _refuse(problems)
+    if files and source:
+        for scenario in scenarios:
+            scenario.contents.add(contents)
+            if contents.is_recording:
+                scenario.replay = ReplayMode.RECORDED
     return scenarios
 
 

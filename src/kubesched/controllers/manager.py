@@ -38,25 +38,25 @@ class ControllerManager:
         lifecycle: LifecycleSettings | None = None,
         heartbeat: Callable[[], float] | None = None,
         root_certificate: str = "",
+        workloads: bool = True,
     ) -> None:
+        """Without `workloads`, nothing creates the pods of workloads, and nothing deletes objects without owners."""
         self._context = context
         self._task: asyncio.Task[None] | None = None
-        self.controllers = list(self._make(lifecycle, heartbeat, root_certificate))
+        self.controllers = list(self._make(lifecycle, heartbeat, root_certificate, workloads))
 
     def _make(
-        self, lifecycle: LifecycleSettings | None, heartbeat: Callable[[], float] | None, root_certificate: str
+        self,
+        lifecycle: LifecycleSettings | None,
+        heartbeat: Callable[[], float] | None,
+        root_certificate: str,
+        workloads: bool,
     ) -> Iterator[Controller]:
         context = self._context
         yield ServiceAccountController(context, root_certificate)
         yield NamespaceController(context)
-        yield GarbageCollector(context)
-        yield DeploymentController(context)
-        yield ReplicaSetController(context)
-        yield replication_controllers(context)
-        yield StatefulSetController(context)
-        yield DaemonSetController(context)
-        yield JobController(context)
-        yield CronJobController(context)
+        if workloads:
+            yield from self._workloads()
         volumes = VolumeController(context)
         volumes.add_classes()
         yield volumes
@@ -71,6 +71,17 @@ class ControllerManager:
         yield TaintEvictionController(context)
         yield DeviceTaintEvictionController(context)
         yield EventExpiry(context)
+
+    def _workloads(self) -> Iterator[Controller]:
+        context = self._context
+        yield GarbageCollector(context)
+        yield DeploymentController(context)
+        yield ReplicaSetController(context)
+        yield replication_controllers(context)
+        yield StatefulSetController(context)
+        yield DaemonSetController(context)
+        yield JobController(context)
+        yield CronJobController(context)
 
     def start(self) -> None:
         """Start reconciling."""

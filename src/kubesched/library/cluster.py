@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from random import Random
 from typing import Any, Self, TypeVar
 
+import msgspec
 from msgspec.structs import replace
 
 from kubesched.api import objects as api
@@ -26,9 +28,20 @@ from kubesched.library.admission import admitted
 from kubesched.library.configuration import Config, configuration, known_plugins
 from kubesched.library.decision import Decision
 from kubesched.library.draining import Budgets, evictions
-from kubesched.library.manifests import Manifests, Source, completed, read_objects, read_paths, read_pod, read_pods
+from kubesched.library.manifests import (
+    Manifests,
+    Source,
+    completed,
+    decoded,
+    read_objects,
+    read_paths,
+    read_pod,
+    read_pods,
+)
 from kubesched.library.results import Comparison, Fate, Placement, Placements
 from kubesched.library.tables import Row, as_frame, as_html
+from kubesched.snapshots.contents import Item
+from kubesched.snapshots.implied import WORKLOADS, implied
 
 O = TypeVar("O", bound=api.Object)  # noqa: E741  # the one-letter name for "some kind of object"
 
@@ -288,10 +301,22 @@ class Cluster:
         return [each for each in self._objects.values() if isinstance(each, kind)]
 
     def _add(self, manifests: Manifests) -> None:
+        """Add objects, and what they imply: the pods of a Deployment that nobody has created yet."""
         for each in sorted(manifests.objects, key=lambda each: not isinstance(each, api.PriorityClass)):
             self._set(each)  # pods refer to priority classes
-        for kind, number in manifests.ignored.items():
+        for each in decoded(implied(manifests.items, self._context(manifests.items))):
+            self._set(each)
+        written = Counter(each.kind for each in manifests.items if each.kind in WORKLOADS and not each.was_read)
+        for kind, number in (manifests.ignored - written).items():
             self.ignored[kind] = self.ignored.get(kind, 0) + number
+
+    def _context(self, items: Sequence[Item]) -> list[Item]:
+        """What the pods of new workloads depend on."""
+        if not any(each.kind in WORKLOADS for each in items):
+            return []
+        kinds = (api.Namespace, api.Node, api.PriorityClass, api.StorageClass)
+        found = (each for each in self._objects.values() if isinstance(each, kinds))
+        return [Item(each.api_version, each.kind, msgspec.to_builtins(each)) for each in found]
 
     def _set(self, obj: api.Object) -> None:
         obj = _identified(obj)

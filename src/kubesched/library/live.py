@@ -8,20 +8,19 @@ import warnings
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, ClassVar, Final, TypeVar
 
 import msgspec
 
 from kubesched.api import objects as api
 from kubesched.base.types import JSON
-from kubesched.client.connection import Connection, resolve
+from kubesched.client.connection import Connection
 from kubesched.client.endpoints import endpoint_of
 from kubesched.client.http import HttpClient
-from kubesched.client.kubeconfig import KubeconfigError, load_file, load_files
 from kubesched.client.protocol import ApiError
 from kubesched.explain.standing import Queued
 from kubesched.scheduler.handlers import KINDS
+from kubesched.snapshots.live import connect as connect
 
 T = TypeVar("T")
 
@@ -130,18 +129,6 @@ def queued_pods(page: JSON) -> dict[str, Queued]:
 async def _list_events(connection: Connection) -> Sequence[api.Object]:
     async with HttpClient(connection) as client:
         return await _list(client, SchedulingEvent, "tries are not shown")
-
-
-def connect(path: str | os.PathLike[str] | None, context: str | None) -> Connection:
-    """The way to a cluster, from a kubeconfig as kubectl finds it. Raises KubeconfigError."""
-    if path is not None:
-        config = load_file(str(path))
-    else:
-        listed = os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
-        config = load_files(listed.split(os.pathsep))
-        if not config.files:
-            raise KubeconfigError(listed, "", "no such file", "give its path, or set KUBECONFIG")
-    return resolve(config if context is None else replace(config, current_context=context))
 
 
 async def _list_all(connection: Connection) -> list[api.Object]:

@@ -1,44 +1,29 @@
-"""Reads Kubernetes objects from what people have: structs, dicts, JSON or YAML text, files, folders.
+"""Objects for the library: structs of the kinds that scheduling reads, from whatever people have.
 
-The output of ``kubectl get -o json`` is a List; its items are read. Kinds that scheduling does not read are counted and
-ignored. Everything that is wrong is reported together, with file and field.
+`kubesched.snapshots` reads files and text. Here its objects become structs, and those of other kinds are counted.
+Everything that is wrong is reported together, with file and field.
 """
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from kubesched.api import objects as api
-from kubesched.api.decoding import InvalidObject, decode_as, kind_of
-from kubesched.base.documents import read_yaml_documents
+from kubesched.api.decoding import InvalidObject, decode_as
 from kubesched.client.endpoints import endpoint_of
+from kubesched.snapshots.contents import Item
+from kubesched.snapshots.reader import ManifestError, Reader
 
 Source = api.Object | Mapping[str, Any] | str | bytes
 """An object: a struct, a dict, or JSON or YAML text."""
 
-SUFFIXES = (".json", ".yaml", ".yml")
 DEFAULT_NAMESPACE = "default"
 _KNOWN = {kind for _, kind in api.KINDS}
-_Raw = bytes | Mapping[str, Any]
-
-
-class ManifestError(ValueError):
-    """Objects that cannot be read: every problem, with the file and the field."""
-
-    def __init__(self, problems: Iterable[str]) -> None:
-        self.problems = tuple(problems)
-        super().__init__("\n".join(self.problems))
-
-
-class _List(msgspec.Struct):
-    items: list[msgspec.Raw] | None = None
 
 
 class Manifests:
@@ -48,93 +33,78 @@ class Manifests:
         self.objects: list[api.Object] = []
         self.ignored: Counter[str] = Counter()
         """Kinds that scheduling does not read, and how many objects of each there were."""
+        self.items: list[Item] = []
+        """All objects that were not structs, as they were read."""
+        self._reader = Reader()
         self._problems: list[str] = []
 
     def read(self, source: Source, where: str = "") -> None:
         """Read an object, or text with any number of them."""
         if isinstance(source, api.Object):
+            self._decode()  # what came before it
             self.objects.append(completed(source))
         elif isinstance(source, Mapping):
-            self._take(source, where)
+            self._reader.read_object(source, where)
         elif isinstance(source, str | bytes):
-            self._read_text(source if isinstance(source, bytes) else source.encode(), where)
+            self._reader.read_text(source if isinstance(source, bytes) else source.encode(), where)
         else:
             found = type(source).__name__
             raise TypeError(f"expected an object, a dict or the text of a manifest, got {found}: {source!r}")
 
     def read_path(self, path: Path) -> None:
-        """Read a file, or all JSON and YAML files of a folder and its subfolders."""
-        if not path.is_dir():
-            self._read_text(path.read_bytes(), str(path))
-            return
-        files = sorted(each for each in path.rglob("*") if each.suffix in SUFFIXES and each.is_file())
-        if not files:
-            self._problems.append(f"{path}: no {', '.join(SUFFIXES)} file is in this folder")
-        for file in files:
-            self._read_text(file.read_bytes(), str(file))
+        """Read a file, or a folder."""
+        self._reader.read_path(path)
 
-    def finish(self) -> list[api.Object]:
-        """All objects; raises `ManifestError` if anything was wrong."""
-        if self._problems:
-            raise ManifestError(self._problems)
-        return self.objects
+    def finish(self) -> Manifests:
+        """Decode everything; of a recording, its end. Raises `ManifestError` if anything was wrong."""
+        self._decode()
+        problems = sorted([*self._problems, *self._reader.problems])
+        if problems:
+            raise ManifestError(problems)
+        return self
 
-    def _read_text(self, text: bytes, where: str) -> None:
-        if text.lstrip()[:1] in (b"{", b"["):
+    def _decode(self) -> None:
+        found = self._reader.contents.at()
+        self._reader.contents.items, self._reader.contents.changes = [], []
+        self.items += found
+        for each in found:
             try:
-                # Straight into structs: a snapshot may have hundreds of megabytes.
-                raw = msgspec.json.decode(text, type=list[msgspec.Raw] | msgspec.Raw)
-            except (msgspec.DecodeError, RecursionError):
-                pass  # several JSON values one after the other, or a YAML flow mapping
-            else:
-                for each in raw if isinstance(raw, list) else [raw]:
-                    self._take(bytes(each), where)
-                return
-        try:
-            documents = _json_values(text) or read_yaml_documents(text)
-        except (ValueError, RecursionError) as error:
-            self._problems.append(_at(where, f"not valid YAML or JSON: {' '.join(str(error).split())}"))
-            return
-        for number, document in enumerate(documents, 1):
-            here = f"{where}, document {number}" if len(documents) > 1 else where
-            for each in document if isinstance(document, list) else [document]:
-                if isinstance(each, Mapping):
-                    self._take(each, here)
-                elif each is not None:
-                    self._problems.append(_at(here, f"expected an object with apiVersion and kind, got {each!r}"))
+                self._take(each)
+            except InvalidObject as error:
+                self._problems.append(f"{each.where}: {error}" if each.where else str(error))
 
-    def _take(self, data: _Raw, where: str, list_of: tuple[str, str] = ("", "")) -> None:
-        try:
-            version, kind = kind_of(data)
-            version, kind = version or list_of[0], kind or list_of[1]
-            if kind.endswith("List"):
-                self._take_items(data, where, (version, "" if kind == "List" else kind.removesuffix("List")))
-            elif (cls := api.KINDS.get((version, kind))) is not None:
-                self.objects.append(completed(decode_as(cls, data)))
-            elif kind and kind not in _KNOWN:
-                self.ignored[kind] += 1
-            else:
-                api.decode(data)  # raises, and says which apiVersion the kind has
-        except InvalidObject as error:
-            self._problems.append(_at(where, str(error)))
+    def _take(self, item: Item) -> None:
+        cls = api.KINDS.get((item.version, item.kind))
+        if cls is not None:
+            self.objects.append(completed(decode_as(cls, item.data)))
+        elif item.kind and item.kind not in _KNOWN:
+            self.ignored[item.kind] += 1
+        else:
+            api.decode(item.data)  # raises, and says which apiVersion the kind has
 
-    def _take_items(self, data: _Raw, where: str, list_of: tuple[str, str]) -> None:
-        items: Any = decode_as(_List, data).items if isinstance(data, bytes) else data.get("items")
-        if not isinstance(items, list | tuple | None):
-            raise InvalidObject("List", "", "items", f"expected a list, got {items!r}")
-        for index, item in enumerate(items or ()):
-            raw = bytes(item) if isinstance(item, msgspec.Raw) else item
-            self._take(raw, f"{where} items[{index}]".lstrip(), list_of if list_of[1] else ("", ""))
+
+def decoded(items: Iterable[Item]) -> list[api.Object]:
+    """Objects that are valid, as structs."""
+    manifests = Manifests()
+    for each in items:
+        manifests._take(each)
+    return manifests.objects
 
 
 def read_objects(sources: Iterable[Source]) -> Manifests:
     """The objects of several sources; raises `ManifestError` with everything that is wrong."""
-    return _collected(sources, lambda manifests, source: manifests.read(source))
+    manifests = Manifests()
+    for each in sources:
+        manifests.read(each)
+    return manifests.finish()
 
 
 def read_paths(paths: Iterable[Path]) -> Manifests:
     """The objects in files and folders; raises `ManifestError` with everything that is wrong."""
-    return _collected(paths, Manifests.read_path)
+    manifests = Manifests()
+    for each in paths:
+        manifests.read_path(each)
+    return manifests.finish()
 
 
 def read_pods(source: Source | Iterable[Source]) -> list[api.Pod]:
@@ -160,29 +130,3 @@ def completed(obj: api.Object) -> api.Object:
     if obj.metadata.namespace or not endpoint_of(type(obj)).namespaced:
         return obj
     return replace(obj, metadata=replace(obj.metadata, namespace=DEFAULT_NAMESPACE))
-
-
-def _collected(sources: Iterable[Any], read: Callable[[Manifests, Any], None]) -> Manifests:
-    manifests = Manifests()
-    for each in sources:
-        read(manifests, each)
-    manifests.finish()
-    return manifests
-
-
-def _json_values(text: bytes) -> list[Any]:
-    """JSON values written one after the other, as ``kubectl get -o json`` does when called twice; else nothing."""
-    decoder, rest = json.JSONDecoder(), text.decode().strip()
-    found = []
-    while rest:
-        try:
-            value, end = decoder.raw_decode(rest)
-        except (ValueError, RecursionError):
-            return []
-        found.append(value)
-        rest = rest[end:].lstrip()
-    return found
-
-
-def _at(where: str, problem: str) -> str:
-    return f"{where}: {problem}" if where else problem

@@ -30,6 +30,9 @@ from kubesched.local.open_port import OpenPort
 from kubesched.logs import Logger
 from kubesched.logs.levels import WARNING
 from kubesched.reconcile.access import NODES
+from kubesched.snapshots.reader import ManifestError
+from kubesched.snapshots.reader import load as load_contents
+from kubesched.snapshots.restore import restore
 
 SCHEDULER = "system:kube-scheduler"
 ALL_ADMISSION = AdmissionSettings(require_service_accounts=True, taint_new_nodes=True, protect_in_use=True)
@@ -91,9 +94,24 @@ class LocalCluster:
             ) from None
         if self._options.history.annotate_results:
             self.server.api.bootstrap.grant("kubesched:annotate-results", SCHEDULER, RoleRule("patch", "core", "pods"))
+        self._restore(flags.from_)
         self.embedded.start()
         if "nodes" in self._options.changed or not self.server.api.store.shelf(NODES).records:
             self.embedded.add_nodes(flags.nodes, flags.node_name_format)
+
+    def _restore(self, source: str) -> None:
+        """Store the cluster of --from, as if it had been stopped and started again."""
+        if not source:
+            return
+        try:
+            contents = load_contents(Path(source).expanduser())
+        except (ManifestError, OSError) as error:
+            raise SetupError([f"--from: {line}" for line in str(error).splitlines()]) from None
+        result = restore(self.server.api, contents.at())
+        for kind, number in sorted(result.ignored.items()):
+            self._log(WARNING, f"--from: {number} objects of kind {kind} are ignored: the API server has no such kind")
+        for problem in result.refused:
+            self._log(WARNING, f"--from: {problem}")
 
     async def stop(self) -> None:
         """Stop everything, the API server and its store last."""

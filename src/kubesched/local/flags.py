@@ -58,6 +58,12 @@ class ClusterFlags(FlagSection):
     ui: bool = flag(BOOL, True, "Serve the web page (kubesched ui). It costs nothing until somebody opens it.")
     ui_port: int = flag(INT, 7070, "Port of the web page on 127.0.0.1. If it is in use, or 0, a free one is chosen.")
     data_dir: str = flag(STRING, "", "Folder to store the cluster in. Without it, everything is in memory.")
+    from_: str = flag(
+        STRING,
+        "",
+        "Start with the cluster in this file or folder: a snapshot, kubectl get -o json, manifests. Of a recording, "
+        "its end. --nodes adds nodes to it only if given.",
+    )
     nodes: int = flag(INT, 3, "Number of nodes to start with, including those already in --data-dir.")
     node_cpu: str = flag(STRING, "4", "CPUs of a node that does not declare its own.")
     node_memory: str = flag(STRING, "8Gi", "Memory of a node that does not declare its own.")

@@ -7,7 +7,7 @@ between nodes, retry jitter. There are no threads and no sockets, and real time 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from random import Random
 from typing import Protocol
@@ -26,8 +26,8 @@ from kubesched.scheduler.bind_calls import BindCalls
 from kubesched.scheduler.build import build_scheduler
 from kubesched.scheduler.recorder import EventRecorder
 from kubesched.scheduler.scheduler import Scheduler
-from kubesched.scheduler.subscribers.publisher import OnDecision
-from kubesched.simulator.settings import ClusterOptions
+from kubesched.scheduler.subscribers.publisher import OnDecision, Subscriber
+from kubesched.simulator.settings import ClusterOptions, ReplayMode
 from kubesched.simulator.timeline import Timeline
 
 HOST = "simulator"
@@ -47,6 +47,17 @@ LogLine = Callable[[str], None]
 MakeScheduler = Callable[[Client, Clock, Random, LogLine], CustomScheduler]
 
 
+class TieChooser(Subscriber):
+    """Breaks ties between nodes for the pod whose attempt has started."""
+
+    row_of: Mapping[str, int] = {}
+    """The rows of nodes; set when the scheduler has been built."""
+
+    def choose(self, rows: Sequence[int]) -> int:
+        """One of these rows."""
+        raise NotImplementedError
+
+
 class SimulatedCluster:
     """Runs from `start` to `stop`. `timeline` records what happens."""
 
@@ -60,14 +71,18 @@ class SimulatedCluster:
         custom_scheduler: MakeScheduler | None = None,
         watch: Callable[[Decision], None] | None = None,
         faults: Faults | None = None,
+        replay: ReplayMode | None = None,
+        follow: TieChooser | None = None,
     ) -> None:
         """`watch` is called with every decision of the scheduler, with all scores and reasons.
 
-        `faults` disturb the calls of the scheduler; controllers, kubelets and scenario are not affected.
+        `faults` disturb the calls of the scheduler; controllers, kubelets and scenario are not affected. With `replay`,
+        controllers of workloads are off; if all is replayed as recorded, so is everything else. `follow` breaks ties.
         """
+        self._replay = replay
         self.clock = clock
         self.api = ApiServer(clock=clock, random=Random(seed))
-        self.embedded = EmbeddedCluster(self.api, options.for_cluster(seed))
+        self.embedded = EmbeddedCluster(self.api, options.for_cluster(seed, workloads=replay is None))
         self.timeline = Timeline(clock.monotonic)
         self.scheduler: Scheduler | None = None
         direct = DirectClient(self.api)
@@ -76,6 +91,8 @@ class SimulatedCluster:
         chance = Random(seed)
         self._custom: CustomScheduler | None = None
         self._recorder: EventRecorder | None = None
+        if replay is ReplayMode.RECORDED:
+            return
         if custom_scheduler is not None:
             self._custom = custom_scheduler(
                 self._client, clock, chance, lambda text: self.timeline.note("scheduler", text)
@@ -86,6 +103,7 @@ class SimulatedCluster:
             self._recorder = EventRecorder(
                 self._client, clock, hostname=HOST, chance=Random(seed + 1), bind_calls=calls
             )
+        observers = [OnDecision(each) for each in (self.timeline.on_decision, watch) if each is not None]
         self.scheduler = build_scheduler(
             config,
             registry,
@@ -94,13 +112,17 @@ class SimulatedCluster:
             chance,
             recorder=self._recorder,
             bind_calls=calls,
-            subscribers=[OnDecision(each) for each in (self.timeline.on_decision, watch) if each is not None],
+            subscribers=[*observers, *((follow,) if follow is not None else ())],
             detailed=watch is not None,
+            choose=None if follow is None else follow.choose,
         )
+        if follow is not None:
+            follow.row_of = self.scheduler.cluster.nodes.row_of
 
     async def start(self) -> None:
         """Start. Returns when the scheduler's caches are filled; that moment is the scenario's time 0."""
-        self.embedded.start()
+        if self._replay is not ReplayMode.RECORDED:
+            self.embedded.start()
         if self._custom is not None:
             self._tasks.append(asyncio.create_task(self._custom.run(), name="scheduler"))
         elif self.scheduler is not None:

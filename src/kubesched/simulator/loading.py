@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kubesched.simulator.python_file import load_python
+from kubesched.simulator.replay import replay_of
 from kubesched.simulator.scenario import Scenario, ScenarioFileError
 from kubesched.simulator.yaml_file import load_yaml
+from kubesched.snapshots.reader import SUFFIXES, ManifestError
 
 YAML = (".yaml", ".yml", ".json")
 STDIN = Path("-")
 _IS_SCENARIO = re.compile(rb"^(\s*async def scenario\(|kind:\s*[\"']?Scenario\b)", re.MULTILINE)
+_MAY_BE_SCENARIO = re.compile(rb"^(steps|objects|manifests|cluster|seed|duration|config|plugins):", re.MULTILINE)
+_KIND = re.compile(rb"^kind:", re.MULTILINE)
 
 
 def scenario_files(path: Path) -> Iterator[Path]:
@@ -23,10 +27,17 @@ def scenario_files(path: Path) -> Iterator[Path]:
         return
     files = [file for file in sorted(path.iterdir()) if file.suffix in (".py", *YAML) and file.is_file()]
     found = [file for file in files if _IS_SCENARIO.search(file.read_bytes())]
+    if not found and _has_objects(files):
+        yield path  # a folder of manifests
+        return
     if not found:
         what = "no .yaml file with kind: Scenario and no .py file with async def scenario"
         raise ScenarioFileError([f"{path}: {what} is in this folder"])
     yield from found
+
+
+def _has_objects(files: Sequence[Path]) -> bool:
+    return any(file.suffix in YAML and _is_contents(file) for file in files)
 
 
 def load(path: Path) -> Scenario:
@@ -41,9 +52,23 @@ def load(path: Path) -> Scenario:
             if not path.is_file():
                 raise ScenarioFileError([f"{path}: there is no such file"])
             return load_python(path)
-        if path.suffix in YAML:
+        if path.suffix in YAML and not _is_contents(path):
             return load_yaml(path)
+        if path.is_dir() or path.name.endswith(SUFFIXES):
+            return replay_of(path)
     except OSError as error:
         why = "there is no such file" if isinstance(error, FileNotFoundError) else error.strerror
         raise ScenarioFileError([f"{path}: {why}"]) from None
-    raise ScenarioFileError([f"{path}: expected a scenario in a file that ends in .py or .yaml"])
+    except ManifestError as error:
+        raise ScenarioFileError(error.problems) from None
+    raise ScenarioFileError([f"{path}: expected a scenario in a file that ends in .py or .yaml, or a snapshot"])
+
+
+def _is_contents(path: Path) -> bool:
+    """Whether a file has Kubernetes objects and no scenario."""
+    text = path.read_bytes()
+    if path.suffix == ".json":
+        return b'"Scenario"' not in text and b'"steps"' not in text
+    if _IS_SCENARIO.search(text):
+        return False
+    return _KIND.search(text) is not None and _MAY_BE_SCENARIO.search(text) is None

@@ -28,6 +28,8 @@ def _body(report: Report) -> dict[str, Any]:
     body["expectations"] = [
         {**msgspec.to_builtins(each), "holds": each.holds, "message": each.message} for each in report.expectations
     ]
+    if report.agreement is None:
+        del body["agreement"]
     return body
 
 

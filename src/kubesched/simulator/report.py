@@ -51,6 +51,14 @@ class Utilisation(msgspec.Struct, frozen=True, rename="camel"):
     memory: Fraction
 
 
+class Agreement(msgspec.Struct, frozen=True, rename="camel"):
+    """How many of the pods that arrived went where the recording has them."""
+
+    same: int
+    moved: Sequence[tuple[str, str, str]]
+    """Pod, recorded node, node here; an empty node if it had none."""
+
+
 class Report(msgspec.Struct, frozen=True, rename="camel"):
     """The result of one run."""
 
@@ -68,9 +76,18 @@ class Report(msgspec.Struct, frozen=True, rename="camel"):
     pending: Sequence[PendingPod]
     utilisation: Sequence[Utilisation]
     bindings: int
+    agreement: Agreement | None = None
+    """With the recording, if only its arrivals were replayed."""
 
 
-def make_report(name: str, seed: int, cluster: SimulatedCluster, checked: Sequence[Checked], error: str = "") -> Report:
+def make_report(
+    name: str,
+    seed: int,
+    cluster: SimulatedCluster,
+    checked: Sequence[Checked],
+    error: str = "",
+    agreement: Agreement | None = None,
+) -> Report:
     """Build the report from the cluster's current state."""
     timeline = cluster.timeline
     end = timeline.seconds
@@ -99,6 +116,7 @@ def make_report(name: str, seed: int, cluster: SimulatedCluster, checked: Sequen
         pending=pending,
         utilisation=[_utilisation(node, each, end) for node, each in nodes],
         bindings=timeline.bound,
+        agreement=agreement,
     )
 
 

@@ -6,12 +6,15 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from kubesched.base.clocks import VirtualClock, run_virtual
+from kubesched.base.clocks import START, VirtualClock, run_virtual
 from kubesched.client.protocol import ApiError
 from kubesched.simulator.cluster import SimulatedCluster
+from kubesched.simulator.replay import FollowRecording, Replayer, recorded_pods
 from kubesched.simulator.report import Report, make_report
 from kubesched.simulator.scenario import Scenario, ScenarioFileError
 from kubesched.simulator.scenario_client import ScenarioClient, ScenarioError
+from kubesched.simulator.settings import ReplayMode
+from kubesched.snapshots.restore import restore
 
 Started = Callable[[SimulatedCluster], None]
 
@@ -28,7 +31,13 @@ def run(scenario: Scenario, seed: int | None = None, started: Started | None = N
 
     async def main(clock: VirtualClock) -> None:
         try:
-            cluster = SimulatedCluster(clock, chosen, scenario.cluster, config, registry, scenario.scheduler)
+            follow = None
+            if scenario.replay is ReplayMode.ARRIVALS:
+                follow = FollowRecording(recorded_pods(scenario.contents), chosen)
+            options = scenario.cluster
+            cluster = SimulatedCluster(
+                clock, chosen, options, config, registry, scenario.scheduler, replay=scenario.replay, follow=follow
+            )
             await cluster.start()
         except Exception as problem:
             if scenario.scheduler is None:
@@ -38,22 +47,36 @@ def run(scenario: Scenario, seed: int | None = None, started: Started | None = N
             started(cluster)
         try:
             client = ScenarioClient(cluster)
-            error = await _act(scenario, client)
+            error = await _act(scenario, client, cluster)
             await clock.settle()
             if (crash := cluster.crash) is not None:  # this may be the cause of the other error
                 error = _describe(crash, scenario, "the scheduler ended: ")
-            reports.append(make_report(scenario.name, chosen, cluster, client.checked, error))
+            agreement = None if follow is None else follow.agreement()
+            reports.append(make_report(scenario.name, chosen, cluster, client.checked, error, agreement))
         finally:
             await cluster.stop()
 
-    run_virtual(main)
+    run_virtual(main, START if scenario.contents.started is None else scenario.contents.started)
     # Not returned from main: asyncio.Runner formats the return value, twice, and a report can have 100,000s of lines.
     return reports[0]
 
 
-async def _act(scenario: Scenario, client: ScenarioClient) -> str:
+def _restore(scenario: Scenario, cluster: SimulatedCluster) -> str:
+    """Store the initial objects. Returns why some were refused, or an empty string."""
+    restored = restore(cluster.api, scenario.contents.items)
+    if restored.ignored:
+        kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(restored.ignored.items()))
+        cluster.timeline.note("note", f"ignored: {kinds}")
+    return "\n".join(f"{scenario.source}: {each}" for each in restored.refused)
+
+
+async def _act(scenario: Scenario, client: ScenarioClient, cluster: SimulatedCluster) -> str:
     """Run the scenario function. Returns the error that ended it early, or an empty string."""
     try:
+        if scenario.replay is not None:
+            await Replayer(scenario.contents, scenario.replay, cluster, scenario.speed).run(client)
+        elif refused := _restore(scenario, cluster):
+            return refused
         await scenario.act(client)
         if scenario.duration > client.now:
             await client.sleep_until(scenario.duration)

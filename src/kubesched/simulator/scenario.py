@@ -15,7 +15,8 @@ from kubesched.framework.registry import PluginSource, Registry
 from kubesched.plugins import in_tree_registry
 from kubesched.simulator.cluster import MakeScheduler
 from kubesched.simulator.scenario_client import ScenarioClient
-from kubesched.simulator.settings import ClusterOptions
+from kubesched.simulator.settings import ClusterOptions, ReplayMode
+from kubesched.snapshots.contents import Contents
 
 Act = Callable[[ScenarioClient], Awaitable[object]]
 
@@ -45,6 +46,12 @@ class Scenario:
     """The minimum duration, and the maximum of the progress bar."""
     scheduler: MakeScheduler | None = None
     description: str = ""
+    contents: Contents = field(default_factory=Contents)
+    """The cluster at the start, and for a replay what changes in it."""
+    replay: ReplayMode | None = None
+    """How the changes in `contents` are replayed; None if there are none."""
+    speed: float | None = None
+    """Replays so many times as fast as it was recorded; None for as fast as possible."""
 
     def prepared(self) -> tuple[KubeSchedulerConfiguration, Registry]:
         """Load the configuration and all plugins. Raises `ScenarioFileError` with all problems."""

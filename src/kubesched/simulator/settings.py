@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from enum import Enum
 
 import msgspec
 
@@ -15,6 +16,15 @@ from kubesched.kubelet.nodes import NodeSettings
 from kubesched.kubelet.settings import KubeletSettings
 
 HALF_A_SECOND = Duration.parse("500ms")
+
+
+class ReplayMode(Enum):
+    """What of a recording is replayed."""
+
+    RECORDED = "recorded"
+    """Everything, exactly as it was: nothing is decided here."""
+    ARRIVALS = "arrivals"
+    """Arrivals, with our own decisions about them."""
 
 
 class ClusterOptions(msgspec.Struct, frozen=True, rename="camel"):
@@ -55,9 +65,10 @@ class ClusterOptions(msgspec.Struct, frozen=True, rename="camel"):
         except DeviceTextError as error:
             yield Problem(join(path, "nodeDevices"), str(error))
 
-    def for_cluster(self, seed: int) -> ClusterSettings:
+    def for_cluster(self, seed: int, *, workloads: bool = True) -> ClusterSettings:
         """Convert the options to settings of the embedded cluster."""
         return ClusterSettings(
+            workloads=workloads,
             kubelet=KubeletSettings(
                 start_delay=self.pod_start_delay.seconds,
                 stop_delay=self.pod_stop_delay.seconds,

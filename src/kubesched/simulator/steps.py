@@ -12,7 +12,7 @@ from kubesched.config.duration import Duration
 from kubesched.config.errors import Problem, join
 from kubesched.simulator.expectations import Expectation
 from kubesched.simulator.settings import ClusterOptions
-from kubesched.simulator.snapshot import unwrapped
+from kubesched.snapshots.reader import unwrapped
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -140,7 +140,7 @@ def _actions(step: Step, path: str, problems: list[Problem]) -> Iterator[StepAct
     if step.log:
         yield StepAction("log", step.log, f"{path}.log")
     if step.create is not None:
-        for where, obj in _each(step.create, f"{path}.create"):
+        for where, obj in each_object(step.create, f"{path}.create"):
             problems += object_problems(obj, where)
             for number in range(step.first, step.first + step.count):
                 yield StepAction("create", numbered(obj, number), where)
@@ -151,7 +151,7 @@ def _actions(step: Step, path: str, problems: list[Problem]) -> Iterator[StepAct
         ("waitFor", step.wait_for, WaitFor),
     ):
         if given is not None:
-            for where, value in _each(given, f"{path}.{name}"):
+            for where, value in each_object(given, f"{path}.{name}"):
                 yield from _decoded(name, form, value, where, problems)
 
 
@@ -165,13 +165,17 @@ def _decoded(name: str, form: type[Any], value: object, path: str, problems: lis
     yield StepAction(name, decoded, path)
 
 
-def _each(value: object, path: str) -> Iterator[tuple[str, object]]:
+def each_object(value: object, path: str) -> Iterator[tuple[str, object]]:
     """Yield one object or several, with their paths. Unpacks a Kubernetes List."""
     if isinstance(value, list):
         for index, each in enumerate(value):
-            yield from unwrapped(each, f"{path}[{index}]")
+            yield from each_object(each, f"{path}[{index}]")
+        return
+    found = unwrapped(value)
+    if found == [value]:
+        yield path, value
     else:
-        yield from unwrapped(value, path)
+        yield from ((f"{path}.items[{index}]", each) for index, each in enumerate(found))
 
 
 def object_problems(obj: object, path: str) -> Iterator[Problem]:

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from kubesched.config.duration import Duration
-from kubesched.simulator.report import Fraction, PendingPod, PodPlacement, Report, Utilisation
+from kubesched.simulator.report import Agreement, Fraction, PendingPod, PodPlacement, Report, Utilisation
 from kubesched.simulator.timeline import TimelineEntry
 
 T = TypeVar("T")
@@ -42,6 +42,8 @@ def show(report: Report, out: Console, rows: int = DEFAULT_ROWS) -> None:
             out.print(f"[bold red]✗[/] at {moment(each.time)} expected {escape(each.expected)}")
             for finding in each.findings:
                 out.print(f"    {escape(str(finding))}")
+    if report.agreement is not None:
+        out.print(_agreement(report.agreement, rows))
     if report.error:
         out.print(f"[bold red]✗[/] {escape(report.error)}")
     out.print(_verdict(report))
@@ -55,6 +57,14 @@ def _verdict(report: Report) -> str:
         f"{_counted(report.bindings, 'pod')} bound, {len(report.pending)} pending "
         f"after {moment(report.virtual_seconds)} of cluster time (seed {report.seed}, run {report.digest[:12]})"
     )
+
+
+def _agreement(agreement: Agreement, rows: int) -> str:
+    moved = len(agreement.moved)
+    head = f"{agreement.same} of {_counted(agreement.same + moved, 'pod')} went where the recording has them"
+    lines = [f"  {pod}: {before or 'no node'} → {now or 'no node'}" for pod, before, now in agreement.moved[:rows]]
+    more = [f"  and {moved - rows} more"] if moved > rows else []
+    return escape("\n".join([head, *lines, *more]))
 
 
 def moment(seconds: float) -> str:

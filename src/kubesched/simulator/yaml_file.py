@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from kubesched.base.documents import DocumentError, compose_yaml, read_yaml_documents
+from kubesched.base.documents import DocumentError, compose_yaml
 from kubesched.client.protocol import ApiError
 from kubesched.config.decode import decode
 from kubesched.config.errors import Problem
@@ -18,21 +18,22 @@ from kubesched.simulator.expectations import Expectation
 from kubesched.simulator.kinds import kind_problems
 from kubesched.simulator.scenario import Act, Scenario, ScenarioFileError
 from kubesched.simulator.scenario_client import ScenarioClient, ScenarioError
-from kubesched.simulator.snapshot import as_new, has_ended, rank, unwrapped, was_read
 from kubesched.simulator.steps import (
     PlannedStep,
     ScenarioFile,
     StepAction,
     Target,
     WaitFor,
+    each_object,
     object_problems,
     plan_steps,
 )
+from kubesched.snapshots.contents import Contents, of_objects
+from kubesched.snapshots.reader import ManifestError
+from kubesched.snapshots.reader import load as load_contents
 
 API_VERSION = "kubesched.io/v1alpha1"
 KIND = "Scenario"
-RESTORE = "restore"
-"""Action: create an object that was read from a cluster, unless it exists."""
 _STEP = re.compile(r'\.?([^.\[\]"]+)|\[(\d+)\]|\["([^"]*)"\]')
 
 
@@ -51,10 +52,10 @@ def load_yaml(path: Path, text: bytes | None = None) -> Scenario:
         raise ScenarioFileError([f"{path}: expected a scenario with objects and steps, got {tree!r}"])
     file = decode(ScenarioFile, tree, "", problems) or ScenarioFile()
     problems += _head_problems(file)
-    objects = [each for i, obj in enumerate(file.objects) for each in _initial_objects(obj, f"objects[{i}]", problems)]
+    contents = Contents()
+    objects = list(_initial_objects(file.objects, contents, problems))
     for index, name in enumerate(file.manifests):
-        objects += _manifest(path.parent / name, f"manifests[{index}]", problems)
-    objects.sort(key=lambda action: rank(action.what) if action.name == RESTORE else 0)
+        contents.add(_manifest(path.parent / name, f"manifests[{index}]", problems))
     plan = plan_steps(file.steps, problems)
     problems += kind_problems([*objects, *(action for step in plan for action in step.actions)])
     if problems:
@@ -69,6 +70,7 @@ def load_yaml(path: Path, text: bytes | None = None) -> Scenario:
         cluster=file.cluster,
         duration=max([file.duration.seconds, *(step.at or 0.0 for step in plan)]),
         description=file.description,
+        contents=contents,
     )
 
 
@@ -85,26 +87,24 @@ def _head_problems(file: ScenarioFile) -> Iterator[Problem]:
         yield Problem("config", "expected a KubeSchedulerConfiguration or the name of a file", file.config)
 
 
-def _manifest(path: Path, where: str, problems: list[Problem]) -> list[StepAction]:
+def _manifest(path: Path, where: str, problems: list[Problem]) -> Contents:
     try:
-        documents = [each for each in read_yaml_documents(path.read_bytes()) if each is not None]
+        return load_contents(path)
     except OSError as error:
         problems.append(Problem(where, f"{path}: {error.strerror}"))
-        return []
-    except DocumentError as error:
-        problems.append(Problem(where, f"{path}: not valid YAML: {error}"))
-        return []
-    return [each for document in documents for each in _initial_objects(document, where, problems)]
+    except ManifestError as error:
+        problems += [Problem(where, problem) for problem in error.problems]
+    return Contents()
 
 
-def _initial_objects(given: object, path: str, problems: list[Problem]) -> Iterator[StepAction]:
-    """Yield an action for an initial object, or for each one in a List."""
-    for where, obj in unwrapped(given, path):
+def _initial_objects(given: Sequence[object], contents: Contents, problems: list[Problem]) -> Iterator[StepAction]:
+    """Yield an action for each object to create. Objects that were read from a cluster go to the contents."""
+    for where, obj in each_object(list(given), "objects"):
         problems += object_problems(obj, where)
-        if not was_read(obj):
+        if isinstance(obj, dict) and (read := of_objects([obj])).items[0].was_read:
+            contents.add(read)
+        else:
             yield StepAction("create", obj, where)
-        elif not has_ended(obj):
-            yield StepAction(RESTORE, as_new(obj), where)
 
 
 def _act(objects: Sequence[StepAction], plan: Sequence[PlannedStep], lines: Lines) -> Act:
@@ -143,11 +143,7 @@ async def _do(client: ScenarioClient, what: Any, name: str) -> None:
         case str():
             client.log(what)
         case _:
-            try:
-                await client.create(what)
-            except ApiError as error:  # every cluster has some namespaces and services from the start
-                if name != RESTORE or error.reason != "AlreadyExists":
-                    raise
+            await client.create(what)
 
 
 class Lines:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
+from keyword import iskeyword
 from typing import Any, ClassVar, TypeVar, cast
 
 from kubesched.daemon.flags.value_types import FlagType
@@ -22,6 +23,17 @@ class Flag:
     help: str
     shorthand: str = ""
     no_effect: str = ""
+
+    @property
+    def attribute(self) -> str:
+        """The field's name: with an underscore at the end if the flag's is a word of Python, such as ``from``."""
+        return attribute_of(self.name)
+
+
+def attribute_of(name: str) -> str:
+    """The name of the field of a flag."""
+    plain = name.replace("-", "_")
+    return f"{plain}_" if iskeyword(plain) else plain
 
 
 def flag(value_type: FlagType[T], default: T, text: str, *, shorthand: str = "", no_effect: str = "") -> T:
@@ -46,4 +58,6 @@ class FlagSection:
         """The flags of this section, sorted by name."""
         defaults = cls()
         for field in sorted(dataclasses.fields(cast(Any, cls)), key=lambda each: each.name):
-            yield Flag(field.name.replace("_", "-"), default=getattr(defaults, field.name), **field.metadata)
+            yield Flag(
+                field.name.rstrip("_").replace("_", "-"), default=getattr(defaults, field.name), **field.metadata
+            )

@@ -63,7 +63,7 @@ class Options:
     def shown(self) -> dict[str, str]:
         """Return every flag's value as text, for ``/flagz`` and the log."""
         return {
-            each.name: each.value_type.show(getattr(section, each.name.replace("-", "_")))
+            each.name: each.value_type.show(getattr(section, each.attribute))
             for section in self.sections()
             for each in type(section).flags()
         }
@@ -151,7 +151,7 @@ class Options:
     def _header_problems(self) -> Iterator[str]:
         section = self.authentication
         for each in type(section).flags():
-            values = getattr(section, each.name.replace("-", "_"))
+            values = getattr(section, each.attribute)
             if isinstance(values, tuple) and any(not value.strip() for value in values):
                 yield f'empty value in "{each.name}"'
         uid_headers = section.requestheader_uid_headers

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from kubesched.config.errors import suggest
-from kubesched.daemon.flags.flag import Flag, FlagSection
+from kubesched.daemon.flags.flag import Flag, FlagSection, attribute_of
 from kubesched.daemon.flags.gates import FeatureGates
 from kubesched.daemon.flags.options import Options
 
@@ -107,7 +107,7 @@ class _Parser:
             self._problem(f'invalid argument "{text}" for "--{name}" flag: {error}')
             return
         changed = self._parsed.options.changed
-        field_name = name.replace("-", "_")
+        field_name = attribute_of(name)
         if flag.value_type.add is not None and name in changed:
             value = flag.value_type.add(getattr(section, field_name), value)
         setattr(section, field_name, value)

@@ -1,0 +1,114 @@
+"""`kubesched snapshot`: writes a running cluster to a file."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import msgspec
+
+from kubesched.apiserver.rest.selectors import parse_labels
+from kubesched.apiserver.wire.status import StatusError
+from kubesched.base.types import JSON
+from kubesched.client.kubeconfig import KubeconfigError
+from kubesched.client.protocol import ApiError
+from kubesched.snapshots.anonymise import Anonymiser
+from kubesched.snapshots.live import ObjectSelection, SnapshotSource, connect
+
+EXPECTED = (KubeconfigError, ApiError, OSError, TimeoutError)
+F = TypeVar("F", bound=Callable[..., Any])
+
+_OPTIONS = (
+    click.option("--kubeconfig", type=click.Path(path_type=Path), metavar="FILE", help="Default: as kubectl finds it."),
+    click.option("--context", metavar="NAME", help="Use this context of the kubeconfig."),
+    click.option("-n", "--namespace", multiple=True, metavar="NAME", help="Only this namespace. May be repeated."),
+    click.option(
+        "-l", "--selector", default="", metavar="LABELS", help="Only objects in namespaces with these labels."
+    ),
+    click.option("--nodes", default="", metavar="LABELS", help="Only nodes with these labels, and pods on no other."),
+    click.option("--anonymise", is_flag=True, help="Replace names, labels and images, consistently."),
+    click.option("--key", default="", metavar="TEXT", help="Anonymise with this key: the same names again next time."),
+)
+
+
+def with_source_options(function: F) -> F:
+    """Add the options that say what to read and how to write it."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+@click.command()
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), default=Path("-"), metavar="FILE", help="Default: stdout."
+)
+@with_source_options
+def command(output: Path, anonymise: bool, key: str, **given: Any) -> None:
+    """Write a running cluster to one file: nodes, pods, workloads, volumes, devices, budgets and all else that
+    scheduling reads.
+
+    The cluster is read with your kubeconfig, and rights to read suffice. The file is a List, as kubectl get -o json
+    prints it; with a name that ends in .gz it is compressed. Secrets and ConfigMaps are never read. Environment,
+    commands and arguments of containers are never written. With --anonymise names are replaced too, and decisions about
+    the cluster stay the same.
+
+    \b
+    kubesched snapshot -o cluster.json.gz
+    kubesched explain --from cluster.json.gz
+    kubesched simulate cluster.json.gz
+    kubesched up --from=cluster.json.gz
+
+    Selecting by namespace or labels leaves out pods that use their nodes: the rest has more room than it had.
+    """
+    source = source_of(given)
+    with expected_errors():
+        objects = asyncio.run(source.read())
+    change = renaming(anonymise, key)
+    text = as_list(map(change, objects))
+    if output == Path("-"):
+        sys.stdout.buffer.write(text)
+        return
+    with expected_errors():
+        output.write_bytes(gzip.compress(text, 6) if output.name.endswith(".gz") else text)
+    nodes, pods = (sum(each["kind"] == kind for each in objects) for kind in ("Node", "Pod"))
+    click.echo(f"{output}: {nodes} nodes, {pods} pods, {len(objects) - nodes - pods} other objects", err=True)
+
+
+def as_list(objects: Iterable[JSON]) -> bytes:
+    """The objects as kubectl prints them, one per line."""
+    lines = b",\n".join(msgspec.json.encode(each) for each in objects)
+    return b'{"apiVersion":"v1","kind":"List","metadata":{},"items":[\n' + lines + b"\n]}\n"
+
+
+def source_of(given: dict[str, Any]) -> SnapshotSource:
+    """The cluster that the options name."""
+    for name, option in (("selector", "--selector"), ("nodes", "--nodes")):
+        try:
+            parse_labels(given[name])
+        except StatusError as error:
+            raise click.BadParameter(str(error), param_hint=option) from None
+    selection = ObjectSelection(given["namespace"], given["selector"], given["nodes"])
+    with expected_errors():
+        connection = connect(given["kubeconfig"], given["context"])
+    return SnapshotSource(connection, selection, lambda text: click.echo(f"Warning: {text}", err=True))
+
+
+def renaming(anonymise: bool, key: str) -> Callable[[JSON], JSON]:
+    """What is done to each object before it is written."""
+    return Anonymiser(key) if anonymise or key else lambda obj: obj
+
+
+class expected_errors:  # noqa: N801 - used as a statement
+    """Errors about which the user can do something are one line on stderr."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _type: object, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, EXPECTED):
+            raise click.ClickException(str(error)) from None

@@ -1,0 +1,1 @@
+"""Clusters in files: snapshots, recordings, manifests, and the formats of other simulators."""

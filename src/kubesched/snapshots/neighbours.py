@@ -1,0 +1,175 @@
+"""The files of other simulators: kube-scheduler-simulator's export, kwok's patches, simkube's trace.
+
+The record of kube-scheduler-simulator has the lines of our own recordings, and kwok's snapshot is plain YAML.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from statistics import median
+from typing import Any
+
+import msgspec
+
+from kubesched.apiserver.kinds.registry import BUILT_IN, ApiResource
+from kubesched.apiserver.kinds.schema import type_of
+from kubesched.apiserver.rest.patch import strategic_merge
+from kubesched.base.annotations import RUN_TIME
+from kubesched.base.types import JSON
+from kubesched.snapshots.contents import Contents, Event, Item, Key, ObjectChange, Raw
+
+# --- kube-scheduler-simulator -----------------------------------------------------------------------------------------
+
+EXPORTED = {
+    "namespaces": ("v1", "Namespace"),
+    "priorityClasses": ("scheduling.k8s.io/v1", "PriorityClass"),
+    "storageClasses": ("storage.k8s.io/v1", "StorageClass"),
+    "pvcs": ("v1", "PersistentVolumeClaim"),
+    "pvs": ("v1", "PersistentVolume"),
+    "nodes": ("v1", "Node"),
+    "pods": ("v1", "Pod"),
+}
+CONFIG = "schedulerConfig"
+
+
+def is_export(data: Raw) -> bool:
+    """Whether an object without a kind is an export: it has lists of nodes or pods."""
+    try:
+        fields = msgspec.json.decode(data, type=dict[str, msgspec.Raw]) if isinstance(data, bytes) else data
+    except msgspec.MsgspecError:
+        return False
+    return set(fields) <= {*EXPORTED, CONFIG} and not set(fields).isdisjoint(EXPORTED)
+
+
+def export(tree: Mapping[str, Any], where: str) -> Contents:
+    """The objects of an export, which have no kind of their own, and the scheduler's configuration."""
+    found = Contents()
+    for name, (version, kind) in EXPORTED.items():
+        listed = tree.get(name) or []
+        if not isinstance(listed, list):
+            raise ValueError(f"{name}: expected a list, got {listed!r}")
+        for index, obj in enumerate(listed):
+            if not isinstance(obj, dict):
+                raise ValueError(f"{name}[{index}]: expected an object, got {obj!r}")
+            found.items.append(Item(version, kind, obj, f"{where} {name}[{index}]".lstrip()))
+    config = tree.get(CONFIG)
+    found.config = config if isinstance(config, dict) else None
+    return found
+
+
+# --- kwok -------------------------------------------------------------------------------------------------------------
+
+_METHODS = {"create": Event.ADD, "patch": Event.UPDATE, "delete": Event.DELETE}
+
+
+def is_patch(version: str, kind: str) -> bool:
+    """Whether an object is a change that kwok recorded."""
+    return kind == "ResourcePatch" and version.startswith("action.kwok.x-k8s.io/")
+
+
+def patch(contents: Contents, latest: dict[Key, Item], tree: Mapping[str, Any], where: str) -> None:
+    """Add a recorded change. `latest` has the objects as they are then: a patch is applied to one of them."""
+    resource, target = tree.get("resource") or {}, tree.get("target") or {}
+    event, nanoseconds = _METHODS.get(str(tree.get("method"))), tree.get("durationNanosecond") or 0
+    if event is None or not isinstance(nanoseconds, int) or not isinstance(target, dict):
+        raise ValueError("ResourcePatch: method must be create, patch or delete, and durationNanosecond a number")
+    known = _resource(str(resource.get("group") or ""), str(resource.get("resource") or ""))
+    if known is None:
+        return  # a kind that is none of Kubernetes' own
+    template = tree.get("template") or {}
+    name = {key: str(target[key]) for key in ("name", "namespace") if target.get(key)}
+    if event is Event.UPDATE:
+        body = _patched(latest, known, name, template)
+    else:
+        body = {**template, "metadata": {**(template.get("metadata") or {}), **name}}
+    item = Item(known.group_version, known.kind, body, where)
+    seconds = nanoseconds / 1e9
+    latest[item.key] = item
+    contents.changes.append(ObjectChange(seconds, event, item))
+    contents.seconds = max(contents.seconds, seconds)
+
+
+def _patched(latest: Mapping[Key, Item], resource: ApiResource, name: Mapping[str, str], template: JSON) -> JSON:
+    before = latest.get((resource.group, resource.kind, name.get("namespace", ""), name.get("name", "")))
+    body = {"metadata": dict(name)} if before is None else before.body()
+    return strategic_merge(body, template, type_of(resource.schema))
+
+
+def _resource(group: str, plural: str) -> ApiResource | None:
+    return next((each for each in BUILT_IN if (each.group, each.plural) == (group, plural)), None)
+
+
+# --- simkube ----------------------------------------------------------------------------------------------------------
+
+_MAPS = (*range(0x80, 0x90), 0xDE, 0xDF)
+"""The first byte of a map in msgpack. No text begins with one of the former."""
+
+
+def is_simkube(data: bytes) -> bool:
+    """Whether the data is a trace."""
+    return data[:1] != b"" and data[0] in _MAPS and b"applied_objs" in data
+
+
+def simkube(data: bytes) -> Contents:
+    """The objects that were applied and deleted, at their times. Pods of an owner run as long as its pods did."""
+    try:
+        tree = msgspec.msgpack.decode(data)
+    except msgspec.MsgspecError as error:
+        raise ValueError(f"not a simkube trace: {error}") from None
+    events = tree.get("events") if isinstance(tree, dict) else None
+    if not isinstance(events, list):
+        raise ValueError("not a simkube trace of version 2: it has no list of events")
+    lasting = dict(_run_times(tree.get("pod_lifecycles") or {}))
+    found = Contents()
+    known: set[Any] = set()
+    start = float(events[0]["ts"]) if events else 0.0
+    for each in events:
+        seconds = float(each["ts"]) - start
+        found.seconds = max(found.seconds, seconds)
+        for obj in each.get("applied_objs") or ():
+            item = _lasting(Item(str(obj.get("apiVersion")), str(obj.get("kind")), obj), lasting)
+            if seconds == 0.0:
+                found.items.append(item)
+            else:
+                event = Event.UPDATE if item.key in known else Event.ADD
+                found.changes.append(ObjectChange(seconds, event, item))
+            known.add(item.key)
+        for obj in each.get("deleted_objs") or ():
+            gone = Item(str(obj.get("apiVersion")), str(obj.get("kind")), obj)
+            found.changes.append(ObjectChange(seconds, Event.DELETE, gone))
+    found.started = start or None
+    return found
+
+
+def _run_times(lifecycles: Mapping[Any, Any]) -> Iterator[tuple[tuple[str, str], float]]:
+    """For each owner (its kind, its name) of pods that ended, how long they ran: the median."""
+    for owner, by_hash in lifecycles.items():
+        lives = [life for several in by_hash.values() for life in several] if isinstance(by_hash, dict) else []
+        seconds = [_seconds(life) for life in lives]
+        ended = [each for each in seconds if each is not None]
+        if ended and isinstance(owner, tuple | list) and len(owner) == 2:
+            yield (str(owner[0]).rpartition(".")[2], str(owner[1])), median(ended)
+
+
+def _seconds(life: Any) -> float | None:
+    """How long a pod ran; None if it runs still. Rust writes ``{"Finished": [start, end]}``, the documentation a map
+    with both."""
+    if not isinstance(life, dict):
+        return None
+    both = life.get("Finished") or (life.get("start_ts"), life.get("end_ts"))
+    if not isinstance(both, tuple | list) or len(both) != 2 or not all(isinstance(each, int | float) for each in both):
+        return None
+    return float(max(both[1] - both[0], 0))
+
+
+def _lasting(item: Item, run_times: Mapping[tuple[str, str], float]) -> Item:
+    _, kind, namespace, name = item.key
+    seconds = run_times.get((kind, f"{namespace}/{name}"))
+    if seconds is None:
+        return item
+    body = item.body()
+    template = body if kind == "Pod" else (body.get("spec") or {}).get("template")
+    if isinstance(template, dict):
+        metadata = template.setdefault("metadata", {})
+        metadata["annotations"] = {**(metadata.get("annotations") or {}), RUN_TIME: f"{seconds:g}s"}
+    return Item(item.version, item.kind, body, item.where)

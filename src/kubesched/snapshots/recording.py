@@ -1,0 +1,137 @@
+"""Recordings: JSON lines with the time, what happened, and the object.
+
+The lines are those of kube-scheduler-simulator's recorder: ``{"time", "event", "resource"}``. Ours begin with a line of
+kind Recording, which has the time of the start, and end with an ``End``, which has the time of the end. Objects that
+existed at the start are added at that time.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any, cast
+
+import msgspec
+
+from kubesched.api.decoding import kind_of
+from kubesched.base.types import JSON
+from kubesched.snapshots.contents import Contents, Event, Item, ObjectChange
+
+API_VERSION = "kubesched.io/v1alpha1"
+KIND = "Recording"
+END = "End"
+FLUSH_LINES = 200
+
+
+class _Line(msgspec.Struct, rename="camel"):
+    time: datetime | None = None
+    event: str = ""
+    resource: msgspec.Raw = msgspec.Raw(b"{}")
+    kind: str = ""
+
+
+_decoder = msgspec.json.Decoder(_Line)
+
+
+def is_recording(text: bytes) -> bool:
+    """Whether the first line is one of a recording."""
+    first = text.lstrip()[:1_000_000].partition(b"\n")[0]
+    if not first.startswith(b"{"):
+        return False
+    try:
+        line = _decoder.decode(first)
+    except (msgspec.MsgspecError, RecursionError):
+        return False
+    return line.time is not None and (line.kind == KIND or bool(line.event))
+
+
+def read_recording(text: bytes, where: str) -> Contents:
+    """The objects at the start and all changes. A last line that was cut off is ignored."""
+    found = Contents()
+    lines = text.splitlines()
+    began: datetime | None = None
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            each = _decoder.decode(line)
+        except msgspec.MsgspecError as error:
+            if number == len(lines):
+                break
+            raise ValueError(f"line {number}: {error}") from None
+        if each.time is None:
+            raise ValueError(f"line {number}: has no time")
+        began = each.time if began is None else began
+        seconds = max((each.time - began).total_seconds(), 0.0)
+        found.seconds = max(found.seconds, seconds)
+        if not each.kind and each.event != END:
+            _take(found, each, seconds, f"{where}:{number}")
+    found.started = None if began is None else began.timestamp()
+    found.changes.sort(key=lambda change: change.seconds)
+    return found
+
+
+def _take(found: Contents, line: _Line, seconds: float, where: str) -> None:
+    try:
+        event = Event(line.event)
+    except ValueError:
+        known = ", ".join(each.value for each in Event)
+        raise ValueError(f"{where}: event {line.event!r} is not known; the events are {known}") from None
+    data = bytes(line.resource)
+    item = Item(*kind_of(data), data, where)
+    if event is Event.ADD and seconds == 0.0:
+        found.items.append(item)
+    else:
+        found.changes.append(ObjectChange(seconds, event, item))
+
+
+class RecordingWriter:
+    """Writes a recording line by line. Close it to end it."""
+
+    def __init__(self, path: Path, now: Callable[[], float]) -> None:
+        self._now = now
+        compressed = path.name.endswith(".gz")
+        plain = path.open("wb")
+        self._file: IO[bytes] = (
+            cast(IO[bytes], gzip.GzipFile(fileobj=plain, mode="wb", compresslevel=6)) if compressed else plain
+        )
+        self._plain = plain
+        self._unwritten = 0
+        self.lines = 0
+        self.started = now()
+        self._write({"apiVersion": API_VERSION, "kind": KIND, "time": _text(self.started)})
+
+    def initial(self, obj: JSON) -> None:
+        """Write an object that exists at the start."""
+        self._write({"time": _text(self.started), "event": Event.ADD.value, "resource": obj})
+        self.lines += 1
+
+    def change(self, event: Event, obj: JSON) -> None:
+        """Write a change that happens now."""
+        # An object that is added at the very start would count as one that was there before.
+        moment = max(self._now(), self.started + 1e-6)
+        self._write({"time": _text(moment), "event": event.value, "resource": obj})
+        self.lines += 1
+
+    def close(self) -> None:
+        """Write the end."""
+        self._write({"time": _text(self._now()), "event": END})
+        self._file.close()
+        self._plain.close()
+
+    def flush(self) -> None:
+        """Write to disk what has been recorded."""
+        self._file.flush()
+        self._unwritten = 0
+
+    def _write(self, line: dict[str, Any]) -> None:
+        self._file.write(msgspec.json.encode(line) + b"\n")
+        self._unwritten += 1
+        if self._unwritten >= FLUSH_LINES:
+            self.flush()
+
+
+def _text(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -1,0 +1,188 @@
+"""Every format that people have is read by one function, recognised by its content."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kubesched.base.annotations import RUN_TIME
+from kubesched.snapshots.contents import Contents, Event
+from kubesched.snapshots.reader import ManifestError, Reader, load
+from kubesched.snapshots.recording import RecordingWriter
+
+NODE: dict[str, Any] = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
+POD: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p1", "namespace": "a"}, "spec": {}}
+
+
+def read(data: bytes | str, path: Path) -> Contents:
+    """What a file with this content has."""
+    path.write_bytes(data if isinstance(data, bytes) else data.encode())
+    return load(path)
+
+
+def names(contents: Contents) -> list[tuple[str, str]]:
+    """Kind and name of the objects at the start."""
+    return [(each.kind, each.key[3]) for each in contents.items]
+
+
+def test_a_compressed_list(tmp_path: Path) -> None:
+    """gzip is recognised by its first bytes, whatever the name, and a file that was cut off gives what it has."""
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": [NODE, POD]}).encode()
+    assert names(read(gzip.compress(text), tmp_path / "x")) == [("Node", "n1"), ("Pod", "p1")]
+    with pytest.raises(ManifestError, match="cannot be decompressed"):
+        read(b"\x1f\x8bnothing", tmp_path / "x")
+
+
+def test_the_export_of_kube_scheduler_simulator(tmp_path: Path) -> None:
+    """Objects without kinds under the names of the export, and the scheduler's configuration."""
+    tree = {
+        "pods": [{"metadata": {"name": "p1", "namespace": "default"}, "spec": {}}],
+        "nodes": [{"metadata": {"name": "n1"}}],
+        "pvs": [],
+        "pvcs": None,
+        "storageClasses": [{"metadata": {"name": "fast"}, "provisioner": "x"}],
+        "priorityClasses": [],
+        "namespaces": [{"metadata": {"name": "default"}}],
+        "schedulerConfig": {"profiles": [{"schedulerName": "mine"}]},
+    }
+    for text in (json.dumps(tree), yaml.safe_dump(tree)):
+        found = read(text, tmp_path / "export")
+        kinds = [("Namespace", "default"), ("StorageClass", "fast"), ("Node", "n1"), ("Pod", "p1")]
+        assert names(found) == kinds
+        assert found.config == {"profiles": [{"schedulerName": "mine"}]}
+    with pytest.raises(ManifestError, match=r"pods\[0\]: expected an object, got 1"):
+        read(json.dumps({"pods": [1]}), tmp_path / "export")
+
+
+def test_the_record_of_kube_scheduler_simulator(tmp_path: Path) -> None:
+    """JSON lines with times; a deletion has only the name."""
+    lines = [
+        {"time": "2026-01-01T00:00:00Z", "event": "Add", "resource": NODE},
+        {"time": "2026-01-01T00:00:02.5Z", "event": "Add", "resource": POD},
+        {"time": "2026-01-01T00:00:04Z", "event": "Update", "resource": {**POD, "spec": {"nodeName": "n1"}}},
+        {"time": "2026-01-01T00:00:09Z", "event": "Delete", "resource": {k: POD[k] for k in POD if k != "spec"}},
+    ]
+    found = read("\n".join(map(json.dumps, lines)) + "\n", tmp_path / "record.jsonl")
+    assert names(found) == [("Node", "n1")]
+    assert [(each.seconds, each.event) for each in found.changes] == [
+        (2.5, Event.ADD),
+        (4.0, Event.UPDATE),
+        (9.0, Event.DELETE),
+    ]
+    assert [len(found.at(moment)) for moment in (0, 2.5, 9)] == [1, 2, 1]
+    with pytest.raises(ManifestError, match=r"event 'Fly' is not known; the events are Add, Update, Delete"):
+        read(json.dumps({**lines[0], "event": "Fly"}), tmp_path / "record.jsonl")
+
+
+def test_the_record_of_kwok(tmp_path: Path) -> None:
+    """Objects, then patches: a patch is applied to the object as it was then. Custom kinds are ignored."""
+
+    def change(method: str, seconds: float, template: object = None, resource: str = "pods") -> dict[str, Any]:
+        return {
+            "apiVersion": "action.kwok.x-k8s.io/v1alpha1",
+            "kind": "ResourcePatch",
+            "resource": {"version": "v1", "resource": resource},
+            "target": {"name": "p1", "namespace": "a"},
+            "durationNanosecond": round(seconds * 1e9),
+            "method": method,
+            **({} if template is None else {"template": template}),
+        }
+
+    container = {"name": "c", "image": "one"}
+    documents = [
+        NODE,
+        change("create", 1, {**POD, "spec": {"containers": [container]}}),
+        change("patch", 2, {"spec": {"nodeName": "n1", "containers": [{"name": "c", "image": "two"}]}}),
+        change("patch", 3, {"status": {"phase": "Running"}}),
+        change("create", 3, {}, resource="widgets"),
+        change("delete", 4),
+    ]
+    found = read(yaml.safe_dump_all(documents), tmp_path / "kwok.yaml")
+    assert names(found) == [("Node", "n1")]
+    (pod,) = (each for each in found.at(3) if each.kind == "Pod")
+    assert pod.body()["spec"] == {"nodeName": "n1", "containers": [{"name": "c", "image": "two"}]}
+    assert pod.body()["status"] == {"phase": "Running"}
+    assert names(Contents(found.at())) == [("Node", "n1")]
+    assert found.seconds == 4.0
+    with pytest.raises(ManifestError, match="method must be create, patch or delete"):
+        read(yaml.safe_dump(change("fly", 1)), tmp_path / "kwok.yaml")
+
+
+def test_the_trace_of_simkube(tmp_path: Path) -> None:
+    """msgpack with tuples as keys: objects at their times, and pods that run as long as the owner's pods did."""
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "j", "namespace": "a"},
+        "spec": {"template": {}},
+    }
+    lives = {("batch/v1.Job", "a/j"): {1234: [{"Finished": [10, 40]}, {"Finished": [10, 20]}, {"Running": 5}, "Empty"]}}
+    trace = {
+        "version": 2,
+        "config": {},
+        "events": [
+            {"ts": 1_700_000_000, "applied_objs": [NODE], "deleted_objs": []},
+            {"ts": 1_700_000_060, "applied_objs": [job], "deleted_objs": [NODE]},
+        ],
+        "index": {},
+        "pod_lifecycles": lives,
+    }
+    found = read(msgspec.msgpack.encode(trace), tmp_path / "trace.sktrace")
+    assert names(found) == [("Node", "n1")]
+    assert [(each.seconds, each.event, each.item.kind) for each in found.changes] == [
+        (60.0, Event.ADD, "Job"),
+        (60.0, Event.DELETE, "Node"),
+    ]
+    body = found.changes[0].item.body()
+    assert body["spec"]["template"]["metadata"]["annotations"] == {RUN_TIME: "20s"}
+    assert found.started == 1_700_000_000
+    with pytest.raises(ManifestError, match="not a simkube trace"):
+        read(b"\x81applied_objs", tmp_path / "trace.sktrace")
+
+
+def test_our_own_recording(tmp_path: Path) -> None:
+    """What is written is read again, also if the end is missing."""
+    path, clock = tmp_path / "r.jsonl.gz", iter((100.0, 107.5, 110.0))
+    writer = RecordingWriter(path, lambda: next(clock))
+    writer.initial(NODE)
+    writer.change(Event.ADD, POD)
+    writer.close()
+    found = load(path)
+    assert (names(found), found.started, found.seconds) == ([("Node", "n1")], 100.0, 10.0)
+    assert [(each.seconds, each.item.body()) for each in found.changes] == [(7.5, POD)]
+    text = gzip.decompress(path.read_bytes())
+    cut = read(text[:-20], tmp_path / "cut.jsonl")
+    assert (len(cut.items), len(cut.changes)) == (1, 1)
+
+
+def test_a_folder_with_what_stands_beside_manifests(tmp_path: Path) -> None:
+    """Kustomizations and values are no objects; several formats in one folder are."""
+    (tmp_path / "kustomization.yaml").write_text("resources: [a.yaml]")
+    (tmp_path / "values.yaml").write_text("replicas: 3")
+    (tmp_path / "a.yaml").write_text(yaml.safe_dump(NODE))
+    (tmp_path / "b.json").write_text(json.dumps(POD))
+    assert names(load(tmp_path)) == [("Node", "n1"), ("Pod", "p1")]
+
+
+def test_kinds_of_any_name_are_kept(tmp_path: Path) -> None:
+    """A custom kind may end in List, and no kind is an error."""
+    custom = {"apiVersion": "example.com/v1", "kind": "BlockList", "metadata": {"name": "b"}}
+    assert names(read(json.dumps(custom), tmp_path / "x.json")) == [("BlockList", "b")]
+    assert names(read(yaml.safe_dump(custom), tmp_path / "x.yaml")) == [("BlockList", "b")]
+
+
+@given(st.binary(max_size=60) | st.text(max_size=60).map(str.encode))
+def test_garbage_is_a_problem_and_never_a_crash(data: bytes) -> None:
+    """Whatever a file has, reading it ends with objects or with messages."""
+    reader = Reader()
+    reader.read_text(data, "file")
+    reader.read_text(gzip.compress(data), "file")
+    assert all(each.startswith("file") for each in reader.problems)
