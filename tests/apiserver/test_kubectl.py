@@ -229,8 +229,21 @@ async def test_a_bad_manifest_names_the_field(kubectl: Kubectl) -> None:
         result = await kubectl.run("apply", "-f", "-", stdin=manifest)
         assert result.code == 1
         assert text in result.err
-    applied = await kubectl.run("apply", "--server-side", "-f", "-", stdin=bad.format(extra="", image="x"))
-    assert "server-side apply is not supported" in applied.err
+
+
+async def test_server_side_apply(kubectl: Kubectl) -> None:
+    """kubectl applies on the server, reports conflicts, takes fields over by force, and shows differences."""
+    manifest = "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: ssa}}\ndata: {{a: {value}}}\n"
+    command = ["apply", "--server-side", "-f", "-"]
+    first = await kubectl.run(*command, stdin=manifest.format(value="one"))
+    assert first.out == "configmap/ssa serverside-applied\n"
+    other = [*command, "--field-manager=other"]
+    conflict = await kubectl.run(*other, stdin=manifest.format(value="two"))
+    assert 'Apply failed with 1 conflict: conflict with "kubectl": .data.a' in conflict.err
+    forced = await kubectl.run(*other, "--force-conflicts", stdin=manifest.format(value="two"))
+    assert forced.code == 0, forced.err
+    shown = await kubectl.run("diff", *command[1:], "--force-conflicts", stdin=manifest.format(value="three"))
+    assert "-  a: two\n+  a: three" in shown.out, shown.err
 
 
 async def test_asking(kubectl: Kubectl, server: HttpServer, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from tests.apiserver.support import (
 
 from kubesched.apiserver.apiserver import ApiServer
 from kubesched.apiserver.inprocess.local import LocalClient
-from kubesched.apiserver.rest.patch import APPLY, JSON_PATCH, MERGE_PATCH, STRATEGIC
+from kubesched.apiserver.rest.patch import JSON_PATCH, MERGE_PATCH, STRATEGIC
 
 # --- create -----------------------------------------------------------------------------------------------------------
 
@@ -227,16 +227,13 @@ async def test_server_owned_metadata_stays(client: LocalClient) -> None:
 
 
 async def test_patch_kinds(client: LocalClient) -> None:
-    """The content type says what kind of patch it is; server-side apply is refused with what to do instead."""
+    """The content type says what kind of patch it is."""
     await client.create(PODS, pod("a"))
     path = f"{PODS}/a"
     merged = await client.patch(path, {"spec": {"containers": [{"name": "c", "image": "nginx:2"}]}}, STRATEGIC)
     assert merged["spec"]["containers"][0]["terminationMessagePath"] == "/dev/termination-log"
     replaced = await client.patch(path, [{"op": "add", "path": "/metadata/labels", "value": {"a": "b"}}], JSON_PATCH)
     assert replaced["metadata"]["labels"] == {"a": "b"}
-    apply = await refusal(client.patch(path, {}, APPLY))
-    assert apply.code == 415
-    assert "server-side apply is not supported" in apply.message
     assert (await refusal(client.patch(path, {}, "text/plain"))).code == 415
 
 

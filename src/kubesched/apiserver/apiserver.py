@@ -78,7 +78,7 @@ class ApiServer:
         self.deleter = Deleter(self.writer)
         self.pods = PodSubresources(self.writer, self.deleter, self.registry.find("", "v1", "pods"))
         reviews = Reviews(self.store, self.authenticator, self.authorizer, self.tokens, self.clock)
-        self.rest = ResourceHandler(self.writer, self.deleter, self.pods, reviews, random)
+        self.rest = ResourceHandler(self.writer, self.deleter, self.pods, reviews, self.authorizer, random)
         self.health = Health(self.store)
         self.extra_routes: dict[tuple[str, str], ExtraRoute] = {}
         """More to serve, by method and path. Requests are authorized as for a resource of that name."""

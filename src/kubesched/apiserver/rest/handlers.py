@@ -12,11 +12,16 @@ from functools import partial
 from random import Random
 from typing import Any
 
+from kubesched.apiserver.apply.managers import Manager, apply
+from kubesched.apiserver.apply.managers import created as created_by_apply
+from kubesched.apiserver.apply.requests import apply_manager, creation, read_applied, update_manager
+from kubesched.apiserver.auth.rbac import Authorizer
 from kubesched.apiserver.auth.reviews import Reviews
 from kubesched.apiserver.crd.custom_resources import CustomResources
 from kubesched.apiserver.kinds.conversion import served_object
 from kubesched.apiserver.kinds.registry import ApiResource, ResourceRegistry
 from kubesched.apiserver.kinds.schema import type_of
+from kubesched.apiserver.meta import timestamp
 from kubesched.apiserver.rest import patch as patches
 from kubesched.apiserver.rest.body import (
     check_depth,
@@ -50,10 +55,6 @@ from kubesched.apiserver.wire.status import (
 from kubesched.base.types import JSON
 
 _OBJECT_PARTS = ("status", "ephemeralcontainers", "resize", "finalize", "approval")
-_APPLY_REFUSAL = (
-    "server-side apply is not supported by this API server; use kubectl apply without --server-side,"
-    " or a merge, strategic merge or JSON patch"
-)
 _DEPRECATED = {"/endpoints": "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"}
 _GATED = {
     version: f"{version} is always served here; kube-scheduler and kubesched read it only with the feature {gates}"
@@ -110,9 +111,11 @@ class ResourceHandler:
         deleter: Deleter,
         pods: PodSubresources,
         reviews: Reviews,
+        authorizer: Authorizer,
         random: Random,
     ) -> None:
         self._writer = writer
+        self._authorizer = authorizer
         self._store = writer.store
         self._registry: ResourceRegistry = writer.registry
         self._deleter = deleter
@@ -194,10 +197,13 @@ class ResourceHandler:
     def _create(self, request: ApiRequest, target: RequestTarget, resource: ApiResource) -> ApiResponse:
         if not resource.is_stored:
             return self._review(request, target, resource)
+        return self._store_new(request, target, resource, read_object(request, resource))
+
+    def _store_new(self, request: ApiRequest, target: RequestTarget, resource: ApiResource, obj: JSON) -> ApiResponse:
         record = self._writer.create(
             resource,
             target.namespace,
-            read_object(request, resource),
+            obj,
             dry_run=request.dry_run,
             user=request.user,
             report_unknown=partial(report_dropped, request),
@@ -239,19 +245,44 @@ class ResourceHandler:
         return self._update(request, target, resource, replacement(read_object(request, resource), resource))
 
     def _patch(self, request: ApiRequest, target: RequestTarget, resource: ApiResource) -> ApiResponse:
-        apply = patcher(request, resource)
+        if media_type(request.headers.get("content-type", "")) == patches.APPLY:
+            return self._apply(request, target, resource)
+        patched_by = patcher(request, resource)
 
         def change(old: JSON) -> JSON:
             known = unknown_in(old, type_of(resource.schema))
-            patched = check_depth(apply(old))
+            patched = check_depth(patched_by(old))
             check_kind(patched, resource.group_version, resource.kind)
             check_fields(request, patched, resource.group_version, resource.kind, type_of(resource.schema), known)
             return patched
 
         return self._update(request, target, resource, change)
 
+    def _apply(self, request: ApiRequest, target: RequestTarget, resource: ApiResource) -> ApiResponse:
+        """Server-side apply. An object that does not exist is created."""
+        wanted = read_applied(request, target, resource)
+        now = timestamp(self._writer.clock.now())
+        manager = Manager(apply_manager(request), "Apply", resource.group_version, target.subresource, now)
+        shape = self._writer.shape(resource)
+        if self._store.get(resource.storage, resource.key(target.namespace, target.name)) is None:
+            if target.subresource:
+                raise not_found(resource.plural, resource.group, target.name)
+            self._authorizer.check(request.user, creation(target))
+            return self._store_new(request, target, resource, created_by_apply(wanted, shape, manager))
+
+        def change(old: JSON) -> JSON:
+            return check_depth(apply(old, wanted, shape, manager, force=request.flag("force")))
+
+        return self._update(request, target, resource, change, tracked=False)
+
     def _update(
-        self, request: ApiRequest, target: RequestTarget, resource: ApiResource, change: Callable[[JSON], JSON]
+        self,
+        request: ApiRequest,
+        target: RequestTarget,
+        resource: ApiResource,
+        change: Callable[[JSON], JSON],
+        *,
+        tracked: bool = True,
     ) -> ApiResponse:
         record = self._writer.update(
             resource,
@@ -264,8 +295,13 @@ class ResourceHandler:
             verb="patch" if request.method == "PATCH" else "update",
             report_unknown=partial(report_dropped, request),
             warn=request.warnings.append,
+            manager=self._manager(request, target, resource) if tracked else None,
         )
         return self._renderer(request, resource).one(record)
+
+    def _manager(self, request: ApiRequest, target: RequestTarget, resource: ApiResource) -> Manager:
+        now = timestamp(self._writer.clock.now())
+        return Manager(update_manager(request), "Update", resource.group_version, target.subresource, now)
 
     def _delete(self, request: ApiRequest, target: RequestTarget, resource: ApiResource) -> ApiResponse:
         options = read_options(request)
@@ -341,7 +377,13 @@ class ResourceHandler:
             return set_scale(old, scale, paths)
 
         record = self._writer.update(
-            resource, target.namespace, target.name, change, dry_run=request.dry_run, user=request.user
+            resource,
+            target.namespace,
+            target.name,
+            change,
+            dry_run=request.dry_run,
+            user=request.user,
+            manager=self._manager(request, target, resource),
         )
         return ApiResponse(body=encode(scale_of(served_object(resource, record), paths)))
 
@@ -363,8 +405,6 @@ def _check_scope(request: ApiRequest, target: RequestTarget, resource: ApiResour
 def patcher(request: ApiRequest, resource: ApiResource, schema: str = "") -> Callable[[JSON], JSON]:
     """The function that applies the patch of a request to an object."""
     kind = media_type(request.headers.get("content-type", ""))
-    if kind == patches.APPLY or kind == "application/apply-patch+cbor":
-        raise StatusError(415, _APPLY_REFUSAL)
     if kind not in (patches.JSON_PATCH, patches.MERGE_PATCH, patches.STRATEGIC) or (
         kind == patches.STRATEGIC and resource.custom
     ):

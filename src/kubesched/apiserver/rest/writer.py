@@ -11,9 +11,12 @@ from dataclasses import dataclass
 from kubesched.apiserver import meta
 from kubesched.apiserver.admission import defaults
 from kubesched.apiserver.admission.admission import Admission
+from kubesched.apiserver.apply.managers import Manager, track
+from kubesched.apiserver.apply.shapes import DEDUCED, MergeShape, custom, typed
 from kubesched.apiserver.crd.custom_resources import CustomResources
 from kubesched.apiserver.kinds.conversion import served_object, to_stored
 from kubesched.apiserver.kinds.registry import ApiResource, ResourceRegistry
+from kubesched.apiserver.kinds.schema import type_of
 from kubesched.apiserver.names import NameGenerator
 from kubesched.apiserver.policies.attributes import SERVER, AdmissionAttributes, no_warning
 from kubesched.apiserver.rest import strategies
@@ -92,6 +95,13 @@ class Writer:
             raise not_found(resource.plural, resource.group, name)
         return record
 
+    def shape(self, resource: ApiResource) -> MergeShape:
+        """How objects of a kind merge in server-side apply."""
+        type_, metadata = type_of(resource.schema), type_of("meta.ObjectMeta")
+        if type_ is not None:
+            return typed(type_)
+        return DEDUCED if metadata is None else custom(self.custom.schema(resource), metadata)
+
     # --- create -------------------------------------------------------------------------------------------------------
 
     def create(
@@ -157,6 +167,7 @@ class Writer:
         verb: str = "update",
         report_unknown: ReportUnknown = _ignore_unknown,
         warn: Warn = no_warning,
+        manager: Manager | None = None,
     ) -> Record:
         """Store the result of `change`. A terminating object whose last finalizer was removed is deleted."""
         record = self.find(resource, namespace, name)
@@ -169,6 +180,8 @@ class Writer:
         strategies.PREPARE[subresource](resource, old, new)
         defaults.apply(resource, new, self.clock.now())
         self.admission.update(resource, old, new, user, subresource)
+        if manager is not None:
+            track(old, new, self.shape(resource), manager)
         problems = validation.update_problems(resource, old, new, subresource)
         if subresource == "status":
             problems = self.admission.status_problems(resource, old, new, verb, user) + problems

@@ -1,0 +1,62 @@
+"""Reading requests of server-side apply, and the names of field managers."""
+
+from __future__ import annotations
+
+from kubesched.apiserver.auth.rbac import AccessRequest
+from kubesched.apiserver.kinds.registry import ApiResource
+from kubesched.apiserver.kinds.schema import type_of
+from kubesched.apiserver.rest.body import check_fields, check_kind, parse_yaml
+from kubesched.apiserver.wire.request import ApiRequest, RequestTarget
+from kubesched.apiserver.wire.status import Cause, bad_request, invalid
+from kubesched.base.types import JSON
+
+_MAX_MANAGER = 128
+
+
+def read_applied(request: ApiRequest, target: RequestTarget, resource: ApiResource) -> JSON:
+    """The object in the body of an apply, without the parts that the path does not write."""
+    obj = parse_yaml(request.body)
+    if not isinstance(obj, dict):
+        raise bad_request("the body of an apply must be an object")
+    if not obj.get("apiVersion") or not obj.get("kind"):
+        raise bad_request("invalid object type: the body of an apply must have apiVersion and kind")
+    check_kind(obj, resource.group_version, resource.kind)
+    check_fields(request, obj, resource.group_version, resource.kind, type_of(resource.schema))
+    meta = obj["metadata"]
+    if meta.get("managedFields"):
+        raise bad_request("metadata.managedFields must be nil")
+    if meta.setdefault("name", target.name) != target.name:
+        raise bad_request(f"the name of the object ({meta['name']}) does not match the name on the URL ({target.name})")
+    return _written_part(obj, target.subresource, resource)
+
+
+def _written_part(obj: JSON, subresource: str, resource: ApiResource) -> JSON:
+    if subresource == "status":
+        return {key: value for key, value in obj.items() if key in ("apiVersion", "kind", "metadata", "status")}
+    if not subresource and resource.has("status"):
+        return {key: value for key, value in obj.items() if key != "status"}
+    return obj
+
+
+def apply_manager(request: ApiRequest) -> str:
+    """The field manager, which an apply must name."""
+    name = request.query.get("fieldManager", "")
+    problem = None
+    if not name:
+        problem = Cause("FieldValueRequired", "Required value: is required for apply patch", "fieldManager")
+    elif len(name) > _MAX_MANAGER:
+        problem = Cause("FieldValueTooLong", f"Too long: may not be more than {_MAX_MANAGER} bytes", "fieldManager")
+    if problem is not None:
+        raise invalid("PatchOptions", "meta.k8s.io", "", [problem])
+    return name
+
+
+def update_manager(request: ApiRequest) -> str:
+    """The field manager of another write: named, or the program of the client."""
+    agent = request.headers.get("user-agent", "").partition("/")[0].strip()
+    return request.query.get("fieldManager", "") or agent[:_MAX_MANAGER] or "unknown"
+
+
+def creation(target: RequestTarget) -> AccessRequest:
+    """What a user must be allowed to do for an apply that creates an object."""
+    return AccessRequest("create", target.group, target.plural, namespace=target.namespace)
