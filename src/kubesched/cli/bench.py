@@ -1,35 +1,187 @@
-"""`kubesched bench`: decisions per second, and pods per second through the whole loop."""
+"""`kubesched bench`: decisions, pods through the whole loop, scheduler_perf workloads, and kube-scheduler beside it."""
 
 from __future__ import annotations
 
+import asyncio
+import fnmatch
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 from rich.console import Console
 
 from kubesched.bench import decisions, loop
+from kubesched.bench.peers.control_plane import PartsMissingError, find_parts
+from kubesched.bench.peers.measure import AS_WRITTEN, PENDING
+from kubesched.bench.peers.session import PeerSettings, measure_peers
+from kubesched.bench.perf.format import PerfFormatError, PerfRun, is_selected, load_runs
+from kubesched.bench.perf_runs import EMBEDDED, IN_PROCESS, REAL, results_json, results_table, run_all
 from kubesched.bench.workloads import WORKLOADS
 
 LOOP = "loop"
 NAMES = (*dict.fromkeys(workload.name for workload in WORKLOADS), LOOP)
+EXAMPLES = """\b
+Examples:
+  kubesched bench plain loop
+  kubesched bench --scheduler-perf bench/workloads --list
+  kubesched bench --scheduler-perf bench/workloads --on embedded 'Plain/*'
+  kubesched bench --scheduler-perf DIR --label-filter performance,short
+  kubesched bench --scheduler-perf bench/workloads --peer 'Preemption/*'
+  kubesched bench --scheduler-perf bench/workloads --peer --load 200 'Plain/*'
+"""
 
 
-@click.command(epilog="\b\nNames:\n" + "\n".join(f"  {name}" for name in NAMES))
-@click.argument("names", nargs=-1, type=click.Choice(NAMES), metavar="[NAME]...")
+def _load(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> list[str]:
+    loads = []
+    for value in values or ("pending",):
+        if value == "as-written":
+            loads.append(AS_WRITTEN)
+        elif value == PENDING or value.isdigit():
+            loads.append(value)
+        else:
+            raise click.BadParameter(f"{value!r} is neither pending, as-written nor a number of pods per second")
+    return loads
+
+
+@click.command(epilog=EXAMPLES + "\n\b\nNames without --scheduler-perf:\n" + "\n".join(f"  {name}" for name in NAMES))
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option(
+    "--scheduler-perf",
+    "perf",
+    type=click.Path(exists=True, path_type=Path),
+    metavar="DIR",
+    help="Run the workloads in DIR, in the format of Kubernetes' scheduler_perf. NAMEs select some by pattern.",
+)
+@click.option("--label-filter", default="", help="Only workloads with these labels, for example performance,-short.")
+@click.option("--list", "listing", is_flag=True, help="List the selected workloads and why some cannot run.")
+@click.option(
+    "--on",
+    type=click.Choice((IN_PROCESS, EMBEDDED, REAL)),
+    default=IN_PROCESS,
+    show_default=True,
+    help="The API server: in this process, the embedded one over HTTPS, or a real kube-apiserver with etcd.",
+)
+@click.option("--peer", is_flag=True, help="Measure kube-scheduler and a null binder too, on a real API server.")
+@click.option(
+    "--load",
+    "loads",
+    multiple=True,
+    callback=_load,
+    metavar="pending|as-written|RATE",
+    help="With --peer: pods that wait at the start, as the workload is written, or RATE pods per second. Repeatable.",
+)
+@click.option("--rounds", default=1, show_default=True, help="With --peer: how often to measure everything.")
+@click.option("--seconds", default=120.0, show_default=True, help="How long one measurement may take.")
+@click.option(
+    "--parts",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="The folder with etcd, kube-apiserver and kube-scheduler. Default: where make parts puts them.",
+)
 @click.option(
     "--output",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
     metavar="FILE",
-    help="Also write the results of the decisions to FILE, as JSON.",
+    help="Also write the results to FILE, as JSON.",
 )
-def command(names: tuple[str, ...], output: Path | None) -> None:
+@click.option(
+    "--markdown",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    metavar="FILE",
+    help="With --peer: also write the tables to FILE, as Markdown.",
+)
+def command(
+    names: tuple[str, ...],
+    perf: Path | None,
+    label_filter: str,
+    listing: bool,
+    on: str,
+    peer: bool,
+    loads: list[str],
+    rounds: int,
+    seconds: float,
+    parts: Path | None,
+    output: Path | None,
+    markdown: Path | None,
+) -> None:
     """Measure decisions per second, and pods per second through the whole loop.
 
     The first table shows decisions, each workload in its own process, compared with the same plugins called for one
     node at a time. The second shows pods from the watch event to the binding and its Event, against an API server in
     the same process, with the time of each part. NAMEs select workloads; running all of them takes minutes.
+
+    With --scheduler-perf, workloads come from files. With --peer, each runs with kubesched, with the real
+    kube-scheduler and with a null binder, a client that only posts bindings. Its rate is the ceiling.
     """
+    if perf is None:
+        if peer or listing or on != IN_PROCESS:
+            raise click.UsageError("--peer, --list and --on need workloads: add --scheduler-perf DIR")
+        _built_in(names, output)
+        return
+    try:
+        runs = _selected(load_runs(perf), names, label_filter)
+        found = find_parts(parts) if (peer or on == REAL) and not listing else None
+    except (PerfFormatError, PartsMissingError) as error:
+        raise click.ClickException(str(error)) from None
+    if listing:
+        _list(runs)
+    elif peer and found is not None:
+        settings = PeerSettings(found, loads=loads, rounds=rounds, seconds=seconds)
+        _measure_peers(runs, settings, output, markdown)
+    else:
+        _run_perf(runs, on, found, seconds, output)
+
+
+def _selected(runs: Sequence[PerfRun], names: Sequence[str], label_filter: str) -> list[PerfRun]:
+    chosen = [
+        run
+        for run in runs
+        if is_selected(label_filter, run.labels)
+        and (not names or any(fnmatch.fnmatchcase(run.name, name) or run.name.startswith(f"{name}/") for name in names))
+    ]
+    if not chosen:
+        raise PerfFormatError("no workload is selected; --list without NAMEs and filter shows all")
+    return chosen
+
+
+def _list(runs: Sequence[PerfRun]) -> None:
+    for run in runs:
+        labels = f" [{', '.join(run.labels)}]" if run.labels else ""
+        click.echo(f"{run.name}{labels}" + (f": cannot run: {run.problem}" if run.problem else ""))
+
+
+def _measure_peers(runs: Sequence[PerfRun], settings: PeerSettings, output: Path | None, markdown: Path | None) -> None:
+    with Console(stderr=True).status("…") as status:
+        report = asyncio.run(measure_peers(runs, settings, status.update))
+    Console().print(report.table())
+    for name, why in report.skipped.items():
+        click.echo(f"not run: {name}: {why}", err=True)
+    for row in report.rows:
+        for problem in row.problems():
+            click.echo(problem, err=True)
+    if output is not None:
+        output.write_text(report.json(), "utf-8")
+    if markdown is not None:
+        markdown.write_text(report.markdown(), "utf-8")
+
+
+def _run_perf(runs: Sequence[PerfRun], on: str, parts: Path | None, seconds: float, output: Path | None) -> None:
+    with Console(stderr=True).status("…") as status:
+        results = asyncio.run(run_all(runs, on, parts, seconds, status.update))
+    Console().print(results_table(results))
+    for result in results:
+        if result["problem"]:
+            click.echo(f"not run: {result['name']}: {result['problem']}", err=True)
+    if output is not None:
+        output.write_text(results_json(results, on), "utf-8")
+
+
+def _built_in(names: tuple[str, ...], output: Path | None) -> None:
+    """Decisions, then the whole loop."""
+    for name in names:
+        if name not in NAMES:
+            raise click.UsageError(f"{name!r} is not one of {', '.join(map(repr, NAMES))}")
     progress, out = Console(stderr=True), Console()
     results: list[decisions.DecisionResult] = []
     for workload in WORKLOADS:

@@ -57,6 +57,8 @@ class AdmissionSettings:
     protect_in_use: bool = False
     """Give volumes, claims and pod groups the finalizer that protects them while in use. Needs the controllers that
     remove it."""
+    complete_pods: bool = True
+    """Run the plugins ServiceAccount and Priority. Without them, pods keep what their spec says."""
 
 
 class Admission:
@@ -178,8 +180,9 @@ class Admission:
     # --- pods ---------------------------------------------------------------------------------------------------------
 
     def _pod(self, pod: JSON) -> None:
-        self._service_account(pod)
-        self._priority(pod)
+        if self.settings.complete_pods:
+            self._service_account(pod)
+            self._priority(pod)
         apply_runtime_class(self._store, pod)
         _default_tolerations(pod["spec"])
         if labels := self.topology_labels(pod["spec"].get("nodeName") or ""):

@@ -1,0 +1,290 @@
+"""One workload, measured for several programs on a real API server.
+
+Nodes, initial pods and pending pods are made once, and etcd's data is copied. Every program then starts on a fresh
+control plane with that copy, so that all have the same objects and none inherits the state of another's run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypedDict
+
+from kubesched.bench.peers.audit import AuditLog
+from kubesched.bench.peers.control_plane import ControlPlane
+from kubesched.bench.peers.processes import ChildProcess, Usage
+from kubesched.bench.peers.programs import PeerProgram, RunningProgram, start_program
+from kubesched.bench.perf import operations as ops
+from kubesched.bench.perf.executor import Executor, PodBatch
+from kubesched.bench.perf.format import PerfRun
+from kubesched.bench.perf.templates import load_template
+from kubesched.bench.perf.throughput import Throughput, percentile
+
+SAMPLE_SECONDS = 0.02
+IDLE_SECONDS, IDLE_SHARE, SETTLE_SECONDS = 0.4, 0.05, 5.0
+"""A program is idle when it has used less than this share of a core for so long; longer than the last is not waited."""
+AS_WRITTEN, PENDING = "as written", "pending"
+
+
+class PeerMeasurement(TypedDict):
+    """What was measured for one program. Rates are pods per second."""
+
+    program: str
+    load: str
+    pods: int
+    bound: int
+    pods_per_s: float
+    start_to_last_s: float
+    """From the start of the program; with an arrival rate, from the first creation."""
+    cpu_s: float
+    """From the start of the program; otherwise from the beginning of the measurement."""
+    cpu_ms_per_pod: float
+    """From just before the first binding until the program is idle."""
+    resident_mb: float
+    p50_ms: float
+    p99_ms: float
+    """From creation to binding. For pods that were pending at the start, from the start of the program."""
+    throughput: Throughput | None
+    """By scheduler_perf's rules, where the workload ran as written."""
+    problem: str
+
+
+class CannotMeasureError(ValueError):
+    """A workload that cannot run with a kind of load. The message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A workload in parts: what is made before, what runs meanwhile, and the pods that are measured."""
+
+    before: Sequence[tuple[int, ops.Operation]]
+    meanwhile: Sequence[tuple[int, ops.Operation]]
+    index: int
+    measured: ops.CreatePods
+
+
+def split(run: PerfRun) -> Split:
+    """Divide a workload at its first measured createPods."""
+    numbered = list(enumerate(run.operations))
+    for index, operation in numbered:
+        if isinstance(operation, ops.CreatePods) and operation.collect_metrics and not operation.steady_state:
+            earlier = numbered[:index]
+            meanwhile = [each for each in earlier if _is_background(each[1])]
+            return Split([each for each in earlier if each not in meanwhile], meanwhile, index, operation)
+    raise CannotMeasureError("no createPods with collectMetrics; it can only run as written")
+
+
+def _is_background(operation: ops.Operation) -> bool:
+    return isinstance(operation, ops.Churn) or (
+        isinstance(operation, ops.DeletePods) and operation.skip_wait_to_completion
+    )
+
+
+class PeerBench:
+    """Measures one workload. Use `measure` for each program and load."""
+
+    def __init__(self, run: PerfRun, folder: Path, parts: Path, seconds: float) -> None:
+        self._run = run
+        self._seconds = seconds
+        self._plane = ControlPlane(folder, parts, run.gates)
+        self._empty: Path | None = None
+        self._pending: tuple[Path, PodBatch] | None = None
+
+    async def measure(self, program: PeerProgram, load: str, rate: float = 0) -> PeerMeasurement:
+        """Measure a program with pods that are pending at the start, that arrive at a rate, or as written."""
+        try:
+            if load == AS_WRITTEN:
+                return await self._as_written(program)
+            return await (self._at_rate(program, load, rate) if rate else self._from_pending(program))
+        finally:
+            self._plane.stop()
+
+    def _start(self, program: PeerProgram) -> RunningProgram:
+        return start_program(program, self._plane, self._run.gates, self._run.scheduler_config)
+
+    # --- preparing ----------------------------------------------------------------------------------------------------
+
+    async def _prepared(self) -> Path:
+        """The data of a cluster just before the measured pods are created. kubesched schedules the initial pods."""
+        if self._empty is None:
+            parts = split(self._run)
+            await self._plane.start()
+            running = self._start(PeerProgram.KUBESCHED)
+            try:
+                async with self._plane.client() as client, Executor(client, self._run) as executor:
+                    await executor.run(parts.before)
+            finally:
+                running.process.stop()
+                self._plane.stop()
+            self._empty = self._plane.save("empty")
+        return self._empty
+
+    async def _prepared_pending(self) -> tuple[Path, PodBatch]:
+        """The data of a cluster with the measured pods pending."""
+        if self._pending is None:
+            parts = split(self._run)
+            self._plane.restore(await self._prepared())
+            await self._plane.start()
+            async with self._plane.client() as client:
+                executor = Executor(client, self._run)
+                batch = await executor.batch(parts.index, parts.measured)
+                await executor.create_batch(batch)
+            self._plane.stop()
+            self._pending = self._plane.save("pending"), batch
+        return self._pending
+
+    # --- measuring ----------------------------------------------------------------------------------------------------
+
+    async def _from_pending(self, program: PeerProgram) -> PeerMeasurement:
+        saved, batch = await self._prepared_pending()
+        self._plane.restore(saved)
+        await self._plane.start()
+        log = AuditLog(self._plane.audit_log, [batch.namespace])
+        async with self._plane.client() as client:
+            executor = Executor(client, self._run)
+            await _warm(executor)
+            began = time.time()
+            running = self._start(program)
+            try:
+                await executor.run(split(self._run).meanwhile)
+                watched = Watched(running.process, log, len(batch.pods))
+                await watched.until_bound(self._seconds)
+                return watched.result(program, PENDING, began, began)
+            finally:
+                await executor.stop()
+                running.process.stop()
+
+    async def _at_rate(self, program: PeerProgram, load: str, rate: float) -> PeerMeasurement:
+        self._plane.restore(await self._prepared())
+        await self._plane.start()
+        parts = split(self._run)
+        async with self._plane.client() as client:
+            executor = Executor(client, self._run, seed=1)
+            await _warm(executor)
+            batch = await executor.batch(parts.index, parts.measured)
+            log = AuditLog(self._plane.audit_log, [batch.namespace])
+            running = self._start(program)
+            try:
+                await running.wait_until_ready()
+                await executor.run(parts.meanwhile)
+                watched = Watched(running.process, log, len(batch.pods))
+                began = time.time()
+                creating = asyncio.create_task(executor.create_batch(batch, rate))
+                await watched.until_bound(self._seconds)
+                await creating
+                return watched.result(program, load, began, None)
+            finally:
+                await executor.stop()
+                running.process.stop()
+
+    async def _as_written(self, program: PeerProgram) -> PeerMeasurement:
+        self._plane.restore(None)
+        await self._plane.start()
+        running = self._start(program)
+        usages: list[tuple[float, Usage]] = []
+        try:
+            await running.wait_until_ready()
+            async with self._plane.client() as client, Executor(client, self._run, seconds=self._seconds) as executor:
+                executor.on_measuring = lambda: usages.append((time.time(), running.process.usage()))
+                collected = await executor.run()
+            if not collected:
+                raise CannotMeasureError("it measures nothing: no collectMetrics, no startCollectingMetrics")
+            throughput = collected[-1].throughput
+            (_, first), (_, last) = usages[-2:]
+            pods, cpu = throughput["pods"], last.cpu_seconds - first.cpu_seconds
+            return {
+                "program": program.value,
+                "load": AS_WRITTEN,
+                "pods": pods,
+                "bound": pods,
+                "pods_per_s": throughput["average"] or round(pods / throughput["seconds"], 1),
+                "start_to_last_s": round(throughput["seconds"], 2),
+                "cpu_s": round(cpu, 2),
+                "cpu_ms_per_pod": round(1000 * cpu / max(pods, 1), 3),
+                "resident_mb": round(last.resident_mb),
+                "p50_ms": 0.0,
+                "p99_ms": 0.0,
+                "throughput": throughput,
+                "problem": "",
+            }
+        finally:
+            running.process.stop()
+
+
+class Watched:
+    """A program while it binds pods: its progress from the audit log, its CPU time from samples."""
+
+    def __init__(self, process: ChildProcess, log: AuditLog, pods: int) -> None:
+        self._process = process
+        self._log = log
+        self._pods = pods
+        self._before_first = process.usage()
+        self._last = self._before_first
+
+    async def until_bound(self, seconds: float) -> None:
+        """Wait until all pods are bound and the program is idle, or the time is up."""
+        deadline = time.monotonic() + seconds
+        while len(self._log.bound) < self._pods and time.monotonic() < deadline:
+            await asyncio.sleep(SAMPLE_SECONDS)
+            self._process.check()
+            usage = self._process.usage()
+            self._log.read()
+            if not self._log.bound:
+                self._before_first = usage
+        await self._settle()
+
+    async def _settle(self) -> None:
+        deadline = time.monotonic() + SETTLE_SECONDS
+        self._last = self._process.usage()
+        while time.monotonic() < deadline:
+            await asyncio.sleep(IDLE_SECONDS)
+            before, self._last = self._last, self._process.usage()
+            if self._last.cpu_seconds - before.cpu_seconds < IDLE_SECONDS * IDLE_SHARE:
+                return
+
+    def result(self, program: PeerProgram, load: str, began: float, created: float | None) -> PeerMeasurement:
+        """The numbers. `created` is when all pods count as created; None to use the time of each."""
+        times = sorted(self._log.bound.values())
+        bound = len(times)
+        waits = sorted(
+            1000 * (at - (self._log.created.get(key, at) if created is None else created))
+            for key, at in self._log.bound.items()
+        )
+        span = times[-1] - times[0] if bound > 1 else 0.0
+        cpu = self._last.cpu_seconds - self._before_first.cpu_seconds
+        return {
+            "program": program.value,
+            "load": load,
+            "pods": self._pods,
+            "bound": bound,
+            "pods_per_s": round((bound - 1) / span, 1) if span else 0.0,
+            "start_to_last_s": round(times[-1] - began, 2) if times else 0.0,
+            "cpu_s": round(self._last.cpu_seconds, 2),
+            "cpu_ms_per_pod": round(1000 * cpu / bound, 3) if bound else 0.0,
+            "resident_mb": round(self._last.resident_mb),
+            "p50_ms": percentile(waits, 50),
+            "p99_ms": percentile(waits, 99),
+            "throughput": None,
+            "problem": "" if bound == self._pods else f"{self._pods - bound} pods were not bound in time",
+        }
+
+
+async def _warm(executor: Executor) -> None:
+    """Read what schedulers read, so that the API server's caches are filled for all programs alike."""
+    for path in ("/api/v1/nodes", "/api/v1/pods"):
+        await executor.objects.get(path, limit="500")
+
+
+def preempts(run: PerfRun, parts: Split) -> bool:
+    """Whether the measured pods have a higher priority than pods that are there before."""
+    earlier = [_priority(run, operation) for _, operation in parts.before if isinstance(operation, ops.CreatePods)]
+    return bool(earlier) and _priority(run, parts.measured) > min(earlier)
+
+
+def _priority(run: PerfRun, operation: ops.CreatePods) -> int:
+    path = run.folder / operation.pod_template_path if operation.pod_template_path else run.default_pod_template
+    pod = load_template(path).render(0, operation.count) if path else {}
+    return int((pod.get("spec") or {}).get("priority") or 0)

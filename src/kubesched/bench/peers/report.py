@@ -1,0 +1,168 @@
+"""Measurements beside kube-scheduler and the null binder as a table, as Markdown and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from statistics import median
+
+from rich.table import Table
+
+from kubesched.bench.machine import Machine, describe_machine
+from kubesched.bench.peers.measure import PeerMeasurement
+from kubesched.bench.peers.programs import PeerProgram
+
+KUBESCHED, KUBE_SCHEDULER, NULL_BINDER = (each.value for each in PeerProgram)
+
+_COLUMNS = (
+    "program",
+    "pods/s",
+    "times kube-scheduler",
+    "of ceiling",
+    "CPU ms/pod",
+    "MB",
+    "p50 ms",
+    "p99 ms",
+    "start to last",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PeerRow:
+    """One workload with one kind of load: the rounds of each program."""
+
+    workload: str
+    load: str
+    rounds: Sequence[Sequence[PeerMeasurement]]
+
+    def programs(self) -> list[str]:
+        """The programs that were measured, in their order."""
+        return list(dict.fromkeys(each["program"] for one in self.rounds for each in one))
+
+    def value(self, program: str, read: Callable[[PeerMeasurement], float]) -> float | None:
+        """The median of a number over all rounds."""
+        found = [read(each) for one in self.rounds for each in one if each["program"] == program]
+        return median(found) if found else None
+
+    def ratio(self, program: str, other: str) -> float | None:
+        """The median, over all rounds, of one program's rate divided by the other's in the same round."""
+        pairs = []
+        for one in self.rounds:
+            rates = {each["program"]: each["pods_per_s"] for each in one}
+            if rates.get(program) and rates.get(other):
+                pairs.append(rates[program] / rates[other])
+        return median(pairs) if pairs else None
+
+    def problems(self) -> Iterator[str]:
+        """What went wrong."""
+        for one in self.rounds:
+            for each in one:
+                if each["problem"]:
+                    yield f"{self.workload}, {self.load}, {each['program']}: {each['problem']}"
+
+
+@dataclass
+class PeerReport:
+    """All rows, and the workloads that could not run."""
+
+    rows: list[PeerRow] = field(default_factory=list)
+    skipped: dict[str, str] = field(default_factory=dict)
+    machine: Machine = field(default_factory=describe_machine)
+    began: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    def table(self) -> Table:
+        """The rows, with a line for each program."""
+        shown = Table(title="Beside kube-scheduler, on a real API server")
+        for name in _COLUMNS:
+            shown.add_column(name, justify="left" if name == "program" else "right")
+        for row in self.rows:
+            shown.add_row(f"[bold]{row.workload}, {row.load}")
+            for program in row.programs():
+                shown.add_row(*_cells(row, program), end_section=program == row.programs()[-1])
+        return shown
+
+    def markdown(self) -> str:
+        """The rows as tables of a Markdown page: first the rates, then the cost."""
+        lines = [*self._head(), "", *_rates(self.rows), "", *_costs(self.rows)]
+        problems = [problem for row in self.rows for problem in row.problems()]
+        if problems:
+            lines += ["", "Not bound in time:", "", *(f"- {each}" for each in problems)]
+        if self.skipped:
+            lines += ["", "Not run:", "", *(f"- {name}: {why}" for name, why in self.skipped.items())]
+        return "\n".join(lines) + "\n"
+
+    def _head(self) -> Iterator[str]:
+        machine, rounds = self.machine, max((len(row.rounds) for row in self.rows), default=0)
+        load = ", ".join(f"{each:.1f}" for each in machine["load_average"])
+        yield (
+            f"{self.began:%Y-%m-%d}, {machine['cores']} cores of {machine['processor']}, "
+            f"{machine['memory_gb']:.0f} GB, {machine['system']}, Python {machine['python']}. "
+            f"Load average at the start: {load}. Rounds: {rounds}; the median is shown."
+        )
+
+    def json(self) -> str:
+        """Everything, with each round."""
+        document = {
+            "began": self.began.isoformat(timespec="seconds"),
+            "machine": self.machine,
+            "rows": [{"workload": row.workload, "load": row.load, "rounds": row.rounds} for row in self.rows],
+            "skipped": self.skipped,
+        }
+        return json.dumps(document, indent=1) + "\n"
+
+
+def _cells(row: PeerRow, program: str) -> list[str]:
+    ceiling = row.ratio(program, NULL_BINDER)
+    return [
+        f"  {program}",
+        _number(row.value(program, lambda each: each["pods_per_s"])),
+        _number(row.ratio(program, KUBE_SCHEDULER), 1),
+        "" if ceiling is None else f"{100 * ceiling:.0f} %",
+        _number(row.value(program, lambda each: each["cpu_ms_per_pod"]), 2),
+        _number(row.value(program, lambda each: each["resident_mb"])),
+        _number(row.value(program, lambda each: each["p50_ms"])),
+        _number(row.value(program, lambda each: each["p99_ms"])),
+        _number(row.value(program, lambda each: each["start_to_last_s"]), 1) + " s",
+    ]
+
+
+def _rates(rows: Sequence[PeerRow]) -> Iterator[str]:
+    yield "| workload | load | kube-scheduler | kubesched | null binder | times kube-scheduler | of the ceiling |"
+    yield "| --- | --- | ---: | ---: | ---: | ---: | ---: |"
+    for row in rows:
+        rates = [_number(row.value(name, lambda each: each["pods_per_s"])) for name in _ORDER]
+        ceiling = row.ratio(KUBESCHED, NULL_BINDER)
+        share = "" if ceiling is None else f"{100 * ceiling:.0f} %"
+        times = _number(row.ratio(KUBESCHED, KUBE_SCHEDULER), 1)
+        yield f"| {row.workload} | {row.load} | {' | '.join(rates)} | **{times}** | {share} |"
+
+
+def _costs(rows: Sequence[PeerRow]) -> Iterator[str]:
+    """Each cell has kube-scheduler's number, then kubesched's."""
+    yield (
+        "kube-scheduler, then kubesched:\n\n"
+        "| workload | load | CPU ms per pod | resident MB | p50 ms | p99 ms | start to last binding, s |\n"
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: |"
+    )
+    for row in rows:
+        cells = (
+            _pair(row, lambda each: each["cpu_ms_per_pod"], 2),
+            _pair(row, lambda each: each["resident_mb"]),
+            _pair(row, lambda each: each["p50_ms"]),
+            _pair(row, lambda each: each["p99_ms"]),
+            _pair(row, lambda each: each["start_to_last_s"], 1),
+        )
+        yield f"| {row.workload} | {row.load} | {' | '.join(cells)} |"
+
+
+_ORDER = (KUBE_SCHEDULER, KUBESCHED, NULL_BINDER)
+
+
+def _pair(row: PeerRow, read: Callable[[PeerMeasurement], float], digits: int = 0) -> str:
+    return ", ".join(_number(row.value(name, read), digits) for name in (KUBE_SCHEDULER, KUBESCHED))
+
+
+def _number(value: float | None, digits: int = 0) -> str:
+    return "" if value is None else f"{value:,.{digits}f}"

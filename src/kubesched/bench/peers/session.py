@@ -1,0 +1,78 @@
+"""Measuring a list of workloads, program by program and round by round."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kubesched.bench.peers.measure import (
+    AS_WRITTEN,
+    PENDING,
+    CannotMeasureError,
+    PeerBench,
+    PeerMeasurement,
+    preempts,
+    split,
+)
+from kubesched.bench.peers.processes import ProcessEndedError
+from kubesched.bench.peers.programs import PeerProgram
+from kubesched.bench.peers.report import PeerReport, PeerRow
+from kubesched.bench.perf.format import PerfRun
+from kubesched.client.protocol import ApiError
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class PeerSettings:
+    """What to measure, and how."""
+
+    parts: Path
+    """The folder with etcd, kube-apiserver and kube-scheduler."""
+    programs: Sequence[PeerProgram] = tuple(PeerProgram)
+    loads: Sequence[str] = (PENDING,)
+    """`pending`, `as written`, or a number of pods per second."""
+    rounds: int = 1
+    seconds: float = 120.0
+    """How long one program may take for one workload."""
+
+
+async def measure_peers(runs: Iterable[PerfRun], settings: PeerSettings, progress: Progress) -> PeerReport:
+    """Measure each workload with each load. One that cannot run is listed with the reason."""
+    report = PeerReport()
+    for run in runs:
+        if run.problem:
+            report.skipped[run.name] = run.problem
+            continue
+        with tempfile.TemporaryDirectory(prefix="kubesched-bench-", ignore_cleanup_errors=True) as folder:
+            bench = PeerBench(run, Path(folder), settings.parts, settings.seconds)
+            for load in settings.loads:
+                try:
+                    report.rows.append(await _row(bench, run, load, settings, progress))
+                except (CannotMeasureError, ProcessEndedError, ApiError, OSError, ValueError) as error:
+                    report.skipped[f"{run.name}, {load_name(load)}"] = str(error)
+    return report
+
+
+async def _row(bench: PeerBench, run: PerfRun, load: str, settings: PeerSettings, progress: Progress) -> PeerRow:
+    rounds: list[list[PeerMeasurement]] = []
+    for number in range(settings.rounds):
+        rounds.append([])
+        for program in _programs(run, load, settings.programs):
+            progress(f"{run.name}, {load_name(load)}, round {number + 1}: {program.value}…")
+            rate = 0.0 if load in (PENDING, AS_WRITTEN) else float(load)
+            rounds[-1].append(await bench.measure(program, load_name(load), rate))
+    return PeerRow(run.name, load_name(load), rounds)
+
+
+def _programs(run: PerfRun, load: str, programs: Sequence[PeerProgram]) -> list[PeerProgram]:
+    """Without the null binder where pods have to be deleted first: bindings alone are no ceiling there."""
+    skipped = PeerProgram.NULL_BINDER if load != AS_WRITTEN and preempts(run, split(run)) else None
+    return [program for program in programs if program is not skipped]
+
+
+def load_name(load: str) -> str:
+    """A load in words."""
+    return load if load in (PENDING, AS_WRITTEN) else f"{load} pods/s"
