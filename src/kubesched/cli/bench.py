@@ -6,6 +6,7 @@ import asyncio
 import fnmatch
 import json
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import click
@@ -14,6 +15,8 @@ from rich.console import Console
 from kubesched.bench import decisions, loop
 from kubesched.bench.peers.control_plane import PartsMissingError, find_parts
 from kubesched.bench.peers.measure import AS_WRITTEN, PENDING
+from kubesched.bench.peers.processes import ending_with
+from kubesched.bench.peers.report import PeerReport, write_markdown
 from kubesched.bench.peers.session import PeerSettings, measure_peers
 from kubesched.bench.perf.format import PerfFormatError, PerfRun, is_selected, load_runs
 from kubesched.bench.perf_runs import EMBEDDED, IN_PROCESS, REAL, results_json, results_table, run_all
@@ -34,7 +37,7 @@ Examples:
 
 def _load(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> list[str]:
     loads = []
-    for value in values or ("pending",):
+    for value in values:
         if value == "as-written":
             loads.append(AS_WRITTEN)
         elif value == PENDING or value.isdigit():
@@ -69,7 +72,8 @@ def _load(context: click.Context, parameter: click.Parameter, values: tuple[str,
     multiple=True,
     callback=_load,
     metavar="pending|as-written|RATE",
-    help="With --peer: pods that wait at the start, as the workload is written, or RATE pods per second. Repeatable.",
+    help="With --peer: pods that wait at the start (the default), as the workload is written, or RATE pods per second."
+    " Repeatable.",
 )
 @click.option("--rounds", default=1, show_default=True, help="With --peer: how often to measure everything.")
 @click.option("--seconds", default=120.0, show_default=True, help="How long one measurement may take.")
@@ -89,7 +93,7 @@ def _load(context: click.Context, parameter: click.Parameter, values: tuple[str,
     "--markdown",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
     metavar="FILE",
-    help="With --peer: also write the tables to FILE, as Markdown.",
+    help="With --peer: also write the tables to FILE, as Markdown; in a page, between its bench:begin and bench:end.",
 )
 def command(
     names: tuple[str, ...],
@@ -152,8 +156,18 @@ def _list(runs: Sequence[PerfRun]) -> None:
 
 
 def _measure_peers(runs: Sequence[PerfRun], settings: PeerSettings, output: Path | None, markdown: Path | None) -> None:
-    with Console(stderr=True).status("…") as status:
-        report = asyncio.run(measure_peers(runs, settings, status.update))
+    report = PeerReport()
+    try:
+        with Console(stderr=True).status("…") as status:
+            asyncio.run(
+                ending_with(measure_peers(runs, settings, report, status.update, partial(click.echo, err=True)))
+            )
+    finally:
+        # What was measured before an interruption is shown too.
+        _show_peers(report, output, markdown)
+
+
+def _show_peers(report: PeerReport, output: Path | None, markdown: Path | None) -> None:
     Console().print(report.table())
     for name, why in report.skipped.items():
         click.echo(f"not run: {name}: {why}", err=True)
@@ -163,12 +177,12 @@ def _measure_peers(runs: Sequence[PerfRun], settings: PeerSettings, output: Path
     if output is not None:
         output.write_text(report.json(), "utf-8")
     if markdown is not None:
-        markdown.write_text(report.markdown(), "utf-8")
+        write_markdown(markdown, report.markdown())
 
 
 def _run_perf(runs: Sequence[PerfRun], on: str, parts: Path | None, seconds: float, output: Path | None) -> None:
     with Console(stderr=True).status("…") as status:
-        results = asyncio.run(run_all(runs, on, parts, seconds, status.update))
+        results = asyncio.run(ending_with(run_all(runs, on, parts, seconds, status.update)))
     Console().print(results_table(results))
     for result in results:
         if result["problem"]:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import msgspec
 
+from kubesched.bench.perf.executor import PodBatch
+
 
 class _Reference(msgspec.Struct):
     resource: str = ""
@@ -30,14 +32,19 @@ _decoder = msgspec.json.Decoder(_Entry)
 
 
 class AuditLog:
-    """Creations and bindings of the pods of some namespaces, as seconds since the epoch by pod."""
+    """Creations and bindings of some pods, as seconds since the epoch by pod."""
 
-    def __init__(self, path: Path, namespaces: Iterable[str]) -> None:
+    def __init__(self, path: Path, batches: Iterable[PodBatch]) -> None:
         self._path = path
-        self._namespaces = frozenset(namespaces)
+        self._keys = {f"{batch.namespace}/{pod['metadata']['name']}" for batch in batches for pod in batch.pods}
         self._offset = 0
         self.created: dict[str, float] = {}
         self.bound: dict[str, float] = {}
+
+    @property
+    def pods(self) -> int:
+        """How many pods there are to be bound."""
+        return len(self._keys)
 
     def read(self) -> None:
         """Take in what was written since the last call."""
@@ -55,6 +62,7 @@ class AuditLog:
 
     def _take(self, entry: _Entry) -> None:
         about = entry.object_ref
-        if about.namespace in self._namespaces and entry.response_status.code == 201 and entry.stage_timestamp:
+        key = f"{about.namespace}/{about.name}"
+        if key in self._keys and entry.response_status.code == 201 and entry.stage_timestamp:
             times = self.bound if about.subresource == "binding" else self.created
-            times[f"{about.namespace}/{about.name}"] = entry.stage_timestamp.timestamp()
+            times[key] = entry.stage_timestamp.timestamp()

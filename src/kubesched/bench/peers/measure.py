@@ -62,19 +62,36 @@ class Split:
 
     before: Sequence[tuple[int, ops.Operation]]
     meanwhile: Sequence[tuple[int, ops.Operation]]
-    index: int
-    measured: ops.CreatePods
+    measured: Sequence[tuple[int, ops.CreatePods]]
 
 
 def split(run: PerfRun) -> Split:
-    """Divide a workload at its first measured createPods."""
+    """Divide a workload at the first pods that it measures."""
     numbered = list(enumerate(run.operations))
-    for index, operation in numbered:
-        if isinstance(operation, ops.CreatePods) and operation.collect_metrics and not operation.steady_state:
-            earlier = numbered[:index]
+    for position, operation in numbered:
+        measured = _measured(numbered[position:], operation)
+        if measured:
+            earlier = numbered[:position]
             meanwhile = [each for each in earlier if _is_background(each[1])]
-            return Split([each for each in earlier if each not in meanwhile], meanwhile, index, operation)
-    raise CannotMeasureError("no createPods with collectMetrics; it can only run as written")
+            return Split([each for each in earlier if each not in meanwhile], meanwhile, measured)
+    raise CannotMeasureError("it does not measure pods that are created at one time; it can only run as written")
+
+
+def _measured(
+    following: Sequence[tuple[int, ops.Operation]], operation: ops.Operation
+) -> list[tuple[int, ops.CreatePods]]:
+    """The measured pods, if the measurement begins with this operation and consists of nothing else."""
+    index = following[0][0]
+    if isinstance(operation, ops.CreatePods) and operation.collect_metrics and not operation.steady_state:
+        return [(index, operation)]
+    found: list[tuple[int, ops.CreatePods]] = []
+    if isinstance(operation, ops.StartCollectingMetrics):
+        for number, each in following[1:]:
+            if isinstance(each, ops.CreatePods) and each.namespace in operation.namespaces:
+                found.append((number, each))
+            elif not isinstance(each, ops.Barrier):
+                return found if isinstance(each, ops.StopCollectingMetrics) else []
+    return []
 
 
 def _is_background(operation: ops.Operation) -> bool:
@@ -91,7 +108,7 @@ class PeerBench:
         self._seconds = seconds
         self._plane = ControlPlane(folder, parts, run.gates)
         self._empty: Path | None = None
-        self._pending: tuple[Path, PodBatch] | None = None
+        self._pending: tuple[Path, Sequence[PodBatch]] | None = None
 
     async def measure(self, program: PeerProgram, load: str, rate: float = 0) -> PeerMeasurement:
         """Measure a program with pods that are pending at the start, that arrive at a rate, or as written."""
@@ -122,7 +139,7 @@ class PeerBench:
             self._empty = self._plane.save("empty")
         return self._empty
 
-    async def _prepared_pending(self) -> tuple[Path, PodBatch]:
+    async def _prepared_pending(self) -> tuple[Path, Sequence[PodBatch]]:
         """The data of a cluster with the measured pods pending."""
         if self._pending is None:
             parts = split(self._run)
@@ -130,19 +147,19 @@ class PeerBench:
             await self._plane.start()
             async with self._plane.client() as client:
                 executor = Executor(client, self._run)
-                batch = await executor.batch(parts.index, parts.measured)
-                await executor.create_batch(batch)
+                batches = await executor.batches(parts.measured)
+                await executor.create_batches(batches)
             self._plane.stop()
-            self._pending = self._plane.save("pending"), batch
+            self._pending = self._plane.save("pending"), batches
         return self._pending
 
     # --- measuring ----------------------------------------------------------------------------------------------------
 
     async def _from_pending(self, program: PeerProgram) -> PeerMeasurement:
-        saved, batch = await self._prepared_pending()
+        saved, batches = await self._prepared_pending()
         self._plane.restore(saved)
         await self._plane.start()
-        log = AuditLog(self._plane.audit_log, [batch.namespace])
+        log = AuditLog(self._plane.audit_log, batches)
         async with self._plane.client() as client:
             executor = Executor(client, self._run)
             await _warm(executor)
@@ -150,7 +167,7 @@ class PeerBench:
             running = self._start(program)
             try:
                 await executor.run(split(self._run).meanwhile)
-                watched = Watched(running.process, log, len(batch.pods))
+                watched = Watched(running.process, log)
                 await watched.until_bound(self._seconds)
                 return watched.result(program, PENDING, began, began)
             finally:
@@ -164,15 +181,15 @@ class PeerBench:
         async with self._plane.client() as client:
             executor = Executor(client, self._run, seed=1)
             await _warm(executor)
-            batch = await executor.batch(parts.index, parts.measured)
-            log = AuditLog(self._plane.audit_log, [batch.namespace])
+            batches = await executor.batches(parts.measured)
+            log = AuditLog(self._plane.audit_log, batches)
             running = self._start(program)
             try:
                 await running.wait_until_ready()
                 await executor.run(parts.meanwhile)
-                watched = Watched(running.process, log, len(batch.pods))
+                watched = Watched(running.process, log)
                 began = time.time()
-                creating = asyncio.create_task(executor.create_batch(batch, rate))
+                creating = asyncio.create_task(executor.create_batches(batches, rate))
                 await watched.until_bound(self._seconds)
                 await creating
                 return watched.result(program, load, began, None)
@@ -217,10 +234,10 @@ class PeerBench:
 class Watched:
     """A program while it binds pods: its progress from the audit log, its CPU time from samples."""
 
-    def __init__(self, process: ChildProcess, log: AuditLog, pods: int) -> None:
+    def __init__(self, process: ChildProcess, log: AuditLog) -> None:
         self._process = process
         self._log = log
-        self._pods = pods
+        self._pods = log.pods
         self._before_first = process.usage()
         self._last = self._before_first
 
@@ -281,7 +298,7 @@ async def _warm(executor: Executor) -> None:
 def preempts(run: PerfRun, parts: Split) -> bool:
     """Whether the measured pods have a higher priority than pods that are there before."""
     earlier = [_priority(run, operation) for _, operation in parts.before if isinstance(operation, ops.CreatePods)]
-    return bool(earlier) and _priority(run, parts.measured) > min(earlier)
+    return bool(earlier) and max(_priority(run, operation) for _, operation in parts.measured) > min(earlier)
 
 
 def _priority(run: PerfRun, operation: ops.CreatePods) -> int:

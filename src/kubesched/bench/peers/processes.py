@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 TICKS = os.sysconf("SC_CLK_TCK")
 TAIL_LINES = 20
 STOP_SECONDS = 20.0
+
+T = TypeVar("T")
 
 
 class ProcessEndedError(RuntimeError):
@@ -78,6 +82,17 @@ class ChildProcess:
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
+
+
+async def ending_with(work: Coroutine[Any, Any, T]) -> T:
+    """Do work that SIGTERM cancels, as Ctrl-C does, so that no child process is left."""
+    task = asyncio.ensure_future(work)
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, task.cancel)
+    try:
+        return await task
+    finally:
+        loop.remove_signal_handler(signal.SIGTERM)
 
 
 def _environment() -> dict[str, str]:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from statistics import median
 
 from rich.table import Table
@@ -166,3 +167,14 @@ def _pair(row: PeerRow, read: Callable[[PeerMeasurement], float], digits: int = 
 
 def _number(value: float | None, digits: int = 0) -> str:
     return "" if value is None else f"{value:,.{digits}f}"
+
+
+BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
+
+
+def write_markdown(path: Path, text: str) -> None:
+    """Write text to a file or, if the file has marks for it, between them."""
+    old = path.read_text("utf-8") if path.exists() else ""
+    before, begin, rest = old.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    path.write_text(f"{before}{BEGIN}\n{text}{END}{after}" if begin and end else text, "utf-8")

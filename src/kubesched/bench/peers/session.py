@@ -23,6 +23,7 @@ from kubesched.bench.perf.format import PerfRun
 from kubesched.client.protocol import ApiError
 
 Progress = Callable[[str], None]
+ARRIVAL = "arrival-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,38 +33,45 @@ class PeerSettings:
     parts: Path
     """The folder with etcd, kube-apiserver and kube-scheduler."""
     programs: Sequence[PeerProgram] = tuple(PeerProgram)
-    loads: Sequence[str] = (PENDING,)
-    """`pending`, `as written`, or a number of pods per second."""
+    loads: Sequence[str] = ()
+    """`pending`, `as written`, or a number of pods per second. Without any: pending, and what labels ask for."""
     rounds: int = 1
     seconds: float = 120.0
     """How long one program may take for one workload."""
 
 
-async def measure_peers(runs: Iterable[PerfRun], settings: PeerSettings, progress: Progress) -> PeerReport:
-    """Measure each workload with each load. One that cannot run is listed with the reason."""
-    report = PeerReport()
+async def measure_peers(
+    runs: Iterable[PerfRun], settings: PeerSettings, report: PeerReport, progress: Progress, done: Progress
+) -> None:
+    """Measure each workload with each load into a report. One that cannot run is listed with the reason.
+
+    `progress` is called with what begins, `done` with each result.
+    """
     for run in runs:
         if run.problem:
             report.skipped[run.name] = run.problem
             continue
         with tempfile.TemporaryDirectory(prefix="kubesched-bench-", ignore_cleanup_errors=True) as folder:
             bench = PeerBench(run, Path(folder), settings.parts, settings.seconds)
-            for load in settings.loads:
+            for load in settings.loads or _loads_of(run):
                 try:
-                    report.rows.append(await _row(bench, run, load, settings, progress))
+                    report.rows.append(await _row(bench, run, load, settings, progress, done))
                 except (CannotMeasureError, ProcessEndedError, ApiError, OSError, ValueError) as error:
                     report.skipped[f"{run.name}, {load_name(load)}"] = str(error)
-    return report
 
 
-async def _row(bench: PeerBench, run: PerfRun, load: str, settings: PeerSettings, progress: Progress) -> PeerRow:
+async def _row(
+    bench: PeerBench, run: PerfRun, load: str, settings: PeerSettings, progress: Progress, done: Progress
+) -> PeerRow:
     rounds: list[list[PeerMeasurement]] = []
     for number in range(settings.rounds):
         rounds.append([])
         for program in _programs(run, load, settings.programs):
             progress(f"{run.name}, {load_name(load)}, round {number + 1}: {program.value}…")
             rate = 0.0 if load in (PENDING, AS_WRITTEN) else float(load)
-            rounds[-1].append(await bench.measure(program, load_name(load), rate))
+            measured = await bench.measure(program, load_name(load), rate)
+            rounds[-1].append(measured)
+            done(f"{run.name}, {load_name(load)}: {program.value} {measured['pods_per_s']:,.0f} pods/s")
     return PeerRow(run.name, load_name(load), rounds)
 
 
@@ -71,6 +79,11 @@ def _programs(run: PerfRun, load: str, programs: Sequence[PeerProgram]) -> list[
     """Without the null binder where pods have to be deleted first: bindings alone are no ceiling there."""
     skipped = PeerProgram.NULL_BINDER if load != AS_WRITTEN and preempts(run, split(run)) else None
     return [program for program in programs if program is not skipped]
+
+
+def _loads_of(run: PerfRun) -> list[str]:
+    """Pending, and the rate N of a label `arrival-N`."""
+    return [PENDING, *(label.removeprefix(ARRIVAL) for label in run.labels if label.startswith(ARRIVAL))]
 
 
 def load_name(load: str) -> str:

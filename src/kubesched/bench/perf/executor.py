@@ -192,18 +192,26 @@ class Executor:
         volumes = (self._run.folder / volume, self._run.folder / claim) if volume and claim else None
         return PodBatch(namespace, made, volumes)
 
-    async def create_batch(self, batch: PodBatch, per_second: float = 0) -> None:
-        """Create pods as fast as possible, or at a rate."""
-        await self._claims.learn_templates(batch.namespace)
+    async def batches(self, operations: Iterable[tuple[int, ops.CreatePods]]) -> list[PodBatch]:
+        """The pods of several operations, not yet created."""
+        return [await self.batch(index, operation) for index, operation in operations]
 
-        async def create(numbered: tuple[int, JSON]) -> None:
-            number, pod = numbered
+    async def create_batches(self, batches: Sequence[PodBatch], per_second: float = 0) -> None:
+        """Create pods as fast as possible, or at a rate. Those of several batches are created in turn."""
+        for batch in batches:
+            await self._claims.learn_templates(batch.namespace)
+
+        async def create(job: tuple[int, PodBatch]) -> None:
+            number, batch = job
+            pod = batch.pods[number]
             if batch.volumes is not None:
                 await self._create_volume(batch.volumes, batch.namespace, number)
                 with_volume(pod, number)
             await self._claims.create_pod(pod, batch.namespace)
 
-        await _paced(enumerate(batch.pods), create, per_second)
+        longest = max((len(batch.pods) for batch in batches), default=0)
+        jobs = [(number, batch) for number in range(longest) for batch in batches if number < len(batch.pods)]
+        await _paced(jobs, create, per_second)
 
     async def _create_volume(self, paths: tuple[Path, Path], namespace: str, number: int) -> None:
         volume, claim = make_volume_pair(*paths, namespace, number)
@@ -222,7 +230,7 @@ class Executor:
             await self._keep_steady(index, operation, batch)
         else:
             before = len(self.tracker.in_namespace(batch.namespace, {}))
-            await self.create_batch(batch)
+            await self.create_batches([batch])
             if operation.skip_wait_to_completion:
                 self._unawaited[batch.namespace] += operation.count
             else:
@@ -235,7 +243,7 @@ class Executor:
         deadline = time.monotonic() + ops.seconds(operation.duration)
         path = f"/api/v1/namespaces/{batch.namespace}/pods"
         while True:
-            await self.create_batch(batch)
+            await self.create_batches([batch])
             left = deadline - time.monotonic()
             with suppress(TimeoutError):
                 await self.tracker.wait_for(batch.namespace, operation.count, {}, max(left, 0))
