@@ -86,3 +86,39 @@ def test_a_workload_that_does_not_exist() -> None:
     result = CliRunner().invoke(main, ["bench", "plian"])
     assert result.exit_code == 2
     assert "'plian' is not one of 'plain', 'node-affinity'" in result.stderr
+
+
+def test_workloads_of_scheduler_perf(tmp_path: Path) -> None:
+    """Workloads of a folder are listed, and those chosen by name run, are shown and are written as JSON."""
+    text = (
+        "- name: Small\n  workloadTemplate:\n"
+        "  - {opcode: createNodes, count: 2}\n  - {opcode: createPods, count: 3, collectMetrics: true}\n"
+        "  workloads: [{name: one, labels: [short]}, {name: two, featureGates: {SchedulerQueueingHints: false}}]\n"
+    )
+    (tmp_path / "performance-config.yaml").write_text(text)
+    listed = CliRunner().invoke(main, ["bench", "--scheduler-perf", str(tmp_path), "--list"], catch_exceptions=False)
+    assert listed.stdout.splitlines()[0] == "Small/one [short]"
+    assert "Small/two: cannot run: feature gate SchedulerQueueingHints is locked" in listed.stdout
+    file = tmp_path / "results.json"
+    ran = CliRunner().invoke(
+        main, ["bench", "--scheduler-perf", str(tmp_path), "Small", "--output", str(file)], catch_exceptions=False
+    )
+    assert "not run: Small/two" in ran.stderr
+    assert [result["throughput"].keys() for result in json.loads(file.read_text())["results"]] == [
+        {"namespace-1"},
+        set(),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--peer"], "add --scheduler-perf DIR"),
+        (["--scheduler-perf", ".", "--load", "fast"], "neither pending, as-written nor a number"),
+    ],
+)
+def test_wrong_options_of_bench(arguments: list[str], problem: str) -> None:
+    """Options that do not go together, and a load that is none, are refused with what to do."""
+    result = CliRunner().invoke(main, ["bench", *arguments])
+    assert result.exit_code == 2
+    assert problem in " ".join(result.stderr.split())

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypedDict
 
 
-class Machine(TypedDict):
+class BenchMachine(TypedDict):
     """What a reader needs to judge a measurement."""
 
     processor: str
@@ -20,7 +20,7 @@ class Machine(TypedDict):
     """At the time of asking: a busy machine makes every number worse, and ratios less certain."""
 
 
-def describe_machine() -> Machine:
+def describe_machine() -> BenchMachine:
     """This machine, now."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text("utf-8").splitlines() if info.exists() else []

@@ -168,7 +168,8 @@ def _measure_peers(runs: Sequence[PerfRun], settings: PeerSettings, output: Path
 
 
 def _show_peers(report: PeerReport, output: Path | None, markdown: Path | None) -> None:
-    Console().print(report.table())
+    for table in report.tables():
+        Console().print(table)
     for name, why in report.skipped.items():
         click.echo(f"not run: {name}: {why}", err=True)
     for row in report.rows:

@@ -15,7 +15,7 @@ from typing import TypedDict
 
 from kubesched.bench.peers.audit import AuditLog
 from kubesched.bench.peers.control_plane import ControlPlane
-from kubesched.bench.peers.processes import ChildProcess, Usage
+from kubesched.bench.peers.processes import ChildProcess, ProcessUsage
 from kubesched.bench.peers.programs import PeerProgram, RunningProgram, start_program
 from kubesched.bench.perf import operations as ops
 from kubesched.bench.perf.executor import Executor, PodBatch
@@ -201,7 +201,7 @@ class PeerBench:
         self._plane.restore(None)
         await self._plane.start()
         running = self._start(program)
-        usages: list[tuple[float, Usage]] = []
+        usages: list[tuple[float, ProcessUsage]] = []
         try:
             await running.wait_until_ready()
             async with self._plane.client() as client, Executor(client, self._run, seconds=self._seconds) as executor:

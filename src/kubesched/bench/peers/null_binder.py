@@ -22,6 +22,8 @@ from kubesched.client.kubeconfig import load_file
 from kubesched.client.protocol import WatchType
 
 CONNECTIONS = 48
+READY = "ready"
+"""What it prints once it binds."""
 
 
 class _Poster(asyncio.Protocol):
@@ -76,6 +78,7 @@ class NullBinder:
             pods = await client.list(api.Pod)
             self._waiting.extend(self._request(pod) for pod in pods.items if _is_pending(pod))
             await self._connect()
+            print(READY, flush=True)
             while True:
                 async with aclosing(client.watch(api.Pod, pods.resource_version)) as events:
                     async for event in events:

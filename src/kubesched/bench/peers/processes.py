@@ -25,7 +25,7 @@ class ProcessEndedError(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class ProcessUsage:
     """What a process has used so far."""
 
     cpu_seconds: float
@@ -39,7 +39,7 @@ class ChildProcess:
     def __init__(self, name: str, command: Sequence[str | Path], log: Path) -> None:
         self.name = name
         self._log = log
-        with log.open("ab") as output:
+        with log.open("wb") as output:
             self._process = subprocess.Popen(
                 [str(part) for part in command],
                 stdin=subprocess.DEVNULL,
@@ -53,16 +53,20 @@ class ChildProcess:
         """Raise `ProcessEndedError` if it has ended."""
         code = self._process.poll()
         if code is not None:
-            tail = "\n".join(self._log.read_text("utf-8", "replace").splitlines()[-TAIL_LINES:])
+            tail = "\n".join(self.output().splitlines()[-TAIL_LINES:])
             raise ProcessEndedError(f"{self.name} ended with exit code {code}:\n{tail}")
 
-    def usage(self) -> Usage:
+    def output(self) -> str:
+        """All that it has written."""
+        return self._log.read_text("utf-8", "replace")
+
+    def usage(self) -> ProcessUsage:
         """CPU time and memory of the process, with all its threads."""
         folder = Path(f"/proc/{self._process.pid}")
         # The name, in parentheses, may contain spaces.
         fields = (folder / "stat").read_text().rpartition(")")[2].split()
         status = dict(line.split(":", 1) for line in (folder / "status").read_text().splitlines())
-        return Usage(
+        return ProcessUsage(
             cpu_seconds=(int(fields[11]) + int(fields[12])) / TICKS,
             resident_mb=int(status["VmRSS"].split()[0]) / 1024,
             peak_mb=int(status["VmHWM"].split()[0]) / 1024,
@@ -91,6 +95,8 @@ async def ending_with(work: Coroutine[Any, Any, T]) -> T:
     loop.add_signal_handler(signal.SIGTERM, task.cancel)
     try:
         return await task
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
     finally:
         loop.remove_signal_handler(signal.SIGTERM)
 

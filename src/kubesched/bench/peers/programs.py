@@ -17,6 +17,7 @@ import aiohttp
 from kubesched.base.documents import read_yaml
 from kubesched.base.types import JSON
 from kubesched.bench.peers.control_plane import READY_SECONDS, ControlPlane
+from kubesched.bench.peers.null_binder import READY
 from kubesched.bench.peers.processes import ChildProcess, free_port
 
 UNLIMITED = 100_000
@@ -39,24 +40,25 @@ class RunningProgram:
         self._port = port
 
     async def wait_until_ready(self) -> None:
-        """Wait until it has read the cluster. The null binder is ready at once."""
-        if not self._port:
-            return
+        """Wait until it has read the cluster."""
         trusting = ssl.create_default_context()
         trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
         deadline = time.monotonic() + READY_SECONDS
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trusting)) as session:
-            while True:
+            while not await self._is_ready(session):
                 self.process.check()
-                try:
-                    async with session.get(f"https://127.0.0.1:{self._port}/readyz") as answer:
-                        if answer.status == 200:
-                            return
-                except aiohttp.ClientError:
-                    pass
                 if time.monotonic() > deadline:
                     raise TimeoutError(f"{self.process.name} is not ready after {READY_SECONDS:.0f} s")
                 await asyncio.sleep(0.05)
+
+    async def _is_ready(self, session: aiohttp.ClientSession) -> bool:
+        if not self._port:
+            return READY in self.process.output()
+        try:
+            async with session.get(f"https://127.0.0.1:{self._port}/readyz") as answer:
+                return answer.status == 200
+        except aiohttp.ClientError:
+            return False
 
 
 class Plane(Protocol):

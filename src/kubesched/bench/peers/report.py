@@ -9,25 +9,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from kubesched.bench.machine import Machine, describe_machine
+from kubesched.bench.machine import BenchMachine, describe_machine
 from kubesched.bench.peers.measure import PeerMeasurement
 from kubesched.bench.peers.programs import PeerProgram
 
 KUBESCHED, KUBE_SCHEDULER, NULL_BINDER = (each.value for each in PeerProgram)
 
-_COLUMNS = (
-    "program",
-    "pods/s",
-    "times kube-scheduler",
-    "of ceiling",
-    "CPU ms/pod",
-    "MB",
-    "p50 ms",
-    "p99 ms",
-    "start to last",
-)
+_COLUMNS = ("", "pods/s", "times kube-scheduler", "of ceiling", "CPU ms/pod", "MB", "p50 ms", "p99 ms", "start to last")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,19 +61,18 @@ class PeerReport:
 
     rows: list[PeerRow] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
-    machine: Machine = field(default_factory=describe_machine)
+    machine: BenchMachine = field(default_factory=describe_machine)
     began: datetime = field(default_factory=lambda: datetime.now(UTC))
 
-    def table(self) -> Table:
-        """The rows, with a line for each program."""
-        shown = Table(title="Beside kube-scheduler, on a real API server")
-        for name in _COLUMNS:
-            shown.add_column(name, justify="left" if name == "program" else "right")
+    def tables(self) -> Iterator[Table]:
+        """A table for each row, with a line for each program."""
         for row in self.rows:
-            shown.add_row(f"[bold]{row.workload}, {row.load}")
+            shown = Table(title=f"{row.workload}, {row.load}", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+            for name in _COLUMNS:
+                shown.add_column(name, justify="right" if name else "left", no_wrap=not name)
             for program in row.programs():
-                shown.add_row(*_cells(row, program), end_section=program == row.programs()[-1])
-        return shown
+                shown.add_row(*_cells(row, program))
+            yield shown
 
     def markdown(self) -> str:
         """The rows as tables of a Markdown page: first the rates, then the cost."""
@@ -117,7 +107,7 @@ class PeerReport:
 def _cells(row: PeerRow, program: str) -> list[str]:
     ceiling = row.ratio(program, NULL_BINDER)
     return [
-        f"  {program}",
+        program,
         _number(row.value(program, lambda each: each["pods_per_s"])),
         _number(row.ratio(program, KUBE_SCHEDULER), 1),
         "" if ceiling is None else f"{100 * ceiling:.0f} %",
