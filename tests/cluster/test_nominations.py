@@ -6,6 +6,7 @@ from tests.builders import cluster, node, pod
 
 from kubesched.cluster.nominations import Nominations
 from kubesched.cluster.pods import PodClasses, PodInfo
+from kubesched.cluster.table import NodeTable
 
 
 def info(name: str) -> PodInfo:
@@ -18,7 +19,7 @@ def names(nominations: Nominations, node_name: str) -> list[str]:
 
 def test_pods_are_listed_in_the_order_of_nomination() -> None:
     """The pods of a node are listed in the order of their nomination."""
-    nominations = Nominations()
+    nominations = Nominations(NodeTable())
     for name in ("b", "a", "c"):
         nominations.add(info(name), "n")
     assert names(nominations, "n") == ["b", "a", "c"]
@@ -29,7 +30,7 @@ def test_pods_are_listed_in_the_order_of_nomination() -> None:
 
 def test_a_second_nomination_replaces_the_first() -> None:
     """A pod has one nomination at a time; a node without nominations is not listed."""
-    nominations = Nominations()
+    nominations = Nominations(NodeTable())
     nominations.add(info("a"), "n")
     nominations.add(info("a"), "m")
     assert names(nominations, "n") == []
@@ -40,7 +41,7 @@ def test_a_second_nomination_replaces_the_first() -> None:
 
 def test_withdrawing() -> None:
     """Removing a nomination keeps the others, and removing one that does not exist does nothing."""
-    nominations = Nominations()
+    nominations = Nominations(NodeTable())
     nominations.add(info("a"), "n")
     nominations.add(info("b"), "n")
     nominations.remove("default.a")

@@ -173,15 +173,17 @@ def test_several_pods_move_at_once() -> None:
 
 
 def test_restore_ends_a_what_if() -> None:
-    """Rows get back their pods, amounts and tags, even if a column was added meanwhile."""
+    """Rows get back their pods, amounts, tags and stamps, even if a column was added meanwhile."""
     table = table_of(node("a"))
     stays, guest = info("stays", host_ports=[80], cpu="1"), info("guest", host_ports=[81], cpu="1")
     table.place(stays, 0)
-    pods, used = {0: dict(table.pods[0])}, table.used[:, [0]]
+    pods, used, stamps = {0: dict(table.pods[0])}, table.used[:, [0]], table.stamps[[0]]
     table.take_off(stays, 0)
     table.place(guest, 0)
     table.place(info("odd", requests={"example.com/new": 1}), 0)
-    table.restore(pods, used)
+    assert table.stamps[0] != stamps[0]
+    table.restore(pods, used, stamps)
+    assert table.stamps[0] == stamps[0]
     assert list(table.pods[0]) == [stays.pod.uid]
     assert table.used[CPU, 0] == 1000
     assert table.used[table.resource("example.com/new"), 0] == 0

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.builders import pod
 
 from kubesched.cluster.pods import PodClasses
-from kubesched.plugins.default_preemption import _more_important, _most_important_first
+from kubesched.plugins.default_preemption.victims import more_important, most_important_first
 
 starts = st.sampled_from(["2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z", "2026-01-01T00:00:02Z"])
 
@@ -19,15 +19,15 @@ def test_by_priority_then_by_age(drawn: list[tuple[int, str]]) -> None:
     """No pod comes after a less important one; equal pods keep their order."""
     classes = PodClasses()
     pods = [classes.info(pod(f"p{i:02}", priority=p, started=s)) for i, (p, s) in enumerate(drawn)]
-    ordered = [info.pod for info in _most_important_first(pods)]
+    ordered = [info.pod for info in most_important_first(pods)]
     assert sorted(each.name for each in ordered) == [info.pod.name for info in pods]
     for before, after in pairwise(ordered):
-        assert not _more_important(after, before)
-        assert _more_important(before, after) or before.name < after.name
+        assert not more_important(after, before)
+        assert more_important(before, after) or before.name < after.name
 
 
 def test_who_has_not_started_goes_behind_nobody_of_its_priority() -> None:
     """Upstream reads the clock for each such pod in turn, so the first one read is the older."""
     classes = PodClasses()
     pods = [classes.info(pod(name, priority=1)) for name in ("first", "second")]
-    assert [info.pod.name for info in _most_important_first(pods)] == ["second", "first"]
+    assert [info.pod.name for info in most_important_first(pods)] == ["second", "first"]

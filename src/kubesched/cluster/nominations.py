@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from kubesched.cluster.pods import PodInfo
+from kubesched.cluster.table import NodeTable
 
 
 class Nominations:
     """Which pods are nominated to which node."""
 
-    def __init__(self) -> None:
+    def __init__(self, nodes: NodeTable) -> None:
+        self._nodes = nodes
         self._by_node: dict[str, dict[str, PodInfo]] = {}
         self._node_of: dict[str, str] = {}
 
@@ -28,6 +30,7 @@ class Nominations:
         self.remove(uid)
         self._by_node.setdefault(node_name, {})[uid] = info
         self._node_of[uid] = node_name
+        self._touch(node_name)
 
     def remove(self, uid: str) -> None:
         """Withdraw a pod's nomination, if it has one."""
@@ -38,6 +41,12 @@ class Nominations:
         del pods[uid]
         if not pods:
             del self._by_node[node_name]
+        self._touch(node_name)
+
+    def _touch(self, node_name: str) -> None:
+        row = self._nodes.row_of.get(node_name)
+        if row is not None:
+            self._nodes.touch(row)
 
     def on(self, node_name: str) -> Collection[PodInfo]:
         """The pods nominated to a node, in the order of their nomination."""

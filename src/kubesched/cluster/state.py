@@ -29,7 +29,7 @@ class ClusterState:
         self.features = features
         self.nodes = NodeTable() if nodes is None else nodes
         self.classes = PodClasses(features)
-        self.nominations = Nominations()
+        self.nominations = Nominations(self.nodes)
         self.objects = ObjectsByKind()
         self.counts = PodCounts(self.nodes, self.objects)
         self.pods: dict[str, PodInfo] = {}

@@ -5,7 +5,8 @@ while its pods are still there. Such a row is not `valid` and no plugin's answer
 
 Whatever repeats among nodes (label values, taint sets) is interned, so that a plugin evaluates each distinct value
 once and gathers. `pod_log` tells which rows' pods changed since a position; `node_version` moves when anything else
-about any node changes that a cached answer may depend on.
+about any node changes that a cached answer may depend on. `stamps` has a number per row that is new after any change of
+the row: of its node, its pods, or the pods nominated to it.
 """
 
 from __future__ import annotations
@@ -109,6 +110,8 @@ class NodeTable:
         self.tagged: dict[Tag, dict[int, int]] = {}
         self.pod_log: list[int] = []
         self.pod_log_start = 0
+        self.stamps: Ints = np.zeros(capacity, dtype=np.int64)
+        self._last_stamp = 0
         self._taint_ids: dict[tuple[api.Taint, ...], int] = {(): 0}
         self._free: list[int] = []
         self._row_images: list[tuple[str, ...]] = []
@@ -126,6 +129,7 @@ class NodeTable:
         if old is None or topology(old) != topology(node):
             self.topology_version += 1
         self.nodes[row] = node
+        self.touch(row)
         self.node_version += 1
         self.valid_count += not self.valid[row]
         self.valid[row] = True
@@ -147,6 +151,7 @@ class NodeTable:
         row = self.row_of.get(name)
         if row is None or self.nodes[row] is None:
             return
+        self.touch(row)
         self.node_version += 1
         self.topology_version += 1
         self.nodes[row] = None
@@ -247,8 +252,8 @@ class NodeTable:
                 self._untag(info.pod_class, row)
             self._log(row)
 
-    def restore(self, pods: Mapping[int, dict[str, PodInfo]], used: Ints) -> None:
-        """Give rows back the pods and the used columns they had before a what-if."""
+    def restore(self, pods: Mapping[int, dict[str, PodInfo]], used: Ints, stamps: Ints) -> None:
+        """Give rows back the pods, the used columns and the stamps they had before a what-if."""
         rows = list(pods)
         self.used[: len(used), rows] = used
         self.used[len(used) :, rows] = 0  # columns that came up meanwhile
@@ -262,11 +267,19 @@ class NodeTable:
                     self._tag(info.pod_class, row)
             self.pods[row] = before
             self._log(row)
+        self.stamps[rows] = stamps
 
     def pod_changed(self, row: int) -> None:
         """A pod on a row has changed in something that is not part of its class."""
         if self.exact:
             self._log(row)
+        else:
+            self.touch(row)
+
+    def touch(self, row: int) -> None:
+        """Give a row a new stamp."""
+        self._last_stamp += 1
+        self.stamps[row] = self._last_stamp
 
     def row_for_pod(self, node_name: str) -> int:
         """The row of a node that a pod names, made (not valid yet) if the node is not known."""
@@ -290,6 +303,7 @@ class NodeTable:
     # Internals
 
     def _log(self, row: int) -> None:
+        self.touch(row)
         log = self.pod_log
         log.append(row)
         if len(log) > 65536:
@@ -399,6 +413,7 @@ class NodeTable:
         self.valid = np.concatenate((self.valid, np.zeros(more, dtype=np.bool_)))
         self.unschedulable = np.concatenate((self.unschedulable, np.zeros(more, dtype=np.bool_)))
         self.taint_set = np.concatenate((self.taint_set, np.zeros(more, dtype=np.int32)))
+        self.stamps = np.concatenate((self.stamps, np.zeros(more, dtype=np.int64)))
         blank = np.zeros((self.allocatable.shape[0], more), dtype=np.int64)
         self.allocatable = np.concatenate((self.allocatable, blank), axis=1)
         self.used = np.concatenate((self.used, blank), axis=1)

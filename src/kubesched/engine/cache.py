@@ -15,6 +15,7 @@ from kubesched.api import objects as api
 from kubesched.cluster.pods import PodClass
 from kubesched.cluster.table import Ints, Mask
 from kubesched.cluster.view import Nodes
+from kubesched.engine.nominated import BesideNominated
 from kubesched.framework.adapters import FilterPlugin, ScorePlugin
 from kubesched.framework.plugin import MAX_NODE_SCORE, MIN_NODE_SCORE, Codes, Reads, Verdicts
 from kubesched.framework.record import CycleRecord
@@ -84,6 +85,7 @@ class CachedAnswers:
         """Plugins whose cached PreScore skips Score."""
         self.suspects: list[CachedScore] = []
         """Scores out of range on some row; an error only if that row is feasible."""
+        self.beside_nominated: BesideNominated = {}
         self._static: Ints = self.base
         self._scored = False
         self._moving_filters: list[CachedFilter] = []

@@ -16,6 +16,7 @@ from kubesched.cluster.view import Nodes
 from kubesched.engine.batching import Batching
 from kubesched.engine.cache import CachedAnswers
 from kubesched.engine.decision import Decision
+from kubesched.engine.nominated import NominatedRows
 from kubesched.engine.search import PartialFilter, search
 from kubesched.framework.adapters import FilterPlugin
 from kubesched.framework.diagnosis import Diagnosis
@@ -63,6 +64,7 @@ class Filtering:
         self._cluster = framework.cluster
         self._percentage = percentage_of_nodes_to_score
         self._extended = extended
+        self._nominated = NominatedRows(framework)
         self._next_start = 0
         self._cached_classes: OrderedDict[ref[PodClass], None] = OrderedDict()
         """Classes with cached answers, the least recently used first. The answers are in the class and go with it."""
@@ -189,7 +191,10 @@ class Filtering:
                     mask = mask & (verdicts.codes == 0)
         rejections = Rejections(len(mask), entries)
         if len(self._cluster.nominations):
-            mask = self._with_nominated(pod, state, mask, looked_at, rejections)
+            lost = self._nominated.check(pod, state, cached.beside_nominated, looked_at, rejections)
+            if lost:
+                mask = mask.copy()
+                mask[lost] = False
         one_by_one = [plugin for plugin in self._lifted if plugin.name not in state.skip_filter]
         if one_by_one:
             mask, looked_at = self._one_by_one(one_by_one, state, pod, entries, mask, looked_at)
@@ -227,26 +232,6 @@ class Filtering:
             self._next_start = int(rows[done - 1]) + 1
             looked_at = _marked(rows[:done], len(mask))
         return _marked(found, len(mask)), looked_at
-
-    def _with_nominated(
-        self, pod: api.Pod, state: CycleState, mask: Mask, looked_at: Mask, rejections: Rejections
-    ) -> Mask:
-        """Rows that pods are nominated to must also fit with those pods on them."""
-        what_if = self._framework.what_if
-        rows = what_if.nominated_rows(pod)
-        if not rows:
-            return mask
-        mask = mask.copy()
-        table = self._cluster.nodes
-        for row in rows:
-            if looked_at[row]:
-                window = Nodes(table, slice(row, row + 1))
-                with what_if.with_nominated(state, pod, row) as (supposed, _):
-                    status = checked(self._framework.run_filters(supposed, pod, window).status(0))
-                if status is not None:
-                    rejections.overruled[row] = status
-                    mask[row] = False
-        return mask
 
     def _raise_errors(self, rejections: Rejections, looked_at: Mask) -> None:
         """A plugin that failed for some node fails the attempt."""

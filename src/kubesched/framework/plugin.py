@@ -8,6 +8,7 @@ A plugin is a class with a `name`. It takes part in an extension point by having
 | QueueSort  | `sort_key(pod)` or `less(a, b)`                               | a comparable key; a bool                |
 | PreFilter  | `pre_filter(state, pod, nodes)`, `add_pod`, `remove_pod`      | `None`, `Status` (Skip), or node names  |
 | Filter     | `filter(state, pod, node)` or `filter_all(state, pod, nodes)` | `None` or `Status`; or `Verdicts`       |
+|            | `filter_depends_on(state, pod, other)`, if it has one         | whether pods like `other` matter        |
 | PostFilter | `post_filter(state, pod, diagnosis)`                          | `(PostFilterResult or None, Status)`    |
 | PreScore   | `pre_score(state, pod, nodes)`                                | `None` or `Status` (Skip)               |
 | Score      | `score(state, pod, node)` or `score_all(state, pod, nodes)`   | an int; int64s, or one int for all      |
@@ -48,7 +49,9 @@ from kubesched.framework.handle import Handle as Handle
 from kubesched.framework.status import Status
 
 if TYPE_CHECKING:
-    pass
+    from kubesched.api import objects as api
+    from kubesched.cluster.pods import PodClass
+    from kubesched.framework.state import CycleState
 
 MAX_NODE_SCORE = 100
 MIN_NODE_SCORE = 0
@@ -120,6 +123,11 @@ class Plugin:
     def events_to_register(self) -> Sequence[EventHint]:
         """Cluster events that may make a pod this plugin rejected schedulable."""
         return ()
+
+    def filter_depends_on(self, state: CycleState, pod: api.Pod, other: PodClass) -> bool:
+        """Whether Filter's result for a node may change when a pod of another class is added to that node or removed
+        from it. Asked of plugins that read more than a node and its pods, in what-ifs; True is always correct."""
+        return True
 
     def close(self) -> None:  # most plugins have nothing to close
         """Called once, when the scheduler stops: release what the plugin holds."""

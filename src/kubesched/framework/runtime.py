@@ -192,10 +192,12 @@ class Framework:
         skip = state.skip_filter
         return [f for f in self.filters if f.name not in skip]
 
-    def run_filters(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Rejections:
-        """Run every active Filter plugin on a window of the cluster as it is."""
+    def run_filters(
+        self, state: CycleState, pod: api.Pod, nodes: Nodes, plugins: Iterable[FilterPlugin] | None = None
+    ) -> Rejections:
+        """Run Filter plugins, by default every active one, on a window of the cluster as it is."""
         entries: list[tuple[str, Verdicts]] = []
-        for plugin in self.active_filters(state):
+        for plugin in self.active_filters(state) if plugins is None else plugins:
             verdicts = self.ask_filter(plugin, state, pod, nodes)
             if verdicts is not None:
                 entries.append((plugin.name, verdicts))

@@ -44,10 +44,7 @@ class Rejections:
     def groups(self, among: Mask) -> Iterator[tuple[Status, Ints]]:
         """The distinct statuses of the marked rows, each with the rows that have it."""
         left = among.copy()
-        for position, status in self.overruled.items():
-            if left[position]:
-                left[position] = False
-                yield status, np.array([position])
+        yield from self._overruled_groups(left)
         for plugin, verdicts in self.entries:
             rows = np.flatnonzero(left & (verdicts.codes != 0))
             if not len(rows):
@@ -56,6 +53,17 @@ class Rejections:
             for code in np.unique(codes).tolist():
                 yield verdicts.status_of(int(code)).by(plugin), rows[codes == code]
             left[rows] = False
+
+    def _overruled_groups(self, left: Mask) -> Iterator[tuple[Status, Ints]]:
+        """The groups of the rows that are overruled, which are unmarked."""
+        groups: dict[int, tuple[Status, list[int]]] = {}
+        for position, status in self.overruled.items():
+            if left[position]:
+                left[position] = False
+                # By identity: hashing a status for every row takes longer than some more groups.
+                groups.setdefault(id(status), (status, []))[1].append(position)
+        for status, positions in groups.values():
+            yield status, np.array(positions)
 
 
 def fit_message(nodes: int, reasons: Counter[str]) -> str:

@@ -6,14 +6,15 @@ restored.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from kubesched.api import objects as api
-from kubesched.cluster.pods import PodInfo
+from kubesched.cluster.pods import PodClass, PodInfo
 from kubesched.cluster.table import Ints
 from kubesched.cluster.view import Nodes
+from kubesched.framework.adapters import FilterPlugin
 from kubesched.framework.errors import PluginError
 from kubesched.framework.plugin import Reads
 from kubesched.framework.state import CycleState
@@ -34,6 +35,7 @@ class WhatIf:
         self._framework = framework
         self._cluster = framework.cluster
         self._extensions = [plugin for plugin in framework.pre_filter if hasattr(plugin, "add_pod")]
+        self._order = {plugin.name: position for position, plugin in enumerate(framework.filters)}
 
     # Supposing
 
@@ -42,11 +44,11 @@ class WhatIf:
         """A block in which pods may be added to and removed from these rows; they are restored at its end."""
         table = self._cluster.nodes
         pods = {row: dict(table.pods[row]) for row in rows}
-        used = table.used[:, list(rows)]
+        used, stamps = table.used[:, list(rows)], table.stamps[list(rows)]
         try:
             yield
         finally:
-            table.restore(pods, used)
+            table.restore(pods, used, stamps)
 
     def add_pods(self, pod: api.Pod, moves: Sequence[Move]) -> None:
         """Suppose each of these pods were on its row too; no row may occur twice."""
@@ -67,14 +69,13 @@ class WhatIf:
     @contextmanager
     def with_nominated(self, state: CycleState, pod: api.Pod, row: int) -> Iterator[tuple[CycleState, bool]]:
         """Suppose the pods nominated to a row were on it, those of at least this pod's priority; whether any are."""
-        table = self._cluster.nodes
-        pods = [info for info in self._cluster.nominations.on(table.names[row]) if _outranks(info, pod)]
+        pods = self.nominated_on(pod, row)
         if not pods:
             yield state, False
             return
         state = state.clone()
         for info in pods:
-            table.usage(info.pod_class)  # columns that these pods bring along must outlast the what-if
+            self._cluster.nodes.usage(info.pod_class)  # columns that these pods bring along must outlast the what-if
         with self.on_rows([row]):
             for info in pods:
                 self.add_pods(pod, [(state, info, row)])
@@ -92,18 +93,30 @@ class WhatIf:
             status = attributed(self._framework.run_filters(state, pod, window).status(0))
         return status
 
-    def rejections_on(self, state: CycleState, pod: api.Pod, rows: Ints) -> Rejections:
-        """The same for several rows at once. Correct only if `are_independent`."""
-        return self._framework.run_filters(state, pod, Nodes(self._cluster.nodes, rows))
+    def rejections_on(
+        self, state: CycleState, pod: api.Pod, rows: Ints, plugins: Sequence[FilterPlugin] | None = None
+    ) -> Rejections:
+        """The results of Filter plugins, by default of every active one, for several rows at once. Nominated pods are
+        not added. A plugin that reads the whole cluster sees what is supposed on all the rows."""
+        return self._framework.run_filters(state, pod, Nodes(self._cluster.nodes, rows), plugins)
 
-    def are_independent(self, state: CycleState, pod: api.Pod) -> bool:
-        """Whether what happens on one row cannot matter on another, so that many rows can be tried at once."""
-        extended = any(plugin.name not in state.skip_filter for plugin in self._extensions)
-        return not extended and self.is_row_local(state) and not self.nominated_rows(pod)
+    def filters_by_validity(self, state: CycleState) -> tuple[list[FilterPlugin], list[FilterPlugin]]:
+        """The active Filter plugins: those whose answer for a row is valid as long as the row does not change, and
+        the others."""
+        lasting: list[FilterPlugin] = []
+        others: list[FilterPlugin] = []
+        for plugin in self._framework.active_filters(state):
+            (lasting if plugin.reads.is_cacheable else others).append(plugin)
+        return lasting, others
 
     def is_row_local(self, state: CycleState) -> bool:
-        """Whether every active Filter plugin answers for a row from that row alone."""
-        return all(each.reads is not Reads.CLUSTER for each in self._framework.active_filters(state))
+        """Whether what is supposed on one row cannot matter on another, so that many rows can be tried at once."""
+        extended = any(plugin.name not in state.skip_filter for plugin in self._extensions)
+        return not extended and all(each.reads is not Reads.CLUSTER for each in self._framework.active_filters(state))
+
+    def order_of(self, plugin: str) -> int:
+        """The position of a Filter plugin among those of the profile. The first one that rejects a row decides."""
+        return self._order[plugin]
 
     def nominated_rows(self, pod: api.Pod) -> list[int]:
         """Rows that pods of at least this pod's priority are nominated to."""
@@ -113,6 +126,31 @@ class WhatIf:
             for name in nominations.nodes
             if name in row_of and any(_outranks(info, pod) for info in nominations.on(name))
         ]
+
+    def nominated_on(self, pod: api.Pod, row: int) -> list[PodInfo]:
+        """The pods of at least this pod's priority that are nominated to a row."""
+        return [info for info in self._cluster.nominations.on(self._cluster.nodes.names[row]) if _outranks(info, pod)]
+
+
+class PodDependence:
+    """Whether plugins' Filter results for a node may depend on the pods of a class being there."""
+
+    def __init__(self, state: CycleState, pod: api.Pod, plugins: Sequence[FilterPlugin]) -> None:
+        self._state = state
+        self._pod = pod
+        self._plugins = [each.plugin for each in plugins]
+        self._known: dict[PodClass, bool] = {}
+
+    def on_any(self, others: Iterable[PodClass]) -> bool:
+        """Whether pods of one of these classes may matter."""
+        return any(self._on(other) for other in others)
+
+    def _on(self, other: PodClass) -> bool:
+        known = self._known.get(other)
+        if known is None:
+            known = any(plugin.filter_depends_on(self._state, self._pod, other) for plugin in self._plugins)
+            self._known[other] = known
+        return known
 
 
 def attributed(status: Status | None) -> Status | None:

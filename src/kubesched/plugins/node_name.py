@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from kubesched.api import objects as api
+from kubesched.cluster.pods import PodClass
 from kubesched.cluster.view import Nodes
 from kubesched.framework.events import Action, EventHint, Resource, on
 from kubesched.framework.plugin import Plugin, Reads, Verdicts, reject
@@ -26,6 +27,9 @@ class NodeName(Plugin):
 
     def events_to_register(self) -> list[EventHint]:
         return [on(Resource.NODE, Action.ADD)]
+
+    def filter_depends_on(self, state: CycleState, pod: api.Pod, other: PodClass) -> bool:
+        return False
 
     def filter_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Verdicts | None:
         wanted = pod.spec.node_name

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from kubesched.api import objects as api
-from kubesched.cluster.pods import PodInfo, Tag, disks
+from kubesched.cluster.pods import PodClass, PodInfo, Tag, disks
 from kubesched.cluster.table import NodeTable
 from kubesched.cluster.view import Nodes
 from kubesched.framework.events import Action, EventHint, Hint, Resource, on
@@ -63,6 +63,9 @@ class VolumeRestrictions(Plugin):
 
     def remove_pod(self, state: CycleState, pod: api.Pod, info: PodInfo, row: int) -> None:
         state.read(self.name, _ExclusiveClaims).count(info, -1)
+
+    def filter_depends_on(self, state: CycleState, pod: api.Pod, other: PodClass) -> bool:
+        return bool(other.spec.volumes)
 
     def filter_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Verdicts | None:
         codes = np.full(nodes.table.size, self._claim_code(state), dtype=np.int8)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kubesched.api import objects as api
+from kubesched.cluster.pods import PodClass
 from kubesched.cluster.table import Mask
 from kubesched.cluster.view import Nodes
 from kubesched.framework.events import Action, EventHint, Hint, Resource, on
@@ -68,6 +69,9 @@ class VolumeZone(Plugin):
             return SKIP
         state.write(self.name, wanted)
         return wanted if isinstance(wanted, Status) else None
+
+    def filter_depends_on(self, state: CycleState, pod: api.Pod, other: PodClass) -> bool:
+        return False
 
     def filter_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Verdicts | None:
         # A profile may have this plugin at Filter without PreFilter.

@@ -12,6 +12,7 @@ from kubesched.api import devices as dra
 from kubesched.api import objects as api
 from kubesched.api.selectors import node_selector
 from kubesched.cluster.matching import node_selector_mask
+from kubesched.cluster.pods import PodClass
 from kubesched.cluster.table import Ints, Mask, NodeTable
 from kubesched.cluster.view import Nodes
 from kubesched.config.args import BINDING_TIMEOUT, DynamicResourcesArgs
@@ -270,6 +271,9 @@ class DynamicResources(Plugin):
         return str(UUID(int=self.handle.random.getrandbits(128), version=4))
 
     # Filter
+
+    def filter_depends_on(self, state: CycleState, pod: api.Pod, other: PodClass) -> bool:
+        return self._features.dra_node_allocatable_resources
 
     def filter_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Verdicts | None:
         if self.name not in state:

@@ -125,6 +125,9 @@ class InterPodAffinity(Plugin):
     def remove_pod(self, state: CycleState, pod: api.Pod, info: PodInfo, row: int) -> None:
         self._update(state, info, row, -1)
 
+    def filter_depends_on(self, state: CycleState, pod: api.Pod, other: PodClass) -> bool:
+        return next(self._relations(state.pod_class, other), None) is not None
+
     def filter_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Verdicts | None:
         found = state.read(self, AffinityState)
         codes = np.zeros(len(nodes), dtype=np.int8)
@@ -155,19 +158,24 @@ class InterPodAffinity(Plugin):
 
     def _update(self, state: CycleState, info: PodInfo, row: int, delta: int) -> None:
         """Count a pod in or out of every relation that it is part of."""
-        found, cluster = state.read(self, AffinityState), self.handle.cluster
-        pod_class, other = state.pod_class, info.pod_class
+        found = state.read(self, AffinityState)
+        for counts, key in self._relations(state.pod_class, info.pod_class):
+            self._key(getattr(found, counts), key).add(row, delta)
+
+    def _relations(self, pod_class: PodClass, other: PodClass) -> Iterator[tuple[str, str]]:
+        """The counts in `AffinityState` that a pod of another class is part of, with their topology keys."""
+        cluster = self.handle.cluster
         labels = cluster.namespace_labels(pod_class.namespace)
         for term in other.terms.required_anti:
             if term.matches(pod_class.namespace, pod_class.labels, labels):
-                self._key(found.existing_anti, term.topology_key).add(row, delta)
+                yield "existing_anti", term.topology_key
         own = pod_class.terms
         if own.required and all(cluster.counts.term_selects(term, other) for term in own.required):
             for term in own.required:
-                self._key(found.affinity, term.topology_key).add(row, delta)
+                yield "affinity", term.topology_key
         for term in own.required_anti:
             if cluster.counts.term_selects(term, other):
-                self._key(found.anti_affinity, term.topology_key).add(row, delta)
+                yield "anti_affinity", term.topology_key
 
     # Score
 

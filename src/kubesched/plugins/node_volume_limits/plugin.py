@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from kubesched.api import objects as api
+from kubesched.cluster.pods import PodClass
 from kubesched.cluster.table import Ids, Mask
 from kubesched.cluster.view import Nodes
 from kubesched.framework.events import Action, EventHint, Hint, Resource, on
@@ -54,6 +55,9 @@ class NodeVolumeLimits(Plugin):
         if not pod.spec.volumes or not any(_may_be_attached(volume) for volume in pod.spec.volumes):
             return SKIP
         return None
+
+    def filter_depends_on(self, state: CycleState, pod: api.Pod, other: PodClass) -> bool:
+        return bool(other.spec.volumes)
 
     def filter_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Verdicts | None:
         self._attached.sync()

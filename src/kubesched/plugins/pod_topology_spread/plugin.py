@@ -12,7 +12,7 @@ import numpy.typing as npt
 from kubesched.api import objects as api
 from kubesched.api.selectors import Selector, SelectorError
 from kubesched.cluster.objects import SELECTING_KINDS
-from kubesched.cluster.pods import PodInfo
+from kubesched.cluster.pods import PodClass, PodInfo
 from kubesched.cluster.table import Ids, Ints, Mask
 from kubesched.cluster.view import Nodes
 from kubesched.config.args import PodTopologySpreadArgs
@@ -121,6 +121,10 @@ class PodTopologySpread(Plugin):
 
     def remove_pod(self, state: CycleState, pod: api.Pod, info: PodInfo, row: int) -> None:
         self._update(state, pod, info.pod, row, -1)
+
+    def filter_depends_on(self, state: CycleState, pod: api.Pod, other: PodClass) -> bool:
+        domains = state.read(self, SpreadState).domains
+        return other.namespace == pod.namespace and any(d.constraint.selector.matches(other.labels) for d in domains)
 
     def filter_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Verdicts | None:
         codes = np.zeros(len(nodes), dtype=np.int8)

@@ -7,6 +7,7 @@ from typing import cast
 import numpy as np
 
 from kubesched.api import objects as api
+from kubesched.cluster.pods import PodClass
 from kubesched.cluster.table import Ints
 from kubesched.cluster.view import Nodes
 from kubesched.config.args import VolumeBindingArgs
@@ -145,6 +146,9 @@ class VolumeBinding(Plugin):
         return storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
 
     # Filter
+
+    def filter_depends_on(self, state: CycleState, pod: api.Pod, other: PodClass) -> bool:
+        return False
 
     def filter_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Verdicts | None:
         if self.name not in state:

@@ -1,0 +1,116 @@
+"""Pods that are nominated to nodes: others must fit beside them.
+
+What plugins say about a row with its nominated pods on it is valid until the row or its nominations change, if they
+read only that row. So it is cached per pod class. The other plugins are asked again only if the nominated pods matter
+to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kubesched.api import objects as api
+from kubesched.cluster.table import Mask
+from kubesched.cluster.view import Nodes
+from kubesched.framework.adapters import FilterPlugin
+from kubesched.framework.plugin import Verdicts
+from kubesched.framework.runtime import Framework
+from kubesched.framework.state import CycleState
+from kubesched.framework.status import Status
+from kubesched.framework.verdicts import Rejections
+from kubesched.framework.what_if import PodDependence, checked
+
+BesideNominated = dict[int, tuple[int, Status | None]]
+"""By row: its stamp, and the status of the cacheable plugins with the row's nominated pods on it."""
+
+MOST_STATUSES = 1000
+"""How many distinct statuses are shared at most."""
+
+
+class NominatedRows:
+    """Checks that a pod fits beside the pods nominated to a node."""
+
+    def __init__(self, framework: Framework) -> None:
+        self._framework = framework
+        self._what_if = framework.what_if
+        self._cluster = framework.cluster
+        self._statuses: dict[Status, Status] = {}
+
+    def check(
+        self, pod: api.Pod, state: CycleState, known: BesideNominated, looked_at: Mask, rejections: Rejections
+    ) -> list[int]:
+        """The rows where the pod does not fit beside the nominated pods. Their statuses go to the rejections."""
+        rows = [row for row in self._what_if.nominated_rows(pod) if looked_at[row]]
+        if not rows:
+            return []
+        lasting, others = self._what_if.filters_by_validity(state)
+        self._refresh(pod, state, known, rows, lasting)
+        question = _Question(self._framework, pod, state, others, rejections.entries)
+        rejected = []
+        for row in rows:
+            status = checked(question.status(row, known[row][1]))
+            if status is not None:
+                rejections.overruled[row] = status
+                rejected.append(row)
+        return rejected
+
+    def _refresh(
+        self,
+        pod: api.Pod,
+        state: CycleState,
+        known: BesideNominated,
+        rows: Sequence[int],
+        plugins: Sequence[FilterPlugin],
+    ) -> None:
+        """Ask the cacheable plugins about rows that have changed."""
+        table = self._cluster.nodes
+        own = table.row_of.get(self._cluster.nominations.node_of(pod.uid) or "", -1)
+        known.pop(own, None)  # the pod's own nomination does not count, for this pod alone
+        stale = [row for row in rows if row not in known or known[row][0] != table.stamps[row]]
+        for row in stale:
+            with self._what_if.with_nominated(state, pod, row) as (supposed, _):
+                found = self._framework.run_filters(supposed, pod, Nodes(table, slice(row, row + 1)), plugins)
+                status = self._shared(found.status(0))
+            known[row] = (int(table.stamps[row]) if row != own else -1, status)
+
+    def _shared(self, status: Status | None) -> Status | None:
+        """The same object for equal statuses, so that rows can be grouped by it quickly."""
+        if status is None:
+            return None
+        if len(self._statuses) > MOST_STATUSES:
+            self._statuses.clear()
+        return self._statuses.setdefault(status, status)
+
+
+class _Question:
+    """Whether one pod fits beside nominated pods, by all plugins."""
+
+    def __init__(
+        self,
+        framework: Framework,
+        pod: api.Pod,
+        state: CycleState,
+        others: Sequence[FilterPlugin],
+        entries: Sequence[tuple[str, Verdicts]],
+    ) -> None:
+        self._framework = framework
+        self._what_if = framework.what_if
+        self._pod = pod
+        self._state = state
+        names = {each.name for each in others}
+        self._rejecting = [(self._what_if.order_of(name), name, v) for name, v in entries if name in names]
+        self._dependence = PodDependence(state, pod, others)
+
+    def status(self, row: int, lasting: Status | None) -> Status | None:
+        """The status of the first plugin that rejects the row with its nominated pods. `lasting` is that of the
+        cacheable plugins."""
+        if self._dependence.on_any(info.pod_class for info in self._what_if.nominated_on(self._pod, row)):
+            window = Nodes(self._framework.cluster.nodes, slice(row, row + 1))
+            with self._what_if.with_nominated(self._state, self._pod, row) as (supposed, _):
+                return self._framework.run_filters(supposed, self._pod, window).status(0)
+        first = None if lasting is None else (self._what_if.order_of(lasting.plugin), lasting)
+        for order, name, verdicts in self._rejecting:
+            code = int(verdicts.codes[row])
+            if code and (first is None or order < first[0]):
+                first = (order, verdicts.status_of(code).by(name))
+        return None if first is None else first[1]
