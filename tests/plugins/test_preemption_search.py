@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -128,7 +130,12 @@ def test_unchanged_rows_are_not_tried_again() -> None:
     tried: list[list[int]] = []
     what_if = engine.framework.what_if
     on_rows = what_if.on_rows
-    what_if.on_rows = lambda rows: (tried.append(list(rows)), on_rows(rows))[1]  # type: ignore[method-assign]
+
+    def watched_rows(rows: Sequence[int]) -> AbstractContextManager[None]:
+        tried.append(list(rows))
+        return on_rows(rows)
+
+    what_if.on_rows = watched_rows  # type: ignore[assignment, method-assign]  # to see them
     chosen = [schedule(engine, pod(f"new{number}", priority=10, cpu="3")).post_filter for number in range(3)][-1]
     assert chosen is not None
     assert tried == [tried[0]]

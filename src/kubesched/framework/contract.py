@@ -25,6 +25,7 @@ PARAMETERS: Final = {
     "remove_pod": "state, pod, info, row",
     "filter": "state, pod, node",
     "filter_all": "state, pod, nodes",
+    "filter_depends_on": "state, pod, other",
     "post_filter": "state, pod, diagnosis",
     "pre_score": "state, pod, nodes",
     "score": "state, pod, node",
