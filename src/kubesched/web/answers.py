@@ -12,8 +12,12 @@ from aiohttp import web
 
 from kubesched.api import objects as api
 from kubesched.base.types import JSON
+from kubesched.config import dump
 from kubesched.explain.amounts import requested, shown
+from kubesched.web.changes import ObjectEditor
+from kubesched.web.configuring import Configuring, moved_pods
 from kubesched.web.decisions import of_attempt
+from kubesched.web.editor_answers import EditorAnswers, body_of
 from kubesched.web.model import ClusterModel, bound_time, taint_text
 from kubesched.web.moments import as_columns
 from kubesched.web.questions import Questions
@@ -44,12 +48,16 @@ class PageAnswers:
         about: About,
         model: ClusterModel,
         questions: Questions,
+        configuring: Configuring,
         link: SchedulerLink | None = None,
+        editor: ObjectEditor | None = None,
     ) -> None:
         self.about = about
         self.model = model
         self.questions = questions
+        self.configuring = configuring
         self.link = link
+        self.editor = editor
         self.broadcaster: Broadcaster
         self._labels: tuple[object, dict[str, int]] = (None, {})
 
@@ -71,12 +79,18 @@ class PageAnswers:
             ("placements", self._placements),
         ):
             yield "GET", path, answer
+        yield "GET", "configuration", self._configuration
+        yield "POST", "configuration/check", self._check
+        yield "POST", "configuration/compare", self._compare
+        if self.editor is not None:
+            yield "POST", "configuration", self._configure
+            yield from EditorAnswers(self.editor).routes()
 
     def queue(self) -> JSON:
         """The queue, as the scheduler or the pods tell."""
-        if self.link is not None and self.link.queue:
-            return from_scheduler(self.link.queue)
-        return from_pods(self.model.pods.values())
+        told = self.link is not None and self.link.queue
+        found = from_scheduler(told) if told else from_pods(self.model.unbound.values())
+        return {**found, "unbound": len(self.model.unbound)}
 
     async def _about(self, request: web.Request) -> JSON:
         problem = self.link.problem if self.link is not None else ""
@@ -86,6 +100,9 @@ class PageAnswers:
             "mode": self.about.mode,
             "notes": notes,
             "scheduler": self.link is not None,
+            "objects": self.editor is not None,
+            "changes": self.editor is not None and self.editor.allowed,
+            "embedded": self.editor is not None and self.editor.embedded,
             "now": self.model.clock(),
         }
 
@@ -192,6 +209,33 @@ class PageAnswers:
             return await asyncio.to_thread(of_attempt, found)
         return await self.questions.logged_decision(request.query["pod"], number)
 
+    # --- configuration ------------------------------------------------------------------------------------------------
+
+    async def _configuration(self, request: web.Request) -> JSON:
+        if self.editor is not None and self.editor.embedded:
+            await self._follow_configuration(await self.editor.configuration())
+        return await asyncio.to_thread(self.configuring.shown)
+
+    async def _follow_configuration(self, config: JSON) -> None:
+        """A cluster of `kubesched up` may have got another configuration meanwhile."""
+        if config != dump.to_builtins(self.configuring.config):
+            self.configuring = self.configuring.other(config)
+            await self.questions.reconfigure(config, self.configuring.plugins)
+
+    async def _check(self, request: web.Request) -> JSON:
+        return await asyncio.to_thread(self.configuring.check, await _text(request))
+
+    async def _compare(self, request: web.Request) -> JSON:
+        text = await _text(request)
+        now, then = await self.questions.ask(lambda: self.configuring.pair(self.questions.cluster, text))
+        return await asyncio.to_thread(moved_pods, now, then)
+
+    async def _configure(self, request: web.Request) -> JSON:
+        assert self.editor is not None
+        wanted = await asyncio.to_thread(self.configuring.other, await _text(request))
+        await self.editor.configure(dump.to_builtins(wanted.config))
+        return await self._configuration(request)
+
     # --- over time ----------------------------------------------------------------------------------------------------
 
     async def _timeline(self, request: web.Request) -> JSON:
@@ -200,3 +244,7 @@ class PageAnswers:
 
     async def _placements(self, request: web.Request) -> JSON:
         return self.model.placements.columns(self.broadcaster.current().resources)
+
+
+async def _text(request: web.Request) -> str:
+    return str((await body_of(request))["text"])

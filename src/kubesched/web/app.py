@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import warnings
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -13,6 +14,8 @@ from kubesched.framework.registry import PluginSource
 from kubesched.library.cluster import Cluster
 from kubesched.library.configuration import Config
 from kubesched.web.answers import About, PageAnswers
+from kubesched.web.changes import ObjectEditor
+from kubesched.web.configuring import Configuring
 from kubesched.web.feed import FileFeed, LiveFeed
 from kubesched.web.model import ClusterModel
 from kubesched.web.questions import Questions
@@ -65,19 +68,29 @@ async def serving(settings: UiSettings, listening: socket.socket) -> AsyncIterat
     config = settings.config
     if config is None and link is not None:
         config = await link.configuration()
-    questions = Questions(model, Cluster(config=config, plugins=settings.plugins), list(settings.decisions))
+    notes: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        configuring = Configuring(config, settings.plugins)
+        empty = Cluster(config=config, plugins=settings.plugins)
+    notes += [str(each.message) for each in caught]
+    questions = Questions(model, empty, list(settings.decisions))
+    editor: ObjectEditor | None = None
     feed: LiveFeed | FileFeed
     if settings.connection is not None:
         feed = LiveFeed(settings.connection, model, events=link is None)
         questions.tries = feed.tries
+        editor = ObjectEditor(feed.client, allow_changes=settings.allow_changes)
+        await editor.start()
     else:
         feed = FileFeed(settings.files, model)
     try:
         await feed.start()
-        about = About(settings.title, "live" if settings.connection is not None else "files", feed.notes)
+        notes += feed.notes
+        about = About(settings.title, "live" if settings.connection is not None else "files", notes)
         if isinstance(feed, FileFeed) and feed.simulation:
-            about = About(feed.simulation, "simulation", feed.notes)
-        answers = PageAnswers(about, model, questions, link)
+            about = About(feed.simulation, "simulation", notes)
+        answers = PageAnswers(about, model, questions, configuring, link, editor)
 
         async def ask_scheduler() -> None:
             if link is not None:

@@ -47,6 +47,8 @@ class ClusterModel:
     state: ClusterState = field(default_factory=ClusterState)
     pods: dict[str, api.Pod] = field(default_factory=dict)
     """All pods that have not ended, by namespace/name."""
+    unbound: dict[str, api.Pod] = field(default_factory=dict)
+    """Those without a node."""
     moments: Moments = field(default_factory=Moments)
     placements: PlacementLog = field(default_factory=PlacementLog)
     rates: Rates = field(default_factory=Rates)
@@ -91,6 +93,10 @@ class ClusterModel:
         if known is None or known.uid != pod.uid:
             self.moments.add(Moment(created or now, What.CREATED, pod.key))
         self.pods[pod.key] = pod
+        if pod.node_name:
+            self.unbound.pop(pod.key, None)
+        else:
+            self.unbound[pod.key] = pod
         if pod.node_name and (known is None or not known.node_name):
             moment = bound_time(pod) if initial or known is None else now
             self.moments.add(Moment(moment or created or now, What.BOUND, pod.key, pod.node_name))
@@ -100,6 +106,7 @@ class ClusterModel:
 
     def _pod_gone(self, pod: api.Pod, what: What) -> None:
         known = self.pods.pop(pod.key, None)
+        self.unbound.pop(pod.key, None)
         self.placements.ended(pod.uid, self.clock())
         if known is not None:
             self.moments.add(Moment(self.clock(), what, pod.key, pod.node_name))

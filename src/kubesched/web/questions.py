@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -20,8 +20,10 @@ from kubesched.explain.places import node_report
 from kubesched.explain.report import Overview, PodReport, as_data
 from kubesched.explain.rules.resources import with_requests
 from kubesched.explain.standing import Queued, State
+from kubesched.framework.registry import PluginSource
 from kubesched.history.reader import LoggedAttempt
 from kubesched.library.cluster import Cluster
+from kubesched.library.configuration import Config
 from kubesched.library.recorded import attempts, recorded_pending, report_of
 from kubesched.web.decisions import head_of, of_logged, of_report
 from kubesched.web.model import ClusterModel, Key
@@ -63,6 +65,15 @@ class Questions:
 
     def _explainer(self) -> Explainer:
         return self.cluster.explainer(now=time.time(), tries=self.tries, queue=self.queue)
+
+    async def reconfigure(self, config: Config, plugins: Sequence[PluginSource]) -> None:
+        """Decide under another configuration from now on."""
+
+        def work() -> None:
+            self.cluster = self.cluster.reconfigured(config, plugins)
+
+        await self.ask(work)
+        self._overview = None
 
     # --- pending pods -------------------------------------------------------------------------------------------------
 

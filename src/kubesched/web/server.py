@@ -86,6 +86,8 @@ def _as_json(answer: Answer) -> Callable[[web.Request], Awaitable[web.StreamResp
             body, status = {"error": str(error.args[0] if error.args else error)}, 404
         except ApiError as error:
             body, status = {"error": error.message}, error.code if error.code >= 400 else 502
+        except PermissionError as error:
+            body, status = {"error": str(error)}, 403
         except (ValueError, TypeError) as error:
             body, status = {"error": str(error)}, 400
         except OSError as error:

@@ -32,7 +32,7 @@ def from_pods(pods: Iterable[api.Pod]) -> JSON:
     counts: Counter[str] = Counter(dict.fromkeys(PLACES, 0))
     columns: dict[str, list[object]] = {name: [] for name in ("pod", "place", "attempts", "until", "plugins")}
     for pod in pods:
-        if pod.node_name or pod.is_terminating:
+        if pod.is_terminating:
             continue
         place = _told_by(pod)
         counts[place] += 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 from tests.web.browser.conftest import Browser
 
 COLOURS = """
@@ -11,29 +13,157 @@ const found = new Set();
 for (let at = 0; at < data.length; at += 4) if (data[at + 3] === 255) found.add(data.slice(at, at + 3).join());
 return found.size;
 """
+SET = """
+const element = document.querySelector(arguments[0]);
+const setter = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(element), "value").set;
+setter.call(element, arguments[1]);
+element.dispatchEvent(new Event("input", { bubbles: true }));
+"""
 
 
 def test_cluster(page: Browser) -> None:
     """All nodes are on the canvas, in groups; the queue is beside them; a node opens with its pods."""
+    page.go("cluster")
     page.shows("60 nodes", "requested", "Queue", "Unschedulable", "Throughput")
     assert "token" not in page.script("return location.href")
-    painted = page.script(COLOURS)
-    assert painted > 5
     page.shows("shop/huge", within=".queue-rows")
+    assert page.script(COLOURS) > 5
     page.picture("cluster")
     page.go("cluster/gpu-007")
     page.shows("gpu-007", "nvidia.com/gpu", "ml/train-", within=".node-card")
     page.click(".node-card button", "Where would they go")
-    page.shows("here again", within=".node-card")
+    page.until(lambda: page.driver.find_elements(By.CSS_SELECTOR, ".node-card li .badge"))
 
 
-def test_cluster_in_the_dark_on_a_phone(page: Browser) -> None:
+def test_cluster_by_keyboard_and_by_other_columns(page: Browser) -> None:
+    """Arrow keys walk over the nodes and are read out; taints and a plugin's score colour them."""
+    page.go("cluster")
+    page.shows("60 nodes")
+    canvas = page.driver.find_element(By.CSS_SELECTOR, ".map .over")
+    canvas.send_keys(Keys.ARROW_RIGHT)
+    page.until(lambda: "CPU" in page.script("return document.querySelector('.map [aria-live]').textContent"))
+    page.script("document.querySelectorAll('header select')[1].value = 'taints'")
+    page.script("document.querySelectorAll('header select')[1].dispatchEvent(new Event('change', { bubbles: true }))")
+    page.shows("nvidia.com/gpu=true:NoSchedule", within=".legend")
+    page.script("document.querySelectorAll('header select')[1].value = 'score:'")
+    page.script("document.querySelectorAll('header select')[1].dispatchEvent(new Event('change', { bubbles: true }))")
+    page.until(lambda: page.driver.find_elements(By.CSS_SELECTOR, "input[list]"))
+    page.type("input[list]", "shop/web-1" + Keys.ENTER)
+    page.shows("grey nodes do not fit", within=".legend")
+    page.script("localStorage.removeItem('kubesched-colour')")
+    page.driver.find_element(By.TAG_NAME, "body").send_keys("2")
+    page.shows("pending")
+
+
+def test_pending(page: Browser) -> None:
+    """Pods are grouped by cause, with numbers, the closest node and a change that has been tried."""
+    page.go("pending")
+    page.shows("pods pending", "NodeResourcesFit", "cpu short by 4", "InterPodAffinity", "gated")
+    page.shows("tolerate nvidia.com/gpu=true:NoSchedule", "remove the scheduling gate", "for another scheduler")
+    page.picture("pending")
+    page.click(".pod-row .more", "More")
+    page.shows("kubectl patch pod", within=".pod-more")
+
+
+def test_decision_about_a_pending_pod(page: Browser) -> None:
+    """Every plugin that rejects each node is there, and a slider finds the size at which the pod fits."""
+    page.go("decision/shop/huge")
+    page.shows("fits on none of 60 nodes", "Insufficient cpu", "What would help", "Nodes by plugins")
+    page.shows("NodeResourcesFit", within=".matrix")
+    assert len(page.driver.find_elements(By.CSS_SELECTOR, ".matrix i.first")) == 60
+    assert page.driver.find_elements(By.CSS_SELECTOR, ".matrix i.further")
+    page.shows("Try 1", "unschedulable", within=".attempts")
+    page.picture("decision-pending")
+    for place, value in (("1", "1000"), ("2", str(2**30))):
+        page.script(SET, f".slider:nth-of-type({place}) input", value)
+    page.shows("It would fit on", "and go to")
+    page.click("button", "Back to what it asks for")
+    page.click(".stepper button", "earlier")
+    page.shows("The scheduler's own record of try 1")
+
+
+def test_decision_about_a_bound_pod(page: Browser) -> None:
+    """Scores are stacked by plugin, with winner and runner-up, and the recorded attempt can be stepped to."""
+    page.go("decision/shop/web-1")
+    page.shows("shop/web-1 is on", "winner", "runner-up", "TaintToleration", "What each Score plugin changes")
+    page.click(".segmented button", "Differences")
+    page.picture("decision")
+    page.click(".attempts button", "Try 1")
+    page.shows("The scheduler's own record of try 1", "shop/web-1 went to")
+
+
+def test_timeline(page: Browser) -> None:
+    """What happened is in lanes, and the slider shows the cluster as it was before."""
+    page.go("timeline")
+    page.shows("Timeline", "moments since", "Bound", "Failed attempts", "Created")
+    page.until(lambda: page.driver.find_elements(By.CSS_SELECTOR, ".moments li"))
+    page.until(lambda: page.script(COLOURS) > 5)
+    full = page.script(COLOURS)
+    low = page.script("return document.querySelector('.scrub input').min")
+    page.picture("timeline")
+    page.script(SET, ".scrub input", low)
+    page.shows("Back to now")
+    page.until(lambda: page.script(COLOURS) < full)
+    page.click("button", "Back to now")
+
+
+def test_configuration(page: Browser) -> None:
+    """A mistake is named as one types; an edited weight moves pods, and they are listed."""
+    page.go("configuration")
+    page.shows("default-scheduler", "in force", "NodeResourcesFit")
+    text = page.script("return document.querySelector('textarea').value")
+    page.script(SET, "textarea", text.replace("parallelism: 16", "parallelism: -1"))
+    page.shows("1 problem", "parallelism", within="section")
+    wanted = "type: LeastAllocated"
+    assert wanted in text
+    page.script(SET, "textarea", text.replace(wanted, "type: MostAllocated"))
+    page.shows("valid")
+    page.click("button", "What would change?")
+    page.shows("would be decided otherwise", within=".compared")
+    page.shows("shop/", within=".moved")
+    page.picture("configuration")
+
+
+def test_objects(page: Browser) -> None:
+    """An object is created from YAML, changed and deleted, and mistakes are told in the server's words."""
+    page.go("objects")
+    page.shows("Export", "Import", "Reset", "train-0")
+    page.click("header .primary", "Create")
+    page.click("button", "Create it")
+    page.shows("Created Pod example")
+    page.type(".list input", "example")
+    page.click(".list .attempt", "example")
+    page.until(lambda: "nodeName" in page.script("return document.querySelector('textarea').value"))
+    page.picture("objects")
+    text = page.script("return document.querySelector('textarea').value")
+    page.script(SET, "textarea", text.replace("  name: example", "  name: example\n  labels: {tier: gold}", 1))
+    page.click("button", "Save")
+    page.shows("Saved Pod example")
+    page.script(SET, "textarea", text.replace("image: nginx", "image: ''", 1))
+    page.click("button", "Save")
+    page.shows("image", within=".notice.bad")
+    page.problems()  # the browser notes that the request was refused, as it should be
+    page.click("button", "Delete")
+    page.click("dialog button", "Delete")
+    page.shows("Deleted example")
+
+
+def test_in_the_dark_on_a_phone(page: Browser) -> None:
     """A phone-sized window has everything in one column, and nothing is wider than it."""
     page.size(390, 844)
     page.script("localStorage.setItem('kubesched-theme', 'dark')")
     page.driver.refresh()
-    page.shows("60 nodes", "Queue")
+    for path, text in (
+        ("cluster", "60 nodes"),
+        ("pending", "pods pending"),
+        ("decision/shop/web-1", "weighted"),
+        ("timeline", "moments since"),
+        ("configuration", "in force"),
+        ("objects", "train-0"),
+    ):
+        page.go(path)
+        page.shows(text)
+        assert page.script("return document.documentElement.scrollWidth <= innerWidth"), path
+        page.picture(f"phone-{path.partition('/')[0]}")
     assert page.script("return document.documentElement.dataset.theme") == "dark"
-    assert page.script("return document.documentElement.scrollWidth <= innerWidth")
-    page.picture("cluster-phone-dark")
     page.script("localStorage.removeItem('kubesched-theme')")

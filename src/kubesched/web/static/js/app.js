@@ -2,9 +2,19 @@
 import { Failed, ICONS, Icon, get, html, podLink, render, useEffect, useRef, useState } from "./core.js";
 import { changed, connect, live, useLive } from "./data.js";
 import { ClusterPage } from "./pages/cluster.js";
+import { ConfigurationPage } from "./pages/configuration.js";
+import { DecisionPage } from "./pages/decision.js";
+import { ObjectsPage } from "./pages/objects.js";
+import { PendingPage } from "./pages/pending.js";
+import { TimelinePage } from "./pages/timeline.js";
 
 const PAGES = [
   ["cluster", "Cluster", ClusterPage],
+  ["pending", "Pending", PendingPage],
+  ["decision", "Decision", DecisionPage],
+  ["timeline", "Timeline", TimelinePage],
+  ["configuration", "Configuration", ConfigurationPage],
+  ["objects", "Objects", ObjectsPage],
 ];
 
 function usePath() {
@@ -96,7 +106,7 @@ function Shell() {
   useEffect(() => { document.title = `${page[1]} · ${about?.title || ""} · kubesched`; main.current?.scrollTo(0, 0); }, [page[0], about]);
   if (live.problem) return html`<div class="page"><${Failed} error=${live.problem} /></div>`;
   if (!about) return html`<p class="boot"><span class="spinner" /> Reading the cluster…</p>`;
-  const pending = queue ? queue.counts.unschedulable + queue.counts.gated + queue.counts.backoff : 0;
+  const pending = queue ? queue.unbound : 0;
   return html`<div class="shell">
     <div class="top" role="banner">
       <a class="brand" href="#/cluster"><img src="/static/icon.svg" alt="" /><span>kubesched</span></a>
