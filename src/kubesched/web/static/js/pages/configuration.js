@@ -61,7 +61,7 @@ function Profile({ profile, before }) {
 function Compared({ compared, stale }) {
   return html`<section class="card compared" aria-label="What would change"><header><h2>What would change</h2>${stale && html`<span class="badge warn">the text has changed since</span>`}</header><div class="body">
     ${compared.moved === 0 ? html`<p class="calm-result"><span class="tick"><${Icon} d=${ICONS.check} /></span>Nothing: all ${counted(compared.decided, "pod")} would be decided as now.</p>`
-      : html`<p><b>${counted(compared.moved, "pod")}</b> of ${compared.decided.toLocaleString("en")} would be decided otherwise${compared.decided < compared.pods ? ` (the other ${compared.pods - compared.decided} were not looked at)` : ""}. Each is decided as if it alone had not been scheduled yet.</p>
+      : html`<p><b>${counted(compared.moved, "pod")}</b> of ${compared.decided.toLocaleString("en")} would be decided otherwise${compared.decided < compared.pods ? ` (${compared.pods - compared.decided} gated, ended or left out for time)` : ""}. Each is decided as if it alone had not been scheduled yet.</p>
       <div class="scroll moved"><table><thead><tr><th>Pod</th><th>Is on</th><th>With the one in force</th><th>With the edited one</th></tr></thead><tbody>${compared.items.map((each) => html`<tr>
         <td><a class="name" href=${podLink(each.pod)}>${each.pod}</a></td><td class="name">${each.on || html`<span class="faint">pending</span>`}</td><td class="name">${each.before || html`<span class="faint">nowhere</span>`}</td>
         <td class="name">${each.after ? html`<b>${each.after}</b>` : html`<span class="badge bad">nowhere</span> <span class="faint small">${each.message}</span>`}</td></tr>`)}</tbody></table></div>`}

@@ -40,7 +40,7 @@ function Objects() {
   const list = useAsync((signal) => get("objects", { kind }, signal), [kind, turn]);
   useEffect(() => {
     if (!chosen || chosen === "new") return;
-    get("object", { kind, ...chosen }).then(({ text: found }) => { setText(found); setStored(found); setMessage(null); }, (error) => setMessage({ error }));
+    get("object", { kind, ...chosen }).then(({ text: found }) => { setText(found); setStored(found); }, (error) => setMessage({ error }));
   }, [chosen]);
   useEffect(() => { if (question) asking.current.showModal(); }, [question]);
   const done = (words) => { setMessage({ words }); setTurn((old) => old + 1); };
@@ -81,7 +81,7 @@ function Objects() {
         <label><span class="hidden-label">Filter by name</span><input type="search" placeholder=${list.value ? counted(list.value.name.length, "object") : ""} value=${filter} onInput=${(event) => setFilter(event.target.value)} /></label>
         ${list.error && html`<${Failed} error=${list.error} />`}
         <ul class="rows">${names.slice(0, 300).map((each) => html`<li><button class="attempt" aria-pressed=${chosen && chosen.name === each.name && chosen.namespace === each.namespace}
-          onClick=${() => choose({ namespace: each.namespace, name: each.name })}><span class="name">${each.name}</span><span class="faint small">${[each.namespace, each.created && `${age((Date.now() - Date.parse(each.created)) / 1000)} old`].filter(Boolean).join(", ")}</span></button></li>`)}</ul>
+          onClick=${() => { setMessage(null); choose({ namespace: each.namespace, name: each.name }); }}><span class="name">${each.name}</span><span class="faint small">${[each.namespace, each.created && `${age((Date.now() - Date.parse(each.created)) / 1000)} old`].filter(Boolean).join(", ")}</span></button></li>`)}</ul>
         ${names.length === 0 && list.value && html`<p class="faint calm">None.</p>`}</div></section>
       <section class="card" aria-label="YAML">${chosen ? html`<header><h2 class="name">${chosen === "new" ? "New object" : `${chosen.namespace ? `${chosen.namespace}/` : ""}${chosen.name}`}</h2><span class="grow" />
           ${changes && (chosen === "new" ? html`<button class="primary" onClick=${create}>Create it</button>` : html`<button class="danger" onClick=${remove}>Delete</button><button class="primary" disabled=${!marked} onClick=${save}>Save</button>`)}</header>
