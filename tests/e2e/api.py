@@ -17,11 +17,12 @@ PREFIXES = {
     "v1": CORE,
     "apps/v1": "/apis/apps/v1",
     "policy/v1": "/apis/policy/v1",
+    "resource.k8s.io/v1": "/apis/resource.k8s.io/v1",
     "scheduling.k8s.io/v1": "/apis/scheduling.k8s.io/v1",
     "scheduling.k8s.io/v1alpha2": "/apis/scheduling.k8s.io/v1alpha2",
     "storage.k8s.io/v1": "/apis/storage.k8s.io/v1",
 }
-PLURALS = {"StorageClass": "storageclasses", "PriorityClass": "priorityclasses"}
+PLURALS = {"StorageClass": "storageclasses", "PriorityClass": "priorityclasses", "DeviceClass": "deviceclasses"}
 CLUSTER_WIDE = {
     "Node",
     "Namespace",
@@ -29,6 +30,8 @@ CLUSTER_WIDE = {
     "StorageClass",
     "CSINode",
     "PriorityClass",
+    "DeviceClass",
+    "ResourceSlice",
 }
 JSON_TYPE = "application/json"
 TIMEOUT = 30.0

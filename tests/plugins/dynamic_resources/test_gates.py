@@ -12,6 +12,7 @@ from tests.plugins.dynamic_resources.support import (
     claim,
     device,
     device_class,
+    distinct,
     exactly,
     first_of,
     resource_slice,
@@ -37,8 +38,22 @@ def test_without_consumable_capacity_devices_are_not_shared() -> None:
     shared = device("d", capacity={"memory": {"value": "8Gi"}}, allowMultipleAllocations=True)
     here = allocator("dra_consumable_capacity", resource_slice("s", shared, node="n"))
     assert here.devices("n", ONE, claim("e", exactly())) is None
-    with pytest.raises(AllocationError, match="the DRAConsumableCapacity feature is disabled"):
-        here.devices("n", claim("c", exactly("r", 1, capacity={"requests": {"memory": "1Gi"}})))
+    wanted = exactly("r", 1, capacity={"requests": {"memory": "1Gi"}})
+    with pytest.raises(
+        AllocationError, match="request r: has capacity requests, but the DRAConsumableCapacity feature"
+    ):
+        here.devices("n", claim("c", wanted))
+    with pytest.raises(AllocationError, match="subrequest r: has capacity requests, but the DRAConsumableCapacity"):
+        here.devices("n", claim("c", first_of("list", wanted)))
+
+
+def test_upstreams_oldest_allocator_ignores_what_it_does_not_know() -> None:
+    """With dra_consumable_capacity and binding conditions off, capacities do not count and distinct is an error."""
+    off = replace(DEFAULT_FEATURES, dra_consumable_capacity=False, dra_device_binding_conditions=False)
+    here = Allocator.of(N, resource_slice("s", device("d"), node="n"), features=off)
+    assert here.devices("n", claim("c", exactly("r", 1, capacity={"requests": {"memory": "1Gi"}}))) == [["d"]]
+    with pytest.raises(AllocationError, match="constraint #0: empty constraint"):
+        here.devices("n", claim("c", exactly(), constraints=[distinct("model")]))
 
 
 @pytest.mark.parametrize("gate", ["dra_device_binding_conditions", "dra_resource_claim_device_status"])

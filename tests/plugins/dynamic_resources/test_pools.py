@@ -52,6 +52,16 @@ def test_incomplete_pools_are_not_used() -> None:
     assert allocator.devices("n", ONE) == [["d"]]
 
 
+def test_a_slice_for_the_node_says_how_many_there_are() -> None:
+    """If slices of a pool disagree about their number, one that is for the node itself counts."""
+    allocator = Allocator.of(
+        N,
+        resource_slice("a", device("d"), pool="p", count=1),
+        resource_slice("b", device("e"), pool="p", count=2, node="n"),
+    )
+    assert allocator.devices("n", ONE) == [["d"]]
+
+
 def test_a_repeated_name_makes_a_pool_invalid() -> None:
     """A pool with two devices of the same name is not used at all."""
     allocator = Allocator.of(N, resource_slice("s", device("d"), device("d"), node="n"))

@@ -182,7 +182,9 @@ class Pool:
     def _build(
         self, newest: Sequence[dra.ResourceSlice], generation: int, visible: tuple[bool, ...]
     ) -> PoolView | None:
-        wanted = newest[0].spec.pool.resource_slice_count
+        # Should slices disagree about their number, upstream believes one that is for this very node.
+        first = next((each for each in newest if each.spec.node_name and not each.spec.shared_counters), newest[0])
+        wanted = first.spec.pool.resource_slice_count
         others: Sequence[dra.ResourceSlice] = ()
         if len(newest) != wanted:
             if any(each.spec.pool.generation > generation for each in self.slices):

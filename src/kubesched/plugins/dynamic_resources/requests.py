@@ -157,10 +157,29 @@ def compile_claims(
 def _claim(index: int, spec: dra.DeviceClaim, find_class: FindClass, features: Features) -> CompiledClaim:
     requests = tuple(_request(index, request, find_class, features) for request in spec.requests)
     for number, constraint in enumerate(spec.constraints):
-        if constraint.match_attribute is None and constraint.distinct_attribute is None:
+        supported = constraint.distinct_attribute is not None and not _is_stable(features)
+        if constraint.match_attribute is None and not supported:
             text = f"claim {{claim}}, constraint #{number}: empty constraint (unsupported constraint type?)"
             raise AllocationError(text, claim=index)
     return CompiledClaim(requests, spec.constraints, spec.config)
+
+
+def _is_stable(features: Features) -> bool:
+    """Whether upstream uses the oldest of its allocators. It knows neither shared devices nor distinct attributes."""
+    newer = features.dra_consumable_capacity or features.binding_conditions or features.dra_list_type_attributes
+    return not newer
+
+
+def _check_capacity(index: int, request: dra.DeviceRequest, features: Features) -> None:
+    if features.dra_consumable_capacity or _is_stable(features):
+        return
+    subs = [(f"subrequest {each.name}", each.capacity) for each in request.first_available]
+    if request.exactly is not None:
+        subs.insert(0, (f"request {request.name}", request.exactly.capacity))
+    for where, capacity in subs:
+        if capacity is not None:
+            text = f"{where}: has capacity requests, but the DRAConsumableCapacity feature is disabled"
+            raise AllocationError(f"claim {{claim}}, {text}", claim=index)
 
 
 def _request(index: int, request: dra.DeviceRequest, find_class: FindClass, features: Features) -> RequestPlan:
@@ -168,14 +187,12 @@ def _request(index: int, request: dra.DeviceRequest, find_class: FindClass, feat
         if not features.dra_prioritized_list:
             text = f"request {request.name}: has subrequests, but the DRAPrioritizedList feature is disabled"
             raise AllocationError(f"claim {{claim}}, {text}", claim=index)
-        subs = tuple(
-            _sub_request(index, each, each.name, request.name, find_class, features) for each in request.first_available
-        )
+        _check_capacity(index, request, features)
+        subs = tuple(_sub_request(index, each, each.name, request.name, find_class) for each in request.first_available)
         return RequestPlan(request.name, subs, prioritized=True)
+    _check_capacity(index, request, features)
     exactly = request.exactly if request.exactly is not None else dra.ExactDeviceRequest()
-    return RequestPlan(
-        request.name, (_sub_request(index, exactly, request.name, "", find_class, features),), prioritized=False
-    )
+    return RequestPlan(request.name, (_sub_request(index, exactly, request.name, "", find_class),), prioritized=False)
 
 
 def _sub_request(
@@ -184,14 +201,13 @@ def _sub_request(
     name: str,
     parent: str,
     find_class: FindClass,
-    features: Features,
 ) -> SubRequest:
     admin_access = request.admin_access if isinstance(request, dra.ExactDeviceRequest) else None
     return SubRequest(
         claim=index,
         name=name,
         parent=parent,
-        device_class=_checked(index, request, name, find_class, features),
+        device_class=_checked(index, request, name, find_class),
         selectors=request.selectors,
         all_devices=request.allocation_mode == dra.ALL,
         count=request.count,
@@ -207,13 +223,9 @@ def _checked(
     request: dra.ExactDeviceRequest | dra.DeviceSubRequest,
     name: str,
     find_class: FindClass,
-    features: Features,
 ) -> dra.DeviceClass:
     """The class of a request that can be served; upstream's words for one that cannot."""
     where = f"claim {{claim}}, request {_literal(name)}"
-    if request.capacity is not None and not features.dra_consumable_capacity:
-        text = f"{where}: has capacity requests, but the DRAConsumableCapacity feature is disabled"
-        raise AllocationError(text, claim=index)
     for number, selector in enumerate(request.selectors):
         if selector.cel is None:
             text = f"{where}, selector #{number}: CEL expression empty (unsupported selector type?)"
