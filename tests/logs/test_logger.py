@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from kubesched.api import objects as api
 from kubesched.base.clocks import VirtualClock, virtual_time
+from kubesched.base.log import POD_GROUP
 from kubesched.config.duration import Duration
 from kubesched.framework.status import unschedulable
 from kubesched.logs import ERROR, KRef, Logger, LoggingOptions, LoggingProblem, callers
@@ -142,6 +143,21 @@ def test_a_value_that_cannot_be_shown_says_why() -> None:
 
 
 # --- levels -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_cycle_of_a_pod_group_is_in_every_line() -> None:
+    """Messages of a group's cycle name the group first; those of files without that context do not."""
+    stream = io.BytesIO()
+    log = log_to(stream)
+    context = POD_GROUP.set("default/gang")
+    try:
+        log(4, "Pod waiting on permit", pod="p")
+        log(5, "Assumed object", cacheKey="c")
+    finally:
+        POD_GROUP.reset(context)
+    log(4, "Pod waiting on permit", pod="p")
+    ends = [line.partition('" ')[2] for line in said(stream)]
+    assert ends == ['podGroup="default/gang" pod="p"', 'cacheKey="c"', 'pod="p"']
 
 
 def test_levels_can_change_while_running() -> None:

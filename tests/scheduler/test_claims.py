@@ -254,3 +254,33 @@ async def test_nodes_and_devices_cost_nothing_for_pods_without_claims(
         await here.settle(5)
         assert here.node_of("p3")
         assert set(checked[20:]) == {"p3"}
+
+
+@virtual_time
+async def test_the_log_of_a_claim(clock: VirtualClock) -> None:
+    """At verbosity 5, kube-scheduler's messages about claims, with the extension point, the pod and the node."""
+    async with world(clock) as here:
+        here.create(node("n1"), device_class(), gpus("n1", 1), claim("c", exactly()), claim("d", exactly()))
+        here.create(pod("p", resource_claims=["c"]))
+        await here.settle(1)
+        here.create(pod("q", resource_claims=["d"]))
+        await here.settle(1)
+        lines = [(message, fields) for level, message, fields in here.log if level == 5]
+    told = [message for message, fields in lines if "DynamicResources" in str(fields.get("logger"))]
+    assert told[: told.index("reserved") + 1] == [
+        "pod resource claims",
+        "Preparing allocation with structured parameters",
+        "Starting allocation",
+        "Gathered pool information",
+        "Done with allocation",
+        "Reserved resource in allocation result",
+        "preparing claim status update",
+        "Claim stored in assume cache",
+        "Removed claim from in-flight claims",
+        "reserved",
+    ]
+    found = dict(lines)
+    assert {"Added in-flight claim", "Assumed object", "Removed in-flight claim"} <= found.keys()
+    rejected = found["pod unschedulable"]
+    assert (rejected["logger"], rejected["node"]) == ("FilterWithNominatedPods.Filter.DynamicResources", "n1")
+    assert rejected["reason"] == "cannot allocate all claims"

@@ -15,6 +15,8 @@ LIFE = [
     (4, "About to try and schedule pod", {"pod"}),
     (3, "Attempting to schedule pod", {"pod"}),
     (4, "OpportunisticBatch no node hint available for pod", {"profile", "pod", "cycleCount"}),
+    (4, "OpportunisticBatch set cycle state", {"pod", "profile", "cycleCount", "hintedNode", "chosenNode"}),
+    (4, "OpportunisticBatch found unusable state", {"pod", "profile", "cycleCount", "reason"}),
     (3, "Attempting to bind pod to node", {"logger", "pod", "node"}),
     (5, "Finished binding for pod, can be expired", {"podKey", "pod"}),
     (2, "Successfully bound pod to node", {"pod", "node", "evaluatedNodes", "feasibleNodes"}),

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from typing import Final, Protocol
 
 ERROR: Final = -1
 """The level of an error, which is always logged."""
+
+
+POD_GROUP: Final[ContextVar[str]] = ContextVar("pod_group", default="")
+"""The pod group whose cycle is running. Every message of the cycle, and of the bindings that it starts, has it."""
 
 
 class Log(Protocol):

@@ -73,23 +73,27 @@ class Batching:
         if self.enabled:
             # Device classes decide whether extended resources can be signed.
             key = (self, self._framework.cluster.version(api.DeviceClass))
-            report.signature = decision.info.pod_class.remember(key, lambda: self._sign(decision.pod, report))
+            found = decision.info.pod_class.remember(key, lambda: self._sign(decision.pod, report))
+            if isinstance(found, bytes):
+                report.signature = found
+            else:
+                report.refusal = found
         decision.end_point("Sign")
 
-    def _sign(self, pod: api.Pod, report: BatchReport) -> bytes | None:
-        """The pod's signature; None if a plugin cannot sign it."""
+    def _sign(self, pod: api.Pod, report: BatchReport) -> bytes | tuple[str, str]:
+        """The pod's signature; or the plugin that cannot sign it, and why."""
         parts: dict[str, object] = {"v1.Pod.Spec.SchedulerName": pod.spec.scheduler_name}
         for plugin in self._signers:
             try:
                 answer: Mapping[str, object] | Status | None = plugin.sign(pod)
                 if isinstance(answer, Status):
-                    return None
+                    return plugin.name, answer.message
                 parts |= answer or {}
             except KeyboardInterrupt:
                 raise
             except BaseException as problem:
                 report.failed_signer, report.sign_error = plugin.name, described(problem)
-                return None
+                return "", ""
         return _encode(parts)
 
     # After PreFilter

@@ -72,6 +72,8 @@ class BatchReport:
     signature: bytes | None = None
     failed_signer: str = ""
     sign_error: str = ""
+    refusal: tuple[str, str] = ("", "")
+    """The plugin that cannot sign the pod, and why."""
     hint: str = ""
     """The node that the pod was to try first."""
     hint_seconds: float | None = None

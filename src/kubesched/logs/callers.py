@@ -46,6 +46,7 @@ _UPSTREAM: Final[dict[str, dict[int, str]]] = {
     },
     "scheduler/schedule_one_podgroup.go": {
         77: "Attempting to schedule pod group",
+        364: "Running a pod group scheduling algorithm",
         413: "Attempting to schedule a pod belonging to a pod group",
         586: "Successfully scheduled a pod group",
         597: "Pod group is waiting for preemption",
@@ -56,6 +57,11 @@ _UPSTREAM: Final[dict[str, dict[int, str]]] = {
         673: "Assuming placement in snapshot",
     },
     "gangscheduling/gangscheduling.go": {
+        92: "another pod was added but it doesn't match the target pod's scheduling group",
+        97: "another pod was added and it matches the target pod's scheduling group, which may make the pod "
+        "schedulable",
+        109: "pod group was added but it doesn't match the target pod's scheduling group",
+        114: "pod group was added and it matches the target pod's scheduling group, which may make the pod schedulable",
         200: "Quorum is not met for a gang. Waiting for another pod to allow",
         205: "Quorum is met for a gang. Allowing other pods from a gang waiting on permit",
     },
@@ -158,6 +164,7 @@ _UPSTREAM: Final[dict[str, dict[int, str]]] = {
         825: "Disabling signatures for profile because it has extenders configured.",
         862: "Disabling signatures for profile because plugins do not support it.",
         896: "SignPod failed for plugin",
+        898: "SignPod can't sign pod due to plugin",
         502: "the scheduler starts to work with those plugins",
         655: "Skipped MultiPoint expansion because all plugins are disabled for extension point",
         676: "Skipped disabled plugin for extension point",
@@ -198,6 +205,53 @@ _UPSTREAM: Final[dict[str, dict[int, str]]] = {
         294: "Error occurred during async preemption of the last victim",
         303: "Async Preemption finished completely",
         342: "Cannot clear 'NominatedNodeName' field",
+    },
+    "dynamicresources/dynamicresources.go": {
+        334: "claim for pod got created",
+        352: "status of claim for pod got updated",
+        379: "pod got updated and is schedulable",
+        481: "pod resource claims",
+        542: "reusing pending allocation",
+        600: "Preparing allocation with structured parameters",
+        778: "allocation's node selector does not match",
+        879: "pod unschedulable",
+        972: "Deallocation of ResourceClaim",
+        1057: "postfilter unreserved claim",
+        1255: "Reserved resource in allocation result",
+        1295: "Released resource in allocation result",
+        1322: "unreserve",
+        1419: "BindingConditions is met",
+        1525: "Claim not stored in assume cache",
+        1527: "Claim stored in assume cache",
+        1550: "Removed claim from in-flight claims",
+        1572: "preparing claim status update",
+        1585: "retrying update after conflict",
+        1647: "reserved",
+    },
+    "dynamicresources/extendeddynamicresources.go": {
+        313: "Delete",
+        534: "preparing to create claim for extended resources",
+        542: "create claim for extended resources",
+        554: "created claim for extended resources",
+    },
+    "dynamicresources/nodeallocatabledynamicresources.go": {
+        445: "Failed to clear NodeAllocatableResourceClaimStatuses on Unreserve",
+    },
+    "dynamicresources/dra_manager.go": {
+        250: "Added share for in-flight claim",
+        259: "Added in-flight claim",
+        273: "Redundant remove of in-flight claim, not found",
+        280: "Removed in-flight claim",
+        286: "Claim is still shared by other pods, not removing in-flight claim",
+    },
+    "assumecache/assume_cache.go": {
+        470: "Assumed object",
+        490: "Restored object",
+    },
+    "incubating/allocator_incubating.go": {
+        166: "Starting allocation",
+        168: "Done with allocation",
+        177: "Gathered pool information",
     },
     "defaultbinder/default_binder.go": {
         69: "Attempting to bind pod to node",
@@ -312,6 +366,14 @@ _PRINTF: Final = {
 }
 """Messages, by how they begin, that upstream formats in klog's older way: no fields, and text without quotes."""
 PRINTF_PLACES: Final = frozenset(_PRINTF.values())
+
+WITHOUT_CONTEXT: Final = (
+    "dynamicresources/dra_manager.go",
+    "assumecache/assume_cache.go",
+    "preemption/executor.go",
+    "api_calls/pod_status_patch.go",
+)
+"""Files whose messages do not say in which cycle they were written."""
 
 MOVED: Final = "Pod moved to an internal scheduling queue"
 _MOVED: Final = {

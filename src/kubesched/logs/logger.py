@@ -11,7 +11,8 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 
-from kubesched.logs.callers import upstream_caller
+from kubesched.base.log import POD_GROUP
+from kubesched.logs.callers import WITHOUT_CONTEXT, upstream_caller
 from kubesched.logs.formats import Format
 from kubesched.logs.levels import ERROR as ERROR
 from kubesched.logs.levels import VModule
@@ -52,6 +53,8 @@ class Logger:
             if level > self._level and level > max(map(self._vmodule.level_of, (caller or own, own))):
                 return
             caller = caller or own
+        if (group := POD_GROUP.get()) and "podGroup" not in fields and not caller.startswith(WITHOUT_CONTEXT):
+            fields = {"podGroup": group, **fields}
         self.write(level, message, caller, fields)
 
     def write(self, level: int, message: str, caller: str, fields: Mapping[str, object]) -> None:

@@ -33,12 +33,25 @@ class GangScheduling(Plugin):
     def _after_pod_added(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
         """Upstream queues the gang for each new member. A gang that is still too small would only be held back again,
         so it waits here for the member that completes it."""
-        if not isinstance(new, api.Pod) or not pod.pod_group or new.pod_group != pod.pod_group:
+        matches = isinstance(new, api.Pod) and bool(pod.pod_group) and new.pod_group == pod.pod_group
+        other = {"addedPodSchedulingGroup": _printed(new)} if isinstance(new, api.Pod) else {}
+        self._log_hint("another pod was added", matches, pod, addedPod=new, **other)
+        if not matches:
             return Hint.SKIP
         return Hint.SKIP if self._is_too_small(pod.pod_group) else Hint.QUEUE
 
     def _after_group_added(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
-        return Hint.QUEUE if new is not None and pod.pod_group == new.key else Hint.SKIP
+        matches = new is not None and pod.pod_group == new.key
+        self._log_hint("pod group was added", matches, pod, addedPodGroup=new)
+        return Hint.QUEUE if matches else Hint.SKIP
+
+    def _log_hint(self, what: str, matches: bool, pod: api.Pod, **about: object) -> None:
+        if self.handle.log.verbosity < 5:
+            return
+        how = "and it matches" if matches else "but it doesn't match"
+        end = ", which may make the pod schedulable" if matches else ""
+        message = f"{what} {how} the target pod's scheduling group{end}"
+        self.handle.log(5, message, pod=pod, schedulingGroup=_printed(pod), **about)
 
     def pre_enqueue(self, pod: api.Pod) -> Status | None:
         key = pod.pod_group
@@ -64,12 +77,16 @@ class GangScheduling(Plugin):
             # Upstream activates the rest of the gang, but that is in this cycle too.
             left = len(known.pods) - len(known.scheduled)
             message = "Quorum is not met for a gang. Waiting for another pod to allow"
-            self.handle.log(4, message, pod=pod, schedulingGroup=key, activatedPods=left)
+            self._log_quorum(message, pod, node_name, activatedPods=left)
             return WAIT, PERMIT_SECONDS
         message = "Quorum is met for a gang. Allowing other pods from a gang waiting on permit"
-        self.handle.log(4, message, pod=pod, schedulingGroup=key, allowedPods=len(known.scheduled))
+        self._log_quorum(message, pod, node_name, allowedPods=len(known.scheduled))
         self._allow(known.scheduled)
         return None
+
+    def _log_quorum(self, message: str, pod: api.Pod, node_name: str, **count: int) -> None:
+        point = "Permit.GangScheduling"
+        self.handle.log(4, message, logger=point, pod=pod, node=node_name, schedulingGroup=_printed(pod), **count)
 
     def _allow(self, uids: set[str]) -> None:
         """Let all members go that wait."""
@@ -88,3 +105,8 @@ class GangScheduling(Plugin):
         group = self._group(key)
         needed = None if group is None else group.min_count
         return needed is not None and len(self.handle.cluster.pod_groups.get(key).pods) < needed
+
+
+def _printed(pod: api.Pod) -> str | None:
+    """A pod's scheduling group as Go prints it."""
+    return None if not pod.pod_group else f"&PodSchedulingGroup{{PodGroupName:*{pod.pod_group.rpartition('/')[2]},}}"

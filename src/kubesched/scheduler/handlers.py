@@ -221,19 +221,28 @@ class EventHandlers:
             self._queue.move_all(NODE_DELETE, old, None)
             self._log(3, "Delete event for node", node=old)
             self._cluster.remove(old)
+            self._log_zone("Removed node from NodeTree", old)
             self._handled(NODE_DELETE.label, started)
         elif old is None:
             self._log(3, "Add event for node", node=new)
             self._cluster.set(new)
+            self._log_zone("Added node to NodeTree", new)
             self._queue.move_all(NODE_ADD, None, new)
             self._handled(NODE_ADD.label, started)
         else:
             if self._log.verbosity >= 4:
                 self._log(4, "Update event for node", node=new)
             self._cluster.set(new)
+            if _zone(old) != _zone(new):
+                self._log_zone("Removed node from NodeTree", old)
+                self._log_zone("Added node to NodeTree", new)
             for event in node_changes(old, new, self._cluster.features):
                 self._queue.move_all(event, old, new)
                 self._handled(event.label, started)
+
+    def _log_zone(self, message: str, node: api.Node) -> None:
+        if self._log.verbosity >= 2:
+            self._log(2, message, node=node, zone=_zone(node))
 
     def _other(self, old: api.Object | None, new: api.Object | None) -> None:
         started = self._shared.clock.monotonic()
@@ -271,3 +280,9 @@ def _unless_ended(pod: api.Object | None) -> api.Pod | None:
     if not isinstance(pod, api.Pod) or pod.is_terminal:
         return None
     return pod
+
+
+def _zone(node: api.Node) -> str:
+    """A node's place in upstream's tree of nodes: region and zone, of which either may be missing."""
+    region, zone = (node.labels.get(f"topology.kubernetes.io/{part}", "") for part in ("region", "zone"))
+    return f"{region}:\x00:{zone}" if region or zone else ""

@@ -14,7 +14,7 @@ from random import Random
 from typing import Final
 
 from kubesched.api import objects as api
-from kubesched.base.log import ERROR
+from kubesched.base.log import ERROR, POD_GROUP
 from kubesched.cluster.pods import PodInfo
 from kubesched.cluster.table import Mask
 from kubesched.engine.failure import Failure
@@ -102,6 +102,7 @@ class PodGroupCycle:
             await self._pods.run(queued)
             return
         pods = self._popped(queued)
+        context = POD_GROUP.set(queued.pod.pod_group)
         try:
             await self._run(queued.pod.pod_group, pods)
         except Exception as problem:
@@ -110,6 +111,8 @@ class PodGroupCycle:
             for each in pods:
                 if each.uid not in self._shared.cluster.assumed:
                     self._shared.queue.add_unschedulable_if_not_present(each)
+        finally:
+            POD_GROUP.reset(context)
 
     def _popped(self, first: QueuedPodInfo) -> list[QueuedPodInfo]:
         """All waiting pods of the group, ordered by priority and then by arrival."""
@@ -215,6 +218,7 @@ class PodGroupCycle:
     ) -> GroupTrial:
         """Place all pods, check whether the group is schedulable, and undo the placement."""
         trial, placed, preempts = GroupTrial(), [], False
+        self._shared.log(5, "Running a pod group scheduling algorithm", unscheduledPodsCount=len(pods))
         try:
             for number, queued in enumerate(pods, 1):
                 if number % SLICE == 0:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -73,16 +74,24 @@ class DefaultPreemption(PreemptionPlugin):
             return found
         # Extenders may change the choice afterwards.
         state.write(self.name, found)
-        return self._chosen(found)
+        chosen = self._chosen(found)
+        if chosen[0] is not None:
+            message, node = "the target node for the preemption is determined", chosen[0].nominated_node_name
+            self.handle.log(2, message, logger="PostFilter.DefaultPreemption", node=node, pod=pod)
+        return chosen
 
     def _candidates(
         self, state: CycleState, pod: api.Pod, diagnosis: Diagnosis
     ) -> list[Trial] | tuple[PostFilterResult | None, Status]:
         """The nodes where room can be made; or the result, if there are none or the pod may not preempt."""
         objection = self._objection(pod, diagnosis)
+        log = partial(self.handle.log, logger="PostFilter.DefaultPreemption", pod=pod)
         if objection:
+            log(5, "Pod is not eligible for preemption", reason=objection)
             return None, unschedulable(objection)
         rows = diagnosis.rows_with(Code.UNSCHEDULABLE)
+        if not len(rows):
+            log(3, "Preemption will not help schedule pod on any node")
         # Starting at a random node, as upstream.
         order = np.roll(rows, -self.handle.random.randrange(len(rows))) if len(rows) else rows
         found = self._search.search(state, pod, order, self._enough(len(rows)))
@@ -90,6 +99,7 @@ class DefaultPreemption(PreemptionPlugin):
             return found.candidates
         if errors := _errors(found.failures):
             return None, error(errors)
+        log(2, "No preemption candidate is found; preemption is not helpful for scheduling")
         return PostFilterResult(""), unschedulable(_unhelpful(diagnosis.nodes, found))
 
     def candidates(self, state: CycleState) -> Sequence[Trial]:

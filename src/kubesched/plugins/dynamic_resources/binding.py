@@ -22,6 +22,7 @@ from kubesched.plugins.dynamic_resources.claims import (
 from kubesched.plugins.dynamic_resources.cycle import Cycle
 from kubesched.plugins.dynamic_resources.extended import IN_MEMORY, Mapping
 from kubesched.plugins.dynamic_resources.ledger import Ledger
+from kubesched.plugins.dynamic_resources.messages import PointLog
 
 TIMEOUT, FAILURE = "device binding timeout", "device binding failed"
 RETRIES = 5
@@ -74,20 +75,26 @@ class ClaimBinder:
         if special and allocation is None and not claim.spec.devices.requests:
             return claim  # a device plugin provides everything
         uid, written = claim.uid, False
-        self._handle.log(5, "preparing claim status update", claim=claim, allocation=allocation)
+        say = PointLog(self._handle.log, "PreBind", pod, node_name)
+        say("preparing claim status update", claim=claim, allocation=allocation)
         try:
             if special and claim.name == IN_MEMORY:
                 claim = cycle.claims[index] = await self._create(cycle, pod, node_name)
                 written = True
             user = _reference(pod) if special else _json(cycle.consumers[index])
-            claim = await self._retried(claim, lambda newest: self._write(newest, allocation, pod, user))
+            claim = await self._retried(claim, lambda newest: self._write(newest, allocation, pod, user), say)
             written = True
         finally:
             known = written and await self._assume(claim, special=special)
+            if say.enabled and written:
+                say.assumed(claim, known=known)
             if allocation is not None:
-                self._ledger.drop_pending(uid, force=known)
+                removed = self._ledger.drop_pending(uid, force=known)
                 cycle.allocations[index] = None
-        self._handle.log(5, "reserved", pod=pod, node=node_name, resourceclaim=claim)
+                if say.enabled:
+                    say.dropped(claim, self._ledger, removed=removed)
+                    say.claim("Removed claim from in-flight claims", claim, allocation)
+        say("reserved", resourceclaim=claim)
         if special:
             await self._record_in_pod(cycle, claim, pod)
         return claim
@@ -148,7 +155,9 @@ class ClaimBinder:
         client = self._handle.client
         return await client.merge_patch(dra.ResourceClaim, claim.name, body, claim.namespace, subresource=subresource)
 
-    async def _retried(self, claim: dra.ResourceClaim, write: Callable[[dra.ResourceClaim], Awaitable[T]]) -> T:
+    async def _retried(
+        self, claim: dra.ResourceClaim, write: Callable[[dra.ResourceClaim], Awaitable[T]], say: PointLog | None = None
+    ) -> T:
         """Write a claim; if it has changed in the meantime, read it again and retry."""
         for attempt in range(1, RETRIES + 1):
             try:
@@ -156,7 +165,8 @@ class ClaimBinder:
             except Exception as problem:
                 if not _is_conflict(problem) or attempt == RETRIES:
                     raise
-            self._handle.log(5, "retrying update after conflict", claim=claim)
+            if say is not None:
+                say("retrying update after conflict", claim=claim)
             await self._handle.clock.sleep(RETRY_SECONDS)
             what = f"get updated claim {claim.key} after conflict"
             claim = await _said(what, self._handle.client.read(dra.ResourceClaim, claim.name, claim.namespace))
@@ -167,6 +177,8 @@ class ClaimBinder:
     async def _create(self, cycle: Cycle, pod: api.Pod, node_name: str) -> dra.ResourceClaim:
         if cycle.chosen is None:
             raise ClaimBindingError(f"extended resource claim not found for node {node_name}")
+        say = PointLog(self._handle.log, "PreBind", pod, node_name)
+        say("preparing to create claim for extended resources")
         claim = cycle.chosen.claims[-1]
         metadata = {
             "generateName": f"{pod.name}-extended-resources-",
@@ -175,6 +187,7 @@ class ClaimBinder:
             "ownerReferences": [_json(owner) for owner in claim.metadata.owner_references],
         }
         body = {"metadata": metadata, "spec": _json(claim.spec)}
+        say("create claim for extended resources", resourceclaim=claim)
         what = f"create claim for extended resources {pod.namespace}/"
         try:
             made = await _said(what, self._handle.client.create_object(dra.ResourceClaim, body, pod.namespace))
@@ -182,6 +195,7 @@ class ClaimBinder:
             self._handle.claim_metrics.claim_created("failure")
             raise
         self._handle.claim_metrics.claim_created("success")
+        say("created claim for extended resources", resourceclaim=made)
         return made
 
     async def _record_in_pod(self, cycle: Cycle, claim: dra.ResourceClaim, pod: api.Pod) -> None:
@@ -219,7 +233,8 @@ class ClaimBinder:
         try:
             await self._until_ready(cycle, started + self._timeout)
             status = "success"
-            self._handle.log(5, "BindingConditions is met", pod=pod, node=node_name)
+            devices = _awaited(cycle)
+            PointLog(self._handle.log, "PreBind", pod, node_name)("BindingConditions is met", devices=devices)
         except ClaimBindingError as problem:
             text = str(problem)
             status = "timeout" if text.startswith(TIMEOUT) else "failure" if text.startswith(FAILURE) else "error"
@@ -325,3 +340,15 @@ def _reference(pod: api.Pod) -> dict[str, str]:
 
 def _mapping(mapping: Mapping) -> dict[str, str]:
     return {"containerName": mapping.container, "resourceName": mapping.resource, "requestName": mapping.request}
+
+
+def _awaited(cycle: Cycle) -> str:
+    """The devices that had to be made ready, as upstream's log has them."""
+    results = [
+        result
+        for claim in cycle.claims
+        if claim.status.allocation is not None
+        for result in claim.status.allocation.devices.results
+        if result.binding_conditions
+    ]
+    return "; ".join(f"<driver={each.driver}, pool={each.pool}> {each.device}" for each in results)

@@ -129,6 +129,11 @@ class Ledger:
         found = self._pending.get(uid)
         return None if found is None else found.allocation
 
+    def sharers(self, uid: str) -> int:
+        """How many pods wait for the allocation that is being written for a claim."""
+        found = self._pending.get(uid)
+        return 0 if found is None else found.sharers
+
     def add_pending(self, uid: str, allocation: dra.AllocationResult) -> None:
         """Count an allocation from now on; another pod may share it."""
         found = self._pending.get(uid)

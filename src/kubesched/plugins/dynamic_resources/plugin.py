@@ -36,6 +36,7 @@ from kubesched.plugins.dynamic_resources.claims import (
 )
 from kubesched.plugins.dynamic_resources.cycle import NO_CLAIMS, Cycle, NodeClaims
 from kubesched.plugins.dynamic_resources.devices import Devices
+from kubesched.plugins.dynamic_resources.messages import DETAILS, FilterLog, PointLog
 from kubesched.plugins.dynamic_resources.plan import (
     FIRST_ERROR,
     FITS,
@@ -148,12 +149,19 @@ class DynamicResources(Plugin):
             return Hint.SKIP
         if freed:
             return Hint.QUEUE  # its devices are there for others
-        return Hint.SKIP if before is not None and before.status == new.status else Hint.QUEUE
+        if before is not None and before.status == new.status:
+            return Hint.SKIP
+        message = "claim for pod got created" if before is None else "status of claim for pod got updated"
+        self.handle.log(DETAILS, message, pod=pod, claim=new)
+        return Hint.QUEUE
 
     def _after_pod_change(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
         if not isinstance(new, api.Pod):
             return Hint.QUEUE
-        return Hint.QUEUE if new.uid == pod.uid and self._problem(new) is None else Hint.SKIP
+        if new.uid != pod.uid or self._problem(new) is not None:
+            return Hint.SKIP
+        self.handle.log(DETAILS, "pod got updated and is schedulable", pod=pod)
+        return Hint.QUEUE
 
     # PreFilter
 
@@ -170,8 +178,9 @@ class DynamicResources(Plugin):
         except ClaimError as problem:
             return unresolvable(str(problem))
         claims = [claim for _, claim in found]
-        if self.handle.log.verbosity >= 5:
-            self.handle.log(5, "pod resource claims", pod=pod, resourceclaims=claims)
+        say = PointLog(self.handle.log, "PreFilter", pod)
+        if say.enabled:
+            say("pod resource claims", resourceclaims=list(claims))
         special = self._special_claim(pod, scalar)
         if not claims and special is None:
             state.skip_score.add(self.name)
@@ -182,14 +191,13 @@ class DynamicResources(Plugin):
             cycle.backed = [name for name in resources if self._resolver.class_of(name) is not None]
             cycle.unbacked = [name for name in resources if self._resolver.class_of(name) is None]
         for index, claim in enumerate(cycle.claims):
-            status = self._inspect(cycle, index, claim, _group_state(state).pending_claims)
+            status = self._inspect(cycle, index, claim, _group_state(state).pending_claims, say)
             if status is not None:
                 return status
         if cycle.allocates:
-            if self.handle.log.verbosity >= 5:
+            if say.enabled:
                 listed = [cycle.claims[index] for index in cycle.to_allocate()]
-                message = "Preparing allocation with structured parameters"
-                self.handle.log(5, message, pod=pod, resourceclaims=listed)
+                say("Preparing allocation with structured parameters", resourceclaims=listed)
             self._inventory.sync()
         state.write(self.name, cycle)
         return None
@@ -209,7 +217,9 @@ class DynamicResources(Plugin):
             raise ClaimError(f'podgroup.scheduling.k8s.io "{pod.pod_group.rpartition("/")[2]}" not found')
         return group
 
-    def _inspect(self, cycle: Cycle, index: int, claim: dra.ResourceClaim, of_cycle: Collection[str]) -> Status | None:
+    def _inspect(
+        self, cycle: Cycle, index: int, claim: dra.ResourceClaim, of_cycle: Collection[str], say: PointLog
+    ) -> Status | None:
         """See what has to be done about a claim; a status if nothing can be. The pods of a group share claims to which
         their cycle has allocated devices: those in `of_cycle`."""
         allocation = claim.status.allocation
@@ -217,7 +227,7 @@ class DynamicResources(Plugin):
         if allocation is None:
             cycle.allocates = True
             if pending is not None and claim.uid in of_cycle:
-                self._log_allocation("reusing pending allocation", claim, pending)
+                say("reusing pending allocation", resourceclaim=claim, uid=claim.uid, allocation=pending)
                 allocation = cycle.shared[index] = pending
         if allocation is not None:
             if allocation.node_selector is not None:
@@ -294,11 +304,34 @@ class DynamicResources(Plugin):
                 self._check_room(group, pod, nodes, positions[codes[positions] == FITS], codes, errors)
         if self._features.dra_node_allocatable_resources:
             self._check_sharing(cycle, pod, nodes, codes, errors)
+        searched = codes.copy() if self.handle.log.verbosity >= DETAILS else None
         self._reject_unfit(cycle, nodes, codes)
         self._check_places(cycle, nodes, codes)
+        if searched is not None:
+            self._log_filter(cycle, pod, nodes, searched, codes, errors)
         if not codes.any():
             return None
         return Verdicts(codes, lambda code: _STATUSES.get(code) or self._status(errors, code))
+
+    def _log_filter(
+        self, cycle: Cycle, pod: api.Pod, nodes: Nodes, searched: Ints, codes: Ints, errors: Errors
+    ) -> None:
+        """Log the search on each node, then why the node is rejected."""
+        log = FilterLog(self.handle.log, pod, self.handle.cluster)
+        claims = [cycle.claims[index] for index in cycle.to_allocate()]
+        for position, row in enumerate(self._rows(nodes).tolist()):
+            name, code, found = nodes.table.names[row], int(codes[position]), int(searched[position])
+            if cycle.allocates and code != NO_RESOURCE:
+                problem = self._status(errors, found).message if found >= _FIRST_ERROR else ""
+                pools = len(self._inventory.view(row).pools)
+                log.allocation(name, len(claims), pools, fits=found == FITS, problem=problem)
+            if code == NOT_AVAILABLE:
+                for index, claim in enumerate(cycle.claims):
+                    place = cycle.places[index]
+                    if place is not None and not node_selector_mask(Nodes(nodes.table, np.array([row])), place).all():
+                        log.unreachable(name, claim)
+            if code in _STATUSES:
+                log.rejected(name, _STATUSES[code], claims)
 
     def _status(self, errors: Errors, code: int) -> Status:
         found = errors[code - _FIRST_ERROR]
@@ -564,26 +597,28 @@ class DynamicResources(Plugin):
             # The pod is placed a second time after the trial of its group, when devices have been given back.
             self._inventory.sync()
             cycle.on_nodes.clear()
-        status = self._reserve(cycle, pod, node_name)
+        say = PointLog(self.handle.log, "Reserve", pod, node_name)
+        status = self._reserve(cycle, pod, node_name, say)
         if status is None:
-            self._share(cycle, _group_state(state))
+            self._share(cycle, _group_state(state), say)
         counted = pod.status.node_allocatable_resource_claim_statuses
         if self._features.dra_node_allocatable_resources and cycle.node_allocatable != counted:
             # What an earlier attempt has left in the pod's status no longer counts.
             self.handle.cluster.revise(node_allocatable.with_statuses(pod, cycle.node_allocatable))
         return status
 
-    def _share(self, cycle: Cycle, group: GroupCycleState) -> None:
+    def _share(self, cycle: Cycle, group: GroupCycleState, say: PointLog) -> None:
         """Count the pod among those that wait for allocations of its group, and let the next pods share its own."""
         for index, allocation in cycle.shared.items():
             uid = cycle.claims[index].uid
             self._ledger.add_pending(uid, allocation)
+            say.added(cycle.claims[index], self._ledger)
             # After the trial, the pod in front of this one has been given its devices anew.
             cycle.allocations[index] = self._ledger.pending(uid)
         made = zip(cycle.claims, cycle.allocations, strict=True)
         group.pending_claims.update(claim.uid for claim, allocation in made if allocation is not None)
 
-    def _reserve(self, cycle: Cycle, pod: api.Pod, node_name: str) -> Status | None:
+    def _reserve(self, cycle: Cycle, pod: api.Pod, node_name: str, say: PointLog) -> Status | None:
         if not cycle.allocates:
             return None
         row = self.handle.cluster.nodes.row_of[node_name]
@@ -610,23 +645,25 @@ class DynamicResources(Plugin):
             cycle.allocations[index] = allocation
             claim = cycle.claims[index]
             self._ledger.add_pending(claim.uid, allocation)
-            if self.handle.log.verbosity >= 5:
-                self._log_allocation("Reserved resource in allocation result", claim, allocation)
+            if say.enabled:
+                say.added(claim, self._ledger)
+                say.claim("Reserved resource in allocation result", claim, allocation)
         return None
-
-    def _log_allocation(self, message: str, claim: dra.ResourceClaim, allocation: dra.AllocationResult | None) -> None:
-        version = claim.metadata.resource_version
-        self.handle.log(5, message, claim=claim, uid=claim.uid, resourceVersion=version, allocation=allocation)
 
     def unreserve(self, state: CycleState, pod: api.Pod, node_name: str) -> None:
         if self.name not in state:
             return
         cycle = state.read(self.name, Cycle)
+        say = PointLog(self.handle.log, "Unreserve", pod, node_name)
         for index, claim in enumerate(cycle.claims[: cycle.user_claims]):
-            if cycle.allocations[index] is not None and self._ledger.drop_pending(claim.uid):
+            removed = cycle.allocations[index] is not None and self._ledger.drop_pending(claim.uid)
+            if cycle.allocations[index] is not None:
+                say.dropped(claim, self._ledger, removed=removed)
+            if removed:
                 _group_state(state).pending_claims.discard(claim.uid)
-                self._log_allocation("Released resource in allocation result", claim, claim.status.allocation)
+                say.claim("Released resource in allocation result", claim, claim.status.allocation)
                 self._ledger.restore(claim.key)
+                say.restored(claim)
             cycle.allocations[index] = None
             if claim.status.allocation is not None and is_reserved_for(claim, pod):
                 self.handle.spawn(self._binder().unreserve(claim, pod))

@@ -60,10 +60,12 @@ class AttemptLog(Subscriber):
     def _batch(self, attempt: Attempt, batch: BatchReport) -> None:
         if batch.sign_error:
             self._log(ERROR, "SignPod failed for plugin", err=batch.sign_error, plugin=batch.failed_signer)
+        if batch.refusal[0] and self._log.verbosity >= 5:
+            plugin, why = batch.refusal
+            self._log(5, "SignPod can't sign pod due to plugin", plugin=plugin, status=why)
         if self._log.verbosity >= 3:
+            start = {"pod": attempt.pod, "profile": attempt.profile.name, "cycleCount": attempt.cycle}
             for level, message, fields in batch.lines:
-                about = {"pod": attempt.pod} if "pod" in fields else {}
-                start = {"profile": attempt.profile.name, **about, "cycleCount": attempt.cycle}
                 self._log(level, message, **(start | fields))
 
     def _no_node(self, attempt: Attempt) -> None:
@@ -107,7 +109,8 @@ class AttemptLog(Subscriber):
 
     def binding_started(self, attempt: Attempt) -> None:
         if attempt.permit_timeouts:
-            self._log(4, "One or more plugins asked to wait and no plugin rejected pod", pod=attempt.assumed)
+            message = "One or more plugins asked to wait and no plugin rejected pod"
+            self._log(4, message, logger="Permit", pod=attempt.assumed, node=attempt.chosen)
 
     def waiting(self, attempt: Attempt) -> None:
         self._log(4, "Pod waiting on permit", pod=attempt.assumed)
