@@ -45,8 +45,7 @@ def test_the_message_counts_reasons() -> None:
         table(), looked_at=looked(0, 1, 2), rejections=REJECTIONS, others=unresolvable("narrowed away")
     )
     assert diagnosis.message() == ("0/4 nodes are available: 1 gone, 1 narrowed away, 2 and ugly, 2 full.")
-    diagnosis.post_filter_message = "preemption: no."
-    assert diagnosis.message().endswith("2 full. preemption: no.")
+    assert diagnosis.message("preemption: no.").endswith("2 full. preemption: no.")
 
 
 def test_a_prefilter_rejection_is_the_whole_message() -> None:

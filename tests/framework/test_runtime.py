@@ -61,7 +61,7 @@ def test_pre_enqueue() -> None:
 def merged(*answers: Any) -> tuple[PreFilterOutcome, CycleState]:
     state = new_state()
     framework = profile(cluster())
-    return framework.run_pre_filter(((f"P{i}", answer) for i, answer in enumerate(answers)), state), state
+    return framework.combine_pre_filter(((f"P{i}", answer) for i, answer in enumerate(answers)), state), state
 
 
 def test_none_is_success() -> None:
@@ -77,7 +77,7 @@ def test_skip_spares_the_filter() -> None:
     state, _ = state_of(made, pod())
     framework = profile(made, NodeResourcesFit)
     assert [f.name for f in framework.active_filters(state)] == ["NodeResourcesFit"]
-    outcome = framework.run_pre_filter([("NodeResourcesFit", SKIP)], state)
+    outcome = framework.combine_pre_filter([("NodeResourcesFit", SKIP)], state)
     assert outcome.status is None
     assert state.skip_filter == {"NodeResourcesFit"}
     assert framework.active_filters(state) == []
@@ -92,7 +92,7 @@ def test_an_unresolvable_rejection_ends_it() -> None:
             asked.append(name)
             yield name, answer
 
-    outcome = profile(cluster()).run_pre_filter(answers(), new_state())
+    outcome = profile(cluster()).combine_pre_filter(answers(), new_state())
     assert outcome.status == unresolvable("never").by("P0")
     assert outcome.plugins == frozenset()
     assert asked == ["P0"]

@@ -106,7 +106,7 @@ class ResourceClaimController(Controller):
             return
         group = self._groups.get(pod.pod_group) if self._of_groups and pod.pod_group else None
         if group is None and self._of_groups and pod.pod_group:
-            return  # until the group exists, nobody knows which claims are the group's
+            return  # until the group exists, it is not known which claims are the group's
         created: dict[str, str] = {}
         for claim in pod.spec.resource_claims:
             owner = _user_of(pod, group, claim)

@@ -6,7 +6,7 @@ awaits it; replays and tests, which have no extenders, run it to its end at once
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from random import Random
 from typing import Any
 
@@ -27,7 +27,11 @@ from kubesched.engine.tie_breaking import Choose, TieBreaker
 from kubesched.framework.diagnosis import Diagnosis
 from kubesched.framework.errors import PluginError
 from kubesched.framework.extender import ExtenderError, Extenders
+from kubesched.framework.preemption_contract import PostFilterAnswer
 from kubesched.framework.runtime import Framework
+
+Evict = Callable[[PostFilterAnswer], Awaitable[PostFilterAnswer]]
+"""Deletes the victims of PostFilter's result; returns the result that counts."""
 
 
 class Engine:
@@ -64,8 +68,9 @@ class Engine:
         """Run a cycle without extenders."""
         _run_at_once(self.cycle(decision, None))
 
-    async def cycle(self, decision: Decision, extenders: Extenders | None) -> None:
-        """The scheduling algorithm. The result is written to the decision."""
+    async def cycle(self, decision: Decision, extenders: Extenders | None, evict: Evict | None = None) -> None:
+        """The scheduling algorithm. The result is written to the decision. `evict` deletes victims as a part of
+        PostFilter; without it, that is left to the caller."""
         decision.begin_point()
         try:
             if not self.cluster.nodes.valid_count:
@@ -78,7 +83,7 @@ class Engine:
             if extender_round is not None and isinstance(found, Feasible):
                 found = await extender_round.filter(found)
             if isinstance(found, Diagnosis):
-                await self._make_room(decision, found, extender_round)  # PostFilter
+                await self._make_room(decision, found, extender_round, evict)  # PostFilter
                 return
             self._feasible(decision, found)
             if found.size == 1:
@@ -92,17 +97,22 @@ class Engine:
         except (PluginError, ExtenderError) as problem:
             decision.has_failed(problem)
 
-    async def _make_room(self, decision: Decision, diagnosis: Diagnosis, extender_round: ExtenderRound | None) -> None:
+    async def _make_room(
+        self, decision: Decision, diagnosis: Diagnosis, extender_round: ExtenderRound | None, evict: Evict | None
+    ) -> None:
         """No node fits: see whether PostFilter can make room, and word the message."""
+        said = ""
         if self.framework.post_filter and not decision.skips_post_filter:
             made = self.framework.run_post_filter(decision.state, decision.pod, diagnosis)
             if extender_round is not None:
                 made = await extender_round.preempt(made)
+            if evict is not None and made[0] is not None and made[0].victims:
+                made = await evict(made)
             decision.post_filter, decision.post_filter_status = made
-            diagnosis.post_filter_message = made[1].message
+            said = made[1].message
             decision.end_point("PostFilter", made[1].code.upstream)
         decision.found_none(diagnosis)
-        decision.message = diagnosis.message()
+        decision.message = diagnosis.message(said)
         if decision.detailed:
             diagnosis.freeze()
 

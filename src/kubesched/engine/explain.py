@@ -46,7 +46,7 @@ def _lines(decision: Decision) -> Iterator[str]:
         yield "Rejected:"
         yield from rejections
     if decision.post_filter is not None and decision.post_filter.nominated_node_name:
-        victims = ", ".join(each.pod.key for each in decision.post_filter.victims) or "nobody"
+        victims = ", ".join(each.pod.key for each in decision.post_filter.victims) or "no pods"
         yield f"To make room on {decision.post_filter.nominated_node_name}, {victims} must go."
 
 

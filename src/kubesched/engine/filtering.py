@@ -78,7 +78,7 @@ class Filtering:
         table, pod, state = self._cluster.nodes, decision.pod, decision.state
         cached = self._cached(decision)
         state.adopt(cached.state)
-        outcome = self._framework.run_pre_filter(self._pre_filter_answers(cached, state, pod), state)
+        outcome = self._framework.combine_pre_filter(self._pre_filter_answers(cached, state, pod), state)
         if outcome.status is not None:
             decision.end_point("PreFilter", outcome.status.code.upstream)
             return Diagnosis(

@@ -14,7 +14,7 @@ from kubesched.engine.engine import Engine
 from kubesched.engine.tie_breaking import Choose
 from kubesched.framework.errors import start_of
 from kubesched.framework.handle import Services
-from kubesched.framework.plugin import Handle, Plugin
+from kubesched.framework.plugin import Handle, Plugin, is_built_in
 from kubesched.framework.registry import Registry
 from kubesched.framework.runtime import Framework
 from kubesched.framework.what_if import WhatIf
@@ -55,7 +55,8 @@ def build_framework(
     random: Random,
     services: Services | None = None,
 ) -> Framework:
-    """A profile's plugins, made with their arguments and put at their points."""
+    """A profile's plugins, made with their arguments and put at their points. The cluster follows every field of nodes
+    and pods if a plugin of others caches answers: ours read columns only, theirs may read anything."""
     framework: Framework | None = None
 
     def what_if() -> WhatIf | None:
@@ -64,6 +65,8 @@ def build_framework(
     resolved = expand(profile, registry.points, registry.weights)
     handle = Handle(cluster, random, profile.scheduler_name, services=services, what_if=what_if)
     plugins = {name: _make(registry[name], profile, handle) for name in resolved.names()}
+    if any(each.reads.is_cacheable and not is_built_in(type(each)) for each in plugins.values()):
+        cluster.nodes.exact = True
     points: Mapping[str, Sequence[Plugin]] = {
         str(point): [plugins[name] for name in names] for point, names in resolved.points.items()
     }

@@ -15,7 +15,7 @@ NodeEdit = Callable[[api.Node], api.Node]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One thing that somebody could do. `cost` says how much it asks: 1 is a small thing, 10 a large one."""
+    """One change that a user could make. `cost` says how much it asks: 1 is a small thing, 10 a large one."""
 
     kind: str
     words: str

@@ -1,4 +1,4 @@
-"""Where a pod stands before any decision: gated, somebody else's, leaving, nominated, waiting, or to be decided."""
+"""Where a pod stands before any decision: gated, another scheduler's, leaving, nominated, waiting, or to be decided."""
 
 from __future__ import annotations
 

@@ -29,14 +29,18 @@ class FilterPlugin:
 
     __slots__ = ("filter_all", "lifted", "name", "plugin", "reads")
 
-    def __init__(self, plugin: Plugin) -> None:
+    def __init__(self, plugin: Plugin, instead: FilterAll | None = None) -> None:
+        """`instead` is called in place of the plugin's own method."""
         self.plugin = plugin
         self.name = plugin.name
         self.lifted = not hasattr(plugin, "filter_all")
         """Whether the plugin answers for one node at a time."""
         self.reads = Reads.CLUSTER if self.lifted else plugin.reads
+        self.filter_all = instead or self._own(plugin)
+
+    def _own(self, plugin: Plugin) -> FilterAll:
         call = lift_filter(plugin)
-        self.filter_all = call if self.lifted or is_built_in(type(plugin)) else _checked_filter(plugin, call)
+        return call if self.lifted or is_built_in(type(plugin)) else _checked_filter(plugin, call)
 
 
 class ScorePlugin:
@@ -44,15 +48,20 @@ class ScorePlugin:
 
     __slots__ = ("name", "normalize", "plugin", "reads", "score_all", "weight")
 
-    def __init__(self, plugin: Plugin, weight: int) -> None:
+    def __init__(self, plugin: Plugin, weight: int, instead: ScoreAll | None = None) -> None:
+        """`instead` is called in place of the plugin's own method."""
         self.plugin = plugin
         self.name = plugin.name
         self.reads = plugin.reads if hasattr(plugin, "score_all") else Reads.CLUSTER
         self.weight = weight
-        call = lift_score(plugin)
-        lifted = not hasattr(plugin, "score_all")
-        self.score_all = call if lifted or is_built_in(type(plugin)) else _checked_score(plugin, call)
+        self.score_all = instead or _own_score(plugin)
         self.normalize: Callable[[CycleState, api.Pod, Ints], Ints] | None = getattr(plugin, "normalize", None)
+
+
+def _own_score(plugin: Plugin) -> ScoreAll:
+    call = lift_score(plugin)
+    lifted = not hasattr(plugin, "score_all")
+    return call if lifted or is_built_in(type(plugin)) else _checked_score(plugin, call)
 
 
 def lift_filter(plugin: Any) -> Callable[[CycleState, api.Pod, Nodes], Verdicts | None]:

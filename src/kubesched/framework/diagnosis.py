@@ -31,7 +31,6 @@ class Diagnosis:
         self.nodes = table.valid_count if nodes is None else nodes
         self.pre_filter = pre_filter
         """PreFilter's rejection of the pod as a whole, if that is what happened."""
-        self.post_filter_message = ""
         self._looked_at = looked_at if looked_at is not None else np.zeros(table.size, dtype=np.bool_)
         self._rejections = rejections
         self._others = others
@@ -106,10 +105,10 @@ class Diagnosis:
                 counts[reason] += self.nodes - seen
         return counts
 
-    def message(self) -> str:
-        """The FailedScheduling message, word for word as kube-scheduler has it."""
+    def message(self, post_filter: str = "") -> str:
+        """The FailedScheduling message, word for word as kube-scheduler has it, with what PostFilter said."""
         if self.pre_filter is not None and self.pre_filter.message:
             text = f"0/{self.nodes} nodes are available: {self.pre_filter.message}."
         else:
             text = fit_message(self.nodes, self.reasons())
-        return f"{text} {self.post_filter_message}" if self.post_filter_message else text
+        return f"{text} {post_filter}" if post_filter else text

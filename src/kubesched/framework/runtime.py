@@ -92,9 +92,6 @@ class Framework:
         self.placement_generate: Sequence[Any] = points.get("placementGenerate", ())
         self.placement_score: Sequence[Any] = points.get("placementScore", ())
         self.what_if = WhatIf(self)
-        others = (plugin for plugin in self.plugins if not is_built_in(type(plugin)))
-        if any(plugin.reads.is_cacheable for plugin in others):
-            cluster.nodes.exact = True  # ours read columns only; others may read any field
 
     @property
     def plugins(self) -> Sequence[Plugin]:
@@ -119,22 +116,21 @@ class Framework:
         return problems
 
     def _at_filter(self, plugin: Plugin) -> FilterPlugin:
-        placed = FilterPlugin(plugin)
-        if "preFilter" in plugin.relies_on and plugin not in self.pre_filter:
-            missing = error(f'reading "PreFilter{plugin.name}" from cycleState: not found')
-            placed.filter_all = lambda state, pod, nodes: reject(np.ones(len(nodes), dtype=np.bool_), missing)
-        return placed
+        if "preFilter" not in plugin.relies_on or plugin in self.pre_filter:
+            return FilterPlugin(plugin)
+        missing = error(f'reading "PreFilter{plugin.name}" from cycleState: not found')
+        return FilterPlugin(plugin, lambda state, pod, nodes: reject(np.ones(len(nodes), dtype=np.bool_), missing))
 
     def _at_score(self, plugin: Plugin) -> ScorePlugin:
-        placed = ScorePlugin(plugin, self.weights[plugin.name])
-        if "preScore" in plugin.relies_on and plugin not in self.pre_score:
-            message = f'plugin "{plugin.name}" failed with: reading "PreScore{plugin.name}" from cycleState: not found'
+        weight = self.weights[plugin.name]
+        if "preScore" not in plugin.relies_on or plugin in self.pre_score:
+            return ScorePlugin(plugin, weight)
+        message = f'plugin "{plugin.name}" failed with: reading "PreScore{plugin.name}" from cycleState: not found'
 
-            def refuse(state: CycleState, pod: api.Pod, nodes: Nodes) -> Ints:
-                raise PluginError(plugin.name, "Score", f"running Score plugins: {message}")
+        def refuse(state: CycleState, pod: api.Pod, nodes: Nodes) -> Ints:
+            raise PluginError(plugin.name, "Score", f"running Score plugins: {message}")
 
-            placed.score_all = refuse
-        return placed
+        return ScorePlugin(plugin, weight, refuse)
 
     # PreEnqueue
 
@@ -159,7 +155,7 @@ class Framework:
         except AnswerError as problem:
             raise plugin_error(plugin, "PreFilter", problem) from problem
 
-    def run_pre_filter(self, answers: Iterable[tuple[str, Any]], state: CycleState) -> PreFilterOutcome:
+    def combine_pre_filter(self, answers: Iterable[tuple[str, Any]], state: CycleState) -> PreFilterOutcome:
         """Combine the PreFilter results of all plugins, in their order."""
         names: frozenset[str] | None = None
         narrowed: set[str] = set()

@@ -152,7 +152,7 @@ def _extended(present: str, made: Mapping[str, str], budget: int) -> str:
     try:
         entries = msgspec.json.decode(present, type=list[dict[str, str]])
     except msgspec.MsgspecError:
-        entries = []  # somebody else's
+        entries = []  # written by another program
     texts = [_text(each) for each in (*entries, made)]
     sizes = [len(each.encode()) + 1 for each in texts]
     first = 0

@@ -301,7 +301,7 @@ class Cluster:
         return [each for each in self._objects.values() if isinstance(each, kind)]
 
     def _add(self, manifests: Manifests) -> None:
-        """Add objects, and what they imply: the pods of a Deployment that nobody has created yet."""
+        """Add objects, and what they imply: the pods of a Deployment that do not exist yet."""
         for each in sorted(manifests.objects, key=lambda each: not isinstance(each, api.PriorityClass)):
             self._set(each)  # pods refer to priority classes
         for each in decoded(implied(manifests.items, self._context(manifests.items))):

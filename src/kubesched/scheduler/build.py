@@ -51,6 +51,7 @@ from kubesched.scheduler.subscribers.events import AttemptEvents
 from kubesched.scheduler.subscribers.logs import AttemptLog
 from kubesched.scheduler.subscribers.metrics import AttemptMetrics
 from kubesched.scheduler.subscribers.pod_groups import PodGroupReport
+from kubesched.scheduler.subscribers.preemption import PreemptionReport
 from kubesched.scheduler.subscribers.publisher import Publisher, Subscriber
 from kubesched.scheduler.subscribers.status import AttemptStatus
 from kubesched.scheduler.tasks import Tasks
@@ -108,7 +109,7 @@ def build_scheduler(
         event=recorder.event,
         waiting_pods=waiting,
         claim_metrics=metrics,
-        activate=lambda pods: inbox.put(queue.activate, list(pods)),
+        activate=lambda pods: inbox.put(queue.activate, list(pods)),  # plugins exist before the queue, which asks them
     )
     engines = build_engines(
         replace(config, profiles=with_ignored_resources(config.profiles, config.extenders)),
@@ -149,7 +150,7 @@ def build_scheduler(
     failures = FailureHandler(shared, publisher)
     calls = BindCalls() if bind_calls is None else bind_calls
     binding = BindingCycle(shared, extenders, publisher, failures, statuses, calls, unclear)
-    preemptor = Preemptor(shared, statuses)
+    preemptor = Preemptor(shared, statuses, PreemptionReport(shared))
     pods = SchedulingCycle(
         shared,
         profiles,

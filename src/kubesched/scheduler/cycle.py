@@ -7,12 +7,14 @@ meanwhile.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from kubesched.api import objects as api
 from kubesched.base.log import ERROR
 from kubesched.engine.failure import Failure
 from kubesched.engine.outcome import Outcome
 from kubesched.framework.extender import Extenders
+from kubesched.framework.preemption_contract import PostFilterAnswer
 from kubesched.framework.status import error
 from kubesched.queue.pods import QueuedPodInfo
 from kubesched.scheduler.attempt import Attempt, Profile, Skipped
@@ -99,10 +101,10 @@ class SchedulingCycle:
         return attempt
 
     async def search(self, attempt: Attempt) -> None:
-        """Let the engine decide, and delete victims unless that happens in the background."""
-        await attempt.profile.engine.cycle(attempt, self._extenders)
-        if not self._shared.cluster.features.scheduler_async_preemption:
-            await self._preempt_now(attempt)
+        """Let the engine decide. It also deletes the victims, unless that happens in the background."""
+        in_background = self._shared.cluster.features.scheduler_async_preemption
+        evict = None if in_background else partial(self._evict, attempt)
+        await attempt.profile.engine.cycle(attempt, self._extenders, evict)
         self._publisher.searched(attempt)
 
     def _skipped(self, pod: api.Pod, profile: Profile | None) -> Skipped | None:
@@ -124,17 +126,12 @@ class SchedulingCycle:
         if made is not None and made.victims and self._shared.cluster.features.scheduler_async_preemption:
             self._preemptor.start(attempt.profile, attempt.pod, made)
 
-    async def _preempt_now(self, attempt: Attempt) -> None:
-        """Delete the victims as part of PostFilter; an error becomes PostFilter's result, and no node is nominated."""
-        made = attempt.post_filter
-        problem = None
-        if made is not None and made.victims:
-            problem = await self._preemptor.run(attempt.profile, attempt.pod, made)
-        if problem is not None:
-            attempt.post_filter, attempt.post_filter_status = None, error(f"preemption: {problem}")
-            if attempt.diagnosis is not None:
-                attempt.diagnosis.post_filter_message = attempt.post_filter_status.message
-                attempt.message = attempt.diagnosis.message()
+    async def _evict(self, attempt: Attempt, made: PostFilterAnswer) -> PostFilterAnswer:
+        """Delete the victims now; an error becomes PostFilter's result, and no node is nominated."""
+        result = made[0]
+        assert result is not None
+        problem = await self._preemptor.run(attempt.profile, attempt.pod, result)
+        return made if problem is None else (None, error(f"preemption: {problem}"))
 
     def start_binding(self, attempt: Attempt) -> None:
         """Bind a pod that is assumed and reserved, and that Permit has allowed or put on hold."""

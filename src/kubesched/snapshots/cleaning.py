@@ -37,7 +37,7 @@ class Cleaner:
     """Makes copies of objects without what must not leave the cluster. One cleaner cleans a whole snapshot."""
 
     def __init__(self) -> None:
-        # The key is never written, so that nobody can try values until the mark fits.
+        # The key is never written, so that values cannot be tried until the mark fits.
         self._key = secrets.token_bytes(32)
 
     def __call__(self, obj: Mapping[str, Any]) -> JSON:

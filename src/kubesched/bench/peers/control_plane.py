@@ -1,7 +1,7 @@
 """A real etcd and kube-apiserver on loopback, started for a measurement.
 
 The API server writes an audit log of created pods and bindings. It is the clock of every measurement: the timestamps
-are the server's own, they cost every program the same, and nobody has to watch pods meanwhile.
+are the server's own, they cost every program the same, and nothing has to watch pods meanwhile.
 """
 
 from __future__ import annotations
