@@ -30,6 +30,7 @@ from kubesched.apiserver.wire.request import JSON_TYPE, ApiRequest, ApiResponse,
 from kubesched.apiserver.wire.status import StatusError, bad_request
 from kubesched.base.certificates import Authority, Pair, load_pair
 from kubesched.base.documents import REQUEST
+from kubesched.base.types import JSON
 
 ADMIN = UserInfo("kubernetes-admin", (MASTERS, "kubeadm:cluster-admins"))
 _ADDRESS = "127.0.0.1"
@@ -86,6 +87,8 @@ class HttpServer:
         self._tls = tls
         self._runner: web.ServerRunner | None = None
         self._certificates: dict[bytes, UserInfo] = {}
+        self.extensions: dict[str, JSON] = {}
+        """Extensions of the cluster in kubeconfigs, by name."""
         api.authenticator.add_token(self.identity.admin_token, ADMIN)
 
     @property
@@ -171,9 +174,11 @@ class HttpServer:
         if pair is not None:
             credentials["client-certificate-data"] = base64.b64encode(pair.certificate).decode()
             credentials["client-key-data"] = base64.b64encode(pair.key).decode()
-        cluster = {"server": self.url}
+        cluster: JSON = {"server": self.url}
         if self._tls:
             cluster["certificate-authority-data"] = base64.b64encode(self.identity.authority.certificate_pem).decode()
+        if self.extensions:
+            cluster["extensions"] = [{"name": name, "extension": each} for name, each in self.extensions.items()]
         context = f"{user}@kubesched"
         return {
             "apiVersion": "v1",

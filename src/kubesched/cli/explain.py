@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import math
 import sys
 import time
 import warnings
@@ -14,24 +14,25 @@ from typing import Any, TypeVar
 
 import click
 import msgspec
-import yaml
 from rich.console import Console
 
-from kubesched.cli.explain_output import as_html, as_markdown, show
+from kubesched.api import objects as api
+from kubesched.cli.output import as_html, as_json, as_markdown, as_yaml, show
+from kubesched.client.endpoints import endpoint_of
 from kubesched.client.kubeconfig import KubeconfigError
 from kubesched.client.protocol import ApiError
 from kubesched.config.errors import ConfigError
 from kubesched.explain.document import Block, fit_document, node_document, overview_document, pod_document
 from kubesched.explain.explainer import Explainer
 from kubesched.explain.places import fit_report, node_report
-from kubesched.explain.report import Overview, PodReport, as_data
+from kubesched.explain.report import PodReport, as_data
 from kubesched.explain.standing import PENDING_STATES, Queued, State
 from kubesched.framework.errors import PluginStartError
 from kubesched.framework.loading import load_place, plugin_files
 from kubesched.framework.registry import PluginSource
 from kubesched.history.reader import HistoryError, is_decision_file
 from kubesched.library.cluster import Cluster
-from kubesched.library.live import fetch_queue, fetch_tries
+from kubesched.library.live import fetch_queue, fetch_tries, known_scheduler
 from kubesched.library.manifests import read_pod
 from kubesched.library.recorded import attempts, recorded_pending, recorded_pod
 from kubesched.library.suppose import suppose
@@ -40,6 +41,8 @@ PENDING = 3
 """The exit code if a pod is pending. 1 and 2 are errors."""
 EXPECTED = (HistoryError, KubeconfigError, ApiError, ConfigError, PluginStartError, ValueError, OSError, TypeError)
 """What the user's files, rights and network may raise."""
+SEARCH_SECONDS = 1.0
+"""How long an overview looks for fixes."""
 OUTPUTS = ("table", "wide", "json", "yaml", "html", "markdown")
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -100,7 +103,8 @@ _OPTIONS = (
     click.option(
         "--scheduler",
         metavar="URL",
-        help="Ask a kubesched scheduler's queue too, at its secure port, with your credentials.",
+        help="The secure port of a kubesched scheduler, whose queue is asked with your credentials. Default: as the "
+        "kubeconfig of kubesched up says.",
     ),
     click.option(
         "--scheduler-ca",
@@ -246,10 +250,12 @@ def _key(options: Flags, name: str) -> str:
 
 
 def _overview(explainer: Explainer, options: Flags) -> Answer:
-    found = explainer.pending()
+    # Processor time: how much is shown must not depend on what else runs on the machine.
+    end = time.process_time() + (math.inf if options.output == "wide" else SEARCH_SECONDS)
+    found = explainer.pending(lambda: time.process_time() > end)
     if options.namespace:
         inside = tuple(each for each in found.pods if each.pod.startswith(f"{options.namespace}/"))
-        found = Overview(nodes=found.nodes, pods=inside)
+        found = msgspec.structs.replace(found, pods=inside)
     blocks = list(overview_document(found, wide=options.output == "wide"))
     pending = any(_is_pending(each, options) for each in found.pods)
     return Answer("PendingPods", found, blocks, pending=pending)
@@ -362,18 +368,31 @@ def _cluster(options: Flags) -> tuple[Cluster, dict[str, int]]:
     config = options.config
     if options.manifests:
         return Cluster.load(*options.manifests, config=config, plugins=plugins), {}
-    status = Console(stderr=True)
-    with status.status("reading the cluster"):
-        path = options.kubeconfig
-        found = Cluster.from_kubeconfig(path, context=options.context, config=config, plugins=plugins)
-        return found, fetch_tries(path, options.context)
+    path, context = options.kubeconfig, options.context
+    counts: dict[str, int] = {}
+    with Console(stderr=True).status("reading the cluster") as status:
+
+        def on_page(kind: type[api.Object], count: int) -> None:
+            counts[endpoint_of(kind).plural] = count
+            status.update("reading the cluster: " + ", ".join(f"{n:,} {each}" for each, n in counts.items() if n))
+
+        found = Cluster.from_kubeconfig(path, context=context, config=config, plugins=plugins, on_page=on_page)
+        return found, fetch_tries(path, context)
 
 
 def _queue(options: Flags) -> dict[str, Queued]:
-    if options.scheduler is None or options.manifests:
+    """The scheduler's queue, where a kubesched runs the cluster. Without it, the answer goes on."""
+    if options.manifests:
+        return {}
+    url = options.scheduler or known_scheduler(options.kubeconfig, options.context)
+    if not url:
         return {}
     authority = None if options.scheduler_ca is None else str(options.scheduler_ca)
-    return fetch_queue(options.kubeconfig, options.context, options.scheduler, authority)
+    try:
+        return fetch_queue(options.kubeconfig, options.context, url, authority)
+    except (ApiError, OSError, msgspec.MsgspecError) as problem:
+        warnings.warn(f"the queue of the scheduler at {url} is not shown: {problem}", stacklevel=1)
+        return {}
 
 
 def _plugins(options: Flags) -> list[PluginSource]:
@@ -398,7 +417,7 @@ def _text(answer: Answer, notes: tuple[str, ...], options: Flags) -> str:
     output = options.output or "table"
     if output in ("json", "yaml"):
         data = as_data(answer.kind, answer.report, notes)
-        return json.dumps(data, indent=2) + "\n" if output == "json" else yaml.safe_dump(data, sort_keys=False)
+        return as_json(data) if output == "json" else as_yaml(data)
     if output == "markdown":
         return as_markdown(answer.blocks)
     if output == "html":

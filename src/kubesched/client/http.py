@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from typing import Any, Self, TypeVar
 from urllib.parse import urlencode
 
@@ -47,6 +47,10 @@ SLICE_BYTES = 256 * 1024
 Query = Mapping[str, str]
 
 
+OnPage = Callable[[type[api.Object], int], None]
+"""Called during a list, for every page that has arrived, with the number of objects so far."""
+
+
 class HttpClient:
     """The `Client` protocol over HTTP, and methods for any other request.
 
@@ -67,12 +71,14 @@ class HttpClient:
         observe: Observer | None = None,
         whole: WholeObjects | None = None,
         may_write: MayWrite | None = None,
+        on_page: OnPage | None = None,
     ) -> None:
         own_clock = clock or SystemClock()
         self._server = connection.server
         self._timeout = timeout
         self._chance = chance or random.Random()
         self._whole = whole or WholeObjects({})
+        self._on_page = on_page
         limit = TokenBucket(qps, burst, own_clock)
         self._transport = Transport(connection, limit, own_clock, agent, observe, may_write)
 
@@ -148,6 +154,8 @@ class HttpClient:
         while True:
             page = decode_page(await self.request("GET", path, query=query))
             await _decode_in_slices(kind, page.items or (), found, malformed, self._whole)
+            if self._on_page is not None:
+                self._on_page(kind, len(found))
             if not page.metadata.continue_:
                 if kind in self._whole:
                     self._whole.keep_only(kind, {item.key for item in found})

@@ -17,6 +17,8 @@ import msgspec
 from kubesched.base.documents import DocumentError, DocumentLimitError, read_yaml
 
 T = TypeVar("T")
+EXTENSION = "kubesched"
+"""The name of our extension of a cluster. Its field `scheduler` is the address of the scheduler's secure port."""
 
 
 class KubeconfigError(ValueError):

@@ -45,6 +45,12 @@ def create(obj: api.Object) -> str:
     return f"echo {shlex.quote(json.dumps(body))} | kubectl create -f -"
 
 
+def about(command: str, pod: api.Pod, other: api.Pod) -> str:
+    """The same command for another pod of the same namespace."""
+    where = f" pod -n {shlex.quote(pod.namespace)}"
+    return command.replace(f"{where} {shlex.quote(pod.name)} ", f"{where} {shlex.quote(other.name)} ")
+
+
 def _builtin(obj: api.Object) -> dict[str, Any]:
     built: dict[str, Any] = msgspec.to_builtins(obj)
     built.pop("status", None)

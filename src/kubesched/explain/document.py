@@ -75,6 +75,11 @@ def overview_document(overview: Overview, *, wide: bool = False) -> Iterator[Blo
         yield Heading(f"{GROUPS.get(cause, cause)}: {_counted(len(pods), 'pod')}")
         columns = ["pod", "age", "tries", "blocked by", "closest node", "cheapest fix"]
         yield Table([*columns, "node then"] if wide else columns, [_overview_row(each, wide) for each in pods])
+    if overview.searched < overview.kinds:
+        yield Text(
+            f"Fixes were looked for {overview.searched} of {overview.kinds} kinds of pods, the most frequent first. "
+            "-o wide looks for all, and explain pod NAME for one."
+        )
 
 
 def _overview_row(report: PodReport, wide: bool) -> list[str]:

@@ -14,6 +14,7 @@ from kubesched.cluster.pods import PodClass, PodInfo
 from kubesched.cluster.state import ClusterState
 from kubesched.engine.decision import Decision
 from kubesched.engine.engine import Engine
+from kubesched.explain.commands import about
 from kubesched.explain.evicting import Protection, protected_on, victims_on
 from kubesched.explain.influence import influences
 from kubesched.explain.nearness import closest
@@ -24,9 +25,9 @@ from kubesched.explain.standing import PENDING_STATES, Queued, Standing, State, 
 from kubesched.explain.suggest import MOST, Tried, suggest
 from kubesched.explain.survey import Survey, is_resolvable
 
-MOST_EXPLAINED = 100
-"""Different kinds of pending pods for which fixes are looked for in an overview."""
 _FEW = 2
+_Kind = tuple[PodClass, str, str]
+"""Class, nominated node and standing of a pod. Pods that share them share an explanation."""
 
 
 class Explainer:
@@ -69,22 +70,29 @@ class Explainer:
             raise LookupError(f"several pods are called {key!r}: {', '.join(sorted(p.key for p in named))}")
         raise LookupError(f"the cluster has no pod {key!r}; name it as NAMESPACE/NAME")
 
-    def pending(self) -> Overview:
-        """All pods that wait for a node, and the smallest change that would help each."""
-        reports: list[PodReport] = []
-        known: dict[tuple[PodClass, str], PodReport] = {}
+    def pending(self, enough: Callable[[], bool] = lambda: False) -> Overview:
+        """All pods that wait for a node, and the smallest change that would help each.
+
+        Pods of one kind share a report. Kinds with the most pods come first. Once `enough` says so, those that are left
+        are explained without fixes and without preemption, which take most of the time.
+        """
+        kinds: dict[_Kind, list[tuple[api.Pod, Standing]]] = {}
         for pod in self.pods:
             place = self.standing(pod)
-            if place.state not in PENDING_STATES:
-                continue
-            key = (self.cluster.classes.info(pod).pod_class, pod.nominated_node_name)
-            if place.state is State.PENDING and key in known:
-                reports.append(self._named(known[key], pod))
-                continue
-            report = self._report(pod, place, fixes=_FEW if len(known) < MOST_EXPLAINED else 0, nodes=False)
-            known[key] = report
-            reports.append(report)
-        return Overview(nodes=self.cluster.nodes.valid_count, pods=tuple(reports))
+            if place.state in PENDING_STATES:
+                kind = (self.cluster.classes.info(pod).pod_class, pod.nominated_node_name, place.words)
+                kinds.setdefault(kind, []).append((pod, place))
+        found: dict[str, PodReport] = {}
+        searched = 0
+        for members in sorted(kinds.values(), key=len, reverse=True):
+            brief = enough()
+            searched += not brief
+            first, place = members[0]
+            report = self._report(first, place, fixes=0 if brief else _FEW, nodes=False)
+            for pod, _ in members:
+                found[pod.key] = report if pod is first else self._named(report, first, pod)
+        pods = tuple(found[pod.key] for pod in self.pods if pod.key in found)
+        return Overview(nodes=self.cluster.nodes.valid_count, pods=pods, kinds=len(kinds), searched=searched)
 
     def pod(self, pod: api.Pod, node: str = "", *, fixes: bool = True) -> PodReport:
         """Everything about one pod; about one node alone if it is named. Without `fixes` it is much faster."""
@@ -110,11 +118,20 @@ class Explainer:
             if known is not None:
                 self.cluster.set(known.pod)
 
-    def _named(self, report: PodReport, pod: api.Pod) -> PodReport:
-        """The report of another pod of the same class."""
-        headline = report.headline.replace(report.pod, pod.key, 1)
-        age, tries = self._age(pod), self._tries(pod)
-        return msgspec.structs.replace(report, pod=pod.key, headline=headline, age_seconds=age, tries=tries)
+    def _named(self, report: PodReport, first: api.Pod, pod: api.Pod) -> PodReport:
+        """The report of another pod of the same kind."""
+        return msgspec.structs.replace(
+            report,
+            pod=pod.key,
+            headline=report.headline.replace(first.key, pod.key, 1),
+            age_seconds=self._age(pod),
+            tries=self._tries(pod),
+            queued=self._queued(pod),
+            suggestions=tuple(
+                msgspec.structs.replace(each, commands=tuple(about(line, first, pod) for line in each.commands))
+                for each in report.suggestions
+            ),
+        )
 
     def _report(
         self, pod: api.Pod, place: Standing, *, fixes: int = MOST, nodes: bool = True, node: str = ""
@@ -141,7 +158,10 @@ class Explainer:
                 plain, words=f"{place.words} It is for scheduler {pod.scheduler_name}; the configuration has {known}."
             )
         survey = Survey(engine, supposed)
-        decision = engine.schedule(survey.info, record=True)
+        decision = Decision(survey.info, detailed=nodes)
+        decision.skips_post_filter = not fixes and not nodes
+        engine.decide(decision)
+        decision.close()
         return self._decided(plain, pod, place, survey, decision, fixes=fixes, nodes=nodes, node=node)
 
     def _decided(

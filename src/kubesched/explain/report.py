@@ -124,6 +124,10 @@ class Overview(Part, frozen=True):
 
     nodes: int
     pods: tuple[PodReport, ...]
+    kinds: int = 0
+    """How many different kinds of pods there are."""
+    searched: int = 0
+    """For how many of these kinds a fix was looked for."""
 
     def groups(self) -> dict[str, list[PodReport]]:
         """The pods by cause, the most frequent cause first."""

@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kubesched.api import objects as api
+from kubesched.client.http import OnPage
 from kubesched.cluster.pods import identified
 from kubesched.cluster.state import ClusterState
 from kubesched.cluster.view import Nodes
@@ -104,10 +105,14 @@ class Cluster:
         config: Config = None,
         plugins: Iterable[PluginSource] = (),
         seed: int = 0,
+        on_page: OnPage | None = None,
     ) -> Self:
-        """A copy of a running cluster, read once. Without a `path` the kubeconfig is found as kubectl finds it."""
+        """A copy of a running cluster, read once. Without a `path` the kubeconfig is found as kubectl finds it.
+
+        `on_page` is called for every page of a list that has arrived, with the kind and the number of objects so far.
+        """
         made = cls(config=config, plugins=plugins, seed=seed)
-        for each in live.fetch(path, context):
+        for each in live.fetch(path, context, on_page):
             made._set(each)
         return made
 

@@ -16,11 +16,13 @@ from kubesched.api import objects as api
 from kubesched.base.types import JSON
 from kubesched.client.connection import Connection
 from kubesched.client.endpoints import endpoint_of
-from kubesched.client.http import HttpClient
+from kubesched.client.http import HttpClient, OnPage
+from kubesched.client.kubeconfig import EXTENSION
 from kubesched.client.protocol import ApiError
 from kubesched.explain.standing import Queued
 from kubesched.scheduler.handlers import KINDS
 from kubesched.snapshots.live import connect as connect
+from kubesched.snapshots.live import kubeconfig_of
 
 T = TypeVar("T")
 
@@ -75,9 +77,9 @@ READ: Final[tuple[type[api.Object], ...]] = (*KINDS, api.PriorityClass)
 REQUIRED: Final = (api.Pod, api.Node)
 
 
-def fetch(path: str | os.PathLike[str] | None, context: str | None) -> list[api.Object]:
-    """All objects of the kinds that scheduling reads."""
-    return _run(_list_all(connect(path, context)))
+def fetch(path: str | os.PathLike[str] | None, context: str | None, on_page: OnPage | None = None) -> list[api.Object]:
+    """All objects of the kinds that scheduling reads. `on_page` is called in another thread."""
+    return _run(_list_all(connect(path, context), on_page))
 
 
 class SchedulingEvent(api.Object, frozen=True):
@@ -131,8 +133,19 @@ async def _list_events(connection: Connection) -> Sequence[api.Object]:
         return await _list(client, SchedulingEvent, "tries are not shown")
 
 
-async def _list_all(connection: Connection) -> list[api.Object]:
-    async with HttpClient(connection) as client:
+def known_scheduler(path: str | os.PathLike[str] | None, context: str | None) -> str:
+    """The address of the cluster's scheduler, if it is a kubesched and the kubeconfig says where; `up` writes that."""
+    config = kubeconfig_of(path, context)
+    used = config.contexts.get(config.current_context)
+    cluster = config.clusters.get(used.value.cluster) if used is not None else None
+    for each in cluster.value.extensions if cluster is not None else ():
+        if each.name == EXTENSION and isinstance(each.extension, dict):
+            return str(each.extension.get("scheduler") or "")
+    return ""
+
+
+async def _list_all(connection: Connection, on_page: OnPage | None) -> list[api.Object]:
+    async with HttpClient(connection, on_page=on_page) as client:
         listings = await asyncio.gather(*(_list(client, kind) for kind in READ))
     return [each for listing in listings for each in listing]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import ssl
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -20,6 +21,7 @@ from kubesched.client import kubeconfig
 from kubesched.client.connection import Connection, resolve
 from kubesched.config.types import KubeSchedulerConfiguration
 from kubesched.daemon.process import Process
+from kubesched.daemon.serving.tls.context import PairSource
 from kubesched.daemon.setup import Setup, SetupError, prepare
 from kubesched.embedded import ClusterSettings, EmbeddedCluster
 from kubesched.framework.registry import PluginSource
@@ -143,6 +145,14 @@ class LocalCluster:
     ) -> Process:
         """Return the daemon of `kubesched run`, connected to this cluster."""
         setup.connection = setup.authentication = setup.authorization = self._connection()
+        if setup.tls is not None and setup.tls.main.made is not None:
+            # With a certificate of the cluster's authority, clients that trust the cluster trust the scheduler too.
+            names = ("localhost", "127.0.0.1", setup.options.serving.bind_address)
+            pair = self.server.identity.authority.server_pair("kube-scheduler", tuple(dict.fromkeys(names)))
+            setup.tls = replace(setup.tls, main=PairSource(made=pair))
+            if setup.options.history.decision_history:
+                url = f"https://127.0.0.1:{setup.options.serving.secure_port}"
+                self.server.extensions[kubeconfig.EXTENSION] = {"scheduler": url}
         return Process(setup, plugins, when_serving)
 
     def _connection(self) -> Connection:

@@ -22,7 +22,7 @@ from kubesched.client.connection import Connection, resolve
 from kubesched.client.endpoints import Endpoint
 from kubesched.client.http import HttpClient
 from kubesched.client.informer import Informer
-from kubesched.client.kubeconfig import KubeconfigError, load_file, load_files
+from kubesched.client.kubeconfig import Kubeconfig, KubeconfigError, load_file, load_files
 from kubesched.client.protocol import ApiError
 from kubesched.client.whole import WholeObjects
 from kubesched.snapshots.cleaning import Cleaner
@@ -224,7 +224,12 @@ def _types() -> list[type[api.Object]]:
 
 
 def connect(path: str | os.PathLike[str] | None, context: str | None) -> Connection:
-    """How to reach the cluster of a kubeconfig, which is found as kubectl finds it."""
+    """The way to a cluster, from a kubeconfig as kubectl finds it. Raises KubeconfigError."""
+    return resolve(kubeconfig_of(path, context))
+
+
+def kubeconfig_of(path: str | os.PathLike[str] | None, context: str | None) -> Kubeconfig:
+    """A kubeconfig as kubectl finds it, with a context. Raises KubeconfigError."""
     if path is not None:
         config = load_file(str(path))
     else:
@@ -232,4 +237,4 @@ def connect(path: str | os.PathLike[str] | None, context: str | None) -> Connect
         config = load_files(listed.split(os.pathsep))
         if not config.files:
             raise KubeconfigError(listed, "", "no such file", "give its path, or set KUBECONFIG")
-    return resolve(config if context is None else replace(config, current_context=context))
+    return config if context is None else replace(config, current_context=context)
