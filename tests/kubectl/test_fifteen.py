@@ -94,6 +94,8 @@ def test_overview_names_every_cause(cluster: Local) -> None:
         texts = [detail["text"] for refusal in report["closest"]["refusals"] for detail in refusal["details"]]
         assert EXPECTED[cause] in report["words"] + "; ".join(texts)
         assert report["suggestions"]
+    assert pods["taint"]["queued"]["queue"] in ("unschedulable", "backoff", "active")
+    assert pods["taint"]["queued"]["wakes"]
 
 
 # The node that is added for `volume-zone` has room for others too.
@@ -112,3 +114,14 @@ def test_first_fix_makes_the_pod_run(cluster: Local, cause: str) -> None:
         return cluster.run("get", "pod", cause, "-o", "jsonpath={.status.phase}").stdout
 
     eventually(lambda: phase() == "Running", 30, f"{cause} runs after: {first['words']}")
+
+
+def test_bound_pod_shows_the_decision_that_the_scheduler_kept(cluster: Local) -> None:
+    """The scheduler's own record is asked at its secure port, and the output says that it is one."""
+    cluster("run bystander --image=nginx")
+    eventually(lambda: cluster("get pod bystander -o jsonpath={.spec.nodeName}"), 30, "the pod is bound")
+    done = CliRunner().invoke(command, ["pod", "bystander", "--kubeconfig", str(cluster.kubeconfig)])
+    assert done.exit_code == 0
+    assert "default/bystander went to " in done.stdout
+    assert "This is the scheduler's own record of the decision." in done.stdout
+    assert not done.stderr

@@ -30,11 +30,11 @@ from kubesched.explain.standing import PENDING_STATES, Queued, State
 from kubesched.framework.errors import PluginStartError
 from kubesched.framework.loading import load_place, plugin_files
 from kubesched.framework.registry import PluginSource
-from kubesched.history.reader import HistoryError, is_decision_file
+from kubesched.history.reader import HistoryError, LoggedAttempt, is_decision_file
 from kubesched.library.cluster import Cluster
-from kubesched.library.live import fetch_queue, fetch_tries, known_scheduler
+from kubesched.library.live import fetch_attempts, fetch_queue, fetch_tries, known_scheduler
 from kubesched.library.manifests import read_pod
-from kubesched.library.recorded import attempts, recorded_pending, recorded_pod
+from kubesched.library.recorded import attempts, recorded_pending, recorded_pod, report_of
 from kubesched.library.suppose import suppose
 
 PENDING = 3
@@ -44,7 +44,9 @@ EXPECTED = (HistoryError, KubeconfigError, ApiError, ConfigError, PluginStartErr
 SEARCH_SECONDS = 1.0
 """How long an overview looks for fixes."""
 OUTPUTS = ("table", "wide", "json", "yaml", "html", "markdown")
+NOT_FOUND = 404
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -266,8 +268,9 @@ def _pod(explainer: Explainer, options: Flags, name: str, node_name: str) -> Ans
         raise LookupError(f"the cluster has no node {node_name!r}")
     found = explainer.find(_key(options, name))
     report: PodReport = explainer.pod(found, node_name)
-    if report.state is State.BOUND and attempts(options.decisions, found.key):
-        report = recorded_pod(options.decisions, found.key)
+    if report.state is State.BOUND and not node_name:
+        kept = [*attempts(options.decisions, found.key), *_kept(options, found.key)]
+        report = next((report_of(each) for each in kept if each.node == found.node_name), report)
     blocks = list(pod_document(report, wide=options.output == "wide"))
     return Answer("PodExplanation", report, blocks, pending=_is_pending(report, options))
 
@@ -381,18 +384,31 @@ def _cluster(options: Flags) -> tuple[Cluster, dict[str, int]]:
 
 
 def _queue(options: Flags) -> dict[str, Queued]:
-    """The scheduler's queue, where a kubesched runs the cluster. Without it, the answer goes on."""
+    """The scheduler's queue, where a kubesched runs the cluster."""
+    return _ask_scheduler(options, "the queue of the scheduler is not shown", fetch_queue, {})
+
+
+def _kept(options: Flags, key: str) -> list[LoggedAttempt]:
+    """The attempts of a pod that the scheduler keeps, likewise."""
+
+    def ask(path: Path | None, context: str | None, server: str, authority: str | None) -> list[LoggedAttempt]:
+        return fetch_attempts(path, context, server, authority, key)
+
+    return _ask_scheduler(options, "the scheduler's own decision is not shown", ask, [])
+
+
+def _ask_scheduler(options: Flags, without: str, ask: Callable[..., T], default: T) -> T:
+    """Ask a kubesched scheduler at its secure port. If it cannot be asked, the answer goes on without."""
     if options.manifests:
-        return {}
+        return default
     url = options.scheduler or known_scheduler(options.kubeconfig, options.context)
-    if not url:
-        return {}
     authority = None if options.scheduler_ca is None else str(options.scheduler_ca)
     try:
-        return fetch_queue(options.kubeconfig, options.context, url, authority)
+        return ask(options.kubeconfig, options.context, url, authority) if url else default
     except (ApiError, OSError, msgspec.MsgspecError) as problem:
-        warnings.warn(f"the queue of the scheduler at {url} is not shown: {problem}", stacklevel=1)
-        return {}
+        if not (isinstance(problem, ApiError) and problem.code == NOT_FOUND):
+            warnings.warn(f"{without}: {url}: {problem}", stacklevel=1)
+        return default
 
 
 def _plugins(options: Flags) -> list[PluginSource]:

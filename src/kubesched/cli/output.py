@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 from rich.cells import cell_len
 from rich.console import Console
-from rich.table import Table as RichTable
 from rich.text import Text as RichText
 
 from kubesched.explain.document import Block, Heading, Items, Table, Text
@@ -36,32 +35,41 @@ def show(blocks: Iterable[Block], console: Console) -> None:
         if isinstance(block, Heading):
             if index:
                 console.print()
-            console.print(_plain(block.text, style="bold" if block.level == 1 else "bold cyan"))
+            _show_text(block.text, console, "bold" if block.level == 1 else "bold cyan")
         elif isinstance(block, Text):
-            console.print(_plain(block.text))
+            _show_text(block.text, console)
         elif isinstance(block, Items):
             _show_items(block, console)
         else:
             _show_table(block, console)
 
 
-def _plain(text: str, **style: Any) -> RichText:
-    """Text that is neither markup nor a command to the terminal."""
-    return RichText(_printable(text), **style)
+def _show_text(text: str, console: Console, style: str = "", start: str = "") -> None:
+    """Print a paragraph after `start`, in the width of the terminal. Words stay whole."""
+    lines = "\n".join(_hanging(start, _wrapped(_printable(text), console.width - len(start))))
+    console.print(RichText(lines, style=style), soft_wrap=True)
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    return textwrap.wrap(text, max(width, 1), break_long_words=False, break_on_hyphens=False) or [""]
+
+
+def _hanging(start: str, lines: Sequence[str]) -> Iterator[str]:
+    for index, line in enumerate(lines):
+        yield (start if not index else " " * len(start)) + line
 
 
 def _printable(text: str) -> str:
+    """Text that is no command to the terminal."""
     return text if text.isprintable() else "".join(each if each.isprintable() else "?" for each in text)
 
 
 def _show_items(block: Items, console: Console) -> None:
     for number, (text, commands) in enumerate(block.items, 1):
-        line = RichTable.grid(padding=(0, 1, 0, 0))
-        line.add_row(f"{number}." if block.numbered else "-", _plain(text))
-        console.print(line)
+        _show_text(text, console, start=f"{number}. " if block.numbered else "- ")
         for command in commands:
             # The terminal breaks the line, not we, so that it can be copied.
-            console.print(_plain(f"   {command}", style="dim"), soft_wrap=True)
+            console.print(RichText(f"   {_printable(command)}", style="dim"), soft_wrap=True)
 
 
 def _show_table(block: Table, console: Console) -> None:
@@ -71,9 +79,11 @@ def _show_table(block: Table, console: Console) -> None:
     if widths is None:
         _show_records(rows, console)
         return
-    head, *body = (line for row in rows for line in _lines(row, widths))
-    console.print(RichText(head, style="bold"), soft_wrap=True)
-    console.out(RULE * sum(widths, GAP * (len(widths) - 1)), *body, sep="\n", highlight=False)
+    head, *body = rows
+    for line in _lines(head, widths):
+        console.print(RichText(line, style="bold"), soft_wrap=True)
+    lines = (line for row in body for line in _lines(row, widths))
+    console.out(RULE * sum(widths, GAP * (len(widths) - 1)), *lines, sep="\n", highlight=False)
 
 
 def _lines(row: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
@@ -81,10 +91,7 @@ def _lines(row: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
     if all(len(cell) <= width for cell, width in zip(row, widths, strict=True)):
         yield _line(row, widths)
         return
-    wrapped = [
-        textwrap.wrap(cell, width, break_long_words=False, break_on_hyphens=False) or [""]
-        for cell, width in zip(row, widths, strict=True)
-    ]
+    wrapped = [_wrapped(cell, width) for cell, width in zip(row, widths, strict=True)]
     for cells in zip_longest(*wrapped, fillvalue=""):
         yield _line(cells, widths)
 
@@ -115,14 +122,8 @@ def _show_records(rows: Sequence[Sequence[str]], console: Console) -> None:
         console.print(RichText(first.ljust(margin)), RichText(row[0], style="bold"), sep="", soft_wrap=True)
         for name, cell in zip(others, row[1:], strict=True):
             if cell not in ("", "-"):
-                words = textwrap.wrap(cell, console.width - margin, break_long_words=False, break_on_hyphens=False)
-                console.out(*_hanging(name.ljust(margin), words), sep="\n", highlight=False)
+                _show_text(cell, console, start=name.ljust(margin))
         console.out("")
-
-
-def _hanging(start: str, lines: Sequence[str]) -> Iterator[str]:
-    for index, line in enumerate(lines):
-        yield (start if not index else " " * len(start)) + line
 
 
 def as_markdown(blocks: Iterable[Block]) -> str:

@@ -84,7 +84,7 @@ def overview_document(overview: Overview, *, wide: bool = False) -> Iterator[Blo
 
 def _overview_row(report: PodReport, wide: bool) -> list[str]:
     first = report.suggestions[0] if report.suggestions else None
-    near = report.closest.node if report.closest is not None and report.state is State.PENDING else "-"
+    near = report.closest.node if report.closest is not None and report.is_blocked else "-"
     tries = "-" if report.tries is None else str(report.tries)
     blocked = report.blocked_by or report.headline
     row = [report.pod, age(report.age_seconds), tries, blocked, near, first.words if first else "-"]

@@ -105,16 +105,23 @@ class PodReport(Part, frozen=True):
     beside: Beside | None = None
 
     @property
+    def is_blocked(self) -> bool:
+        """Whether no node fits, also while the scheduler waits with the next try."""
+        return self.state is State.PENDING or (
+            self.state is State.BACKOFF and bool(self.evaluated and not self.feasible)
+        )
+
+    @property
     def cause(self) -> str:
         """What pods are grouped by."""
-        if self.state is not State.PENDING:
+        if not self.is_blocked:
             return str(self.state)
         return ", ".join(each.plugin for each in self.closest.refusals) if self.closest is not None else "unknown"
 
     @property
     def blocked_by(self) -> str:
         """The reasons of the closest node."""
-        if self.words:
+        if self.words and not self.is_blocked:
             return self.words
         return "; ".join(self.closest.reasons) if self.closest is not None else self.message
 

@@ -9,6 +9,7 @@ from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, ClassVar, Final, TypeVar
+from urllib.parse import quote
 
 import msgspec
 
@@ -20,6 +21,7 @@ from kubesched.client.http import HttpClient, OnPage
 from kubesched.client.kubeconfig import EXTENSION
 from kubesched.client.protocol import ApiError
 from kubesched.explain.standing import Queued
+from kubesched.history.reader import LoggedAttempt
 from kubesched.scheduler.handlers import KINDS
 from kubesched.snapshots.live import connect as connect
 from kubesched.snapshots.live import kubeconfig_of
@@ -36,6 +38,7 @@ class EventSeries(api.Part, frozen=True):
 
 
 QUEUE: Final = "/debug/scheduling/queue"
+ATTEMPTS: Final = "/debug/scheduling/pods"
 
 
 class _Wakes(msgspec.Struct):
@@ -71,6 +74,10 @@ class _QueueItem(msgspec.Struct, rename="camel"):
 
 class _QueueList(msgspec.Struct):
     items: list[_QueueItem] = []
+
+
+class _AttemptList(msgspec.Struct):
+    attempts: list[LoggedAttempt] = []
 
 
 READ: Final[tuple[type[api.Object], ...]] = (*KINDS, api.PriorityClass)
@@ -113,14 +120,33 @@ def fetch_queue(
 
     Its certificate must come from `authority`, or else from the cluster's.
     """
+    return _run(_ask_queue(_at_scheduler(path, context, server, authority)))
+
+
+def _at_scheduler(
+    path: str | os.PathLike[str] | None, context: str | None, server: str, authority: str | None
+) -> Connection:
     connection = connect(path, context)
     tls = connection.tls if authority is None else replace(connection.tls, ca_file=authority, ca_data=b"")
-    return _run(_ask_queue(replace(connection, server=server.rstrip("/"), tls=tls)))
+    return replace(connection, server=server.rstrip("/"), tls=tls)
 
 
 async def _ask_queue(connection: Connection) -> dict[str, Queued]:
     async with HttpClient(connection) as client:
         return queued_pods(await client.get(QUEUE, {"limit": "5000"}))
+
+
+def fetch_attempts(
+    path: str | os.PathLike[str] | None, context: str | None, server: str, authority: str | None, key: str
+) -> list[LoggedAttempt]:
+    """The attempts to schedule a pod that a kubesched scheduler keeps, the newest first."""
+    return _run(_ask_attempts(_at_scheduler(path, context, server, authority), key))
+
+
+async def _ask_attempts(connection: Connection, key: str) -> list[LoggedAttempt]:
+    async with HttpClient(connection) as client:
+        page = await client.get(f"{ATTEMPTS}/{quote(key)}")
+    return msgspec.convert(page, _AttemptList).attempts
 
 
 def queued_pods(page: JSON) -> dict[str, Queued]:
@@ -130,7 +156,10 @@ def queued_pods(page: JSON) -> dict[str, Queued]:
 
 async def _list_events(connection: Connection) -> Sequence[api.Object]:
     async with HttpClient(connection) as client:
-        return await _list(client, SchedulingEvent, "tries are not shown")
+        found = await _list(client, SchedulingEvent)
+    if found is None:
+        warnings.warn("tries are not shown: you may not list events", stacklevel=1)
+    return found or ()
 
 
 def known_scheduler(path: str | os.PathLike[str] | None, context: str | None) -> str:
@@ -147,20 +176,20 @@ def known_scheduler(path: str | os.PathLike[str] | None, context: str | None) ->
 async def _list_all(connection: Connection, on_page: OnPage | None) -> list[api.Object]:
     async with HttpClient(connection, on_page=on_page) as client:
         listings = await asyncio.gather(*(_list(client, kind) for kind in READ))
-    return [each for listing in listings for each in listing]
+    forbidden = [endpoint_of(kind).plural for kind, found in zip(READ, listings, strict=True) if found is None]
+    if forbidden:
+        warnings.warn(f"decisions may differ: you may not list {', '.join(forbidden)}", stacklevel=1)
+    return [each for found in listings for each in found or ()]
 
 
-async def _list(
-    client: HttpClient, kind: type[api.Object], without: str = "decisions may differ"
-) -> Sequence[api.Object]:
+async def _list(client: HttpClient, kind: type[api.Object]) -> Sequence[api.Object] | None:
+    """The objects of a kind; None if they may not be read."""
     try:
         listing = await client.list(kind)
     except ApiError as error:
         if kind in REQUIRED or error.code not in (403, 404):
             raise
-        if error.code == 403:
-            warnings.warn(f"{without}: {error.message}", stacklevel=1)
-        return ()
+        return None if error.code == 403 else ()
     for each in listing.malformed:
         warnings.warn(f"{endpoint_of(kind)} {each.key} is ignored: {each.problem}", stacklevel=1)
     return listing.items
