@@ -87,7 +87,7 @@ async def test_kinds_that_the_user_may_not_read(tmp_path: Path) -> None:
             "clusters": [{"name": "c", "cluster": {"server": str(server.make_url("")).rstrip("/")}}],
         }
         (tmp_path / "config").write_text(json.dumps(config))
-        with pytest.warns(UserWarning, match="decisions may differ: no storageclasses") as warned:
+        with pytest.warns(UserWarning, match="decisions may differ: you may not list storageclasses") as warned:
             cluster = await asyncio.to_thread(Cluster.from_kubeconfig, tmp_path / "config")
     assert len(warned) == 1
     assert cluster.nodes == []
