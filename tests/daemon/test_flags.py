@@ -12,7 +12,7 @@ from kubesched.config.duration import Duration
 from kubesched.config.load import load
 from kubesched.daemon.flags import Options, parse, usage
 from kubesched.daemon.flags.declarations import HistoryFlags, PluginFlags
-from kubesched.daemon.flags.gates import SCHEDULING, FeatureGates, known_gates
+from kubesched.daemon.flags.gates import FeatureGates, known_gates
 from kubesched.daemon.flags.value_types import NamedCertKey
 
 GOLDEN = Path(__file__).with_name("flagz.txt")
@@ -270,10 +270,6 @@ def test_two_dashes_end_the_flags() -> None:
             ["--config=a.yaml", "--kubeconfig=b"],
             "--kubeconfig has no effect: the configuration file a.yaml takes",
         ),
-        (
-            ["--feature-gates=NativeHistograms=true"],
-            "NativeHistograms has no effect: it is always",
-        ),
         (["--feature-gates=DRAPrioritizedList=true"], "setting GA feature gate DRAPrioritizedList"),
     ],
 )
@@ -354,11 +350,6 @@ def test_a_locked_gate_may_be_set_to_what_it_is() -> None:
     assert FeatureGates.of(["SidecarContainers=true"]).problems == []
 
 
-def test_gates_that_schedulers_know_are_known() -> None:
-    """Every gate that gets a word of warning is one that exists."""
-    assert known_gates().keys() >= SCHEDULING
-
-
 # --- other pages ------------------------------------------------------------------------------------------------------
 
 
@@ -423,12 +414,11 @@ def test_the_manifest_of_labels_gives_way_to_the_flag(tmp_path: Path) -> None:
 
 
 def test_the_page_of_gates() -> None:
-    """The page has upstream's defaults and tests that exist, and a dash for gates without effect only."""
+    """The page has upstream's defaults, and a test that exists for each gate."""
     root = Path(__file__).parents[2]
     lines = (root / "docs/reference/feature-gates.md").read_text("utf-8").splitlines()
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| ")]
     gates = {row[0]: (row[1], row[3]) for row in rows if row[0] in known_gates()}
-    assert {name for name, (_, tested) in gates.items() if tested == "—"} == SCHEDULING
     for name, (default, tested) in gates.items():
         assert (default == "on") == known_gates()[name].default, name
-        assert tested == "—" or all((root / each.strip()).exists() for each in tested.split(",")), name
+        assert all((root / each.strip()).exists() for each in tested.split(",")), name

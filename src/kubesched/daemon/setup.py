@@ -117,6 +117,7 @@ def _metrics(options: Options) -> Metrics:
         disabled=options.metrics.disabled_metrics,
         allowed_labels=options.allowed_labels(),
         pod_groups=options.gates.enabled("GenericWorkload"),
+        native_histograms=options.gates.enabled("NativeHistograms"),
     )
 
 

@@ -14,6 +14,8 @@ from typing import Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
+from kubesched.scheduler.native_histograms import NativeBuckets
+
 STABLE: Final = "STABLE"
 BETA: Final = "BETA"
 ALPHA: Final = "ALPHA"
@@ -24,6 +26,8 @@ UNEXPECTED: Final = "unexpected"
 Labels = tuple[str, ...]
 Allowed = Mapping[tuple[str, str], frozenset[str]]
 """The allowed values by metric and label."""
+NativeByLabels = dict[tuple[tuple[str, str], ...], NativeBuckets]
+"""Native buckets by label names and values, sorted."""
 
 
 class Family:
@@ -109,6 +113,11 @@ class Histogram(Family):
         # One number per bucket, followed by the sum of all values.
         self._empty: list[float] = [0] * (len(bounds) + 2)
         self.values: dict[Labels, list[float]] = {} if labels else {(): self._empty.copy()}
+        self._native: dict[Labels, NativeBuckets] | None = None
+
+    def keep_native(self) -> None:
+        """Keep native buckets too, from now on."""
+        self._native = {} if self.labels else {(): NativeBuckets()}
 
     def observe(self, labels: Labels, value: float) -> None:
         """Record a value."""
@@ -117,10 +126,25 @@ class Histogram(Family):
             numbers = self.values[labels] = self._empty.copy()
         numbers[bisect_left(self._bounds, value)] += 1
         numbers[-1] += value
+        if self._native is not None:
+            buckets = self._native.get(labels)
+            if buckets is None:
+                buckets = self._native[labels] = NativeBuckets()
+            buckets.observe(value)
 
     def reset(self) -> None:
         if self.labels:
             self.values.clear()
+            if self._native is not None:
+                self._native.clear()
+
+    def native(self, allowed: Allowed) -> NativeByLabels:
+        """The native buckets, if they are kept."""
+        totals: NativeByLabels = {}
+        for labels, buckets in (self._native or {}).items():
+            key = tuple(sorted(zip(self.labels, self.shown(labels, allowed), strict=True)))
+            totals.setdefault(key, NativeBuckets()).merge(buckets)
+        return totals
 
     def metric(self, allowed: Allowed) -> Metric | None:
         totals: dict[Labels, list[float]] = {}

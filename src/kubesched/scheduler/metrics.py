@@ -16,6 +16,7 @@ from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
+from kubesched.scheduler import metric_protobuf
 from kubesched.scheduler.metric_types import (
     ALPHA,
     BETA,
@@ -45,7 +46,8 @@ class Metrics:
     """The callbacks for everything that is counted; see `kubesched.scheduler.ports` and `kubesched.queue.hooks`.
 
     `disabled` lists metrics to hide and `allowed_labels` limits the values of a label. Both hold the values of the
-    flags of the same names; the latter has the form ``{"metric,label": "value,value"}``.
+    flags of the same names; the latter has the form ``{"metric,label": "value,value"}``. With `native_histograms`,
+    histograms in the protobuf format have exponential buckets too.
     """
 
     def __init__(
@@ -55,8 +57,10 @@ class Metrics:
         allowed_labels: Mapping[str, str] | None = None,
         process: bool = True,
         pod_groups: bool = False,
+        native_histograms: bool = False,
     ) -> None:
         self._families: list[Family] = []
+        self._native_histograms = native_histograms
         self._reads: dict[str, tuple[str, Callable[[], float]]] = {}
         self._tallies: list[Evaluations] = []
         self._disabled = frozenset(disabled)
@@ -297,6 +301,8 @@ class Metrics:
 
     def add(self, family: F) -> F:
         """Add a family, subject to the flags."""
+        if self._native_histograms and isinstance(family, Histogram):
+            family.keep_native()
         self._families.append(family)
         return family
 
@@ -476,6 +482,10 @@ class Metrics:
 
     def render(self, accept: str = "") -> tuple[bytes, str]:
         """The metrics page in the format that the Accept header requests, and its content type."""
+        if metric_protobuf.is_wanted(accept):
+            histograms = (family for family in self._families if isinstance(family, Histogram))
+            native = {family.name: family.native(self._allowed) for family in histograms}
+            return metric_protobuf.render(self.registry.collect(), native), metric_protobuf.CONTENT_TYPE
         encode, content_type = choose_encoder(accept)
         return encode(self.registry), content_type
 

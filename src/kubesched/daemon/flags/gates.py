@@ -28,6 +28,7 @@ EFFECTIVE: Final = {
     "GenericWorkload": "schedule the pods of a PodGroup in one cycle",
     "InPlacePodLevelResourcesVerticalScaling": "count resizes of pod-level requests",
     "MatchLabelKeysInPodTopologySpread": "use matchLabelKeys of spread constraints",
+    "NativeHistograms": "add native histograms to metrics in protobuf",
     "NodeDeclaredFeatures": "enable the plugin NodeDeclaredFeatures",
     "NominatedNodeNameForExpectation": "announce a node before Permit and PreBind wait",
     "OpportunisticBatching": "let equal pods share scores",
@@ -43,9 +44,6 @@ EFFECTIVE: Final = {
     "WorkloadWithJob": "make gangs of indexed Jobs in the embedded cluster",
 }
 """The gates that have an effect here, and which."""
-
-SCHEDULING: Final = frozenset(("NativeHistograms",))
-"""The gates that have an effect in kube-scheduler and none here. Changing one logs a warning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +133,6 @@ class FeatureGates:
         if gate.stage in ("ga", "deprecated"):
             stage = "GA" if gate.stage == "ga" else gate.stage
             self.warnings.append(f"setting {stage} feature gate {name}; it will be removed in a future release")
-        elif value != gate.default and name in SCHEDULING:
-            self.warnings.append(f"feature gate {name} has no effect: it is always {_word(gate.default)} here")
 
     def _check_requirements(self) -> None:
         for gate in known_gates().values():
@@ -144,7 +140,3 @@ class FeatureGates:
             if missing and self.enabled(gate.name):
                 listed = " ".join(missing)
                 self.problems.append(f"{gate.name} is enabled, but depends on features that are disabled: [{listed}]")
-
-
-def _word(value: bool) -> str:
-    return "on" if value else "off"
