@@ -18,6 +18,8 @@ COMMANDS = {
     "snapshot": "Write a running cluster to a file, for simulate, explain, compare and the others.",
     "record": "Write a running cluster and every change in it to a file, until stopped.",
     "simulate": "Run scenarios on a virtual clock: a whole cluster in one process, hours of it in seconds.",
+    "capacity": "Count how many more pods fit, say what runs out first, and which nodes would be needed.",
+    "whatif": "Say what drains, failures and new nodes would do, and which nodes could go.",
     "trace": "Import public cluster traces as scenarios: openb, Alibaba, Azure, Helios, Philly, Borg.",
     "learn": "Learn how a scheduler works, in seven runnable steps.",
     "conformance": "Replay recorded kube-scheduler decisions and report any difference.",

@@ -53,29 +53,32 @@ def belongs_to_node(pod: api.Pod) -> bool:
 def evictions(survey: Survey) -> Iterator[Change]:
     """Sets of pods whose eviction makes room, for the nodes that lack the least."""
     protection = Protection(survey.cluster)
-    for row in _promising(survey):
+    for row in promising(survey):
         victims = victims_on(survey, row, protection)
         if victims:
             yield _change(survey, row, victims)
 
 
-def _promising(survey: Survey) -> list[int]:
+def promising(survey: Survey, most: int = MOST_ROWS) -> list[int]:
     """Rows that only pods keep from fitting, those first that lack the least."""
     rows = []
     for plugins, found in survey.combinations():
         verdicts = [survey.verdicts[name] for name in plugins]
         if any(each.whole is not None for each in verdicts):
             continue
-        nearest = nearest_first(survey, found)[: 2 * MOST_ROWS].tolist()
+        nearest = nearest_first(survey, found)[: 2 * most].tolist()
         rows += [row for row in nearest if all(is_resolvable(each.status(row)) for each in verdicts)]
-    return rows[:MOST_ROWS]
+    return rows[:most]
 
 
-def victims_on(survey: Survey, row: int, protection: Protection) -> list[api.Pod]:
-    """The pods that have to leave a row: as few and as unimportant as possible; none if that does not help."""
+def victims_on(survey: Survey, row: int, protection: Protection, *, any_priority: bool = False) -> list[api.Pod]:
+    """The pods that have to leave a row: as few and as unimportant as possible; none if that does not help.
+
+    Pods that are more important than the one that is to fit leave only with `any_priority`.
+    """
     pod, what_if = survey.pod, survey.framework.what_if
     order = sorted(
-        (info for info in survey.table.pods[row].values() if _may_go(info.pod, pod)),
+        (info for info in survey.table.pods[row].values() if _may_go(info.pod, pod, any_priority)),
         key=lambda info: (info.pod.priority, info.pod.key),
     )
     state = survey.state.clone()
@@ -102,8 +105,8 @@ def victims_on(survey: Survey, row: int, protection: Protection) -> list[api.Pod
     return [each.pod for each in leaving]
 
 
-def _may_go(other: api.Pod, pod: api.Pod) -> bool:
-    return other.priority <= pod.priority and not belongs_to_node(other) and not other.is_terminating
+def _may_go(other: api.Pod, pod: api.Pod, any_priority: bool = False) -> bool:
+    return (any_priority or other.priority <= pod.priority) and not belongs_to_node(other) and not other.is_terminating
 
 
 def _change(survey: Survey, row: int, victims: Sequence[api.Pod]) -> Change:

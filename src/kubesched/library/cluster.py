@@ -26,9 +26,10 @@ from kubesched.explain.standing import Queued
 from kubesched.framework.registry import PluginSource
 from kubesched.library import live
 from kubesched.library.admission import admitted
+from kubesched.library.capacity import CapacityReport, count_fitting
 from kubesched.library.configuration import Config, configuration, known_plugins
+from kubesched.library.consolidation import Consolidation, MovePlan, consolidate, plan_moves
 from kubesched.library.decision import Decision
-from kubesched.library.draining import Budgets, evictions
 from kubesched.library.manifests import (
     Manifests,
     Source,
@@ -39,8 +40,14 @@ from kubesched.library.manifests import (
     read_pod,
     read_pods,
 )
+from kubesched.library.node_types import read_node_types
 from kubesched.library.results import Comparison, Fate, Placement, Placements
+from kubesched.library.sizing import NodesNeeded, nodes_needed
+from kubesched.library.suppose import apply
 from kubesched.library.tables import Row, as_frame, as_html
+from kubesched.library.templates import read_templates
+from kubesched.library.trial import fresh
+from kubesched.library.what_if import WhatIfResult, what_if
 from kubesched.snapshots.contents import Item
 from kubesched.snapshots.implied import WORKLOADS, implied
 
@@ -194,21 +201,61 @@ class Cluster:
             count += 1
         return count
 
+    def capacity(
+        self, *pods: Source, sequence: bool = False, preempt: bool = False, at_most: int = AT_MOST
+    ) -> CapacityReport:
+        """How many of these fit, what runs out first, and what keeps the next one from each node.
+
+        Pods, or workloads whose pods are taken. Several are placed in turn, in the proportion of their replicas; in
+        `sequence`, as many of the first as fit, then of the second. With `preempt`, less important pods make room.
+        """
+        return count_fitting(self, read_templates(pods), sequence=sequence, preempt=preempt, at_most=at_most)
+
+    def nodes_needed(self, pods: Source | Iterable[Source] | None, types: str | Path | list[Any]) -> NodesNeeded:
+        """The cheapest nodes to add so that all pods fit, those of workloads included. None: those that are pending.
+
+        `types` are the types of nodes that can be had, each with a price: a list of dicts, or the file with one.
+        """
+        trial = self.copy()
+        if pods is not None:
+            trial.remove(*trial.pending)
+            several = not isinstance(pods, api.Object | Mapping | str | bytes)
+            trial.add(*(pods if several else [pods]))  # type: ignore[misc]
+        incoming = trial.pending
+        trial.remove(*incoming)
+        return nodes_needed(trial, incoming, read_node_types(types))
+
+    def what_if(self, *changes: str, preempt: bool = True) -> WhatIfResult:
+        """Who moves where if nodes are drained, fail or join, who stays pending, and which budgets hold.
+
+        Changes are words: ``drain N``, ``cordon N``, ``taint N KEY=VALUE:EFFECT``, ``remove N``, ``fail zone Z``,
+        ``add 3 like N``. A name may be a pattern such as ``pool-a-*``. Raises ValueError for a change that it cannot
+        read.
+        """
+        return what_if(self, changes, preempt=preempt)
+
+    def consolidate(self, nodes: Iterable[str] | None = None) -> Consolidation:
+        """Which nodes could go altogether, in a safe order, and where their pods go. `nodes` limits the choice."""
+        return consolidate(self, nodes)
+
+    def plan(self, pod: Source) -> MovePlan:
+        """The fewest moves of other pods that make a pod fit. Nothing is deleted, and budgets are respected."""
+        given = read_pod(pod)
+        known = next((each for each in self.pending if each.uid == given.uid and given.uid), None)
+        return plan_moves(self, known or self._incoming(given))
+
     def drain(self, name: str) -> Placements:
         """Where the pods of a node would go if it were drained, as ``kubectl drain --ignore-daemonsets`` does.
 
         Pods are scheduled by priority. `ok` of the result says whether all of them find a place.
         """
-        node = self.node(name)
         trial = self.copy()
-        trial.add(replace(node, spec=replace(node.spec, unschedulable=True)))
-        budgets = Budgets(self._all(api.PodDisruptionBudget))
-        plan = list(evictions(budgets, [each for each in self.pods if each.node_name == name]))
-        moved = [each.pod for each in plan if each.fate is Fate.PENDING]
-        trial.remove(*moved)
-        fresh = [replace(each, spec=replace(each.spec, node_name=""), status=api.PodStatus()) for each in moved]
-        stays = [each for each in plan if each.fate is not Fate.PENDING]
-        return Placements([*trial._play(fresh), *stays])
+        trial.remove(*trial.pending)  # pods that wait would take the room
+        self.node(name)
+        effect = apply(trial, [f"drain {name}"])
+        moved = [fresh(each.pod) for each in effect.pods if each.fate is Fate.PENDING]
+        stays = [each for each in effect.pods if each.fate is not Fate.PENDING]
+        return Placements([*trial._play(moved), *stays])
 
     def compare(self, config_a: Config, config_b: Config, pods: Source | Iterable[Source] | None = None) -> Comparison:
         """Schedule pods, one after the other, with two configurations. Without `pods`, those that are pending.

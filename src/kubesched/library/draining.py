@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from kubesched.api import objects as api
 from kubesched.api.selectors import Selector, SelectorError, label_selector
+from kubesched.explain.evicting import belongs_to_node
 from kubesched.library.results import Fate, Placement
 
-MIRROR = "kubernetes.io/config.mirror"
 REFUSAL = "Cannot evict pod as it would violate the pod's disruption budget."
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetUse:
+    """A disruption budget: the evictions that it allows, those that were made, and those that it refused."""
+
+    budget: str
+    allowed: int
+    used: int
+    refused: int
+
+    @property
+    def holds(self) -> bool:
+        """Whether it allowed everything."""
+        return not self.refused
 
 
 class Budgets:
@@ -27,18 +44,33 @@ class Budgets:
             self._allowed[budget.key] = budget.status.disruptions_allowed
             self._namespaces[budget.key] = budget.namespace
 
+        self._left = dict(self._allowed)
+        self.refused: Counter[str] = Counter()
+        """By budget, how many evictions it did not allow."""
+
     def take(self, pod: api.Pod) -> bool:
         """Count one eviction; False if a budget does not allow it."""
-        covering = [
+        covering = self.covering(pod)
+        empty = [key for key in covering if self._left[key] <= 0]
+        self.refused.update(empty)
+        for key in covering if not empty else ():
+            self._left[key] -= 1
+        return not empty
+
+    def covering(self, pod: api.Pod) -> list[str]:
+        """The budgets that count an eviction of the pod."""
+        return [
             key
             for key, selector in self._selectors.items()
             if self._namespaces[key] == pod.namespace and selector.matches(pod.labels)
         ]
-        if any(self._allowed[key] <= 0 for key in covering):
-            return False
-        for key in covering:
-            self._allowed[key] -= 1
-        return True
+
+    def rows(self) -> list[BudgetUse]:
+        """What became of each budget."""
+        return [
+            BudgetUse(key, allowed, allowed - self._left[key], self.refused[key])
+            for key, allowed in sorted(self._allowed.items())
+        ]
 
 
 def evictions(budgets: Budgets, pods: Iterable[api.Pod]) -> Iterator[Placement]:
@@ -46,8 +78,7 @@ def evictions(budgets: Budgets, pods: Iterable[api.Pod]) -> Iterator[Placement]:
     for pod in sorted(pods, key=lambda each: (-each.priority, each.key)):
         if pod.is_terminal:
             continue
-        owners = {owner.kind for owner in pod.metadata.owner_references if owner.controller}
-        if MIRROR in pod.annotations or "DaemonSet" in owners:
+        if belongs_to_node(pod):
             yield Placement(pod, Fate.STAYS, pod.node_name)
         elif budgets.take(pod):
             yield Placement(pod, Fate.PENDING)

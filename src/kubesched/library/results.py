@@ -32,10 +32,13 @@ class Placement:
     fate: Fate
     node: str = ""
     message: str = ""
+    origin: str = ""
+    """The node from which it was moved; empty if it had none."""
 
     def to_dict(self) -> dict[str, str]:
         """The placement as a dict that can be written as JSON."""
-        return {"pod": self.pod.key, "fate": self.fate.value, "node": self.node, "message": self.message}
+        body = {"pod": self.pod.key, "fate": self.fate.value, "node": self.node, "message": self.message}
+        return {**body, "origin": self.origin} if self.origin else body
 
 
 class Placements(Sequence[Placement]):

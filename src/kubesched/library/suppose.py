@@ -1,17 +1,28 @@
-"""Suppositions about a cluster, as people write them: ``drain N``, ``add 3 like N``, ``pod.cpu=3``."""
+"""Suppositions about a cluster, as people write them: ``drain N``, ``fail zone Z``, ``add 3 like N``, ``pod.cpu=3``.
+
+`--what-if` of `kubesched explain` and `kubesched whatif` share them. A statement changes nodes and displaces pods; the
+caller decides what becomes of the displaced.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from kubesched.api import objects as api
+from kubesched.api.builders import ZONE
 from kubesched.api.quantity import QuantityError, nanos
+from kubesched.api.taints import tolerates
+from kubesched.explain.evicting import belongs_to_node
 from kubesched.explain.rules.resources import HOSTNAME, with_requests
-from kubesched.library.results import Fate
+from kubesched.library.draining import Budgets, evictions
+from kubesched.library.results import Fate, Placement
+from kubesched.library.trial import by_priority, fresh
 
 if TYPE_CHECKING:
     from kubesched.library.cluster import Cluster
@@ -20,13 +31,18 @@ FORMS = (
     "drain N",
     "cordon N",
     "uncordon N",
+    "taint N KEY=VALUE:EFFECT",
     "untaint N KEY",
+    "remove N",
+    "fail N",
+    "fail zone Z",
     "add 3 like N",
     "delete pod X",
     "delete node N",
     "pod.cpu=3",
 )
 _REQUEST = re.compile(r"pod\.(?P<resource>[\w./-]+)=(?P<amount>\S+)")
+_TAINT = re.compile(r"(?P<key>[\w./-]+)(=(?P<value>[\w.-]*))?:(?P<effect>NoSchedule|PreferNoSchedule|NoExecute)")
 PodEdit = Callable[[api.Pod], api.Pod]
 
 
@@ -34,39 +50,135 @@ class SupposeError(ValueError):
     """A supposition that cannot be read, or that is about something the cluster does not have."""
 
 
+@dataclass(slots=True)
+class Displaced:
+    """What statements did to pods: those to be scheduled again are pending, others stay or may not be evicted."""
+
+    budgets: Budgets
+    pods: list[Placement] = field(default_factory=list)
+    edits: list[PodEdit] = field(default_factory=list)
+    """What statements change in the pods that are asked about."""
+
+
 def suppose(cluster: Cluster, statements: Iterable[str]) -> list[PodEdit]:
-    """Change the cluster as the statements say; returns what they change in the pods that are asked about."""
-    edits = []
+    """Change the cluster as the statements say; returns what they change in the pods that are asked about.
+
+    Pods that a statement displaces go where they would go then.
+    """
+    edits: list[PodEdit] = []
     for each in statements:
-        edit = _apply(cluster, each)
-        if edit is not None:
-            edits.append(edit)
+        effect = apply(cluster, [each])
+        waiting = [fresh(placement.pod) for placement in effect.pods if placement.fate is Fate.PENDING]
+        for placement in list(cluster._play(by_priority(waiting))):
+            if placement.fate is Fate.PENDING:
+                cluster._set(placement.pod)
+        edits += effect.edits
     return edits
 
 
-def _apply(cluster: Cluster, statement: str) -> PodEdit | None:
+def apply(cluster: Cluster, statements: Iterable[str]) -> Displaced:
+    """Change the cluster's nodes and take displaced pods from it."""
+    effect = Displaced(Budgets(cluster._all(api.PodDisruptionBudget)))
+    for each in statements:
+        _apply(cluster, each, effect)
+    return effect
+
+
+def _apply(cluster: Cluster, statement: str, effect: Displaced) -> None:
     request = _REQUEST.fullmatch(statement.strip())
     if request is not None:
-        return _requesting(statement, request["resource"], request["amount"])
+        effect.edits.append(_requesting(statement, request["resource"], request["amount"]))
+        return
     try:
-        match statement.split():
-            case ["drain", name]:
-                _drain(cluster, name)
-            case ["cordon" | "uncordon" as verb, name]:
-                _set_cordon(cluster, name, verb == "cordon")
-            case ["untaint", name, key]:
-                _untaint(cluster, name, key)
-            case ["add", count, "like", name] if count.isdecimal():
-                _add_like(cluster, int(count), name)
-            case ["delete", "pod", key]:
-                cluster.remove(cluster.explainer().find(key))
-            case ["delete", "node", name]:
-                cluster.remove(cluster.node(name))
-            case _:
-                raise SupposeError(f"--what-if {statement!r} cannot be read; write one of: {', '.join(FORMS)}")
+        _apply_to_nodes(cluster, statement, effect)
     except LookupError as problem:
         raise SupposeError(f"--what-if {statement!r}: {problem.args[0]}") from None
-    return None
+
+
+def _apply_to_nodes(cluster: Cluster, statement: str, effect: Displaced) -> None:
+    match statement.split():
+        case ["drain", name]:
+            for node in _nodes(cluster, name):
+                _set_cordon(cluster, node, True)
+                _displace(cluster, effect, evictions(effect.budgets, _pods_on(cluster, node.name)))
+        case ["cordon" | "uncordon" as verb, name]:
+            for node in _nodes(cluster, name):
+                _set_cordon(cluster, node, verb == "cordon")
+        case ["taint", name, text] if (taint := _TAINT.fullmatch(text)) is not None:
+            for node in _nodes(cluster, name):
+                _taint(cluster, node, api.Taint(taint["key"], taint["value"] or "", taint["effect"]), effect)
+        case ["untaint", name, key]:
+            _untaint(cluster, name, key)
+        case ["fail", "zone", zone]:
+            _lose(cluster, _in_zone(cluster, zone), effect)
+        case ["remove" | "fail", name]:
+            _lose(cluster, _nodes(cluster, name), effect)
+        case ["add", count, "like", name] if count.isdecimal():
+            _add_like(cluster, int(count), name)
+        case ["delete", "pod", key]:
+            cluster.remove(cluster.explainer().find(key))
+        case ["delete", "node", name]:
+            cluster.remove(cluster.node(name))
+        case _:
+            raise SupposeError(f"--what-if {statement!r} cannot be read; write one of: {', '.join(FORMS)}")
+
+
+def _nodes(cluster: Cluster, name: str) -> list[api.Node]:
+    """The nodes of a name, or of a pattern such as ``pool-a-*``."""
+    if not any(sign in name for sign in "*?["):
+        return [cluster.node(name)]
+    found = [each for each in cluster.nodes if fnmatchcase(each.name, name)]
+    if not found:
+        raise LookupError(f"no node is called {name!r}")
+    return found
+
+
+def _in_zone(cluster: Cluster, zone: str) -> list[api.Node]:
+    found = [each for each in cluster.nodes if each.labels.get(ZONE) == zone]
+    if not found:
+        known = sorted({each.labels[ZONE] for each in cluster.nodes if ZONE in each.labels})
+        raise LookupError(f"no node is in zone {zone!r}; the zones are {', '.join(known) or 'not labelled'}")
+    return found
+
+
+def _pods_on(cluster: Cluster, name: str) -> list[api.Pod]:
+    return [each for each in cluster.pods if each.node_name == name]
+
+
+def _displace(cluster: Cluster, effect: Displaced, plan: Iterable[Placement]) -> None:
+    for each in list(plan):
+        if each.fate is Fate.PENDING:
+            cluster.remove(each.pod)
+            each = replace_origin(each)
+        effect.pods.append(each)
+
+
+def replace_origin(placement: Placement) -> Placement:
+    """The placement of a pod that has been taken from its node."""
+    return Placement(placement.pod, placement.fate, "", placement.message, placement.pod.node_name)
+
+
+def _lose(cluster: Cluster, nodes: Iterable[api.Node], effect: Displaced) -> None:
+    """Take nodes away, whatever budgets say. Pods of DaemonSets go with them."""
+    for node in nodes:
+        for pod in _pods_on(cluster, node.name):
+            if belongs_to_node(pod) or pod.is_terminal:
+                cluster.remove(pod)
+            else:
+                _displace(cluster, effect, [Placement(pod, Fate.PENDING)])
+        cluster.remove(node)
+
+
+def _taint(cluster: Cluster, node: api.Node, taint: api.Taint, effect: Displaced) -> None:
+    others = tuple(each for each in node.spec.taints if (each.key, each.effect) != (taint.key, taint.effect))
+    cluster.add(replace(node, spec=replace(node.spec, taints=(*others, taint))))
+    if taint.effect == "NoExecute":
+        leaving = [each for each in _pods_on(cluster, node.name) if not _tolerated(each, taint)]
+        _displace(cluster, effect, (Placement(each, Fate.PENDING) for each in leaving if not each.is_terminal))
+
+
+def _tolerated(pod: api.Pod, taint: api.Taint) -> bool:
+    return any(tolerates(each, taint) for each in pod.spec.tolerations)
 
 
 def _requesting(statement: str, resource: str, amount: str) -> PodEdit:
@@ -78,19 +190,7 @@ def _requesting(statement: str, resource: str, amount: str) -> PodEdit:
     return lambda pod: with_requests(pod, {resource: units})
 
 
-def _drain(cluster: Cluster, name: str) -> None:
-    """Cordon the node, and move its pods to where they would go."""
-    placements = cluster.drain(name)
-    _set_cordon(cluster, name, True)
-    for each in placements:
-        if each.fate in (Fate.PLACED, Fate.PENDING):
-            here = next(pod for pod in cluster.pods if pod.uid == each.pod.uid)
-            cluster.remove(here)
-            cluster.add(replace(each.pod, spec=replace(each.pod.spec, node_name=each.node)))
-
-
-def _set_cordon(cluster: Cluster, name: str, cordoned: bool) -> None:
-    node = cluster.node(name)
+def _set_cordon(cluster: Cluster, node: api.Node, cordoned: bool) -> None:
     cluster.add(replace(node, spec=replace(node.spec, unschedulable=cordoned)))
 
 

@@ -1,0 +1,110 @@
+"""What the commands that ask questions about a cluster share: where it comes from, and how answers are printed."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import yaml
+from rich.console import Console
+
+from kubesched.cli.explain_output import as_html, as_markdown, show
+from kubesched.client.kubeconfig import KubeconfigError
+from kubesched.client.protocol import ApiError
+from kubesched.config.errors import ConfigError
+from kubesched.explain.document import Block
+from kubesched.framework.errors import PluginStartError
+from kubesched.framework.loading import load_place, plugin_files
+from kubesched.library.cluster import Cluster
+
+EXPECTED = (KubeconfigError, ApiError, ConfigError, PluginStartError, ValueError, LookupError, OSError, TypeError)
+OUTPUTS = ("table", "json", "yaml", "html", "markdown")
+F = TypeVar("F", bound=Callable[..., Any])
+
+_OPTIONS = (
+    click.option(
+        "--from",
+        "source",
+        multiple=True,
+        type=click.Path(exists=True, path_type=Path),
+        metavar="FILE|FOLDER",
+        help="Read the cluster from here: a snapshot, kubectl get -o json, manifests. May be repeated.",
+    ),
+    click.option("--kubeconfig", type=click.Path(path_type=Path), metavar="FILE", help="Default: as kubectl finds it."),
+    click.option("--context", metavar="NAME", help="Use this context of the kubeconfig."),
+    click.option(
+        "--config",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Decide with this KubeSchedulerConfiguration.",
+    ),
+    click.option("--plugin", multiple=True, metavar="MODULE:NAME", help="Another plugin, or a file.py with plugins."),
+    click.option("--plugin-dir", multiple=True, metavar="FOLDER", help="A folder with more plugins."),
+    click.option("-o", "--output", type=click.Choice(OUTPUTS), default="table", show_default=True),
+)
+
+
+@dataclass(frozen=True)
+class QuestionFlags:
+    """The options that say which cluster is asked about."""
+
+    source: tuple[Path, ...]
+    kubeconfig: Path | None
+    context: str | None
+    config: Path | None
+    plugin: tuple[str, ...]
+    plugin_dir: tuple[str, ...]
+    output: str
+
+    def cluster(self) -> Cluster:
+        """Read the cluster."""
+        places = [*self.plugin, *(str(file) for folder in self.plugin_dir for file in plugin_files(folder))]
+        plugins = [source for place in places for source in load_place(place)]
+        if self.source:
+            return Cluster.load(*self.source, config=self.config, plugins=plugins)
+        with Console(stderr=True).status("reading the cluster"):
+            return Cluster.from_kubeconfig(self.kubeconfig, context=self.context, config=self.config, plugins=plugins)
+
+
+def with_cluster_options(function: F) -> F:
+    """Add the options of `QuestionFlags`."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+@contextmanager
+def expected_problems() -> Iterator[None]:
+    """What the user can do something about is one line on stderr; so are warnings."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            yield
+        except LookupError as problem:
+            raise click.ClickException(str(problem.args[0] if problem.args else problem)) from None
+        except EXPECTED as problem:
+            raise click.ClickException(str(problem)) from None
+        finally:
+            for note in dict.fromkeys(str(each.message) for each in caught):
+                click.echo(f"Warning: {note}", err=True)
+
+
+def print_answer(output: str, kind: str, data: dict[str, Any], blocks: Sequence[Block]) -> None:
+    """Print a result as tables for people or as data for programs."""
+    body = {"apiVersion": "kubesched.io/v1alpha1", "kind": kind, **data}
+    if output == "json":
+        click.echo(json.dumps(body, indent=2))
+    elif output == "yaml":
+        click.echo(yaml.safe_dump(body, sort_keys=False), nl=False)
+    elif output == "markdown":
+        click.echo(as_markdown(blocks), nl=False)
+    elif output == "html":
+        click.echo(as_html(str(getattr(blocks[0], "text", kind)), blocks), nl=False)
+    else:
+        show(blocks, Console(highlight=False))

@@ -1,0 +1,93 @@
+"""Types of nodes that can be bought: their size, price and limits. Capacity planning and node groups use them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from kubesched.api import builders
+from kubesched.api import objects as api
+from kubesched.api.quantity import QuantityError, nanos
+from kubesched.base.documents import DocumentError, read_yaml
+from kubesched.config.decode import decode
+from kubesched.config.errors import ConfigError, Problem, join
+
+
+class NodeType(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """A kind of machine. Amounts are Kubernetes quantities."""
+
+    name: str
+    cpu: object = 4
+    memory: object = "16Gi"
+    pods: object = 110
+    resources: dict[str, object] = {}
+    """Extended resources, such as ``nvidia.com/gpu: 8``."""
+    labels: dict[str, str] = {}
+    taints: tuple[str, ...] = ()
+    """Such as ``dedicated=gpu:NoSchedule``."""
+    zones: tuple[str, ...] = ()
+    """Zones in which nodes are made, in turn."""
+    price: float = 1.0
+    """Per hour, in any currency."""
+    maximum: int | None = None
+    """The most nodes of this type; none means any number."""
+
+    def problems(self, path: str) -> Iterator[Problem]:
+        """Yield invalid values."""
+        amounts = {"cpu": self.cpu, "memory": self.memory, "pods": self.pods, **self.resources}
+        for field, value in amounts.items():
+            try:
+                if not isinstance(value, str | int | float) or nanos(value) < 0:
+                    yield Problem(join(path, field), "is not a quantity", value)
+            except QuantityError as error:
+                yield Problem(join(path, field), str(error), value)
+        if self.price < 0:
+            yield Problem(join(path, "price"), "must not be negative", self.price)
+        if self.maximum is not None and self.maximum < 0:
+            yield Problem(join(path, "maximum"), "must not be negative", self.maximum)
+        for index, each in enumerate(self.taints):
+            if ":" not in each:
+                yield Problem(f"{path}.taints[{index}]", "is no taint", each, "write key=value:NoSchedule")
+
+    def node(self, number: int) -> api.Node:
+        """The node with this number, counted from 1."""
+        zone = self.zones[(number - 1) % len(self.zones)] if self.zones else None
+        return builders.node(
+            f"{self.name}-{number}",
+            cpu=self.cpu,  # type: ignore[arg-type]  # checked by `problems`
+            memory=self.memory,  # type: ignore[arg-type]
+            pods=self.pods,  # type: ignore[arg-type]
+            resources=self.resources,  # type: ignore[arg-type]
+            labels={"node.kubernetes.io/instance-type": self.name, **self.labels},
+            taints=self.taints,
+            zone=zone,
+        )
+
+
+def read_node_types(source: str | Path | list[Any]) -> list[NodeType]:
+    """Node types from a file or a list of dicts. Raises `ConfigError` with everything that is wrong."""
+    where, tree = str(source), source
+    if isinstance(source, str | Path):
+        try:
+            tree = read_yaml(Path(source).read_bytes())
+        except DocumentError as error:
+            raise ConfigError(where, [Problem("", f"not valid YAML: {error}")]) from None
+    else:
+        where = "<node types>"
+    listed = tree.get("nodeTypes") if isinstance(tree, dict) else tree
+    problems: list[Problem] = []
+    if not isinstance(listed, list) or not listed:
+        hint = "write a list with name, cpu, memory and price"
+        raise ConfigError(where, [Problem("nodeTypes", "expected a list of node types", listed, hint)])
+    found = []
+    for index, each in enumerate(listed):
+        decoded = decode(NodeType, each, f"nodeTypes[{index}]", problems)
+        if decoded is not None:
+            problems += decoded.problems(f"nodeTypes[{index}]")
+            found.append(decoded)
+    if problems:
+        raise ConfigError(where, problems)
+    return found

@@ -1,0 +1,244 @@
+"""How many nodes of which type are needed: the cheapest mix by a solver, verified by scheduling the pods on it.
+
+The solver (HiGHS through SciPy, an optional extra) counts amounts and which pods may go to which type. What it cannot
+count, such as spreading and the shape of what is left on a node, is settled by scheduling: where a pod has no place, a
+node is added, and nodes that turn out not to be needed are taken away again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from kubesched.api import objects as api
+from kubesched.api.resources import allocatable, scheduling_requests
+from kubesched.explain.amounts import requested
+from kubesched.library.node_types import NodeType
+from kubesched.library.results import Fate, Placement, Placements
+from kubesched.library.tables import as_frame
+from kubesched.library.trial import by_priority
+
+if TYPE_CHECKING:
+    from kubesched.library.cluster import Cluster
+
+HINT = "the cheapest mix needs SciPy; install kubesched[solver]. Without it, nodes are added one by one"
+SOLVER_SECONDS = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class NodesNeeded:
+    """The nodes to add so that all pods fit."""
+
+    nodes: dict[str, int]
+    """By type, how many."""
+    price: float
+    """Of the added nodes, per hour."""
+    bound: float | None
+    """No mix is cheaper than this; None without a solver."""
+    placements: Placements
+    """Where the pods go: the verification."""
+    solver: str
+
+    @property
+    def ok(self) -> bool:
+        """Whether all pods fit."""
+        return self.placements.ok
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as a dict that can be written as JSON."""
+        return {
+            "ok": self.ok,
+            "nodes": self.nodes,
+            "price": self.price,
+            "bound": self.bound,
+            "solver": self.solver,
+            "pending": [each.to_dict() for each in self.placements.pending],
+            "podsPerNode": self.placements.pods_per_node,
+        }
+
+    def to_frame(self) -> Any:
+        """A data frame with a row per pod."""
+        return self.placements.to_frame()
+
+    def types_frame(self) -> Any:
+        """A data frame with a row per type."""
+        return as_frame([{"type": name, "nodes": number} for name, number in self.nodes.items()])
+
+
+def nodes_needed(cluster: Cluster, pods: Sequence[api.Pod], types: Sequence[NodeType]) -> NodesNeeded:
+    """The cheapest nodes on which, beside those of the cluster, all pods fit."""
+    ordered = by_priority(pods)
+    rest = [each.pod for each in cluster.copy()._play(ordered) if each.fate is Fate.PENDING]
+    classes = _classes(cluster, rest, types)
+    counts, bound = _solved(classes, types)
+    buyer = _Buyer(cluster, ordered, types, classes)
+    placements = buyer.complete(counts)
+    counts, placements = buyer.reduce(counts, placements)
+    price = sum(each.price * counts[each.name] for each in types)
+    chosen = {each.name: counts[each.name] for each in types if counts[each.name]}
+    solver = "HiGHS" if bound is not None else "greedy"
+    return NodesNeeded(chosen, round(price, 6), bound, Placements(placements), solver)
+
+
+@dataclass(frozen=True, slots=True)
+class _PodKind:
+    """Pods that are alike: what they request, how many there are, and the types of nodes they may go to."""
+
+    requests: Mapping[str, int]
+    count: int
+    allowed: frozenset[str]
+
+
+def _classes(cluster: Cluster, pods: Sequence[api.Pod], types: Sequence[NodeType]) -> dict[object, _PodKind]:
+    """Pods by class. Which types they may go to is asked of the scheduler, on an empty node of the type."""
+    infos = [cluster._state.classes.info(each) for each in pods]
+    number = Counter(info.pod_class for info in infos)
+    first = {info.pod_class: info.pod for info in reversed(infos)}
+    allowed: dict[object, set[str]] = {each: set() for each in number}
+    for each in types:
+        bare = cluster.reconfigured(cluster._config, cluster._plugins)
+        bare.remove(*bare.nodes)
+        bare.add(each.node(1))
+        for pod_class, pod in first.items():
+            if bare._attempt(pod).node:
+                allowed[pod_class].add(each.name)
+    return {
+        pod_class: _PodKind(_amounts(first[pod_class]), count, frozenset(allowed[pod_class]))
+        for pod_class, count in number.items()
+    }
+
+
+def _amounts(pod: api.Pod) -> dict[str, int]:
+    return {**requested(scheduling_requests(pod)), "pods": 1}
+
+
+def _offered(node_type: NodeType) -> dict[str, int]:
+    found = allocatable(node_type.node(1))
+    plain = {"cpu": found.milli_cpu, "memory": found.memory, "ephemeral-storage": found.ephemeral_storage}
+    return {**plain, "pods": found.pods, **found.scalar}
+
+
+def _solved(classes: Mapping[object, _PodKind], types: Sequence[NodeType]) -> tuple[Counter[str], float | None]:
+    """The solver's mix and its price, which no mix can undercut; without a solver, no nodes."""
+    kinds = [each for each in classes.values() if each.allowed]
+    if not kinds:
+        return Counter(), 0.0 if find_spec("scipy") else None
+    if find_spec("scipy") is None:
+        return Counter(), None
+    numpy, optimize = import_module("numpy"), import_module("scipy.optimize")
+    pairs = [(k, t) for k, kind in enumerate(kinds) for t, each in enumerate(types) if each.name in kind.allowed]
+    width = len(types) + len(pairs)  # nodes of each type, then pods of each kind on each type
+    rows: list[Any] = []
+    low: list[float] = []
+    high: list[float] = []
+    for k, kind in enumerate(kinds):  # every pod is somewhere
+        row = numpy.zeros(width)
+        row[[len(types) + i for i, pair in enumerate(pairs) if pair[0] == k]] = 1
+        rows, low, high = [*rows, row], [*low, kind.count], [*high, kind.count]
+    for t, each in enumerate(types):  # and no type has more than its nodes offer
+        offered = _offered(each)
+        for resource in {name for kind in kinds for name in kind.requests}:
+            row = numpy.zeros(width)
+            row[t] = -offered.get(resource, 0)
+            for i, (k, other) in enumerate(pairs):
+                if other == t:
+                    row[len(types) + i] = kinds[k].requests.get(resource, 0)
+            scale = max(abs(row).max(), 1.0)
+            rows, low, high = [*rows, row / scale], [*low, -math.inf], [*high, 0.0]
+    cost = numpy.zeros(width)
+    cost[: len(types)] = [each.price for each in types]
+    upper = [math.inf if each.maximum is None else each.maximum for each in types] + [math.inf] * len(pairs)
+    solved = optimize.milp(
+        cost,
+        constraints=optimize.LinearConstraint(numpy.array(rows), low, high),
+        bounds=optimize.Bounds(0, upper),
+        integrality=[1] * width,
+        options={"time_limit": SOLVER_SECONDS, "mip_rel_gap": 1e-4},
+    )
+    if solved.x is None:
+        return Counter(), None
+    counts = Counter({each.name: round(solved.x[t]) for t, each in enumerate(types)})
+    bound = getattr(solved, "mip_dual_bound", None)
+    return counts, round(float(solved.fun if bound is None else bound), 6)
+
+
+class _Buyer:
+    """Schedules the pods on a mix of nodes, and changes the mix until it is enough and nothing is too much."""
+
+    def __init__(
+        self, cluster: Cluster, pods: Sequence[api.Pod], types: Sequence[NodeType], classes: Mapping[object, _PodKind]
+    ) -> None:
+        self._cluster = cluster
+        self._pods = pods
+        self._types = types
+        self._classes = classes
+
+    def complete(self, counts: Counter[str]) -> list[Placement]:
+        """Add nodes until every pod that may go to some type has a place."""
+        while True:
+            placements = self._schedule(counts)
+            wanted = self._cheapest_for(placements, counts)
+            if not wanted:
+                return placements
+            counts.update(wanted)
+
+    def reduce(self, counts: Counter[str], placements: list[Placement]) -> tuple[Counter[str], list[Placement]]:
+        """Take away nodes without which the pods still fit, or for which cheaper ones do, the dearest first."""
+        pending = sum(each.fate is Fate.PENDING for each in placements)
+        by_price = sorted(self._types, key=lambda each: -each.price)
+        for each in by_price:
+            cheaper = [other for other in by_price if other.price < each.price]
+            while counts[each.name]:
+                without = counts - Counter({each.name: 1})
+                options = [without, *(without + Counter({other.name: 1}) for other in reversed(cheaper))]
+                found = next((tried for tried in map(self._tried, options) if tried and tried[2] <= pending), None)
+                if found is None:
+                    break
+                counts, placements, _ = found
+        return counts, placements
+
+    def _tried(self, counts: Counter[str]) -> tuple[Counter[str], list[Placement], int] | None:
+        """Schedule on a mix; also how many pods have no place. None if there are not so many nodes to be had."""
+        if any(each.maximum is not None and counts[each.name] > each.maximum for each in self._types):
+            return None
+        placements = self._schedule(counts)
+        return counts, placements, sum(each.fate is Fate.PENDING for each in placements)
+
+    def _schedule(self, counts: Mapping[str, int]) -> list[Placement]:
+        trial = self._cluster.copy()
+        for each in self._types:
+            for number in range(1, counts.get(each.name, 0) + 1):
+                trial._set(each.node(number))
+        return list(trial._play(self._pods))
+
+    def _cheapest_for(self, placements: Sequence[Placement], counts: Mapping[str, int]) -> Counter[str]:
+        """Nodes for the pods that have no place: as many as their amounts need at least, of the cheapest type."""
+        waiting: Counter[str] = Counter()
+        needs: dict[str, Counter[str]] = {}
+        room = [t for t in self._types if t.maximum is None or counts.get(t.name, 0) < t.maximum]
+        for each in placements:
+            if each.fate is not Fate.PENDING:
+                continue
+            kind = self._classes.get(self._cluster._state.classes.info(each.pod).pod_class)
+            fitting = [t for t in room if kind is not None and t.name in kind.allowed]
+            if kind is None or not fitting:
+                continue
+            best = min(fitting, key=lambda t: (t.price * _share(kind.requests, _offered(t)), t.price, t.name))
+            waiting[best.name] += 1
+            needs.setdefault(best.name, Counter()).update(kind.requests)
+        found: Counter[str] = Counter()
+        for t in room:
+            if waiting[t.name]:
+                number = max(1, math.floor(_share(needs[t.name], _offered(t)) / 2))
+                found[t.name] = number if t.maximum is None else min(number, t.maximum - counts.get(t.name, 0))
+        return found
+
+
+def _share(wanted: Mapping[str, int], offered: Mapping[str, int]) -> float:
+    """How much of a node amounts take: their largest share."""
+    return max((amount / offered[name] for name, amount in wanted.items() if offered.get(name)), default=0.0)

@@ -1,0 +1,116 @@
+"""What if nodes are drained, fail or join: who moves where, who stays pending, which budgets hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kubesched.api import objects as api
+from kubesched.library.draining import BudgetUse
+from kubesched.library.results import Fate, Placement, Placements
+from kubesched.library.suppose import apply
+from kubesched.library.tables import as_frame, as_html
+from kubesched.library.trial import by_priority, fresh
+
+if TYPE_CHECKING:
+    from kubesched.library.cluster import Cluster
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIfResult:
+    """What changes would do."""
+
+    moved: Placements
+    """The pods that have to leave their nodes: where they go, who stays pending, who may not be evicted."""
+    waiting: Placements
+    """The pods that were pending before: those that get a node now, and those that do not."""
+    preempted: Placements
+    """The pods that others of higher priority push away, and where these go."""
+    budgets: tuple[BudgetUse, ...]
+    cluster: Cluster
+    """The cluster afterwards."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether every pod that has to leave finds a place and every budget holds."""
+        return self.moved.ok and self.preempted.ok
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as a dict that can be written as JSON."""
+        return {
+            "ok": self.ok,
+            "moved": self.moved.to_dict(),
+            "waiting": self.waiting.to_dict(),
+            "preempted": self.preempted.to_dict(),
+            "budgets": [
+                {"budget": each.budget, "allowed": each.allowed, "used": each.used, "refused": each.refused}
+                for each in self.budgets
+            ],
+        }
+
+    def to_frame(self) -> Any:
+        """A data frame with a row per pod."""
+        return as_frame(self._rows())
+
+    def _rows(self) -> list[dict[str, object]]:
+        groups = (("moved", self.moved), ("waiting", self.waiting), ("preempted", self.preempted))
+        return [{"why": why, "origin": "", **each.to_dict()} for why, group in groups for each in group]
+
+    def _repr_html_(self) -> str:
+        return as_html(str(self).partition("\n")[0], self._rows())
+
+    def __str__(self) -> str:
+        placed = sum(each.fate is Fate.PLACED for each in self.moved)
+        head = f"{placed} of {len(self.moved)} pods move, {len(self.moved.pending)} stay pending"
+        lines = [f"{each.pod.key}: {each.origin} → {each.node or each.fate.value}" for each in self.moved]
+        return "\n".join([head, *lines])
+
+
+def what_if(cluster: Cluster, changes: Iterable[str], *, preempt: bool = True) -> WhatIfResult:
+    """Make changes to a copy of a cluster, and schedule what has to move and what was pending, by priority."""
+    trial = cluster.copy()
+    waiting = {each.uid for each in trial.pending}
+    effect = apply(trial, changes)
+    # What no profile schedules, or a gate holds, waits for reasons that no change of nodes touches.
+    pods = {each.uid: each for each in trial.pending if each.uid in waiting}
+    for each in pods.values():
+        trial.remove(each)
+    origins = {each.pod.uid: each for each in effect.pods if each.fate is Fate.PENDING}
+    queue = by_priority([*(fresh(each.pod) for each in origins.values()), *pods.values()])
+    moved: list[Placement] = [each for each in effect.pods if each.fate is not Fate.PENDING]
+    unlocked: list[Placement] = []
+    pushed: list[Placement] = []
+    pushed_from: dict[str, str] = {}
+    while queue:
+        pod = queue.pop(0)
+        placement, victims = _schedule(trial, pod, preempt)
+        pushed_from |= {each.uid: each.node_name for each in victims}
+        queue += by_priority(fresh(each) for each in victims)
+        if placement.fate is Fate.PENDING:
+            trial._set(pod)
+        if pod.uid in pushed_from:
+            pushed.append(_from(placement, pushed_from[pod.uid]))
+        elif pod.uid in origins:
+            moved.append(_from(placement, origins[pod.uid].origin))
+        else:
+            unlocked.append(placement)
+    return WhatIfResult(
+        Placements(moved), Placements(unlocked), Placements(pushed), tuple(effect.budgets.rows()), trial
+    )
+
+
+def _from(placement: Placement, origin: str) -> Placement:
+    return Placement(placement.pod, placement.fate, placement.node, placement.message, origin)
+
+
+def _schedule(trial: Cluster, pod: api.Pod, preempt: bool) -> tuple[Placement, list[api.Pod]]:
+    """Schedule a pod; if it may and must preempt others, these are removed and returned."""
+    (placement,) = trial._play([pod])
+    if placement.fate is Fate.PLACED or not preempt or pod.scheduler_name not in trial._engines:
+        return placement, []
+    decision = trial.schedule(pod)
+    if not decision.nominated_node:
+        return placement, []
+    decision.place(evict=True)
+    return Placement(pod, Fate.PLACED, decision.nominated_node), decision.victims

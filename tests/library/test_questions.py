@@ -1,0 +1,288 @@
+"""Questions about a cluster: capacity, changes of nodes, nodes that could go, plans, and nodes to buy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kubesched import Cluster, ConfigError, Fate, ManifestError
+from kubesched.api import objects as api
+from kubesched.library import sizing
+from kubesched.library.suppose import SupposeError
+from kubesched.simulator.scenario_client import as_json
+from kubesched.testing import node, pod
+
+OWNER = api.OwnerReference(api_version="apps/v1", kind="ReplicaSet", name="web", uid="rs", controller=True)
+
+
+def owned(name: str, where: str = "", cpu: Any = 1, **more: Any) -> api.Pod:
+    """A pod of a ReplicaSet, with a UID of its own."""
+    return pod(name, uid=f"uid-{name}", node=where, cpu=cpu, owner=OWNER, **more)
+
+
+def deployment(name: str, replicas: int, cpu: str) -> dict[str, Any]:
+    """A Deployment written by hand."""
+    labels = {"app": name}
+    container = {"name": "m", "image": "x", "resources": {"requests": {"cpu": cpu}}}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+    spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": spec}
+
+
+# --- capacity ---------------------------------------------------------------------------------------------------------
+
+
+def test_one_template() -> None:
+    """How many fit, where, and what runs out on each node."""
+    cluster = Cluster(node("n1", cpu=4), node("n2", cpu=2, taints=["x:NoSchedule"]))
+    found = cluster.capacity(pod("web", cpu=1))
+    assert (found.total, found.rounds) == (4, 4)
+    (web,) = found.templates
+    assert web.per_node == {"n1": 4}
+    assert web.limits["n1"].startswith("cpu short by 1")
+    assert web.limits["n2"].startswith("taint x")
+    assert web.runs_out == {"Insufficient cpu": 1, "node(s) had untolerated taint(s)": 1}
+    assert web.message.startswith("0/2 nodes are available")
+    assert cluster.pods == []
+    assert found.to_frame().to_dict("records")[0] == {
+        "template": "web",
+        "node": "n1",
+        "pods": 4,
+        "limit": web.limits["n1"],
+    }
+
+
+def test_several_templates_in_proportion_and_in_sequence() -> None:
+    """By their replicas in turn, until one does not fit; or the first ones first."""
+    cluster = Cluster(node("n1", cpu=10))
+    given = (deployment("small", 2, "1"), pod("large", cpu=3))
+    found = cluster.capacity(*given)
+    assert ({each.name: each.count for each in found.templates}, found.rounds) == ({"small": 4, "large": 2}, 2)
+    first = cluster.capacity(*reversed(given), sequence=True)
+    assert {each.name: each.count for each in first.templates} == {"large": 3, "small": 1}
+    assert cluster.capacity(pod("tiny", cpu="1m"), at_most=5).at_least
+
+
+def test_spread_and_preemption_count() -> None:
+    """A constraint ends the count before the room does; less important pods make room if they may be pushed away."""
+    cluster = Cluster(node("n1", cpu=4), node("n2", cpu=1))
+    constraint = api.TopologySpreadConstraint(
+        max_skew=1,
+        topology_key="kubernetes.io/hostname",
+        when_unsatisfiable="DoNotSchedule",
+        label_selector=api.LabelSelector(match_labels={"app": "web"}),
+    )
+    spread = pod("web", cpu=1, labels={"app": "web"}, spread=[constraint])
+    assert cluster.capacity(spread).total == 3
+    cluster.add(owned("old", "n1", cpu=3))
+    important = pod("vip", cpu=2, priority=10)
+    assert cluster.capacity(important).total == 0
+    found = cluster.capacity(important, preempt=True)
+    assert (found.total, [each.name for each in found.evicted]) == (2, ["old"])
+
+
+def test_devices_count() -> None:
+    """Every copy gets claims of its own, as controllers would make them."""
+    device = {"name": "gpu-0"}
+    objects = [
+        {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}},
+        {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceSlice",
+            "metadata": {"name": "s"},
+            "spec": {
+                "driver": "gpu.example.com",
+                "nodeName": "n1",
+                "pool": {"name": "n1", "generation": 1, "resourceSliceCount": 1},
+                "devices": [device, {"name": "gpu-1"}, {"name": "gpu-2"}],
+            },
+        },
+        {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceClaimTemplate",
+            "metadata": {"name": "one", "namespace": "default"},
+            "spec": {"spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}},
+        },
+    ]
+    cluster = Cluster(node("n1", cpu=16), node("n2", cpu=16), *objects)
+    user = as_json(pod("train", cpu=1))
+    user["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "one"}]
+    found = cluster.capacity(user)
+    assert (found.total, found.templates[0].per_node) == (3, {"n1": 3})
+    user["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "none"}]
+    with pytest.raises(LookupError, match="no ResourceClaimTemplate default/none"):
+        cluster.capacity(user)
+
+
+def test_volumes_count() -> None:
+    """Every pod of a StatefulSet has claims of its own, and there are two volumes for them."""
+    storage = {"accessModes": ["ReadWriteOnce"], "storageClassName": "local"}
+    volume = {**storage, "capacity": {"storage": "5Gi"}, "hostPath": {"path": "/d"}}
+    up = {"phase": "Available"}
+    class_ = {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}
+    cluster = Cluster(
+        node("n1", cpu=16),
+        {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "local"}, **class_},
+        *(
+            {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": n}, "spec": volume, "status": up}
+            for n in ("a", "b")
+        ),
+    )
+    database = deployment("db", 1, "1")
+    claim = {"metadata": {"name": "data"}, "spec": {**storage, "resources": {"requests": {"storage": "5Gi"}}}}
+    database |= {"kind": "StatefulSet", "spec": {**database["spec"], "volumeClaimTemplates": [claim]}}
+    assert cluster.capacity(database).total == 2
+
+
+def test_what_is_no_template_is_refused() -> None:
+    """A node has no pods to count."""
+    with pytest.raises(ManifestError, match="expected a Pod, or a workload"):
+        Cluster().capacity({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}})
+
+
+# --- what if ----------------------------------------------------------------------------------------------------------
+
+
+def budget(allowed: int) -> api.PodDisruptionBudget:
+    """A budget for all pods that are labelled web."""
+    return api.PodDisruptionBudget(
+        metadata=api.ObjectMeta(name="b", namespace="default"),
+        spec=api.PodDisruptionBudgetSpec(selector=api.LabelSelector(match_labels={"app": "web"})),
+        status=api.PodDisruptionBudgetStatus(disruptions_allowed=allowed),
+    )
+
+
+def test_a_drain_moves_what_budgets_allow() -> None:
+    """Who moves where, who may not, and what is left of the budget. The cluster itself stays as it is."""
+    web = {"app": "web"}
+    cluster = Cluster(
+        node("n1"), node("n2"), owned("a", "n1", labels=web), owned("b", "n1", labels=web), owned("c", "n1"), budget(1)
+    )
+    found = cluster.what_if("drain n1")
+    fates = {each.pod.name: (each.fate, each.origin, each.node) for each in found.moved}
+    assert fates == {"a": (Fate.PLACED, "n1", "n2"), "b": (Fate.REFUSED, "", "n1"), "c": (Fate.PLACED, "n1", "n2")}
+    assert [(each.budget, each.allowed, each.used, each.refused) for each in found.budgets] == [("default/b", 1, 1, 1)]
+    assert not found.ok
+    assert {each.node_name for each in cluster.pods} == {"n1"}
+    assert {each.node_name for each in found.cluster.pods} == {"n1", "n2"}
+
+
+def test_a_zone_fails_whatever_budgets_say() -> None:
+    """Pods of the zone go elsewhere as far as there is room; pods of DaemonSets are gone with their nodes."""
+    daemon = api.OwnerReference(api_version="apps/v1", kind="DaemonSet", name="d", uid="ds", controller=True)
+    cluster = Cluster(
+        node("n1", cpu=4, zone="a"),
+        node("n2", cpu=4, zone="b"),
+        owned("x", "n1", cpu=3, labels={"app": "web"}),
+        owned("y", "n1", cpu=3),
+        pod("d", uid="d", node="n1", owner=daemon),
+        budget(0),
+    )
+    found = cluster.what_if("fail zone a")
+    assert [(each.pod.name, each.node) for each in found.moved] == [("x", "n2"), ("y", "")]
+    assert [each.name for each in found.cluster.nodes] == ["n2"]
+    assert {each.name for each in found.cluster.pods} == {"x", "y"}
+    with pytest.raises(SupposeError, match=r"no node is in zone 'q'; the zones are a, b"):
+        cluster.what_if("fail zone q")
+
+
+def test_taints_patterns_and_new_nodes() -> None:
+    """NoExecute moves pods that do not tolerate it; new nodes take pending pods; priority pushes others away."""
+    cluster = Cluster(node("p-1"), node("p-2"), node("q"), owned("a", "p-1"), pod("wide", cpu=4, uid="wide"))
+    tainted = cluster.what_if("taint p-* x=1:NoExecute", "add 1 like q")
+    assert [(each.pod.name, each.origin) for each in tainted.moved] == [("a", "p-1")]
+    assert {each.node for each in (*tainted.moved, *tainted.waiting)} == {"q", "q-new-1"}
+    full = Cluster(node("n1"), node("n2"), owned("low", "n2", cpu=4), owned("high", "n1", cpu=4, priority=9))
+    pushed = full.what_if("remove n1")
+    assert [(each.pod.name, each.node) for each in pushed.moved] == [("high", "n2")]
+    assert [(each.pod.name, each.fate) for each in pushed.preempted] == [("low", Fate.PENDING)]
+    assert not full.what_if("remove n1", preempt=False).ok
+    with pytest.raises(SupposeError, match="cannot be read; write one of: drain N"):
+        cluster.what_if("explode n1")
+
+
+# --- consolidation and plans ------------------------------------------------------------------------------------------
+
+
+def test_nodes_that_could_go() -> None:
+    """The emptiest go, pods without a controller and budgets keep theirs, and each pod moves once at most."""
+    cluster = Cluster(
+        *(node(f"n{number}", cpu=4) for number in range(6)),
+        *(owned(f"p{number}", f"n{number}", cpu=1) for number in range(4)),
+        pod("bare", uid="bare", node="n4", cpu=1),
+        owned("kept", "n5", annotations={"karpenter.sh/do-not-disrupt": "true"}),
+    )
+    found = cluster.consolidate()
+    assert sorted(found.nodes) == ["n0", "n1", "n2", "n3"]
+    assert "default/bare has no controller" in found.kept["n4"]
+    assert "must not be moved" in found.kept["n5"]
+    moved = [each.pod.name for removal in found.removals for each in removal.moves]
+    assert sorted(moved) == ["p0", "p1", "p2", "p3"]
+    assert all(each.node in ("n4", "n5") for removal in found.removals for each in removal.moves)
+    assert cluster.consolidate(["n0"]).nodes == ["n0"]
+    assert {each.node_name for each in cluster.pods} == {f"n{number}" for number in range(6)}
+
+
+def test_the_fewest_moves_that_make_a_pod_fit() -> None:
+    """One move is found where one is enough; nothing is moved that has no place elsewhere."""
+    cluster = Cluster(
+        node("n1", cpu=4),
+        node("n2", cpu=4),
+        node("n3", cpu=4),
+        owned("a", "n1", cpu=2),
+        owned("b", "n2", cpu=1),
+        owned("c", "n2", cpu=1),
+        owned("d", "n3", cpu=4),
+        pod("big", uid="big", cpu=4),
+    )
+    plan = cluster.plan(cluster.pending[0])
+    assert (plan.node, [(each.pod.name, each.origin, each.node) for each in plan.moves]) == ("n1", [("a", "n1", "n2")])
+    assert cluster.plan(pod("small", cpu=1)).moves.to_dict() == []
+    hopeless = cluster.plan(pod("huge", cpu=5))
+    assert not hopeless.ok
+    assert "Insufficient cpu" in hopeless.message
+
+
+# --- nodes to buy -----------------------------------------------------------------------------------------------------
+
+TYPES = [
+    {"name": "small", "cpu": 4, "memory": "16Gi", "price": 1.0},
+    {"name": "large", "cpu": 16, "memory": "64Gi", "price": 3.0},
+    {"name": "gpu", "cpu": 8, "memory": "32Gi", "price": 9.0, "resources": {"example.com/gpu": 2}, "maximum": 1},
+]
+
+
+def test_the_cheapest_mix_is_verified() -> None:
+    """Room of the cluster is used first; the price is the bound where packing is perfect."""
+    cluster = Cluster(node("n1", cpu=4))
+    needed = cluster.nodes_needed([deployment("web", 10, "2")], TYPES)
+    assert (needed.ok, needed.nodes, needed.price, needed.bound) == (True, {"large": 1}, 3.0, 3.0)
+    assert needed.placements.pods_per_node == {"n1": 2, "large-1": 8}
+    gpus = cluster.nodes_needed(pod("g", requests={"example.com/gpu": 1}, limits={"example.com/gpu": 1}), TYPES)
+    assert gpus.nodes == {"gpu": 1}
+    none = cluster.nodes_needed(pod("x", cpu=100), TYPES)
+    assert (none.ok, none.nodes) == (False, {})
+    assert Cluster(node("n1"), pod("a", uid="a", cpu=1)).nodes_needed(None, TYPES).nodes == {}
+
+
+def test_what_the_solver_cannot_see_is_scheduled() -> None:
+    """Pods that keep apart need a node each, though their amounts would fit on one."""
+    term = api.PodAffinityTerm(
+        topology_key="kubernetes.io/hostname", label_selector=api.LabelSelector(match_labels={"app": "lone"})
+    )
+    apart = api.Affinity(
+        pod_anti_affinity=api.PodAntiAffinity(required_during_scheduling_ignored_during_execution=(term,))
+    )
+    lone = [pod(f"p{n}", uid=f"p{n}", cpu=1, labels={"app": "lone"}, affinity=apart) for n in range(3)]
+    needed = Cluster().nodes_needed(lone, TYPES)
+    assert (needed.ok, needed.nodes) == (True, {"small": 3})
+
+
+def test_without_the_solver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nodes are added one by one; there is no bound, and the result fits as well."""
+    monkeypatch.setattr(sizing, "find_spec", lambda _name: None)
+    needed = Cluster().nodes_needed([deployment("web", 9, "2")], TYPES)
+    assert (needed.ok, needed.bound, needed.solver) == (True, None, "greedy")
+    with pytest.raises(ConfigError, match=r"nodeTypes\[0\].price"):
+        Cluster().nodes_needed(None, [{"name": "x", "price": -1}])
