@@ -14,7 +14,7 @@ import click
 import yaml
 from rich.console import Console
 
-from kubesched.cli.explain_output import as_html, as_markdown, show
+from kubesched.cli.output import as_html, as_markdown, show
 from kubesched.client.kubeconfig import KubeconfigError
 from kubesched.client.protocol import ApiError
 from kubesched.config.errors import ConfigError
