@@ -23,7 +23,8 @@ def as_json(reports: Sequence[Report]) -> str:
 
 
 def _body(report: Report) -> dict[str, Any]:
-    body: dict[str, Any] = msgspec.to_builtins(report)
+    body: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(report, objects=()))
+    body["objects"] = [msgspec.Raw(each) for each in report.objects]
     body["timeline"] = [_without_empty(entry._asdict()) for entry in report.timeline]
     body["expectations"] = [
         {**msgspec.to_builtins(each), "holds": each.holds, "message": each.message} for each in report.expectations
@@ -34,7 +35,7 @@ def _body(report: Report) -> dict[str, Any]:
 
 
 def _without_empty(entry: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in entry.items() if value != ""}
+    return {name: value for name, value in entry.items() if value not in ("", 0) or name == "time"}
 
 
 def as_junit(reports: Sequence[Report]) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from kubesched.library.live import READ
 from kubesched.reconcile.access import PODS
 from kubesched.simulator.cluster import SimulatedCluster
 from kubesched.simulator.expectations import Checked, is_pending, node_of, phase_of, why_pending
@@ -78,6 +79,8 @@ class Report(msgspec.Struct, frozen=True, rename="camel"):
     bindings: int
     agreement: Agreement | None = None
     """With the recording, if only its arrivals were replayed."""
+    objects: Sequence[bytes] = ()
+    """The objects that scheduling reads, at the end, as JSON: for explanations and for `kubesched ui`."""
 
 
 def make_report(
@@ -117,7 +120,16 @@ def make_report(
         utilisation=[_utilisation(node, each, end) for node, each in nodes],
         bindings=timeline.bound,
         agreement=agreement,
+        objects=list(_objects(cluster)),
     )
+
+
+def _objects(cluster: SimulatedCluster) -> Iterator[bytes]:
+    read = {(kind.api_version, kind.kind) for kind in READ}
+    for resource in cluster.api.registry:
+        if resource.is_stored and (resource.group_version, resource.kind) in read:
+            for record in sorted(cluster.api.store.records(resource.storage), key=lambda record: record.key):
+                yield record.data
 
 
 def _utilisation(name: str, usage: NodeUsage, end: float) -> Utilisation:

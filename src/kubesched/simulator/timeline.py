@@ -26,6 +26,10 @@ class TimelineEntry(NamedTuple):
     kind: str
     name: str
     text: str = ""
+    cpu: int = 0
+    """What a pod that is bound requests: thousandths of cores."""
+    memory: int = 0
+    """The same in bytes."""
 
 
 class Timeline:
@@ -101,7 +105,8 @@ class Timeline:
         if node and not before.get("spec.nodeName"):
             self.bound += 1
             self.bound_at[record.key] = now
-            self.entries.append(TimelineEntry(now, "bound", "Pod", record.key, node))
+            requests = self.usage.requests_of(record.key)
+            self.entries.append(TimelineEntry(now, "bound", "Pod", record.key, node, *requests))
         phase = record.fields.get("status.phase", "")
         if phase in PHASES and phase != before.get("status.phase"):
             self.entries.append(TimelineEntry(now, PHASES[phase], "Pod", record.key, node))

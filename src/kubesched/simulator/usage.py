@@ -82,6 +82,11 @@ class ClusterUsage:
         store.shelf(NODES).observers.append(self._on_node)
         store.shelf(PODS).observers.append(self._on_pod)
 
+    def requests_of(self, key: str) -> tuple[int, int]:
+        """Thousandths of cores and bytes that a pod on a node requests; zeros if it is on none."""
+        _, cpu, memory = self._placed.get(key, (None, 0, 0))
+        return cpu, memory
+
     def _on_node(self, event: StoreEvent) -> None:
         name = event.record.key
         if event.change is ChangeType.DELETED:

@@ -13,12 +13,11 @@ from kubesched.client.connection import Connection
 from kubesched.client.endpoints import Endpoint
 from kubesched.client.http import HttpClient
 from kubesched.client.informer import Informer
-from kubesched.library.cluster import Cluster
 from kubesched.library.live import FAILED, READ, SchedulingEvent
 from kubesched.library.manifests import read_paths
 from kubesched.web.model import ClusterModel
 from kubesched.web.moments import Moment, What, seconds_of
-from kubesched.web.simulation import is_simulation, load_simulation
+from kubesched.web.simulation import completed_objects, is_simulation, load_simulation
 
 
 class FailedScheduling(SchedulingEvent, frozen=True):
@@ -133,15 +132,9 @@ class FileFeed:
         self.notes = [str(each.message) for each in caught]
         self.notes += [f"{number} objects of kind {kind} are ignored" for kind, number in found.ignored.items()]
         # `Cluster` completes pods as an API server would, for example with the priority of their class.
-        complete = await asyncio.to_thread(lambda: _completed(found.objects))
+        complete = await asyncio.to_thread(completed_objects, found.objects)
         for each in complete:
             self._model.set(each, initial=True)
 
     async def stop(self) -> None:
         """Nothing runs."""
-
-
-def _completed(objects: Sequence[api.Object]) -> list[api.Object]:
-    made = Cluster(*objects)
-    others = [each for each in objects if not isinstance(each, api.Node | api.Pod)]
-    return [*made.nodes, *others, *made.pods]

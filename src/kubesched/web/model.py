@@ -17,6 +17,7 @@ import numpy.typing as npt
 from kubesched.api import objects as api
 from kubesched.cluster.state import ClusterState
 from kubesched.cluster.table import PODS, NodeTable
+from kubesched.explain.amounts import requested
 from kubesched.web.columns import packed, shares
 from kubesched.web.moments import Moment, Moments, What, seconds_of
 from kubesched.web.placements import PlacementLog
@@ -68,6 +69,14 @@ class ClusterModel:
         self.state.set(obj)
         self.changes[_key(obj)] = (obj, True)
 
+    def load(self, obj: api.Object) -> None:
+        """Take an object over without a word in the timeline, which comes from elsewhere."""
+        self.version += 1
+        if isinstance(obj, api.Pod) and not obj.is_terminal:
+            (self.pods if obj.node_name else self.unbound)[obj.key] = self.pods[obj.key] = obj
+        self.state.set(obj)
+        self.changes[_key(obj)] = (obj, True)
+
     def remove(self, obj: api.Object) -> None:
         """An object has gone."""
         self.version += 1
@@ -100,7 +109,9 @@ class ClusterModel:
         if pod.node_name and (known is None or not known.node_name):
             moment = bound_time(pod) if initial or known is None else now
             self.moments.add(Moment(moment or created or now, What.BOUND, pod.key, pod.node_name))
-            self.placements.placed(pod, self.state, moment or created or now)
+            row = self.state.nodes.row_for_pod(pod.node_name)
+            requests = requested(self.state.classes.info(pod).pod_class.node_requests)
+            self.placements.placed(pod.uid, row, requests, moment or created or now)
             if not initial:
                 self.rates.bound(now, max(0.0, now - created) if created else None)
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from kubesched.api import objects as api
-from kubesched.cluster.pods import PodClass
-from kubesched.cluster.state import ClusterState
-from kubesched.explain.amounts import requested
 from kubesched.web.columns import packed
 
 MOST = 100_000
@@ -22,18 +19,17 @@ class PlacementLog:
         self._classes: list[int] = []
         self._from: list[float] = []
         self._until: list[float] = []
-        self._numbers: dict[PodClass, int] = {}
+        self._numbers: dict[tuple[tuple[str, int], ...], int] = {}
+        """The different requests."""
         self._current: dict[str, int] = {}
 
-    def placed(self, pod: api.Pod, state: ClusterState, when: float) -> None:
+    def placed(self, uid: str, row: int, requests: Mapping[str, int], when: float) -> None:
         """A pod got its node."""
         if len(self._rows) >= MOST:
             self._drop_ended()
-        row = state.nodes.row_for_pod(pod.node_name)
-        pod_class = state.classes.info(pod).pod_class
-        self._current[pod.uid] = len(self._rows)
+        self._current[uid] = len(self._rows)
         self._rows.append(row)
-        self._classes.append(self._numbers.setdefault(pod_class, len(self._numbers)))
+        self._classes.append(self._numbers.setdefault(tuple(sorted(requests.items())), len(self._numbers)))
         self._from.append(when)
         self._until.append(0.0)
 
@@ -44,11 +40,8 @@ class PlacementLog:
             self._until[index] = when
 
     def columns(self, resources: tuple[str, ...]) -> dict[str, Any]:
-        """All placements: a node, a class of pods, and a time span each; and what the classes request."""
-        requests = []
-        for pod_class in self._numbers:
-            wanted = {**requested(pod_class.node_requests), "pods": 1}
-            requests.append([float(wanted.get(name, 0)) for name in resources])
+        """All placements: a node, the number of its requests, and a time span each; and the different requests."""
+        requests = [[float(dict(each).get(name, 0)) for name in resources] for each in self._numbers]
         return {
             "rows": packed(self._rows, "u4"),
             "classes": packed(self._classes, "u4"),

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from kubesched.api import objects as api
+from kubesched.library.cluster import Cluster
+from kubesched.library.manifests import read_objects
 from kubesched.web.model import ClusterModel
 from kubesched.web.moments import Moment, What
 
-START = 200
-"""Bytes at the beginning of a report that tell it from manifests."""
+BEGINNING = 4096
+"""Bytes that are looked at to tell a report from manifests."""
 KINDS = {
     "created": What.CREATED,
     "pending": What.FAILED,
@@ -21,22 +24,19 @@ KINDS = {
     "failed": What.ENDED,
     "deleted": What.DELETED,
 }
+NODE_KINDS = {"created": What.NODE_ADDED, "deleted": What.NODE_REMOVED}
 
 
 class SimulatedMoment(msgspec.Struct, frozen=True):
-    """One line of the timeline."""
+    """One line of a report's timeline."""
 
     time: float
     what: str
     kind: str = ""
     name: str = ""
     text: str = ""
-
-
-class Usage(msgspec.Struct, frozen=True):
-    """A node at the end."""
-
-    node: str
+    cpu: int = 0
+    memory: int = 0
 
 
 class SimulationReport(msgspec.Struct, frozen=True, rename="camel"):
@@ -45,8 +45,7 @@ class SimulationReport(msgspec.Struct, frozen=True, rename="camel"):
     scenario: str
     virtual_seconds: float
     timeline: list[SimulatedMoment]
-    utilisation: list[Usage]
-    objects: list[dict[str, Any]] = []
+    objects: list[dict[str, Any]]
 
 
 def is_simulation(path: Path) -> bool:
@@ -54,7 +53,8 @@ def is_simulation(path: Path) -> bool:
     if not path.is_file():
         return False
     with path.open("rb") as file:
-        return b'"bindings"' in file.read(START)
+        start = file.read(BEGINNING)
+    return b'"bindings"' in start and b'"digest"' in start
 
 
 def load_simulation(path: Path, model: ClusterModel) -> str:
@@ -63,11 +63,36 @@ def load_simulation(path: Path, model: ClusterModel) -> str:
         report = msgspec.json.decode(path.read_bytes(), type=SimulationReport)
     except msgspec.MsgspecError as error:
         hint = "kubesched simulate -o json writes one, for one scenario"
-        raise ValueError(f"{path} is not a simulation's report: {error}; {hint}") from None
+        raise ValueError(f"{path} is not the report of a simulation: {error}; {hint}") from None
     model.clock = lambda: report.virtual_seconds
-    for each in report.utilisation:
-        model.set(api.Node(metadata=api.ObjectMeta(name=each.node)), initial=True)
+    for each in completed_objects(read_objects(report.objects).objects):
+        model.load(each)
+    for moment in report.timeline:
+        _replay(moment, model)
     return report.scenario
 
 
-__all__ = ["KINDS", "Moment", "is_simulation", "load_simulation"]
+def completed_objects(objects: Sequence[api.Object]) -> list[api.Object]:
+    """Objects as an API server would store them, nodes first."""
+    made = Cluster(*objects)
+    others = [each for each in objects if not isinstance(each, api.Node | api.Pod)]
+    return [*made.nodes, *others, *made.pods]
+
+
+def _replay(moment: SimulatedMoment, model: ClusterModel) -> None:
+    if moment.kind == "Node" and moment.what in NODE_KINDS:
+        model.moments.add(Moment(moment.time, NODE_KINDS[moment.what], "", moment.name))
+        return
+    what = KINDS.get(moment.what)
+    if moment.kind != "Pod" or what is None:
+        return
+    node = moment.text if what is What.BOUND else ""
+    text = moment.text if what is What.FAILED else ""
+    model.moments.add(Moment(moment.time, what, moment.name, node, text))
+    if what is What.BOUND:
+        row = model.state.nodes.row_of.get(node)
+        if row is not None:  # nodes that have gone since are not on the map
+            requests = {"pods": 1, "cpu": moment.cpu, "memory": moment.memory}
+            model.placements.placed(moment.name, row, requests, moment.time)
+    elif what in (What.ENDED, What.DELETED):
+        model.placements.ended(moment.name, moment.time)

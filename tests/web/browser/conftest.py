@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -72,6 +73,21 @@ class LocalCluster:
         self.process.stdout.close()
 
 
+@contextmanager
+def ui_of(*arguments: str) -> Iterator[str]:
+    """`kubesched ui` in a process of its own; gives the link."""
+    process = subprocess.Popen([*KUBESCHED, "ui", "--port=0", *arguments], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        link = process.stdout.readline().strip()
+        assert link.startswith("http://127.0.0.1:"), "the page did not start"
+        yield link
+    finally:
+        process.terminate()
+        process.wait(20)
+        process.stdout.close()
+
+
 class Browser:
     """Chromium without a window."""
 
@@ -93,6 +109,9 @@ class Browser:
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
 
     def open(self, link: str) -> None:
+        """Open a page, and forget what the browser had to say about the one before."""
+        self.driver.get("about:blank")
+        self.problems()
         self.driver.get(link)
 
     def go(self, path: str) -> None:

@@ -37,7 +37,7 @@ export function unpack(text, kind) {
 }
 
 const BINARY = [["Ti", 2 ** 40], ["Gi", 2 ** 30], ["Mi", 2 ** 20], ["Ki", 2 ** 10]];
-const tidy = (number, digits) => Number(number.toFixed(digits)).toString();
+const tidy = (number, digits) => Number(number.toFixed(digits)).toLocaleString("en");
 export function amount(resource, value) {
   if (resource === "cpu") return tidy(value / 1000, 2);
   if (resource === "memory" || resource === "ephemeral-storage" || resource.startsWith("hugepages-")) {
@@ -60,6 +60,12 @@ export function duration(seconds) {
   if (seconds < 0.001) return `${(seconds * 1e6).toFixed(0)} µs`;
   if (seconds < 1) return `${tidy(seconds * 1000, seconds < 0.01 ? 2 : 0)} ms`;
   return seconds < 100 ? `${tidy(seconds, 1)} s` : age(seconds);
+}
+// Time since the start of a simulation: 1:50, 2:03:07.
+export function stopwatch(seconds) {
+  const whole = Math.floor(seconds), two = (number) => String(number).padStart(2, "0");
+  const minutes = Math.floor(whole / 60) % 60, hours = Math.floor(whole / 3600);
+  return hours ? `${hours}:${two(minutes)}:${two(whole % 60)}` : `${minutes}:${two(whole % 60)}`;
 }
 export const counted = (number, noun) => `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
 export const percent = (share) => `${Math.round(share * 100)} %`;

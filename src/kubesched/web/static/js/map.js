@@ -93,7 +93,7 @@ function paint(canvas, layout, nodes, colouring, width) {
   const context = prepared(canvas, width, layout.height);
   const number = painter(nodes, colouring);
   const { size } = layout, gap = size > 12 ? 2 : size > 5 ? 1 : 0.5, inner = size - gap;
-  const round = size >= 32 ? 6 : size >= 12 ? 3 : size >= 8 ? 2 : 0;
+  const round = size >= 32 ? 6 : size >= 14 ? 3 : 0;
   const buckets = new Map();
   const marks = [];
   for (const block of layout.blocks) {

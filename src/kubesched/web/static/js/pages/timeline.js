@@ -1,5 +1,5 @@
 // The Timeline page: what happened, and the cluster at any earlier time.
-import { ICONS, Icon, Loading, clock, counted, duration, get, html, podLink, unpack, useAsync, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../core.js";
+import { ICONS, Icon, Loading, clock, counted, get, html, podLink, stopwatch, unpack, useAsync, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../core.js";
 import { ABSENT, labelColumn, live, readMoments, useLive } from "../data.js";
 import { NodeMap, grouped } from "../map.js";
 import { theme, variable } from "../colours.js";
@@ -65,7 +65,7 @@ export function TimelinePage() {
   const simulated = live.about?.mode === "simulation", isLive = live.about?.mode === "live";
   const now = isLive ? Date.now() / 1000 : first.value?.now || 0;
   const oldest = all[0]?.time ?? now - 60;
-  const end = isLive && !scrubbing ? now : Math.max(all.at(-1)?.time ?? now, at ?? 0);
+  const end = isLive && !scrubbing ? now : Math.max(all.at(-1)?.time ?? now, simulated ? now : 0, at ?? 0);
   const begin = span === Infinity || !isLive ? oldest : Math.max(oldest, end - span);
   const time = at ?? end;
   useEffect(() => {
@@ -81,13 +81,13 @@ export function TimelinePage() {
   }, [playing]);
   const shownNodes = useMemo(() => (past ? past.to(time) : nodes), [past, scrubbing ? time : Math.floor(time), structure]);
   if (!first.value) return html`<div class="page"><${Loading} what="Reading the history…" /></div>`;
-  const when = (seconds) => (simulated ? duration(seconds) : clock(seconds));
+  const when = (seconds) => (simulated ? stopwatch(seconds) : clock(seconds));
   const kinds = LANES.filter(([name]) => all.some((each) => each.what === name));
   const before = all.filter((each) => each.time <= time && each.time >= begin && !hidden.has(each.what));
   return html`<div class="page timeline-page">
     <header><div class="page-title"><h1>Timeline</h1><p>${scrubbing ? `The cluster ${simulated ? "after" : "at"} ${when(time)}` : `${counted(all.length, "moment")} since ${when(oldest)}`}</p></div>
       ${scrubbing && isLive && html`<button onClick=${() => { setAt(null); setPlaying(false); }}>Back to now</button>`}
-      <div class="segmented" role="group" aria-label="Time span">${(isLive ? SPANS : []).map(([label, seconds]) => html`<button aria-pressed=${span === seconds} onClick=${() => setSpan(seconds)}>${label}</button>`)}</div></header>
+      ${isLive && html`<div class="segmented" role="group" aria-label="Time span">${SPANS.map(([label, seconds]) => html`<button aria-pressed=${span === seconds} onClick=${() => setSpan(seconds)}>${label}</button>`)}</div>`}</header>
     ${all.length === 0 ? html`<section class="card empty"><h2>Nothing has happened yet</h2><p>Create a pod, and see it come, be tried and be bound.</p></section>` : html`
     <section class="card lanes-card" aria-label="What happened when">
       <${Lanes} kinds=${kinds} hidden=${hidden} onToggle=${(name) => { const next = new Set(hidden); next.has(name) ? next.delete(name) : next.add(name); setHidden(next); }}
