@@ -114,7 +114,7 @@ def make_report(
         changes=timeline.changes,
         digest=timeline.digest,
         expectations=tuple(checked),
-        timeline=[TimelineEntry(_round(time), *rest) for time, *rest in timeline.entries],
+        timeline=[each._replace(time=_round(each.time)) for each in timeline.entries],
         placements=placements,
         pending=pending,
         utilisation=[_utilisation(node, each, end) for node, each in nodes],
