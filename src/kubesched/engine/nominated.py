@@ -99,16 +99,18 @@ class _Question:
         self._state = state
         names = {each.name for each in others}
         self._rejecting = [(self._what_if.order_of(name), name, v) for name, v in entries if name in names]
-        self._dependence = PodDependence(state, pod, others)
+        self._dependence = PodDependence(framework.what_if, state, pod, others)
 
     def status(self, row: int, lasting: Status | None) -> Status | None:
         """The status of the first plugin that rejects the row with its nominated pods. `lasting` is that of the
         cacheable plugins."""
-        if self._dependence.on_any(info.pod_class for info in self._what_if.nominated_on(self._pod, row)):
+        first = None if lasting is None else (self._what_if.order_of(lasting.plugin), lasting)
+        nominated = self._what_if.nominated_on(self._pod, row)
+        depending = self._dependence.first(info.pod_class for info in nominated)
+        if depending != PodDependence.NONE and (first is None or depending < first[0]):
             window = Nodes(self._framework.cluster.nodes, slice(row, row + 1))
             with self._what_if.with_nominated(self._state, self._pod, row) as (supposed, _):
                 return self._framework.run_filters(supposed, self._pod, window).status(0)
-        first = None if lasting is None else (self._what_if.order_of(lasting.plugin), lasting)
         for order, name, verdicts in self._rejecting:
             code = int(verdicts.codes[row])
             if code and (first is None or order < first[0]):

@@ -6,6 +6,7 @@ restored.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -133,23 +134,27 @@ class WhatIf:
 
 
 class PodDependence:
-    """Whether plugins' Filter results for a node may depend on the pods of a class being there."""
+    """Which Filter plugins' results for a node may depend on the pods of a class being there."""
 
-    def __init__(self, state: CycleState, pod: api.Pod, plugins: Sequence[FilterPlugin]) -> None:
+    NONE = sys.maxsize
+
+    def __init__(self, what_if: WhatIf, state: CycleState, pod: api.Pod, plugins: Sequence[FilterPlugin]) -> None:
         self._state = state
         self._pod = pod
-        self._plugins = [each.plugin for each in plugins]
-        self._known: dict[PodClass, bool] = {}
+        self._plugins = [(what_if.order_of(each.name), each.plugin) for each in plugins]
+        self._known: dict[PodClass, int] = {}
 
-    def on_any(self, others: Iterable[PodClass]) -> bool:
-        """Whether pods of one of these classes may matter."""
-        return any(self._on(other) for other in others)
+    def first(self, others: Iterable[PodClass]) -> int:
+        """The position of the first plugin to which pods of one of these classes may matter, or `NONE`."""
+        return min(map(self._first, others), default=self.NONE)
 
-    def _on(self, other: PodClass) -> bool:
+    def _first(self, other: PodClass) -> int:
         known = self._known.get(other)
         if known is None:
-            known = any(plugin.filter_depends_on(self._state, self._pod, other) for plugin in self._plugins)
-            self._known[other] = known
+            depending = (
+                order for order, each in self._plugins if each.filter_depends_on(self._state, self._pod, other)
+            )
+            known = self._known[other] = min(depending, default=self.NONE)
         return known
 
 

@@ -42,7 +42,7 @@ class CachedTrials:
         """Candidates whose victims a disruption budget protects."""
         self.failures: list[Status] = []
         self._stamps: Ints = np.zeros(0, dtype=np.int64)
-        self._code_of: dict[Status, int] = {}
+        self._codes: dict[Status, int] = {}
 
     def stale(self, rows: Ints, stamps: Ints) -> Ints:
         """The rows that have changed since they were tried, or never were tried."""
@@ -64,7 +64,7 @@ class CachedTrials:
             self.codes[row] = CANDIDATE if trial.victims else NOTHING_TO_EVICT
         else:
             self.trials.pop(row, None)
-            self.codes[row] = self._code(trial.failure)
+            self.codes[row] = self.code_of(trial.failure)
 
     def forget(self, row: int) -> None:
         """Try a row again next time."""
@@ -74,11 +74,12 @@ class CachedTrials:
         """The failure that a code stands for."""
         return self.failures[code - NOTHING_TO_EVICT - 1]
 
-    def _code(self, failure: Status) -> int:
-        code = self._code_of.get(failure)
+    def code_of(self, failure: Status) -> int:
+        """The code of a failure."""
+        code = self._codes.get(failure)
         if code is None:
             self.failures.append(failure)
-            code = self._code_of[failure] = NOTHING_TO_EVICT + len(self.failures)
+            code = self._codes[failure] = NOTHING_TO_EVICT + len(self.failures)
         return code
 
 
@@ -155,8 +156,7 @@ class _Run:
         self._budgets = budgets
         self._cache = cache
         self._lasting, self._others = what_if.filters_by_validity(state)
-        self._first_other = min((what_if.order_of(each.name) for each in self._others), default=0)
-        self._dependence = PodDependence(state, pod, self._others)
+        self._dependence = PodDependence(what_if, state, pod, self._others)
         self._failures: list[Status] = []
 
     def add(self, found: Candidates, rows: Ints, wanted: int) -> bool:
@@ -212,10 +212,10 @@ class _Run:
     def _ask_others(self, rows: Ints, codes: Ints, violating: Mask) -> dict[int, Trial]:
         """Let the other plugins decide where they have a say; the codes are changed. Returns the trials that are not
         cached."""
-        undecided = np.flatnonzero(self._undecided(codes))
-        depends = np.array([self._depends(row) for row in rows[undecided].tolist()], dtype=np.bool_)
-        self._as_they_are(rows, codes, undecided[~depends])
-        again = undecided[depends]
+        open_ = np.flatnonzero(codes != self._cache.code_of(NO_VICTIMS))
+        matters = self._matters(rows[open_].tolist(), codes[open_].tolist())
+        self._as_they_are(rows, codes, open_[~matters])
+        again = open_[matters]
         trials = self._again(rows[again].tolist())
         for position, trial in zip(again.tolist(), trials, strict=True):
             if trial.failure is not None:
@@ -225,19 +225,23 @@ class _Run:
             violating[position] = trial.violations > 0
         return {trial.row: trial for trial in trials}
 
-    def _undecided(self, codes: Ints) -> Mask:
-        """All rows but those that were rejected before the other plugins would be asked."""
-        decided = np.array([False, False, *(self._precedes_others(failure) for failure in self._cache.failures)])
-        return ~decided[codes]
+    def _matters(self, rows: Sequence[int], codes: Sequence[int]) -> Mask:
+        """Whether the pods that were moved on each row matter to a plugin that has a say about it: one that comes
+        before the plugin that rejects the row."""
+        last = {code: self._position(code) for code in set(codes)}
+        first = self._dependence.first
+        found = [first(self._moved_on(row)) < last[code] for row, code in zip(rows, codes, strict=True)]
+        return np.array(found, dtype=np.bool_)
 
-    def _precedes_others(self, failure: Status) -> bool:
-        return failure == NO_VICTIMS or self._what_if.order_of(failure.plugin) < self._first_other
+    def _position(self, code: int) -> int:
+        """The position of the plugin that a code is from; after all others if no plugin rejects the row."""
+        if code in (CANDIDATE, NOTHING_TO_EVICT):
+            return PodDependence.NONE
+        return self._what_if.order_of(self._failure(code).plugin)
 
-    def _depends(self, row: int) -> bool:
-        """Whether the other plugins' answer for a row may depend on the pods that were moved on it."""
+    def _moved_on(self, row: int) -> frozenset[PodClass]:
         trial = self._cache.trials.get(row)
-        moved = self._moved(row) if trial is None else trial.classes
-        return self._dependence.on_any(moved)
+        return self._moved(row) if trial is None else trial.classes
 
     def _as_they_are(self, rows: Ints, codes: Ints, positions: Ints) -> None:
         """The others reject rows as they are: that decides, unless a plugin before them has rejected the row, too."""
@@ -248,8 +252,7 @@ class _Run:
             order, code = self._what_if.order_of(status.plugin), self._code(attributed(status) or status)
             at = positions[rejected]
             for before in np.unique(codes[at]).tolist():
-                accepted = before in (CANDIDATE, NOTHING_TO_EVICT)
-                if accepted or self._what_if.order_of(self._failure(before).plugin) > order:
+                if self._position(before) > order:
                     codes[at[codes[at] == before]] = code
 
     def _again(self, rows: Sequence[int]) -> list[Trial]:
