@@ -11,6 +11,7 @@ from tests.scheduler.world import world
 from kubesched.api import objects as api
 from kubesched.base.clocks import VirtualClock, virtual_time
 from kubesched.scheduler.handlers import EventHandlers
+from kubesched.testing import VirtualCluster
 
 
 @virtual_time
@@ -130,6 +131,27 @@ async def test_a_pod_bound_by_another_scheduler_is_not_scheduled_again(clock: Vi
         await here.settle()
         assert len(here.scheduler.queue) == 0
         assert here.scheduler.cluster.pods.keys() == {here.pod("web").uid}
+
+
+def test_a_pod_whose_binding_a_backup_does_not_know_is_bound_again() -> None:
+    """When the API server goes back to a state before a binding, the pod waits again, and its place is free."""
+    with VirtualCluster() as cluster:
+        cluster.add(node("n1", cpu="1"))
+        cluster.schedule(pod("web", cpu="800m"))
+        bound = cluster.pod("web")
+        assert bound.node_name == "n1"
+
+        async def restore() -> None:
+            cluster.api.pause("watch_event")
+            cluster.api.delete(bound)
+            cluster.api.create(replace(bound, spec=replace(bound.spec, node_name=""), status=api.PodStatus()))
+            cluster.api.forget_history()
+            cluster.api.cut_watches()
+            cluster.api.resume("watch_event")
+
+        cluster.run(restore())
+        cluster.advance(30)
+        assert cluster.node_of("web") == "n1"
 
 
 @virtual_time

@@ -130,7 +130,11 @@ class EventHandlers:
             self._handled(UNSCHEDULED_POD_ADD.label, started)
 
     def _pod_updated(self, old: api.Pod, new: api.Pod) -> None:
-        if old.node_name:
+        if old.node_name and not new.node_name:
+            # The API server has gone back to an earlier state, for example to that of a backup.
+            self._pod_deleted(old)
+            self._pod_added(new)
+        elif old.node_name:
             self._assigned_updated(old, new)
         elif new.node_name:
             self._assigned(new)

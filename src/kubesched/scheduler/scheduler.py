@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
 from math import floor
+from typing import TypeVar
 
 from kubesched.api import objects as api
 from kubesched.base.log import ERROR
@@ -21,6 +22,8 @@ from kubesched.scheduler.extender import HTTPExtender
 from kubesched.scheduler.pod_groups import PodGroupCycle
 from kubesched.scheduler.shared import Shared
 from kubesched.scheduler.sources import Sources
+
+O = TypeVar("O", bound=api.Object)  # noqa: E741  # the one-letter name for "some kind of object"
 
 SLICE_SECONDS = 0.005
 SLICE_CYCLES = 32
@@ -70,6 +73,10 @@ class Scheduler:
         debugger.dump()
         pods = (pod for pod in self._sources.objects(api.Pod) if pod.node_name or pod.scheduler_name in self.profiles)
         return debugger.compare(self._sources.objects(api.Node), pods)
+
+    def known(self, kind: type[O]) -> list[O]:
+        """All objects of a kind that the API server last reported."""
+        return self._sources.objects(kind)
 
     def pods(self) -> list[PodInfo]:
         """All pods that the API server last reported, including those of other schedulers."""

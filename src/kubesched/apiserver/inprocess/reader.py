@@ -33,18 +33,26 @@ class StoreReader(ABC):
         """The object in a record."""
 
     async def list(self, kind: type[api.Object]) -> Listing:
+        return await self.list_at(kind)
+
+    async def list_at(self, kind: type[api.Object], behind: int = 0) -> Listing:
+        """All objects of a kind, as of up to `behind` versions ago: what a cache that lags answers."""
         shelf = self._shelf(kind)
+        version, records = self._store.version, shelf.records
+        if behind:
+            version = max(shelf.oldest, version - behind)
+            records = shelf.at(version)
         items: list[api.Object] = []
         malformed: list[Malformed] = []
-        for key in shelf.sorted_keys():
-            record = shelf.records[key]
+        for key in sorted(records) if behind else shelf.sorted_keys():
+            record = records[key]
             if _is_selected(kind, record):
                 found = self._decode(kind, record)
                 if isinstance(found, Malformed):
                     malformed.append(found)
                 else:
                     items.append(found)
-        listing = Listing(items, str(self._store.version), malformed)
+        listing = Listing(items, str(version), malformed)
         await self._store.durable()
         return listing
 

@@ -1,0 +1,1 @@
+"""Deterministic simulation with faults: production code on a virtual clock, every disturbance from one seed."""

@@ -1,0 +1,163 @@
+"""A plugin and an extender that misbehave when they are told to: they raise, refuse, take their time, or lie."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from random import Random
+
+from kubesched.api import objects as api
+from kubesched.cluster.view import NodeInfo, Nodes
+from kubesched.framework.events import Action, EventHint, Hint, Resource, on
+from kubesched.framework.extender import ExtenderError, ExtenderFilterResult, ExtenderVictims
+from kubesched.framework.plugin import Plugin, Reads
+from kubesched.framework.state import CycleState
+from kubesched.framework.status import Code, Status, unschedulable
+from kubesched.torture.network import Met
+
+POINTS = ("pre_filter", "filter", "score", "reserve", "unreserve", "permit", "pre_bind", "post_bind", "hint")
+WAYS = ("raises", "refuses", "is slow")
+MOODY = "Moody"
+
+
+class Mood:
+    """How plugins and extenders of a world behave now. Quiet unless a fault says otherwise."""
+
+    def __init__(self, met: Met) -> None:
+        self._met = met
+        self._ways: dict[str, tuple[str, float]] = {}
+        self._random = Random(0)
+
+    def set(self, point: str, way: str, probability: float, seed: int) -> None:
+        self._ways[point] = (way, probability)
+        self._random = Random(seed)
+
+    def calm(self, point: str = "") -> None:
+        """Behave again, at one point or everywhere."""
+        if point:
+            self._ways.pop(point, None)
+        else:
+            self._ways.clear()
+
+    def now(self, point: str) -> str:
+        """How to behave in this call: one of `WAYS`, or nothing."""
+        way, probability = self._ways.get(point, ("", 0.0))
+        if not way or self._random.random() >= probability:
+            return ""
+        self._met.note(f"plugin {way}" if point in POINTS else f"extender {way}", point)
+        return way
+
+
+class SulkError(Exception):
+    """What a moody plugin raises."""
+
+
+def moody_plugin(mood: Mood) -> type[Plugin]:
+    """The plugin class of a world."""
+
+    class Moody(Plugin):
+        """Takes part everywhere. On Permit, pods with the label "wait" wait a moment."""
+
+        name = MOODY
+        reads = Reads.PODS
+
+        def events_to_register(self) -> list[EventHint]:
+            return [
+                on(Resource.NODE, Action.ADD | Action.UPDATE, self._hint),
+                on(Resource.ASSIGNED_POD, Action.DELETE, self._hint),
+            ]
+
+        def _hint(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
+            self._behave("hint")
+            return Hint.QUEUE
+
+        def _behave(self, point: str) -> Status | None:
+            way = mood.now(point)
+            if way == "raises":
+                raise SulkError(f"{point} does not want to")
+            return Status(Code.ERROR, "not today") if way else None
+
+        def pre_filter(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Status | None:
+            return self._behave("pre_filter")
+
+        def filter(self, state: CycleState, pod: api.Pod, node: NodeInfo) -> Status | None:
+            return self._behave("filter")
+
+        def score(self, state: CycleState, pod: api.Pod, node: NodeInfo) -> int:
+            self._behave("score")
+            return 100 - min(100, len(node.pods))
+
+        def reserve(self, state: CycleState, pod: api.Pod, node_name: str) -> Status | None:
+            return self._behave("reserve")
+
+        def unreserve(self, state: CycleState, pod: api.Pod, node_name: str) -> None:
+            self._behave("unreserve")
+
+        def permit(self, state: CycleState, pod: api.Pod, node_name: str) -> tuple[Status, float] | Status | None:
+            way = mood.now("permit")
+            if way == "raises":
+                raise SulkError("permit does not want to")
+            if way == "refuses":
+                return unschedulable("not now")
+            if way or "wait" in pod.labels:
+                self.handle.spawn(self._allow(pod))
+                return Status(Code.WAIT), 4.0 if way else 30.0
+            return None
+
+        async def _allow(self, pod: api.Pod) -> None:
+            await self.handle.clock.sleep(1.5)
+            waiting = self.handle.waiting_pods.get(pod.uid)
+            if waiting is not None and not mood.now("permit"):
+                waiting.allow(self.name)
+
+        async def pre_bind(self, state: CycleState, pod: api.Pod, node_name: str) -> Status | None:
+            if mood.now("pre_bind") == "is slow":
+                await self.handle.clock.sleep(2.0)
+            return self._behave("pre_bind")
+
+        async def post_bind(self, state: CycleState, pod: api.Pod, node_name: str) -> None:
+            self._behave("post_bind")
+
+    return Moody
+
+
+class MoodyExtender:
+    """Filters nothing and likes all nodes, unless it is in a mood."""
+
+    name = "http://moody"
+    weight = 1
+    ignorable = False
+    is_filter = True
+    is_prioritizer = True
+    is_binder = False
+    supports_preemption = False
+
+    def __init__(self, mood: Mood) -> None:
+        self._mood = mood
+
+    def is_interested(self, pod: api.Pod) -> bool:
+        return True
+
+    async def filter(self, pod: api.Pod, nodes: Sequence[api.Node]) -> ExtenderFilterResult:
+        await self._behave("extender filter")
+        return ExtenderFilterResult([node.name for node in nodes])
+
+    async def prioritize(self, pod: api.Pod, nodes: Sequence[api.Node]) -> Mapping[str, int]:
+        await self._behave("extender prioritize")
+        return {node.name: len(node.name) % 10 for node in nodes}
+
+    async def process_preemption(
+        self, pod: api.Pod, victims: Mapping[str, ExtenderVictims]
+    ) -> Mapping[str, ExtenderVictims]:
+        return victims
+
+    async def bind(self, pod: api.Pod, node_name: str) -> None:
+        raise ExtenderError("it binds nothing")
+
+    async def _behave(self, verb: str) -> None:
+        await asyncio.sleep(0.002)
+        way = self._mood.now(verb)
+        if way == "is slow":
+            await asyncio.sleep(1.0)
+        elif way:
+            raise ExtenderError(f"{verb} does not want to")

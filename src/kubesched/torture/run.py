@@ -1,0 +1,131 @@
+"""Runs one story from its first step to a quiet end, and checks what must hold."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from kubesched.torture.ending import check_emptiness, check_end, empty
+from kubesched.torture.network import Met
+from kubesched.torture.plan import Plan
+from kubesched.torture.processes import ProcessLoop
+from kubesched.torture.story import ACTIONS, SECONDS, StoryStep, story_of
+from kubesched.torture.world import Violation, World
+
+SETTLE_SECONDS = 150.0
+"""Longer than everything that code under test waits for: calls, leases, backoffs, unclear bindings."""
+CLEAR_SECONDS = 60.0
+
+
+@dataclass(slots=True)
+class StoryOutcome:
+    """How a story ended."""
+
+    seed: int
+    violation: Violation | None
+    steps: list[StoryStep]
+    reached: int = 0
+    """How many steps had been made when the first invariant failed."""
+    bound: int = 0
+    decisions: int = 0
+    digest: int = 0
+    seconds: float = 0.0
+    met: Met = field(default_factory=Met)
+
+
+def run_story(seed: int, only: Sequence[int] | None = None, met: Met | None = None) -> StoryOutcome:
+    """Run a seed's story, or only some of its steps."""
+    plan, steps = story_of(seed)
+    if only is not None:
+        steps = [step for step in steps if step.number in set(only)]
+    met = Met() if met is None else met
+    loop = ProcessLoop()
+    catcher = _Catcher()
+    logger = logging.getLogger("kubesched")
+    logger.addHandler(catcher)
+    before, propagate = logger.level, logger.propagate
+    logger.setLevel(logging.ERROR)
+    logger.propagate = False
+    asyncio.set_event_loop(loop)
+    try:
+        return loop.run_until_complete(_run(loop, plan, seed, steps, met, catcher))
+    finally:
+        logger.removeHandler(catcher)
+        logger.setLevel(before)
+        logger.propagate = propagate
+        asyncio.set_event_loop(None)
+        loop.close()
+
+
+async def _run(
+    loop: ProcessLoop, plan: Plan, seed: int, steps: list[StoryStep], met: Met, catcher: _Catcher
+) -> StoryOutcome:
+    world = World(loop, plan, seed, met)
+    catcher.world = world
+    outcome = StoryOutcome(seed, None, steps, met=met)
+    try:
+        await _play(world, steps, outcome)
+    except Violation as found:
+        outcome.violation = found
+    finally:
+        catcher.world = None
+        outcome.bound = world._watcher.bound
+        outcome.decisions = sum(each.decisions for each in world.witnesses)
+        outcome.digest, outcome.seconds = world.digest, world.now
+        await world.stop()
+    return outcome
+
+
+async def _play(world: World, steps: list[StoryStep], outcome: StoryOutcome) -> None:
+    world.start()
+    for step in steps:
+        await until(world, step.at)
+        outcome.reached += 1
+        ACTIONS[step.action].do(world, step.params)
+        raise_first(world)
+    await until(world, SECONDS)
+    world.heal()
+    await until(world, world.now + SETTLE_SECONDS)
+    check_end(world)
+    raise_first(world)
+    empty(world)
+    await until(world, world.now + CLEAR_SECONDS)
+    check_emptiness(world)
+    raise_first(world)
+
+
+async def until(world: World, when: float) -> None:
+    """Let time pass, and check after every moment in which something happened."""
+    loop = world.loop
+    timer = loop.call_at(when, _nothing)
+    await loop.idle()
+    while world.now < when:
+        await loop.jump()
+        await loop.idle()
+        world.check()
+        raise_first(world)
+    timer.cancel()
+
+
+def raise_first(world: World) -> None:
+    if world.violations:
+        raise world.violations[0]
+
+
+def _nothing() -> None:
+    pass
+
+
+class _Catcher(logging.Handler):
+    """An exception that was caught and logged somewhere is a violation too."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.world: World | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self.world is not None and record.exc_info and record.exc_info[1] is not None:
+            problem = record.exc_info[1]
+            self.world.report("unexpected error", f"{record.getMessage()}: {type(problem).__name__}: {problem}")

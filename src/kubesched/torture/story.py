@@ -1,0 +1,61 @@
+"""A story: what happens in one simulation, step by step, from one seed.
+
+Steps are plain data with their own random numbers, so that a step does the same whether or not the others are there.
+That is what makes a failing story reducible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from kubesched.torture import faults, workload
+from kubesched.torture.plan import Act, Plan
+
+SECONDS = 120.0
+"""How long things happen. After that nothing is disturbed, and everything must settle."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoryStep:
+    """One thing that happens."""
+
+    number: int
+    at: float
+    action: str
+    params: dict[str, Any] = field(default_factory=dict)
+    words: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.at:6.1f}s  {self.words}"
+
+
+ACTIONS: dict[str, Act] = {**workload.ACTIONS, **faults.ACTIONS}
+
+
+def story_of(seed: int) -> tuple[Plan, list[StoryStep]]:
+    """The story of a seed: the world it plays in, and its steps in order."""
+    random = Random(f"story {seed}")
+    plan = Plan.of(random)
+    chosen = [(0.0, "node")] * plan.nodes
+    number = random.randint(15, 45)
+    chosen += [(random.uniform(1, SECONDS * 0.8), _pick(workload.WEIGHTS, random)) for _ in range(number)]
+    # A few kinds of faults per story, often: rare combinations need stories that dwell on something.
+    favourites = random.sample(sorted(faults.WEIGHTS), k=random.randint(2, 6))
+    some = {name: faults.WEIGHTS[name] for name in favourites}
+    chosen += [(random.uniform(1, SECONDS), _pick(some, random)) for _ in range(random.randint(4, 25))]
+    chosen.sort(key=lambda each: each[0])
+    steps = []
+    for index, (at, name) in enumerate(chosen):
+        params, words = ACTIONS[name].make(random, plan)
+        steps.append(StoryStep(index, at, name, {**params, "seed": seed * 100_000 + index}, words))
+    return plan, steps
+
+
+def _pick(weights: dict[str, int], random: Random) -> str:
+    return random.choices(list(weights), list(weights.values()))[0]
+
+
+Do = Callable[[Any, dict[str, Any]], None]

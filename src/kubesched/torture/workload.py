@@ -1,0 +1,350 @@
+"""What users and others do to the cluster: pods, workloads, nodes, and edits by strangers."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from kubesched.base.types import JSON
+from kubesched.reconcile.access import (
+    BUDGETS,
+    CLAIM_TEMPLATES,
+    DEPLOYMENTS,
+    JOBS,
+    NODES,
+    PODS,
+    STATEFUL_SETS,
+)
+from kubesched.torture.plan import Act, Params, Plan
+
+if TYPE_CHECKING:
+    from kubesched.torture.world import World
+
+APPS = ("web", "db", "cache")
+DRIVER = "gpu.example.com"
+GROUPS = "scheduling.k8s.io/podgroups"
+ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+PROFILES = ("default-scheduler", "second")
+
+
+# --- pods -------------------------------------------------------------------------------------------------------------
+
+
+def _container(random: Random) -> JSON:
+    requests = {"cpu": f"{random.choice((100, 250, 500, 1000, 1900))}m", "memory": f"{random.choice((64, 256, 900))}Mi"}
+    return {"name": "main", "image": "registry.k8s.io/pause:3.10", "resources": {"requests": requests}}
+
+
+def _pod(random: Random) -> tuple[JSON, str]:
+    """The template of a pod, and what is special about it."""
+    app = random.choice(APPS)
+    container = _container(random)
+    spec: JSON = {"containers": [container], "schedulerName": random.choice((PROFILES[0], *PROFILES))}
+    labels = {"app": app}
+    special = random.choice(
+        ("", "", "", "port", "selector", "away", "spread", "tolerant", "priority", "priority", "gate", "wait", "short")
+    )
+    if special == "port":
+        container["ports"] = [{"containerPort": 80, "hostPort": random.choice((8080, 8081))}]
+    elif special == "selector":
+        spec["nodeSelector"] = {ZONE: random.choice("ab")}
+    elif special == "away":
+        term = {"topologyKey": random.choice((ZONE, HOSTNAME)), "labelSelector": {"matchLabels": {"app": app}}}
+        spec["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    elif special == "spread":
+        rule = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"}
+        spec["topologySpreadConstraints"] = [{**rule, "labelSelector": {"matchLabels": {"app": app}}}]
+    elif special == "tolerant":
+        spec["tolerations"] = [{"operator": "Exists"}]
+    elif special == "priority":
+        spec["priority"] = random.choice((10, 1000))
+    elif special == "gate":
+        spec["schedulingGates"] = [{"name": "example.com/later"}]
+    elif special == "wait":
+        labels["wait"] = "a-moment"
+    elif special == "short":
+        spec["restartPolicy"] = "Never"
+    return {"metadata": {"labels": labels}, "spec": spec}, special or "plain"
+
+
+def make_pods(random: Random, plan: Plan) -> tuple[Params, str]:
+    template, special = _pod(random)
+    name, count = plan.name("pod"), random.randint(1, 6)
+    return {"name": name, "template": template, "count": count}, f"{count} pods {name}-* are created ({special})"
+
+
+def do_pods(world: World, params: Params) -> None:
+    template = params["template"]
+    for number in range(params["count"]):
+        meta = {"name": f"{params['name']}-{number}", "namespace": "default", **template["metadata"]}
+        world.create(PODS, {"metadata": meta, "spec": template["spec"]})
+
+
+def make_device_pods(random: Random, plan: Plan) -> tuple[Params, str]:
+    name, count = plan.name("gpu"), random.randint(1, 4)
+    return {"name": name, "count": count}, f"{count} pods {name}-* are created, each with a claim on a device"
+
+
+def do_device_pods(world: World, params: Params) -> None:
+    name = params["name"]
+    claim = {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": DRIVER}}]}}}
+    world.create(CLAIM_TEMPLATES, {"metadata": {"name": name, "namespace": "default"}, "spec": claim})
+    container = {"name": "main", "image": "pause", "resources": {"claims": [{"name": "gpu"}]}}
+    spec = {"containers": [container], "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": name}]}
+    for number in range(params["count"]):
+        meta = {"name": f"{name}-{number}", "namespace": "default", "labels": {"app": "gpu"}}
+        world.create(PODS, {"metadata": meta, "spec": spec})
+
+
+def make_gang(random: Random, plan: Plan) -> tuple[Params, str]:
+    name, count = plan.name("gang"), random.randint(2, 4)
+    least = random.randint(2, count)
+    cpu = random.choice((250, 1000, 1900))
+    return {"name": name, "count": count, "least": least, "cpu": cpu, "gangs": plan.gangs}, (
+        f"a gang {name} of {count} pods is created, of which {least} must start together"
+    )
+
+
+def do_gang(world: World, params: Params) -> None:
+    name = params["name"]
+    spec: JSON = {
+        "containers": [{"name": "main", "image": "pause", "resources": {"requests": {"cpu": f"{params['cpu']}m"}}}]
+    }
+    if params["gangs"]:
+        policy = {"gang": {"minCount": params["least"]}}
+        world.create(GROUPS, {"metadata": {"name": name, "namespace": "default"}, "spec": {"schedulingPolicy": policy}})
+        spec["schedulingGroup"] = {"podGroupName": name}
+    for number in range(params["count"]):
+        meta = {"name": f"{name}-{number}", "namespace": "default", "labels": {"app": "gang"}}
+        world.create(PODS, {"metadata": meta, "spec": spec})
+
+
+# --- workloads --------------------------------------------------------------------------------------------------------
+
+
+def make_deployment(random: Random, plan: Plan) -> tuple[Params, str]:
+    template, special = _pod(random)
+    template["spec"].pop("restartPolicy", None)
+    name, replicas = plan.name("web"), random.randint(1, 8)
+    plan.workloads.append((DEPLOYMENTS, name))
+    return {"name": name, "template": template, "replicas": replicas}, (
+        f"deployment {name} of {replicas} pods is created ({special})"
+    )
+
+
+def do_deployment(world: World, params: Params) -> None:
+    template = _named(params)
+    spec = {"replicas": params["replicas"], "selector": {"matchLabels": {"set": params["name"]}}, "template": template}
+    world.create(DEPLOYMENTS, {"metadata": {"name": params["name"], "namespace": "default"}, "spec": spec})
+
+
+def make_stateful(random: Random, plan: Plan) -> tuple[Params, str]:
+    name, replicas = plan.name("db"), random.randint(1, 4)
+    plan.workloads.append((STATEFUL_SETS, name))
+    return {"name": name, "replicas": replicas}, f"stateful set {name} of {replicas} pods with volumes is created"
+
+
+def do_stateful(world: World, params: Params) -> None:
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    mounted = {"name": "main", "image": "pause", "volumeMounts": [{"name": "data", "mountPath": "/data"}]}
+    template = {"metadata": {"labels": {"set": params["name"], "app": "db"}}, "spec": {"containers": [mounted]}}
+    spec = {
+        "replicas": params["replicas"],
+        "serviceName": params["name"],
+        "podManagementPolicy": "Parallel",
+        "selector": {"matchLabels": {"set": params["name"]}},
+        "template": template,
+        "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": claim}],
+    }
+    world.create(STATEFUL_SETS, {"metadata": {"name": params["name"], "namespace": "default"}, "spec": spec})
+
+
+def make_job(random: Random, plan: Plan) -> tuple[Params, str]:
+    template, special = _pod(random)
+    template["spec"]["restartPolicy"] = "Never"
+    name, count = plan.name("job"), random.randint(1, 5)
+    plan.workloads.append((JOBS, name))
+    return {"name": name, "template": template, "count": count}, f"job {name} of {count} pods is created ({special})"
+
+
+def do_job(world: World, params: Params) -> None:
+    spec = {"parallelism": params["count"], "completions": params["count"], "template": _named(params)}
+    world.create(JOBS, {"metadata": {"name": params["name"], "namespace": "default"}, "spec": spec})
+
+
+def _named(params: Params) -> JSON:
+    template = params["template"]
+    labels = {**template["metadata"]["labels"], "set": params["name"]}
+    return {"metadata": {"labels": labels}, "spec": template["spec"]}
+
+
+def make_scale(random: Random, plan: Plan) -> tuple[Params, str]:
+    storage, name = random.choice(plan.workloads or [(DEPLOYMENTS, "web-0")])
+    replicas = random.randint(0, 8)
+    return {"storage": storage, "name": name, "replicas": replicas}, f"{name} is scaled to {replicas}"
+
+
+def do_scale(world: World, params: Params) -> None:
+    field = "parallelism" if params["storage"] == JOBS else "replicas"
+    world.edit(
+        params["storage"], f"default/{params['name']}", lambda obj: obj["spec"].update({field: params["replicas"]})
+    )
+
+
+def make_remove(random: Random, plan: Plan) -> tuple[Params, str]:
+    storage, name = random.choice(plan.workloads or [(DEPLOYMENTS, "web-0")])
+    return {"storage": storage, "name": name}, f"{name} is deleted"
+
+
+def do_remove(world: World, params: Params) -> None:
+    world.delete(params["storage"], f"default/{params['name']}")
+
+
+def make_budget(random: Random, plan: Plan) -> tuple[Params, str]:
+    app = random.choice(APPS)
+    return {"name": plan.name("budget"), "app": app}, f"a budget protects the pods of {app}"
+
+
+def do_budget(world: World, params: Params) -> None:
+    spec = {"maxUnavailable": 1, "selector": {"matchLabels": {"app": params["app"]}}}
+    world.create(BUDGETS, {"metadata": {"name": params["name"], "namespace": "default"}, "spec": spec})
+
+
+# --- strangers --------------------------------------------------------------------------------------------------------
+
+
+def _some_pod(what: str) -> Any:
+    def make(random: Random, plan: Plan) -> tuple[Params, str]:
+        return {"rank": random.random(), "at once": random.random() < 0.3}, what
+
+    return make
+
+
+def do_delete_pod(world: World, params: Params) -> None:
+    if (key := world.pod(params["rank"])) is not None:
+        world.delete(PODS, key, grace=0 if params["at once"] else None)
+
+
+def do_relabel_pod(world: World, params: Params) -> None:
+    if (key := world.pod(params["rank"])) is not None:
+        app = APPS[int(params["rank"] * 1000) % len(APPS)]
+        world.edit(PODS, key, lambda obj: obj["metadata"].setdefault("labels", {}).update(app=app))
+
+
+def do_ungate(world: World, params: Params) -> None:
+    for key in world.keys(PODS):
+        world.edit(PODS, key, lambda obj: obj["spec"].pop("schedulingGates", None))
+
+
+def do_steal(world: World, params: Params) -> None:
+    """Another scheduler binds a pod that waits."""
+    waiting = [key for key in world.keys(PODS) if not (world.get(PODS, key) or {}).get("spec", {}).get("nodeName")]
+    nodes = world.keys(NODES)
+    if waiting and nodes:
+        key = waiting[int(params["rank"] * len(waiting))]
+        world.bind(key, nodes[int(params["rank"] * 997) % len(nodes)])
+
+
+# --- nodes ------------------------------------------------------------------------------------------------------------
+
+
+def make_node(random: Random, plan: Plan) -> tuple[Params, str]:
+    name = plan.name("node")
+    plan.node_names.append(name)
+    cpu, pods, zone = random.choice((2, 4, 8)), random.choice((5, 20, 110)), random.choice("ab")
+    gpus = random.choice((0, 0, 1, 3))
+    return {"name": name, "cpu": cpu, "pods": pods, "zone": zone, "gpus": gpus}, (
+        f"{name} comes: {cpu} CPUs, {pods} pods, zone {zone}" + (f", {gpus} devices" if gpus else "")
+    )
+
+
+def do_node(world: World, params: Params) -> None:
+    amounts = {"cpu": str(params["cpu"]), "memory": "8Gi", "pods": str(params["pods"]), "ephemeral-storage": "50Gi"}
+    meta: JSON = {"name": params["name"], "labels": {ZONE: params["zone"], HOSTNAME: params["name"]}}
+    if params["gpus"]:
+        meta["annotations"] = {world.devices_annotation: f"{DRIVER}={params['gpus']}"}
+    world.create(NODES, {"metadata": meta, "spec": {}, "status": {"capacity": amounts, "allocatable": amounts}})
+
+
+def _some_node(words: str, **more: Any) -> Any:
+    def make(random: Random, plan: Plan) -> tuple[Params, str]:
+        name = random.choice(plan.node_names or ["node-0"])
+        return {"name": name, "draw": random.random(), **more}, words.format(name)
+
+    return make
+
+
+def do_drop_node(world: World, params: Params) -> None:
+    world.delete(NODES, params["name"])
+
+
+def do_cordon(world: World, params: Params) -> None:
+    world.edit(
+        NODES, params["name"], lambda obj: obj["spec"].update(unschedulable=not obj["spec"].get("unschedulable"))
+    )
+
+
+def do_taint(world: World, params: Params) -> None:
+    effect = ("NoSchedule", "NoExecute", "PreferNoSchedule")[int(params["draw"] * 3)]
+
+    def edit(obj: JSON) -> None:
+        others = [each for each in obj["spec"].get("taints") or [] if each["key"] != "example.com/moody"]
+        had = len(others) != len(obj["spec"].get("taints") or [])
+        obj["spec"]["taints"] = others if had else [*others, {"key": "example.com/moody", "effect": effect}]
+
+    world.edit(NODES, params["name"], edit)
+
+
+def do_rezone(world: World, params: Params) -> None:
+    world.edit(
+        NODES, params["name"], lambda obj: obj["metadata"]["labels"].update({ZONE: "ab"[int(params["draw"] * 2)]})
+    )
+
+
+def do_resize(world: World, params: Params) -> None:
+    cpu = str((1, 2, 6, 16)[int(params["draw"] * 4)])
+    world.edit(NODES, params["name"], lambda obj: obj["status"]["allocatable"].update(cpu=cpu), "status")
+
+
+ACTIONS = {
+    "pods": Act(make_pods, do_pods),
+    "device pods": Act(make_device_pods, do_device_pods),
+    "gang": Act(make_gang, do_gang),
+    "deployment": Act(make_deployment, do_deployment),
+    "stateful set": Act(make_stateful, do_stateful),
+    "job": Act(make_job, do_job),
+    "scale": Act(make_scale, do_scale),
+    "remove": Act(make_remove, do_remove),
+    "budget": Act(make_budget, do_budget),
+    "delete pod": Act(_some_pod("some pod is deleted"), do_delete_pod),
+    "relabel pod": Act(_some_pod("some pod gets another label"), do_relabel_pod),
+    "ungate": Act(_some_pod("all gates are removed"), do_ungate),
+    "steal": Act(_some_pod("another scheduler binds a pod that waits"), do_steal),
+    "node": Act(make_node, do_node),
+    "drop node": Act(_some_node("{} is deleted"), do_drop_node),
+    "cordon": Act(_some_node("{} is cordoned, or opened again"), do_cordon),
+    "taint": Act(_some_node("{} gets a taint, or loses it"), do_taint),
+    "rezone": Act(_some_node("{} moves to a zone"), do_rezone),
+    "resize": Act(_some_node("{} gets another number of CPUs"), do_resize),
+}
+WEIGHTS = {
+    "pods": 12,
+    "device pods": 3,
+    "gang": 2,
+    "deployment": 6,
+    "stateful set": 3,
+    "job": 3,
+    "scale": 4,
+    "remove": 2,
+    "budget": 1,
+    "delete pod": 4,
+    "relabel pod": 2,
+    "ungate": 1,
+    "steal": 2,
+    "node": 2,
+    "drop node": 2,
+    "cordon": 2,
+    "taint": 2,
+    "rezone": 1,
+    "resize": 2,
+}

@@ -1,0 +1,386 @@
+"""One simulated world: API server, controllers, kubelets and schedulers, and everything that is done to them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import copy_context
+from random import Random
+from typing import Any
+
+from kubesched.apiserver.apiserver import ApiServer
+from kubesched.apiserver.inprocess.direct import DirectClient
+from kubesched.apiserver.storage.store import Record, Store
+from kubesched.apiserver.wire.status import StatusError
+from kubesched.base.annotations import DEVICES
+from kubesched.base.features import Features
+from kubesched.base.types import JSON
+from kubesched.config.load import load
+from kubesched.config.types import API_VERSION, KIND
+from kubesched.embedded import ClusterSettings, EmbeddedCluster
+from kubesched.framework.extender import Extender
+from kubesched.framework.registry import Registry
+from kubesched.kubelet.nodes import NodeSettings
+from kubesched.kubelet.settings import KubeletSettings
+from kubesched.plugins import in_tree_registry
+from kubesched.reconcile.access import DEVICE_CLAIMS, DEVICE_CLASSES, LEASES, NODES, PODS, Access, Edit
+from kubesched.torture.invariants import DeviceWatcher, StoreWatcher, Witness, check_process
+from kubesched.torture.moods import MOODY, Mood, MoodyExtender, moody_plugin
+from kubesched.torture.network import Met, Server
+from kubesched.torture.plan import Plan
+from kubesched.torture.processes import ProcessClock, ProcessLoop, ProcessState, SimulatedProcess
+from kubesched.torture.replica import Replica, Surroundings
+from kubesched.torture.workload import DRIVER
+
+VERSION_GAP = 1000
+"""A restored store continues well above the versions that clients have seen, as etcd's restore does."""
+
+
+class Violation(Exception):  # noqa: N818 - what was found, and no failure of the simulation
+    """An invariant does not hold."""
+
+    def __init__(self, invariant: str, message: str, at: float) -> None:
+        super().__init__(f"{invariant}: {message}")
+        self.invariant = invariant
+        self.message = message
+        self.at = at
+
+
+class RestoredStore(Store):
+    """A store that begins with the objects of another."""
+
+    def __init__(self, version: int, objects: Mapping[str, Sequence[Record]]) -> None:
+        super().__init__(version=version)
+        self._objects = objects
+
+    def load(self) -> None:
+        for resource, records in self._objects.items():
+            for record in records:
+                self.shelf(resource).restore(record)
+
+
+class World:
+    """Runs on a `ProcessLoop`. Everything random comes from the plan and the seed."""
+
+    devices_annotation = DEVICES
+
+    def __init__(self, loop: ProcessLoop, plan: Plan, seed: int, met: Met) -> None:
+        self.loop = loop
+        self.plan = plan
+        self.seed = seed
+        self.met = met
+        self.outside = copy_context()
+        self.clock = ProcessClock(loop)
+        self.mood = Mood(met)
+        self.violations: list[Violation] = []
+        self.restarts = 0
+        self.digest = 0
+        self.api = ApiServer(clock=self.clock, random=Random(seed))
+        self.embedded = self._embed()
+        self.server = Server(DirectClient(self.api))
+        self._watcher = StoreWatcher(self.report)
+        self._devices = DeviceWatcher(self.report)
+        self._follow()
+        self._moody = moody_plugin(self.mood)
+        registry = self._registry()
+        around = Surroundings(
+            loop,
+            self.clock,
+            self.server,
+            met,
+            self.outside,
+            load(_configuration(), points=registry.points, args_types=registry.args_types).config,
+            self._registry,
+            features_of(plan),
+            self._extenders,
+            self.report,
+        )
+        self.around = around
+        self.replicas = [Replica(number, around, seed) for number in range(plan.replicas)]
+        self.witnesses: list[Witness] = []
+        self._current: dict[str, Witness] = {}
+        self._checked: dict[SimulatedProcess, int] = {}
+        for replica in self.replicas:
+            replica.subscriber = self._witness
+            replica.on_sent = self._sent
+
+    @property
+    def now(self) -> float:
+        return self.loop.real_time
+
+    def report(self, invariant: str, message: str) -> None:
+        """An invariant does not hold."""
+        self.violations.append(Violation(invariant, message, self.now))
+
+    def _registry(self) -> Registry:
+        registry = in_tree_registry()
+        registry.add(self._moody)
+        return registry
+
+    def _extenders(self) -> Sequence[Extender]:
+        return [MoodyExtender(self.mood)] if self.plan.extender else []
+
+    def _witness(self, replica: Replica) -> Witness:
+        witness = self._current[replica.name] = Witness(replica, self.report)
+        self.witnesses.append(witness)
+        return witness
+
+    def _embed(self) -> EmbeddedCluster:
+        settings = ClusterSettings(
+            kubelet=KubeletSettings(start_delay=0.5, stop_delay=0.2, run_time=15, every_step=False),
+            node=NodeSettings(heartbeat=0),
+            events=False,
+            seed=self.seed + self.restarts,
+        )
+        return EmbeddedCluster(self.api, settings)
+
+    # --- start and stop -----------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start everything."""
+        self.embedded.start()
+        self._create_class()
+        for replica in self.replicas:
+            replica.start()
+
+    def _create_class(self) -> None:
+        if not self.api.store.get(DEVICE_CLASSES, DRIVER):
+            selector = {"cel": {"expression": f'device.driver == "{DRIVER}"'}}
+            self.create(DEVICE_CLASSES, {"metadata": {"name": DRIVER}, "spec": {"selectors": [selector]}})
+
+    async def stop(self) -> None:
+        """Stop everything, the dead included."""
+        for replica in self.replicas:
+            replica.stopping = True
+            replica.faults.heal()
+        for replica in self.replicas:
+            for process in (*replica.buried, replica.process):
+                if process.state is not ProcessState.RUNNING:
+                    process.thaw()
+        await self.embedded.stop()
+        for _ in range(5):
+            left = [task for task in asyncio.all_tasks(self.loop) if task is not asyncio.current_task()]
+            if not left:
+                break
+            for task in left:
+                task.cancel()
+            await asyncio.wait(left, timeout=60)
+
+    def heal(self) -> None:
+        """Nothing goes wrong any more."""
+        self.mood.calm()
+        self.server.lag = 0
+        for replica in self.replicas:
+            replica.faults.heal()
+            if replica.process.state is ProcessState.FROZEN:
+                replica.process.thaw()
+            replica.revive()
+
+    # --- checks -------------------------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """What must hold at every moment."""
+        leaders = [
+            replica for replica in self.replicas if replica.leads and replica.process.state is not ProcessState.DEAD
+        ]
+        if len(leaders) > 1:
+            self.report("two leaders", " and ".join(each.process.name for each in leaders))
+        for replica in self.replicas:
+            if replica.is_up and self._checked.get(replica.process) != replica.process.steps:
+                self._checked[replica.process] = replica.process.steps
+                check_process(replica, self.report)
+                self._current[replica.name].forget_known()
+
+    def _sent(self, replica: Replica, name: str, args: tuple[Any, ...]) -> None:
+        others = [each for each in self.replicas if each is not replica and each.leads]
+        if others:
+            self.report("two leaders", f"{replica.process.name} sends {name} while {others[0].process.name} leads")
+        self._devices.wrote(replica, name, args)
+
+    def _follow(self) -> None:
+        store = self.api.store
+        self._watcher.nodes = {}
+        for record in store.shelf(PODS).records.values():
+            pod = record.load()
+            self._watcher.nodes[pod["metadata"]["uid"]] = (pod.get("spec") or {}).get("nodeName") or ""
+        store.shelf(PODS).observers.append(self._watcher.on_pod)
+        store.shelf(DEVICE_CLAIMS).observers.append(
+            lambda _: self._devices.on_claim([record.load() for record in store.shelf(DEVICE_CLAIMS).records.values()])
+        )
+        store.shelf(PODS).observers.append(lambda event: self._digest(event.record.data))
+
+    def _digest(self, data: bytes) -> None:
+        self.digest = hash((self.digest, sum(data), len(data)))
+
+    # --- what users do ------------------------------------------------------------------------------------------------
+
+    def _attempt(self, act: Callable[[Access], Any]) -> Any:
+        """Do something with the API. What it refuses is the users' problem."""
+        if self.server.away:
+            return None
+        try:
+            return act(Access(self.api))
+        except StatusError as error:
+            logging.getLogger(__name__).debug("refused: %s", error)
+            return None
+
+    def create(self, storage: str, obj: JSON) -> None:
+        self._attempt(lambda access: access.create(storage, obj))
+
+    def edit(self, storage: str, key: str, edit: Edit, subresource: str = "") -> None:
+        self._attempt(lambda access: access.edit(storage, key, edit, subresource))
+
+    def delete(self, storage: str, key: str, grace: int | None = None) -> None:
+        self._attempt(lambda access: access.delete(storage, key, propagation="Background", grace=grace))
+
+    def get(self, storage: str, key: str) -> JSON | None:
+        return Access(self.api).get(storage, key)
+
+    def keys(self, storage: str) -> list[str]:
+        return list(self.api.store.shelf(storage).sorted_keys())
+
+    def pod(self, rank: float) -> str | None:
+        """Some pod."""
+        keys = self.keys(PODS)
+        return keys[int(rank * len(keys))] if keys else None
+
+    def bind(self, key: str, node: str) -> None:
+        namespace, _, name = key.partition("/")
+        target = {"target": {"kind": "Node", "name": node}, "metadata": {}}
+        self._attempt(lambda access: access.api.pods.bind(namespace, name, target))
+
+    # --- what goes wrong ----------------------------------------------------------------------------------------------
+
+    def later(self, seconds: float, act: Callable[[], object]) -> None:
+        self.loop.call_at(self.now + seconds, act)
+
+    def struck(self, fault: str, seconds: float) -> float:
+        self.met.note(fault, "a call or a watch")
+        return seconds
+
+    def leader(self) -> Replica | None:
+        return next((each for each in self.replicas if each.is_up and each.leads), None)
+
+    def cut_all(self, error: Exception | None) -> None:
+        for replica in self.replicas:
+            if replica.client is not None:
+                replica.client.cut(error)
+
+    def forget_history(self) -> None:
+        for shelf in self.api.store.shelves.values():
+            shelf.forget()
+        self.met.note("history forgotten", "API server")
+
+    def restart_server(self, seconds: float, back: int) -> None:
+        if not self.server.away:
+            self.server.away = True
+            self.cut_all(ConnectionResetError("the server is gone"))
+            self.loop.create_task(self._restart(seconds, back))
+
+    async def _restart(self, seconds: float, back: int) -> None:
+        self.met.note("store rolled back" if back else "API server restarted", "API server")
+        await self.embedded.stop()
+        old = self.api.store
+        self.restarts += 1
+        version = max(old.version - back, *(shelf.oldest for shelf in old.shelves.values()))
+        objects = {
+            name: sorted(shelf.at(version).values(), key=lambda record: record.key)
+            for name, shelf in old.shelves.items()
+        }
+        # With an older lease nobody could know who leads: schedulers must be stopped before a restore that includes it.
+        objects[LEASES] = list(old.shelf(LEASES).records.values())
+        store = RestoredStore(old.version + VERSION_GAP, objects)
+        self.api = ApiServer(store, clock=self.clock, random=Random(self.seed * 100 + self.restarts))
+        self.embedded = self._embed()
+        self._follow()
+        await asyncio.sleep(seconds)
+        self.server.client = DirectClient(self.api)
+        self.embedded.start()
+        self.server.away = False
+        for record in old.shelf(NODES).records.values():
+            if store.get(NODES, record.key) is None:
+                self.create(NODES, _as_new(record.load()))  # as its kubelet does
+
+    def kill(self, replica: Replica, turns: int, back: float) -> None:
+        self.loop.create_task(self._kill(replica, turns, back))
+
+    async def _kill(self, replica: Replica, turns: int, back: float) -> None:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        if replica.process.state is ProcessState.DEAD:
+            return
+        for where in waiting_in(replica):
+            self.met.note("killed", where)
+        replica.kill()
+        self.later(back, replica.revive)
+
+    def freeze(self, replica: Replica, turns: int, seconds: float) -> None:
+        self.loop.create_task(self._freeze(replica, turns, seconds))
+
+    async def _freeze(self, replica: Replica, turns: int, seconds: float) -> None:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        process = replica.process
+        if process.state is not ProcessState.RUNNING:
+            return
+        for where in waiting_in(replica):
+            self.met.note("frozen", where)
+        process.freeze()
+        self.later(seconds, process.thaw_if_frozen)
+
+
+def _as_new(node: JSON) -> JSON:
+    """A node without what the API server sets."""
+    meta = {key: node["metadata"][key] for key in ("name", "labels", "annotations") if key in node["metadata"]}
+    return {"metadata": meta, "spec": node.get("spec") or {}, "status": node.get("status") or {}}
+
+
+def waiting_in(replica: Replica) -> list[str]:
+    """The functions of ours in which the tasks of a process wait."""
+    scheduler = replica.scheduler
+    if scheduler is None:
+        return ["torture.replica.starting"]
+    found = []
+    for task in (*replica.process.tasks, *scheduler.shared.tasks):
+        coroutine: Any = task.get_coro()
+        where = ""
+        while coroutine is not None and hasattr(coroutine, "cr_frame") and coroutine.cr_frame is not None:
+            code = coroutine.cr_code
+            if "kubesched" in code.co_filename:
+                module = code.co_filename.rpartition("kubesched/")[2].removesuffix(".py").replace("/", ".")
+                where = f"{module}.{code.co_qualname}"
+            coroutine = coroutine.cr_await
+        if where and not task.done():
+            found.append(where)
+    return found
+
+
+def features_of(plan: Plan) -> Features:
+    return Features(
+        scheduler_async_api_calls=plan.async_calls,
+        scheduler_async_preemption=plan.async_preemption,
+        opportunistic_batching=plan.batching,
+        generic_workload=plan.gangs,
+        gang_scheduling=plan.gangs,
+    )
+
+
+def _configuration() -> JSON:
+    plugins = {"multiPoint": {"enabled": [{"name": MOODY}]}}
+    least = {"scoringStrategy": {"type": "MostAllocated", "resources": [{"name": "cpu", "weight": 1}]}}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "profiles": [
+            {"schedulerName": "default-scheduler"},
+            {
+                "schedulerName": "second",
+                "plugins": plugins,
+                "pluginConfig": [{"name": "NodeResourcesFit", "args": least}],
+            },
+        ],
+    }
+
+
+__all__ = ["NODES", "Violation", "World"]
