@@ -36,6 +36,27 @@ def test_a_failed_expectation_is_exit_code_1_in_every_form(tmp_path: Path) -> No
     assert root.find("testsuite/testcase/failure") is not None
 
 
+def test_html_report_stands_by_itself(tmp_path: Path) -> None:
+    """Summary, charts, placements, pending pods with their causes and failed expectations; nothing from elsewhere."""
+    file, page = tmp_path / "a<script>.yaml", tmp_path / "report.html"
+    huge = "{apiVersion: v1, kind: Pod, metadata: {name: huge}, spec: {containers: [{name: c, image: i, %s}]}}"
+    pods = [huge % "resources: {requests: {cpu: 99}}", huge.replace("huge", "tiny") % "resources: {}"]
+    steps = "".join(f"  - create: {each}\n" for each in pods) + "  - {after: 5s, expect: {pod: huge, onNode: a}}\n"
+    node = "{apiVersion: v1, kind: Node, metadata: {name: a}}"
+    file.write_text(f"objects: [{node}]\nsteps:\n{steps}", "utf-8")
+    result = CliRunner().invoke(main, ["simulate", str(file), "--html", str(page)])
+    assert result.exit_code == 1
+    text = page.read_text("utf-8")
+    for part in ("failed", "Expectations that did not hold", "default/tiny", "1 Insufficient cpu", "cluster time"):
+        assert part in text
+    assert text.count("<svg ") == 2
+    assert "<script" not in text
+    assert "http" not in text.replace("http-equiv", "").replace("http://www.w3.org/2000/svg", "")
+    refused = CliRunner().invoke(main, ["simulate", str(EXAMPLE), "--html", str(tmp_path / "no" / "x.html")])
+    assert refused.exit_code == 1
+    assert "cannot be written" in refused.output
+
+
 def test_junit_is_what_ci_systems_read(tmp_path: Path) -> None:
     """As Jenkins' schema junit-10.xsd has it: a suite per scenario with its numbers, a case per expectation and one for
     the run itself; text that XML cannot have does no harm."""

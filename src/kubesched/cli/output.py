@@ -6,6 +6,7 @@ import json
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 from itertools import zip_longest
 from typing import Any
@@ -22,6 +23,7 @@ STYLE = (
     "body{font:15px/1.5 system-ui,sans-serif;max-width:75rem;margin:2rem auto;padding:0 1rem}"
     "table{border-collapse:collapse;margin:.5rem 0}th,td{text-align:left;vertical-align:top;padding:.25rem .75rem;"
     "border-bottom:1px solid #8886}code{font-size:.9em;overflow-wrap:anywhere}"
+    "figure{margin:1rem 0}svg{max-width:100%;height:auto}svg text{font:11px system-ui,sans-serif;fill:currentColor}"
 )
 GAP = 3
 """Spaces between columns."""
@@ -150,7 +152,14 @@ def _escaped(text: str) -> str:
     return "".join(f"\\{each}" if each in _SPECIAL else each for each in text)
 
 
-def as_html(title: str, blocks: Iterable[Block]) -> str:
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A picture for a page: SVG that was made here, with nothing from outside in it unescaped."""
+
+    svg: str
+
+
+def as_html(title: str, blocks: Iterable[Block | Figure]) -> str:
     """A page without scripts and without links to elsewhere."""
     body = "\n".join(map(_html, blocks))
     policy = "default-src 'none'; style-src 'unsafe-inline'"
@@ -162,7 +171,9 @@ def as_html(title: str, blocks: Iterable[Block]) -> str:
     )
 
 
-def _html(block: Block) -> str:
+def _html(block: Block | Figure) -> str:
+    if isinstance(block, Figure):
+        return f"<figure>{block.svg}</figure>"
     if isinstance(block, Heading):
         return f"<h{block.level}>{escape(block.text)}</h{block.level}>"
     if isinstance(block, Text):

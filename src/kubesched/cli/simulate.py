@@ -15,6 +15,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from kubesched.cli.simulate_html import html_page
 from kubesched.framework.errors import PluginStartError
 from kubesched.simulator.cluster import SimulatedCluster
 from kubesched.simulator.loading import load, scenario_files
@@ -39,6 +40,12 @@ COLLECT_AFTER = 200_000
 @click.command()
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="FILE...")
 @click.option("-o", "--output", type=click.Choice(OUTPUTS), default="table", show_default=True, help="What to print.")
+@click.option(
+    "--html",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Also write a report with charts to this file: one page that needs nothing else.",
+)
 @click.option("--seed", type=int, help="Use this seed instead of the scenario's own.")
 @click.option(
     "--config",
@@ -71,6 +78,7 @@ COLLECT_AFTER = 200_000
 def command(
     files: tuple[Path, ...],
     output: str,
+    html: Path | None,
     seed: int | None,
     config: Path | None,
     plugin: tuple[str, ...],
@@ -97,6 +105,7 @@ def command(
     \b
     kubesched simulate examples/scenarios/node10.yaml
     kubesched simulate scenarios/ -o junit > scenarios.xml
+    kubesched simulate day.py --html day.html
     kubesched simulate day.py --config packed.yaml -o json | jq .utilisation
     kubesched simulate monday.jsonl.gz --arrivals --config packed.yaml
 
@@ -135,8 +144,17 @@ def command(
         click.echo(as_json(reports))
     elif output == "junit":
         click.echo(as_junit(reports), nl=False)
+    if html is not None:
+        _write(html, html_page(reports))
     if not all(report.passed for report in reports):
         raise SystemExit(FAILED)
+
+
+def _write(path: Path, page: str) -> None:
+    try:
+        path.write_text(page, "utf-8")
+    except OSError as error:
+        raise click.ClickException(f"--html: {path} cannot be written: {error.strerror}") from None
 
 
 def _loaded(files: tuple[Path, ...], source: tuple[Path, ...]) -> list[Scenario]:

@@ -12,7 +12,7 @@ from kubesched.reconcile.access import PODS
 from kubesched.simulator.cluster import SimulatedCluster
 from kubesched.simulator.expectations import Checked, is_pending, node_of, phase_of, why_pending
 from kubesched.simulator.timeline import TimelineEntry
-from kubesched.simulator.usage import Load, NodeUsage
+from kubesched.simulator.usage import Load, NodeUsage, UsageSample
 
 
 class PodPlacement(msgspec.Struct, frozen=True, rename="camel"):
@@ -77,6 +77,8 @@ class Report(msgspec.Struct, frozen=True, rename="camel"):
     pending: Sequence[PendingPod]
     utilisation: Sequence[Utilisation]
     bindings: int
+    usage: Sequence[UsageSample] = ()
+    """The cluster's requested shares over time."""
     agreement: Agreement | None = None
     """With the recording, if only its arrivals were replayed."""
     objects: Sequence[bytes] = ()
@@ -119,6 +121,7 @@ def make_report(
         pending=pending,
         utilisation=[_utilisation(node, each, end) for node, each in nodes],
         bindings=timeline.bound,
+        usage=list(timeline.usage.samples),
         agreement=agreement,
         objects=list(_objects(cluster)),
     )

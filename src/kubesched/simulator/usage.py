@@ -15,6 +15,7 @@ from kubesched.apiserver.storage.store import ChangeType, Record, Store, StoreEv
 from kubesched.reconcile.access import NODES, PODS
 
 ENDED = ("Succeeded", "Failed")
+MOST_SAMPLES = 1000
 
 
 @dataclass(slots=True)
@@ -38,11 +39,20 @@ class Load:
         return total / (end - begin) if end > begin else self.now
 
 
+class UsageSample(msgspec.Struct, frozen=True):
+    """The requested share of the whole cluster from a time on."""
+
+    time: float
+    cpu: float
+    memory: float
+
+
 class NodeUsage:
     """One node: its capacity and the requests of its pods."""
 
     def __init__(self, began: float) -> None:
         self.began = began
+        self.is_present = True
         self.milli_cpu = 0
         self.memory = 0
         self.max_pods = 0
@@ -79,6 +89,11 @@ class ClusterUsage:
         """By pod key, for pods that occupy resources."""
         self._requests: dict[bytes, tuple[int, int]] = {}
         """Cached CPU and memory requests, by the encoded fields of `_Pod`."""
+        self.samples: list[UsageSample] = []
+        """The cluster over time: every change, or of a long run as many as `MOST_SAMPLES`."""
+        self._sample_gap = 0.0
+        self._requested_now = [0.0, 0.0]
+        self._allocatable_now = [0.0, 0.0]
         store.shelf(NODES).observers.append(self._on_node)
         store.shelf(PODS).observers.append(self._on_pod)
 
@@ -90,13 +105,20 @@ class ClusterUsage:
     def _on_node(self, event: StoreEvent) -> None:
         name = event.record.key
         if event.change is ChangeType.DELETED:
-            self.nodes.pop(name, None)
+            gone = self.nodes.pop(name, None)
+            if gone is not None:
+                gone.is_present = False
+                self._sample(self._allocatable_now, -gone.milli_cpu, -gone.memory)
+                self._sample(self._requested_now, -gone.cpu_load.now, -gone.memory_load.now)
             return
         usage = self.nodes.get(name)
         if usage is None:
             usage = self.nodes[name] = NodeUsage(self._now())
         resources = allocatable(decode_as(api.Node, event.record.data))
+        more = resources.milli_cpu - usage.milli_cpu, resources.memory - usage.memory
         usage.milli_cpu, usage.memory, usage.max_pods = resources.milli_cpu, resources.memory, resources.pods
+        if any(more):
+            self._sample(self._allocatable_now, *more)
 
     def _on_pod(self, event: StoreEvent) -> None:
         record = event.record
@@ -133,3 +155,23 @@ class ClusterUsage:
         usage.cpu_load.change(sign * cpu, now)
         usage.memory_load.change(sign * memory, now)
         usage.pods_load.change(sign, now)
+        if usage.is_present:
+            self._sample(self._requested_now, sign * cpu, sign * memory)
+
+    def _sample(self, amounts: list[float], cpu: float, memory: float) -> None:
+        """Change the cluster's amounts and note its shares. If there are many samples, they get farther apart."""
+        amounts[0] += cpu
+        amounts[1] += memory
+        shares = (
+            round(used / whole, 6) if whole else 0.0
+            for used, whole in zip(self._requested_now, self._allocatable_now, strict=True)
+        )
+        sample, samples = UsageSample(round(self._now(), 3), *shares), self.samples
+        if samples and (
+            samples[-1].time == sample.time or (len(samples) > 1 and sample.time - samples[-2].time < self._sample_gap)
+        ):
+            samples.pop()
+        samples.append(sample)
+        if len(samples) > MOST_SAMPLES:
+            del samples[1:-1:2]
+            self._sample_gap = sample.time / (MOST_SAMPLES / 2)
