@@ -6,7 +6,7 @@ VENV := .venv
 BIN  := $(VENV)/bin
 PIP  := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: help demo test parts e2e ui-test lint bench bench-peer clean
+.PHONY: help demo test parts e2e ui-test lint bench bench-check bench-peer clean
 
 help:
 	@echo 'make demo    start a cluster in memory, run pods on it and see why each went where'
@@ -16,6 +16,7 @@ help:
 	@echo 'make ui-test look at every page of the web page with a real browser; installs Chromium where apt can'
 	@echo 'make lint    ruff, mypy strict, import-linter'
 	@echo 'make bench   measure decisions, and pods through the whole loop, per second'
+	@echo 'make bench-check  compare the instructions per pod with the committed ones; UPDATE=--update accepts the new ones'
 	@echo 'make bench-peer   measure beside the real kube-scheduler and a null binder; SIZE=quick, full or long, ROUNDS=1'
 	@echo 'make clean   remove the virtual environment and all caches'
 
@@ -45,6 +46,10 @@ lint: $(VENV)/.ready-dev
 
 bench: $(VENV)/.ready
 	$(BIN)/kubesched bench --output bench/results.json
+
+# Counts do not depend on the load of the machine.
+bench-check: $(VENV)/.ready
+	$(BIN)/kubesched bench --scheduler-perf bench/workloads --label-filter guard --check bench/instructions.json $(UPDATE)
 
 # The size is a label of bench/workloads. On two cores, quick takes about 8 minutes.
 SIZE ?= quick

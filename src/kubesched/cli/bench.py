@@ -12,7 +12,8 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from kubesched.bench import decisions, loop
+from kubesched.bench import decisions, guard, loop
+from kubesched.bench.flame import draw, flame_file, sample_run
 from kubesched.bench.peers.control_plane import PartsMissingError, find_parts
 from kubesched.bench.peers.measure import AS_WRITTEN, PENDING
 from kubesched.bench.peers.processes import ending_with
@@ -32,6 +33,7 @@ Examples:
   kubesched bench --scheduler-perf DIR --label-filter performance,short
   kubesched bench --scheduler-perf bench/workloads --peer 'Preemption/*'
   kubesched bench --scheduler-perf bench/workloads --peer --load 200 'Plain/*'
+  kubesched bench --scheduler-perf bench/workloads --label-filter guard --check bench/instructions.json
 """
 
 
@@ -95,6 +97,19 @@ def _load(context: click.Context, parameter: click.Parameter, values: tuple[str,
     metavar="FILE",
     help="With --peer: also write the tables to FILE, as Markdown; in a page, between its bench:begin and bench:end.",
 )
+@click.option(
+    "--flame",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Draw a flame graph of the scheduler for each workload instead, as an SVG file in DIR.",
+)
+@click.option(
+    "--check",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Count bytecode instructions per pod instead, and fail if a workload needs a tenth more than FILE says.",
+)
+@click.option("--update", is_flag=True, help="With --check: write the counts to FILE instead of comparing them.")
 def command(
     names: tuple[str, ...],
     perf: Path | None,
@@ -108,6 +123,9 @@ def command(
     parts: Path | None,
     output: Path | None,
     markdown: Path | None,
+    flame: Path | None,
+    check: Path | None,
+    update: bool,
 ) -> None:
     """Measure decisions per second, and pods per second through the whole loop.
 
@@ -118,9 +136,12 @@ def command(
     With --scheduler-perf, workloads come from files. With --peer, each runs with kubesched, with the real
     kube-scheduler and with a null binder, a client that only posts bindings. Its rate is the ceiling.
     """
+    if check is not None:
+        _check(perf, label_filter, check, update=update)
+        return
     if perf is None:
-        if peer or listing or on != IN_PROCESS:
-            raise click.UsageError("--peer, --list and --on need workloads: add --scheduler-perf DIR")
+        if peer or listing or flame is not None or on != IN_PROCESS:
+            raise click.UsageError("--peer, --list, --flame and --on need workloads: add --scheduler-perf DIR")
         _built_in(names, output)
         return
     try:
@@ -130,11 +151,41 @@ def command(
         raise click.ClickException(str(error)) from None
     if listing:
         _list(runs)
+    elif flame is not None:
+        _draw_flames(runs, flame)
     elif peer and found is not None:
         settings = PeerSettings(found, loads=loads, rounds=rounds, seconds=seconds)
         _measure_peers(runs, settings, output, markdown)
     else:
         _run_perf(runs, on, found, seconds, output)
+
+
+def _check(perf: Path | None, label_filter: str, file: Path, *, update: bool) -> None:
+    """Compare the instructions per pod with the committed ones."""
+    if perf is None:
+        raise click.UsageError("--check needs workloads: add --scheduler-perf DIR")
+    with Console(stderr=True).status("counting instructions…"):
+        counts = guard.count_apart(perf, label_filter)
+    committed = guard.read_counts(file)
+    if update:
+        guard.write_counts(file, counts)
+        click.echo(f"{file}: counts for Python {guard.VERSION} written; commit them", err=True)
+        return
+    if not committed:
+        click.echo(
+            f"{file} has no counts for Python {guard.VERSION}, so nothing is compared; --update adds them", err=True
+        )
+    for name, count in counts.items():
+        click.echo(f"{name}: {count:,} instructions per pod ({_change(committed.get(name), count)})")
+    worse = guard.too_many(counts, committed)
+    if worse:
+        raise click.ClickException(
+            f"slower by more than a tenth: {', '.join(worse)}. Make it faster, or accept it with --update and say why"
+        )
+
+
+def _change(before: int | None, after: int) -> str:
+    return "new" if before is None else f"{100 * (after / before - 1):+.1f} %"
 
 
 def _selected(runs: Sequence[PerfRun], names: Sequence[str], label_filter: str) -> list[PerfRun]:
@@ -179,6 +230,16 @@ def _show_peers(report: PeerReport, output: Path | None, markdown: Path | None) 
         output.write_text(report.json(), "utf-8")
     if markdown is not None:
         write_markdown(markdown, report.markdown())
+
+
+def _draw_flames(runs: Sequence[PerfRun], folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for run in runs:
+        with Console(stderr=True).status(f"{run.name}…"):
+            samples = asyncio.run(sample_run(run))
+        path = flame_file(folder, run)
+        path.write_text(draw(run.name, samples), "utf-8")
+        click.echo(path)
 
 
 def _run_perf(runs: Sequence[PerfRun], on: str, parts: Path | None, seconds: float, output: Path | None) -> None:

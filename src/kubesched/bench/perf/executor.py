@@ -66,9 +66,14 @@ class Collected:
 class Executor:
     """Runs one workload. As an asynchronous context manager it watches pods, which most operations need."""
 
-    def __init__(self, client: PerfClient, run: PerfRun, seed: int = 0, seconds: float = WAIT_SECONDS) -> None:
+    def __init__(
+        self, client: PerfClient, run: PerfRun, seed: int = 0, seconds: float = WAIT_SECONDS, settle: float = 0.0
+    ) -> None:
+        """`seconds` is how long to wait for pods, `settle` how long before each measurement, for the scheduler to catch
+        up."""
         self._run = run
         self._seconds = seconds
+        self._settle = settle
         self._random = Random(seed)
         self._client = client
         self.objects = Objects(client)
@@ -225,7 +230,7 @@ class Executor:
     async def _create_pods(self, index: int, operation: ops.CreatePods) -> None:
         batch = await self.batch(index, operation)
         if operation.collect_metrics:
-            self._begin(batch.namespace, [batch.namespace], {})
+            await self._begin(batch.namespace, [batch.namespace], {})
         if operation.steady_state:
             await self._keep_steady(index, operation, batch)
         else:
@@ -346,14 +351,15 @@ class Executor:
     # --- measuring ----------------------------------------------------------------------------------------------------
 
     async def _start_collecting(self, index: int, operation: ops.StartCollectingMetrics) -> None:
-        self._begin(operation.name, operation.namespaces, operation.label_selector)
+        await self._begin(operation.name, operation.namespaces, operation.label_selector)
 
     async def _stop_collecting(self, index: int, operation: ops.StopCollectingMetrics) -> None:
         await self._end()
 
-    def _begin(self, name: str, namespaces: Sequence[str], selector: dict[str, str]) -> None:
+    async def _begin(self, name: str, namespaces: Sequence[str], selector: dict[str, str]) -> None:
         if self._collector is not None:
             raise ValueError("metrics are collected already; stopCollectingMetrics is missing")
+        await asyncio.sleep(self._settle)
         self.on_measuring()
         collector = ThroughputCollector(self.tracker, namespaces, selector)
         collector.start()

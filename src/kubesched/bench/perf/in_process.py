@@ -12,6 +12,7 @@ from kubesched.apiserver.apiserver import ApiServer
 from kubesched.apiserver.inprocess.direct import DirectClient
 from kubesched.apiserver.inprocess.local import LocalClient
 from kubesched.apiserver.storage.store import decode
+from kubesched.base.clock import Clock
 from kubesched.base.clocks import SystemClock
 from kubesched.base.types import JSON
 from kubesched.bench.perf.executor import features_of
@@ -55,10 +56,10 @@ class InProcessClient(DirectClient):
 
 
 @asynccontextmanager
-async def in_process_cluster(run: PerfRun) -> AsyncGenerator[InProcessClient, None]:
+async def in_process_cluster(run: PerfRun, clock: Clock | None = None) -> AsyncGenerator[InProcessClient, None]:
     """An API server with a scheduler that runs with the configuration and the gates of a workload."""
-    client = InProcessClient(ApiServer(admission=PERF_ADMISSION))
-    clock, calls = SystemClock(), BindCalls()
+    clock, calls = clock or SystemClock(), BindCalls()
+    client = InProcessClient(ApiServer(admission=PERF_ADMISSION, clock=clock, random=Random(0)))
     recorder = EventRecorder(client, clock, bind_calls=calls)
     config = default() if run.scheduler_config is None else load(run.scheduler_config.read_text("utf-8")).config
     scheduler = build_scheduler(
