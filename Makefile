@@ -6,7 +6,7 @@ VENV := .venv
 BIN  := $(VENV)/bin
 PIP  := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: help demo test parts e2e ui-test lint bench bench-check bench-peer clean
+.PHONY: help demo test parts e2e ui-test lint bench bench-check bench-peer flame-graphs clean
 
 help:
 	@echo 'make demo    start a cluster in memory, run pods on it and see why each went where'
@@ -18,6 +18,7 @@ help:
 	@echo 'make bench   measure decisions, and pods through the whole loop, per second'
 	@echo 'make bench-check  compare the instructions per pod with the committed ones; UPDATE=--update accepts the new ones'
 	@echo 'make bench-peer   measure beside the real kube-scheduler and a null binder; SIZE=quick, full or long, ROUNDS=1'
+	@echo 'make flame-graphs draw where the scheduler spends its time, for four workloads'
 	@echo 'make clean   remove the virtual environment and all caches'
 
 demo: $(VENV)/.ready
@@ -56,7 +57,11 @@ SIZE ?= quick
 ROUNDS ?= 1
 bench-peer: parts
 	$(BIN)/kubesched bench --scheduler-perf bench/workloads --peer --label-filter $(SIZE) --rounds $(ROUNDS) \
-		--output bench/peer-$(SIZE).json --markdown docs/performance.md
+		--output bench/peer-$(SIZE).json --markdown docs/performance.md --ratios README.md
+
+flame-graphs: $(VENV)/.ready
+	$(BIN)/kubesched bench --scheduler-perf bench/workloads --flame docs/flame-graphs \
+		Plain/1000Nodes Mixed/1000Nodes Preemption/250Nodes_50Pods Devices/100Nodes
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -100,6 +100,7 @@ def test_ratios_are_of_pairs() -> None:
     assert "| Plain/5000Nodes | pending | 200 | 700 | 1,000 | **4.0** | 90 % |" in text
     assert "- Plain/5000Nodes, pending, kubesched: 3 pods were not bound in time" in text
     assert "- Other: it cannot" in text
+    assert "| Plain/5000Nodes | pending | 4.0 | 1.0 | 100 % |" in report.ratios()
     assert json.loads(report.json())["rows"][0]["rounds"] == rounds
     assert [table.row_count for table in report.tables()] == [3]
 

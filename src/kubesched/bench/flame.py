@@ -37,7 +37,7 @@ OTHER_COLOUR = "#e0e0e0"
 Stack = tuple[str, ...]
 
 
-class StackSampler:
+class FlameSampler:
     """Counts stacks of the scheduler while it is switched on."""
 
     def __init__(self) -> None:
@@ -93,7 +93,7 @@ class FlameNode:
 
 async def sample_run(run: PerfRun) -> Counter[Stack]:
     """Run a workload in process and sample the scheduler while the workload measures."""
-    sampler = StackSampler()
+    sampler = FlameSampler()
     async with in_process_cluster(run) as client, Executor(client, run, settle=1.0) as executor:
         executor.on_measuring = sampler.switch
         await executor.run()

@@ -6,6 +6,7 @@ import asyncio
 import fnmatch
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -98,6 +99,12 @@ def _load(context: click.Context, parameter: click.Parameter, values: tuple[str,
     help="With --peer: also write the tables to FILE, as Markdown; in a page, between its bench:begin and bench:end.",
 )
 @click.option(
+    "--ratios",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    metavar="FILE",
+    help="With --peer: also write a short table of ratios to kube-scheduler to FILE, like --markdown.",
+)
+@click.option(
     "--flame",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
@@ -123,6 +130,7 @@ def command(
     parts: Path | None,
     output: Path | None,
     markdown: Path | None,
+    ratios: Path | None,
     flame: Path | None,
     check: Path | None,
     update: bool,
@@ -155,7 +163,7 @@ def command(
         _draw_flames(runs, flame)
     elif peer and found is not None:
         settings = PeerSettings(found, loads=loads, rounds=rounds, seconds=seconds)
-        _measure_peers(runs, settings, output, markdown)
+        _measure_peers(runs, settings, PeerFiles(output, markdown, ratios))
     else:
         _run_perf(runs, on, found, seconds, output)
 
@@ -206,7 +214,16 @@ def _list(runs: Sequence[PerfRun]) -> None:
         click.echo(f"{run.name}{labels}" + (f": cannot run: {run.problem}" if run.problem else ""))
 
 
-def _measure_peers(runs: Sequence[PerfRun], settings: PeerSettings, output: Path | None, markdown: Path | None) -> None:
+@dataclass(frozen=True, slots=True)
+class PeerFiles:
+    """Where to write a report to, besides the terminal."""
+
+    json: Path | None
+    markdown: Path | None
+    ratios: Path | None
+
+
+def _measure_peers(runs: Sequence[PerfRun], settings: PeerSettings, files: PeerFiles) -> None:
     report = PeerReport()
     try:
         with Console(stderr=True).status("…") as status:
@@ -215,10 +232,10 @@ def _measure_peers(runs: Sequence[PerfRun], settings: PeerSettings, output: Path
             )
     finally:
         # What was measured before an interruption is shown too.
-        _show_peers(report, output, markdown)
+        _show_peers(report, files)
 
 
-def _show_peers(report: PeerReport, output: Path | None, markdown: Path | None) -> None:
+def _show_peers(report: PeerReport, files: PeerFiles) -> None:
     for table in report.tables():
         Console().print(table)
     for name, why in report.skipped.items():
@@ -226,10 +243,14 @@ def _show_peers(report: PeerReport, output: Path | None, markdown: Path | None) 
     for row in report.rows:
         for problem in row.problems():
             click.echo(problem, err=True)
-    if output is not None:
-        output.write_text(report.json(), "utf-8")
-    if markdown is not None:
-        write_markdown(markdown, report.markdown())
+    if not report.rows:
+        return
+    if files.json is not None:
+        files.json.write_text(report.json(), "utf-8")
+    if files.markdown is not None:
+        write_markdown(files.markdown, report.markdown())
+    if files.ratios is not None:
+        write_markdown(files.ratios, report.ratios())
 
 
 def _draw_flames(runs: Sequence[PerfRun], folder: Path) -> None:

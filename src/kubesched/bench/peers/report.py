@@ -21,6 +21,16 @@ KUBESCHED, KUBE_SCHEDULER, NULL_BINDER = (each.value for each in PeerProgram)
 _COLUMNS = ("", "pods/s", "times kube-scheduler", "of ceiling", "CPU ms/pod", "MB", "p50 ms", "p99 ms", "start to last")
 
 
+def pods_per_s(measurement: PeerMeasurement) -> float:
+    """The rate from the first binding to the last."""
+    return measurement["pods_per_s"]
+
+
+def start_to_last(measurement: PeerMeasurement) -> float:
+    """The seconds from the start to the last binding."""
+    return measurement["start_to_last_s"]
+
+
 @dataclass(frozen=True, slots=True)
 class PeerRow:
     """One workload with one kind of load: the rounds of each program."""
@@ -38,13 +48,13 @@ class PeerRow:
         found = [read(each) for one in self.rounds for each in one if each["program"] == program]
         return median(found) if found else None
 
-    def ratio(self, program: str, other: str) -> float | None:
-        """The median, over all rounds, of one program's rate divided by the other's in the same round."""
+    def ratio(self, program: str, other: str, read: Callable[[PeerMeasurement], float] = pods_per_s) -> float | None:
+        """The median, over all rounds, of one program's number divided by the other's in the same round."""
         pairs = []
         for one in self.rounds:
-            rates = {each["program"]: each["pods_per_s"] for each in one}
-            if rates.get(program) and rates.get(other):
-                pairs.append(rates[program] / rates[other])
+            numbers = {each["program"]: read(each) for each in one}
+            if numbers.get(program) and numbers.get(other):
+                pairs.append(numbers[program] / numbers[other])
         return median(pairs) if pairs else None
 
     def problems(self) -> Iterator[str]:
@@ -93,6 +103,19 @@ class PeerReport:
             f"Load average at the start: {load}. Rounds: {rounds}; the median is shown."
         )
 
+    def ratios(self) -> str:
+        """A short Markdown table of ratios to kube-scheduler, for readers who want no more."""
+        lines = [
+            "| workload | load | pods/s, times kube-scheduler | start to last binding, times faster | CPU per pod |",
+            "| --- | --- | ---: | ---: | ---: |",
+        ]
+        for row in self.rows:
+            rate, cpu = row.ratio(KUBESCHED, KUBE_SCHEDULER), row.ratio(KUBESCHED, KUBE_SCHEDULER, _cpu_per_pod)
+            faster = row.ratio(KUBE_SCHEDULER, KUBESCHED, start_to_last)
+            share = "" if cpu is None else f"{100 * cpu:.0f} %"
+            lines.append(f"| {row.workload} | {row.load} | {_number(rate, 1)} | {_number(faster, 1)} | {share} |")
+        return "\n".join(lines) + "\n"
+
     def json(self) -> str:
         """Everything, with each round."""
         document = {
@@ -104,18 +127,22 @@ class PeerReport:
         return json.dumps(document, indent=1) + "\n"
 
 
+def _cpu_per_pod(measurement: PeerMeasurement) -> float:
+    return measurement["cpu_ms_per_pod"]
+
+
 def _cells(row: PeerRow, program: str) -> list[str]:
     ceiling = row.ratio(program, NULL_BINDER)
     return [
         program,
-        _number(row.value(program, lambda each: each["pods_per_s"])),
+        _number(row.value(program, pods_per_s)),
         _number(row.ratio(program, KUBE_SCHEDULER), 1),
         "" if ceiling is None else f"{100 * ceiling:.0f} %",
-        _number(row.value(program, lambda each: each["cpu_ms_per_pod"]), 2),
+        _number(row.value(program, _cpu_per_pod), 2),
         _number(row.value(program, lambda each: each["resident_mb"])),
         _number(row.value(program, lambda each: each["p50_ms"])),
         _number(row.value(program, lambda each: each["p99_ms"])),
-        _number(row.value(program, lambda each: each["start_to_last_s"]), 1) + " s",
+        _number(row.value(program, start_to_last), 1) + " s",
     ]
 
 
@@ -123,7 +150,7 @@ def _rates(rows: Sequence[PeerRow]) -> Iterator[str]:
     yield "| workload | load | kube-scheduler | kubesched | null binder | times kube-scheduler | of the ceiling |"
     yield "| --- | --- | ---: | ---: | ---: | ---: | ---: |"
     for row in rows:
-        rates = [_number(row.value(name, lambda each: each["pods_per_s"])) for name in _ORDER]
+        rates = [_number(row.value(name, pods_per_s)) for name in _ORDER]
         ceiling = row.ratio(KUBESCHED, NULL_BINDER)
         share = "" if ceiling is None else f"{100 * ceiling:.0f} %"
         times = _number(row.ratio(KUBESCHED, KUBE_SCHEDULER), 1)
@@ -139,11 +166,11 @@ def _costs(rows: Sequence[PeerRow]) -> Iterator[str]:
     )
     for row in rows:
         cells = (
-            _pair(row, lambda each: each["cpu_ms_per_pod"], 2),
+            _pair(row, _cpu_per_pod, 2),
             _pair(row, lambda each: each["resident_mb"]),
             _pair(row, lambda each: each["p50_ms"]),
             _pair(row, lambda each: each["p99_ms"]),
-            _pair(row, lambda each: each["start_to_last_s"], 1),
+            _pair(row, start_to_last, 1),
         )
         yield f"| {row.workload} | {row.load} | {' | '.join(cells)} |"
 
