@@ -18,6 +18,7 @@ COMMANDS = {
     "snapshot": "Write a running cluster to a file, for simulate, explain, compare and the others.",
     "record": "Write a running cluster and every change in it to a file, until stopped.",
     "simulate": "Run scenarios on a virtual clock: a whole cluster in one process, hours of it in seconds.",
+    "compare": "Run the same arrivals with several configurations, and show what differs.",
     "capacity": "Count how many more pods fit, say what runs out first, and which nodes would be needed.",
     "whatif": "Say what drains, failures and new nodes would do, and which nodes could go.",
     "trace": "Import public cluster traces as scenarios: openb, Alibaba, Azure, Helios, Philly, Borg.",

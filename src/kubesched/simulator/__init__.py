@@ -2,5 +2,6 @@
 
 from kubesched.api.builders import node as node
 from kubesched.api.builders import pod as pod
+from kubesched.simulator.comparison import compare as compare
 from kubesched.simulator.scenario_client import ScenarioClient as ScenarioClient
 from kubesched.simulator.trace_file import play_trace as play_trace

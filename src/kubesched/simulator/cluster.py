@@ -133,6 +133,10 @@ class SimulatedCluster:
         await self.clock.settle()
         self.timeline.follow(self.api)
 
+    def cost(self, _end: float) -> float:
+        """The price of the nodes of node groups so far."""
+        return 0.0
+
     @property
     def crash(self) -> BaseException | None:
         """The exception that ended the scheduler, if any."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -79,6 +79,27 @@ def scenario_of(contents: Contents, path: Path) -> Scenario:
 
 async def _nothing(_client: ScenarioClient) -> None:
     """A snapshot has no steps: time passes, and the scheduler places the pods that are pending."""
+
+
+def rescheduled(contents: Contents) -> Contents:
+    """The same cluster with all pods pending, except those that belong to their nodes."""
+    items = [_unplaced(each) if each.kind == "Pod" else each for each in contents.items]
+    return replace(contents, items=[each for each in items if each is not None])
+
+
+def _unplaced(item: Item) -> Item | None:
+    body = item.body()
+    meta = body.get("metadata") or {}
+    owners = {each.get("kind") for each in meta.get("ownerReferences") or () if each.get("controller")}
+    if _phase(body) in ENDED:
+        return None
+    if (
+        MIRROR in (meta.get("annotations") or {})
+        or "DaemonSet" in owners
+        or not (body.get("spec") or {}).get("nodeName")
+    ):
+        return item
+    return Item(item.version, item.kind, _arriving(body, RecordedPod()), item.where)
 
 
 class Replayer:

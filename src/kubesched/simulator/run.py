@@ -32,7 +32,7 @@ def run(scenario: Scenario, seed: int | None = None, started: Started | None = N
     async def main(clock: VirtualClock) -> None:
         try:
             follow = None
-            if scenario.replay is ReplayMode.ARRIVALS:
+            if scenario.replay is ReplayMode.ARRIVALS and scenario.follow_ties:
                 follow = FollowRecording(recorded_pods(scenario.contents), chosen)
             options = scenario.cluster
             cluster = SimulatedCluster(

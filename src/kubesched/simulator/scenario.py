@@ -50,6 +50,8 @@ class Scenario:
     """The cluster at the start, and for a replay what changes in it."""
     replay: ReplayMode | None = None
     """How the changes in `contents` are replayed; None if there are none."""
+    follow_ties: bool = True
+    """Whether a replay of arrivals takes the recorded node where several are equally good."""
     speed: float | None = None
     """Replays so many times as fast as it was recorded; None for as fast as possible."""
 

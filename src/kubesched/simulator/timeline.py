@@ -44,6 +44,8 @@ class Timeline:
         self.created_at: dict[str, float] = {}
         self.bound_at: dict[str, float] = {}
         self.bound = 0
+        self.evictions = 0
+        """Pods that were preempted."""
         self.changes = 0
         self.usage: ClusterUsage
         self._digest = hashlib.sha256()
@@ -76,6 +78,9 @@ class Timeline:
         """Count an attempt. If it failed, record why."""
         pod = decision.pod
         self.attempts[pod.key] += 1
+        room = decision.post_filter
+        if room is not None and room.nominated_node_name and not decision.node:
+            self.evictions += len(room.victims)
         if decision.outcome is not Outcome.SCHEDULED:
             # Plugin authors want to know which plugin it was. The message is for the pod's owner and may not name it.
             where = f" ({decision.where})" if decision.where not in decision.message else ""

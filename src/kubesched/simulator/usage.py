@@ -87,6 +87,8 @@ class ClusterUsage:
         self.nodes: dict[str, NodeUsage] = {}
         self._placed: dict[str, tuple[NodeUsage, int, int]] = {}
         """By pod key, for pods that occupy resources."""
+        self._past_seconds = 0.0
+        """How long nodes existed that are gone."""
         self._requests: dict[bytes, tuple[int, int]] = {}
         """Cached CPU and memory requests, by the encoded fields of `_Pod`."""
         self.samples: list[UsageSample] = []
@@ -102,6 +104,10 @@ class ClusterUsage:
         _, cpu, memory = self._placed.get(key, (None, 0, 0))
         return cpu, memory
 
+    def node_seconds(self, end: float) -> float:
+        """For how long all nodes existed, together."""
+        return self._past_seconds + sum(end - each.began for each in self.nodes.values())
+
     def _on_node(self, event: StoreEvent) -> None:
         name = event.record.key
         if event.change is ChangeType.DELETED:
@@ -110,6 +116,7 @@ class ClusterUsage:
                 gone.is_present = False
                 self._sample(self._allocatable_now, -gone.milli_cpu, -gone.memory)
                 self._sample(self._requested_now, -gone.cpu_load.now, -gone.memory_load.now)
+                self._past_seconds += self._now() - gone.began
             return
         usage = self.nodes.get(name)
         if usage is None:
