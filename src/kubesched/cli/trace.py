@@ -34,6 +34,12 @@ def command() -> None:
 @click.option("--until", metavar="DURATION", help="End so long after the first arrival.")
 @click.option("--limit", type=click.IntRange(1), help="How many pods at most.")
 @click.option("--nodes", type=click.IntRange(1), help="How many nodes, instead of those of the trace.")
+@click.option(
+    "--speed",
+    type=click.FloatRange(min=0, min_open=True),
+    default=1.0,
+    help="Let pods arrive so many times faster, and run as much shorter: months of a trace take long to simulate.",
+)
 @click.option("--machine-cpu", default="96", show_default=True, help="Cores of a machine, where the trace has none.")
 @click.option("--machine-memory", default="512Gi", show_default=True, help="Memory of a machine, likewise.")
 def import_command(
@@ -44,6 +50,7 @@ def import_command(
     until: str | None,
     limit: int | None,
     nodes: int | None,
+    speed: float,
     machine_cpu: str,
     machine_memory: str,
 ) -> None:
@@ -54,7 +61,7 @@ def import_command(
         _quantity(machine_cpu, "--machine-cpu", 1000), _quantity(machine_memory, "--machine-memory", 1)
     )
     end = _seconds(until, "--until") if until else float("inf")
-    window = Window(_seconds(begin, "--from"), end, limit, nodes)
+    window = Window(_seconds(begin, "--from"), end, limit, nodes, speed)
     try:
         made = import_trace(KINDS[kind], Source(files, options), output, window)
     except TraceError as error:

@@ -81,6 +81,7 @@ class SimulatedCluster:
         """
         self._replay = replay
         self.clock = clock
+        self.seed = seed
         self.api = ApiServer(clock=clock, random=Random(seed))
         self.embedded = EmbeddedCluster(self.api, options.for_cluster(seed, workloads=replay is None))
         self.timeline = Timeline(clock.monotonic)

@@ -7,6 +7,7 @@ reports what was found instead.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from random import Random
 from typing import Any
 
 import msgspec
@@ -46,6 +47,8 @@ class ScenarioClient:
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
         self._local = LocalClient(cluster.api)
+        self.random = Random(f"scenario {cluster.seed}")
+        """Random choices of the scenario, such as arrivals: others with each seed of a run."""
         self.checked: list[Checked] = []
         self._resources: dict[tuple[str, str], tuple[int, ApiResource]] = {}
         """Resources by kind and version, with the registry generation they are from: custom kinds come and go."""

@@ -65,15 +65,15 @@ class Arrival(msgspec.Struct, omit_defaults=True):
     priority: int = 0
     labels: dict[str, str] = {}
 
-    def pods(self) -> Iterator[api.Pod]:
-        """The pods."""
+    def pods(self, speed: float = 1.0) -> Iterator[api.Pod]:
+        """The pods, which run as many times shorter as `speed` says."""
         term = builders.node_term((GPU_MODEL, "In", *dict.fromkeys(self.models)))
         made = builders.pod(
             self.name,
             requests={"cpu": f"{self.cpu}m", "memory": self.memory, **self.resources},
             limits=self.resources,  # as extended resources need them
             affinity=builders.affinity(nodes=[term]) if self.models else None,
-            run_time="" if self.run is None else f"{self.run:.3f}s",
+            run_time="" if self.run is None else f"{self.run / speed:.3f}s",
             labels=self.labels,
         )
         spec = msgspec.structs.replace(made.spec, priority_class_name=priority_class(self.priority))
@@ -114,7 +114,8 @@ def opened_trace(path: Path) -> Iterator[tuple[TraceHead, Iterator[Arrival]]]:
 async def play_trace(client: ScenarioClient, path: Path, *, speed: float = 1.0, until: float | None = None) -> None:
     """Create the machines of a trace, then its pods, each at its time.
 
-    With a `speed` of 2 pods arrive twice as fast. Pods that arrive after `until` (seconds of the trace) are left out.
+    With a `speed` of 2 pods arrive twice as fast and run half as long. Those after `until`, in seconds of the trace, are
+    left out.
     """
     with opened_trace(path) as (head, arrivals):
         for priority in head.priorities:
@@ -127,7 +128,7 @@ async def play_trace(client: ScenarioClient, path: Path, *, speed: float = 1.0, 
                 break
             if arrival.at / speed > client.now:
                 await client.sleep_until(arrival.at / speed)
-            for pod in arrival.pods():
+            for pod in arrival.pods(speed):
                 await client.create(pod)
 
 

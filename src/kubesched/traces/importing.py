@@ -36,7 +36,7 @@ cluster = {{"heartbeat": "0s", "events": False, "podSteps": False}}
 
 
 async def scenario(client: ScenarioClient) -> None:
-    await play_trace(client, Path(__file__).with_name({file!r}))
+    await play_trace(client, Path(__file__).with_name({file!r}), speed={speed:g})
 '''
 
 
@@ -51,6 +51,8 @@ class Window:
     """How many pods at most."""
     nodes: int | None = None
     """How many machines, instead of those of the trace."""
+    speed: float = 1.0
+    """How many times faster the scenario is than the trace."""
 
 
 @dataclass
@@ -94,7 +96,12 @@ def import_trace(kind: TraceKind, source: Source, out: Path, window: Window, par
     made = Imported(head, out, source.skipped)
     out.write_text(
         SCENARIO.format(
-            title=kind.title, pods=head.pods, nodes=made.nodes, seconds=int(head.seconds) + LINGER, file=data.name
+            title=kind.title,
+            pods=head.pods,
+            nodes=made.nodes,
+            seconds=int(head.seconds / window.speed) + LINGER,
+            speed=window.speed,
+            file=data.name,
         ),
         "utf-8",
     )

@@ -1,0 +1,104 @@
+"""One run of a sweep: a scenario with a configuration and a seed, and the numbers that come out of it."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import fmean, pstdev
+from typing import Any
+
+import msgspec
+
+from kubesched.framework.errors import PluginStartError
+from kubesched.simulator.loading import load
+from kubesched.simulator.report import Report
+from kubesched.simulator.run import run
+from kubesched.simulator.scenario import ScenarioFileError
+from kubesched.simulator.settings import ReplayMode
+
+METRICS: Mapping[str, str] = {
+    "bound": "pods that were bound",
+    "pending": "pods without a node at the end",
+    "bindMean": "mean seconds from creation to binding",
+    "bindP99": "the same, 99th percentile",
+    "attempts": "mean attempts per pod",
+    "nodesUsed": "nodes that had a pod at any time",
+    "cpu": "mean requested part of CPU of all nodes, over time",
+    "memory": "the same of memory",
+    "cpuSpread": "standard deviation of that part between nodes: 0 if all are equally full",
+    "fragmentation": "mean difference between the parts of CPU and memory that are free on a node, at the end",
+}
+"""What is measured in each run."""
+
+
+class Job(msgspec.Struct, frozen=True):
+    """What a worker needs for one run. Files are named by absolute paths, which must be the same on all machines."""
+
+    scenario: str
+    config: Mapping[str, Any] | str | None
+    """A file, a tree, or None for the scenario's own."""
+    label: str
+    """A short name for the configuration."""
+    seed: int
+    plugins: Sequence[str] = ()
+
+    @property
+    def key(self) -> str:
+        """A hash of everything that decides the result. A run with the same key need not be repeated."""
+        digest = hashlib.sha256()
+        config = self.config if isinstance(self.config, str) else None
+        files = [self.scenario, config, *(each.partition(":")[0] for each in self.plugins)]
+        for path in (Path(each) for each in files if each):
+            content = path.read_bytes() if path.is_file() else b""
+            digest.update(msgspec.json.encode([str(path), hashlib.sha256(content).hexdigest()]))
+        tree = None if isinstance(self.config, str) else self.config
+        digest.update(msgspec.json.encode([tree, self.seed, list(self.plugins)], order="deterministic"))
+        return digest.hexdigest()
+
+
+class RunOutcome(msgspec.Struct, frozen=True):
+    """The result of a run."""
+
+    metrics: Mapping[str, float] = {}
+    error: str = ""
+    seconds: float = 0.0
+    """How long it took."""
+
+
+def run_job(job: Job) -> RunOutcome:
+    """Run it, here or in a worker. Whatever is wrong with it is in the outcome."""
+    began = time.perf_counter()
+    try:
+        scenario = load(Path(job.scenario))
+        scenario.vary(Path(job.config) if isinstance(job.config, str) else None, job.plugins, ())
+        if isinstance(job.config, Mapping):
+            scenario.config = job.config
+        if scenario.contents.is_recording:
+            scenario.replay = ReplayMode.ARRIVALS
+        report = run(scenario, job.seed)
+    except (ScenarioFileError, PluginStartError) as error:
+        return RunOutcome(error=str(error), seconds=time.perf_counter() - began)
+    return RunOutcome(measured(report), report.error, time.perf_counter() - began)
+
+
+def measured(report: Report) -> dict[str, float]:
+    """The metrics of a run."""
+    waits = sorted(each.bound_after for each in report.placements) or [0.0]
+    tries = [*(each.attempts for each in report.placements), *(each.attempts for each in report.pending)] or [0]
+    nodes = report.utilisation
+    cpu = [each.cpu.mean for each in nodes] or [0.0]
+    found = {
+        "bound": float(report.bindings),
+        "pending": float(len(report.pending)),
+        "bindMean": fmean(waits),
+        "bindP99": waits[min(len(waits) - 1, int(len(waits) * 0.99))],
+        "attempts": fmean(tries),
+        "nodesUsed": float(sum(each.cpu.peak > 0 or each.memory.peak > 0 for each in nodes)),
+        "cpu": fmean(cpu),
+        "memory": fmean([each.memory.mean for each in nodes] or [0.0]),
+        "cpuSpread": pstdev(cpu),
+        "fragmentation": fmean([abs(each.cpu.end - each.memory.end) for each in nodes] or [0.0]),
+    }
+    return {name: round(value, 6) for name, value in found.items()}

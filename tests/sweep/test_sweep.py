@@ -1,0 +1,154 @@
+"""Many runs: side by side, resumable, and with honest means."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from kubesched.base.intervals import mean_interval, student_t
+from kubesched.cli.main import main
+from kubesched.sweep.jobs import METRICS, Job, run_job
+from kubesched.sweep.results import Results
+from kubesched.sweep.sweeping import Progress, sweep
+
+THREADS = "tests.sweep.test_sweep:threads"
+"""Processes take a second to start each; what runs in them is the same."""
+
+
+def threads() -> ThreadPoolExecutor:
+    """An executor for tests: one thread, because simulations share the interpreter."""
+    return ThreadPoolExecutor(1)
+
+
+def invoke(*args: object) -> Result:
+    """Run the command."""
+    return CliRunner().invoke(main, [str(each) for each in args])
+
+
+def test_scenarios_by_configurations_by_seeds(scenario: Path, packed: Path, tmp_path: Path) -> None:
+    """Every combination runs once; arrivals differ by seed alone; the packed configuration uses fewer nodes."""
+    spread = tmp_path / "spread.yaml"
+    spread.write_text("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n")
+    configs = ("--config", spread, "--config", packed)
+    result = invoke("sweep", scenario, *configs, "--seeds", "1-3,7", "-o", "json", "--executor", THREADS)
+    assert result.exit_code == 0, result.output
+    runs = json.loads(result.stdout)
+    assert [(each["config"], each["seed"]) for each in runs] == [
+        (c, s) for c in ("spread", "packed") for s in (1, 2, 3, 7)
+    ]
+    metrics = {(each["config"], each["seed"]): each["metrics"] for each in runs}
+    assert set(metrics["spread", 1]) == set(METRICS)
+    assert all(metrics["packed", s]["nodesUsed"] < metrics["spread", s]["nodesUsed"] == 4 for s in (1, 2, 3, 7))
+    assert all(
+        metrics["packed", s]["cpu"] == pytest.approx(metrics["spread", s]["cpu"], rel=1e-3) for s in (1, 2, 3, 7)
+    )
+    assert len({metrics["packed", s]["cpu"] for s in (1, 2, 3, 7)}) > 1
+    assert "cpuSpread" in invoke("sweep", scenario, "--seeds", "1-2", "--executor", THREADS).stdout
+
+
+def test_an_interrupted_sweep_goes_on(scenario: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is in the file is not run again, unless the scenario changed or the run had failed."""
+    database = tmp_path / "results.db"
+    common = ("sweep", scenario, "--results", database, "--executor", THREADS, "-o", "json")
+    first = json.loads(invoke(*common, "--seeds", "1-2").stdout)
+    ran: list[int] = []
+
+    def counted(job: Job) -> Any:
+        ran.append(job.seed)
+        return run_job(job)
+
+    monkeypatch.setattr("kubesched.sweep.sweeping.run_job", counted)
+    again = json.loads(invoke(*common, "--seeds", "1-3").stdout)
+    assert (ran, again[:2]) == ([3], first)
+    with sqlite3.connect(database) as connection:
+        connection.execute("UPDATE runs SET error = 'out of memory' WHERE seed = 2")
+        assert connection.execute("SELECT count(*) FROM runs").fetchone() == (3,)
+    connection.close()
+    invoke(*common, "--seeds", "1-3")
+    assert ran == [3, 2]
+    scenario.write_text(scenario.read_text() + "\n# changed\n")
+    invoke(*common, "--seeds", "1")
+    assert ran == [3, 2, 1]
+
+
+def test_processes_do_the_same(scenario: Path) -> None:
+    """The executor of the command line gives the results of this process."""
+    result = invoke("sweep", scenario, "--seeds", "5", "-j", "1", "-o", "json")
+    assert result.exit_code == 0, result.output
+    (run,) = json.loads(result.stdout)
+    assert run["metrics"] == run_job(Job(str(scenario), None, "own", 5)).metrics
+
+
+def test_a_dask_cluster_does_the_same(scenario: Path) -> None:
+    """The same runs through a local Dask cluster."""
+    distributed = pytest.importorskip("distributed")
+    alone = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
+    with distributed.LocalCluster(**alone, protocol="tcp://") as cluster:
+        address = cluster.scheduler_address
+        assert address.startswith("tcp://")
+        result = invoke("sweep", scenario, "--seeds", "5-6", "-o", "json", "--executor", f"dask:{address}")
+        assert result.exit_code == 0, result.output
+    runs = json.loads(result.stdout)
+    assert [each["metrics"] for each in runs] == [run_job(Job(str(scenario), None, "own", s)).metrics for s in (5, 6)]
+
+
+def test_progress_has_the_time_left(scenario: Path) -> None:
+    """It counts what was there already, what was run and what failed, and estimates the rest."""
+    jobs = [Job(str(scenario), None, "own", seed) for seed in (1, 2)]
+    jobs.append(Job(str(scenario), {"profiles": [{"schedulerNam": "x"}]}, "bad", 1))
+    seen: list[tuple[int, int, bool]] = []
+
+    def shown(progress: Progress) -> None:
+        seen.append((progress.done, progress.failed, progress.seconds_left is not None))
+
+    with Results(None) as results, threads() as executor:
+        runs = sweep(jobs, results, executor, shown)
+    assert seen == [(0, 0, False), (1, 0, True), (2, 0, True), (3, 1, True)]
+    assert "did you mean schedulerName?" in runs[2].outcome.error
+
+
+@pytest.mark.parametrize(
+    ("args", "problem"),
+    [
+        (("--seeds", "ten"), "'ten' is no seed and no range of seeds such as 1-10"),
+        (("--executor", "nothing"), "give processes, dask:ADDRESS or module:function"),
+        (("--executor", "json:dumps"), "json:dumps: dumps() missing"),
+        (("--executor", "builtins:dict"), "returned dict, not a concurrent.futures.Executor"),
+        (("--results", "/"), "--results"),
+    ],
+)
+def test_what_is_wrong_is_said(args: tuple[str, ...], problem: str, scenario: Path) -> None:
+    """An error names the option and the value."""
+    result = invoke("sweep", scenario, "--seeds", "1", *args)
+    assert result.exit_code != 0
+    assert problem in result.output
+
+
+def test_a_failed_run_fails_the_sweep(tmp_path: Path) -> None:
+    """The exit code is 1 and standard error has the reason; other runs count."""
+    path = tmp_path / "bad.py"
+    path.write_text("async def scenario(client):\n    assert client.random.random() < 0, 'never'\n")
+    result = invoke("sweep", path, "--seeds", "1", "--executor", THREADS)
+    assert result.exit_code == 1
+    assert "never" in result.stderr
+
+
+def test_intervals_are_students() -> None:
+    """The quantiles of a table of Student's t, and the interval of a known sample."""
+    table: Iterator[tuple[int, float]] = iter(
+        [(1, 12.706), (2, 4.303), (3, 3.182), (4, 2.776), (9, 2.262), (30, 2.042)]
+    )
+    for freedom, expected in table:
+        assert student_t(0.975, freedom) == pytest.approx(expected, rel=2e-3)
+    found = mean_interval([1.0, 2.0, 3.0, 4.0])
+    assert found.mean == 2.5
+    assert found.half == pytest.approx(3.182 * 1.29099 / 2, rel=2e-3)
+    assert mean_interval([1.0]).half == inf
