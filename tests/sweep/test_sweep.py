@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 from kubesched.base.intervals import mean_interval, student_t
 from kubesched.cli.main import main
 from kubesched.sweep.jobs import METRICS, Job, run_job
-from kubesched.sweep.results import Results
+from kubesched.sweep.results import SweepResults
 from kubesched.sweep.sweeping import Progress, sweep
 
 THREADS = "tests.sweep.test_sweep:threads"
@@ -109,7 +109,7 @@ def test_progress_has_the_time_left(scenario: Path) -> None:
     def shown(progress: Progress) -> None:
         seen.append((progress.done, progress.failed, progress.seconds_left is not None))
 
-    with Results(None) as results, threads() as executor:
+    with SweepResults(None) as results, threads() as executor:
         runs = sweep(jobs, results, executor, shown)
     assert seen == [(0, 0, False), (1, 0, True), (2, 0, True), (3, 1, True)]
     assert "did you mean schedulerName?" in runs[2].outcome.error

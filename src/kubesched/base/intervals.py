@@ -8,7 +8,7 @@ from statistics import NormalDist, fmean, stdev
 from typing import NamedTuple
 
 
-class Interval(NamedTuple):
+class MeanInterval(NamedTuple):
     """A mean and its confidence interval, which is infinite for a single measurement."""
 
     mean: float
@@ -27,12 +27,12 @@ class Interval(NamedTuple):
         return f"{self.mean:.4g}" if self.half in (0.0, inf) else f"{self.mean:.4g} ± {self.half:.2g}"
 
 
-def mean_interval(values: Sequence[float], confidence: float = 0.95) -> Interval:
+def mean_interval(values: Sequence[float], confidence: float = 0.95) -> MeanInterval:
     """The mean of independent measurements, by Student's t. For two configurations, give their paired differences."""
     if len(values) < 2:
-        return Interval(fmean(values), inf)
+        return MeanInterval(fmean(values), inf)
     t = student_t(0.5 + confidence / 2, len(values) - 1)
-    return Interval(fmean(values), t * stdev(values) / sqrt(len(values)))
+    return MeanInterval(fmean(values), t * stdev(values) / sqrt(len(values)))
 
 
 def student_t(probability: float, freedom: int) -> float:

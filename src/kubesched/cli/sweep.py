@@ -17,7 +17,7 @@ from kubesched.simulator.loading import load, scenario_files
 from kubesched.simulator.scenario import ScenarioFileError
 from kubesched.sweep.executors import PROCESSES, ExecutorError, opened_executor
 from kubesched.sweep.jobs import METRICS, Job
-from kubesched.sweep.results import Results, ResultsError, Run
+from kubesched.sweep.results import ResultsFileError, Run, SweepResults
 from kubesched.sweep.sweeping import Progress, Shown, summary
 from kubesched.sweep.sweeping import sweep as run_sweep
 
@@ -142,9 +142,9 @@ def as_row(run: Run) -> dict[str, object]:
 def running(results: Path | None, executor: str, jobs: int | None) -> Iterator[Callable[[Sequence[Job]], list[Run]]]:
     """Runs jobs, with results, executor and a progress bar."""
     try:
-        with Results(results) as known, opened_executor(executor, jobs) as pool, _progress() as shown:
+        with SweepResults(results) as known, opened_executor(executor, jobs) as pool, _progress() as shown:
             yield lambda todo: run_sweep(todo, known, pool, shown)
-    except (ResultsError, ExecutorError) as error:
+    except (ResultsFileError, ExecutorError) as error:
         raise click.ClickException(str(error)) from None
 
 

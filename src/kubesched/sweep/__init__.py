@@ -3,8 +3,8 @@
 from kubesched.sweep.executors import opened_executor as opened_executor
 from kubesched.sweep.jobs import METRICS as METRICS
 from kubesched.sweep.jobs import Job as Job
-from kubesched.sweep.results import Results as Results
 from kubesched.sweep.results import Run as Run
+from kubesched.sweep.results import SweepResults as SweepResults
 from kubesched.sweep.space import parameters as parameters
 from kubesched.sweep.sweeping import summary as summary
 from kubesched.sweep.sweeping import sweep as sweep

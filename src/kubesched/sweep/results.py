@@ -18,7 +18,7 @@ TABLE = """CREATE TABLE IF NOT EXISTS runs (
 INSERT = "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?)"
 
 
-class ResultsError(Exception):
+class ResultsFileError(Exception):
     """A file that is no file of results."""
 
 
@@ -29,7 +29,7 @@ class Run(NamedTuple):
     outcome: RunOutcome
 
 
-class Results:
+class SweepResults:
     """Runs by key. Each is on disk as soon as it is known."""
 
     def __init__(self, path: Path | None) -> None:
@@ -39,7 +39,7 @@ class Results:
             self._database.execute(TABLE)
             self._database.execute("SELECT key, scenario, config, seed, error, seconds, metrics FROM runs LIMIT 1")
         except sqlite3.Error as error:
-            raise ResultsError(f"{path}: {error}; give another --results") from None
+            raise ResultsFileError(f"{path}: {error}; give another --results") from None
 
     def __enter__(self) -> Self:
         return self

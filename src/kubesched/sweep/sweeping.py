@@ -8,9 +8,9 @@ from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from contextlib import suppress
 from itertools import islice
 
-from kubesched.base.intervals import Interval, mean_interval
+from kubesched.base.intervals import MeanInterval, mean_interval
 from kubesched.sweep.jobs import METRICS, Job, RunOutcome, run_job
-from kubesched.sweep.results import Results, Run
+from kubesched.sweep.results import Run, SweepResults
 
 AT_ONCE = 512
 """How many jobs an executor has at a time, so that a million of them need no memory."""
@@ -37,7 +37,7 @@ class Progress:
 Shown = Callable[[Progress], None]
 
 
-def sweep(jobs: Sequence[Job], results: Results, executor: Executor, shown: Shown = lambda _: None) -> list[Run]:
+def sweep(jobs: Sequence[Job], results: SweepResults, executor: Executor, shown: Shown = lambda _: None) -> list[Run]:
     """All runs, in the order of the jobs. Known ones are not repeated; new ones are stored at once."""
     outcomes = {run.job.key: run.outcome for run in results.known(jobs)}
     missing = [job for job in jobs if job.key not in outcomes]
@@ -71,7 +71,7 @@ def _completed(jobs: Sequence[Job], executor: Executor) -> Iterator[Run]:
                 future.cancel()
 
 
-def summary(runs: Sequence[Run]) -> dict[tuple[str, str], dict[str, Interval]]:
+def summary(runs: Sequence[Run]) -> dict[tuple[str, str], dict[str, MeanInterval]]:
     """By scenario and configuration, the mean of each metric over the seeds. Runs that failed do not count."""
     groups: dict[tuple[str, str], list[Mapping[str, float]]] = {}
     for job, outcome in runs:
