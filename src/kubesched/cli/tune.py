@@ -17,7 +17,7 @@ from kubesched.cli.sweep import plugin_places, running, scenario_paths, seed_lis
 from kubesched.config.types import API_VERSION, KIND
 from kubesched.sweep.jobs import METRICS
 from kubesched.sweep.space import SpaceError, parameters
-from kubesched.sweep.tuning import Objective, Task, Trial, Tuned, TuningError, tune
+from kubesched.sweep.tuning import Objective, Task, Proposal, Tuned, TuningError, tune
 
 
 @click.command()
@@ -106,7 +106,7 @@ def _tree(config: Path | None) -> dict[str, Any]:
     return tree
 
 
-def _named(candidate: Trial) -> dict[str, Any]:
+def _named(candidate: Proposal) -> dict[str, Any]:
     return {each.name: value for each, value in candidate.chosen.items()}
 
 

@@ -114,8 +114,8 @@ def opened_trace(path: Path) -> Iterator[tuple[TraceHead, Iterator[Arrival]]]:
 async def play_trace(client: ScenarioClient, path: Path, *, speed: float = 1.0, until: float | None = None) -> None:
     """Create the machines of a trace, then its pods, each at its time.
 
-    With a `speed` of 2 pods arrive twice as fast and run half as long. Those after `until`, in seconds of the trace, are
-    left out.
+    With a `speed` of 2 pods arrive twice as fast and run half as long. Those after `until`, in seconds of the trace,
+    are left out.
     """
     with opened_trace(path) as (head, arrivals):
         for priority in head.priorities:

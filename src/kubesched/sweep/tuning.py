@@ -59,7 +59,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Trial:
+class Proposal:
     """Values that were tried, and what the objectives were on average."""
 
     number: int
@@ -87,9 +87,9 @@ class Gain:
 class Tuned:
     """The result."""
 
-    pareto: Sequence[Trial]
+    pareto: Sequence[Proposal]
     """Candidates that none beats in every objective; with one objective, the best."""
-    best: Trial
+    best: Proposal
     config: Mapping[str, Any]
     gains: Sequence[Gain]
     base: tuple[float, ...]
@@ -104,14 +104,14 @@ def tune(task: Task, trials: int, batch: int, run_all: RunAll, seed: int = 0) ->
     if set(task.seeds) & set(task.held_out):
         raise TuningError("--seeds and --held-out share a seed: the gain must be measured on other arrivals")
     base = _means(task, run_all(task.jobs(task.base, BASE, task.seeds)))
-    candidates = [Trial(-1, {}, base), *_search(task, trials, batch, run_all, seed)]
+    candidates = [Proposal(-1, {}, base), *_search(task, trials, batch, run_all, seed)]
     pareto = [each for each in candidates if not any(_beats(task, other, each) for other in candidates)]
     best = min(pareto, key=lambda each: _distance(task, each, pareto))
     config = configured(task.base, best.chosen)
     return Tuned(pareto, best, config, _gains(task, config, run_all), base)
 
 
-def _search(task: Task, trials: int, batch: int, run_all: RunAll, seed: int) -> list[Trial]:
+def _search(task: Task, trials: int, batch: int, run_all: RunAll, seed: int) -> list[Proposal]:
     """What Optuna proposes, `batch` candidates at a time."""
     try:
         import optuna
@@ -121,7 +121,7 @@ def _search(task: Task, trials: int, batch: int, run_all: RunAll, seed: int) -> 
     study = optuna.create_study(
         directions=[each.direction for each in task.objectives], sampler=optuna.samplers.TPESampler(seed=seed)
     )
-    found: list[Trial] = []
+    found: list[Proposal] = []
     while len(found) < trials:
         asked = [study.ask() for _ in range(min(batch, trials - len(found)))]
         chosen = [{each: _proposed(trial, each) for each in task.space} for trial in asked]
@@ -134,7 +134,7 @@ def _search(task: Task, trials: int, batch: int, run_all: RunAll, seed: int) -> 
         for index, (trial, values) in enumerate(zip(asked, chosen, strict=True)):
             means = _means(task, runs[index * size : (index + 1) * size])
             study.tell(trial, list(means))
-            found.append(Trial(trial.number, values, means))
+            found.append(Proposal(trial.number, values, means))
     return found
 
 
@@ -156,14 +156,14 @@ def _means(task: Task, runs: Sequence[Run]) -> tuple[float, ...]:
     return tuple(fmean(each.outcome.metrics[o.metric] for each in runs) for o in task.objectives)
 
 
-def _beats(task: Task, one: Trial, other: Trial) -> bool:
+def _beats(task: Task, one: Proposal, other: Proposal) -> bool:
     """Whether one is as good in everything and better in something."""
     pairs = zip(task.objectives, other.values, one.values, strict=True)
     gains = [each.gain(before, after) for each, before, after in pairs]
     return min(gains) >= 0 and max(gains) > 0
 
 
-def _distance(task: Task, candidate: Trial, pareto: Sequence[Trial]) -> float:
+def _distance(task: Task, candidate: Proposal, pareto: Sequence[Proposal]) -> float:
     """How far a candidate is from the best of each objective, each scaled to the range of the Pareto set."""
     total = 0.0
     for index, objective in enumerate(task.objectives):
