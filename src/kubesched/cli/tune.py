@@ -17,7 +17,7 @@ from kubesched.cli.sweep import plugin_places, running, scenario_paths, seed_lis
 from kubesched.config.types import API_VERSION, KIND
 from kubesched.sweep.jobs import METRICS
 from kubesched.sweep.space import SpaceError, parameters
-from kubesched.sweep.tuning import Objective, Task, Proposal, Tuned, TuningError, tune
+from kubesched.sweep.tuning import Objective, Proposal, Task, Tuned, TuningError, tune
 
 
 @click.command()
