@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -83,6 +84,42 @@ async def test_other_sites_are_refused_even_with_the_token(
     """A rebound host name, another origin and a cross-site request get nothing."""
     async with page_of(tmp_path) as page:
         assert (await page.get("/api/about", **headers))[0] == status
+
+
+async def test_changes_need_a_header_that_other_sites_cannot_send(tmp_path: Path) -> None:
+    """A form on another site can send the cookie's request at most, never this header."""
+    async with page_of(tmp_path) as page:
+        for headers, status in (({}, 403), ({"X-Kubesched": "1"}, 200)):
+            async with page.client.post(
+                page.base + "/api/configuration/check",
+                json={"text": ""},
+                headers={"Authorization": f"Bearer {TOKEN}", **headers},
+            ) as answer:
+                assert answer.status == status
+
+
+async def test_the_token_is_never_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Not even at the most verbose level, where other servers log every address."""
+    caplog.set_level(logging.DEBUG)
+    async with page_of(tmp_path) as page:
+        async with page.client.get(f"{page.base}/?token={TOKEN}") as answer:
+            assert answer.status == 200
+        await page.get("/api/about")
+    assert TOKEN not in caplog.text
+    assert TOKEN not in repr(Doorkeeper(set(), TOKEN))
+
+
+async def test_what_cannot_be_answered_is_said(tmp_path: Path) -> None:
+    """Errors are JSON with a sentence, and the server goes on."""
+    async with page_of(tmp_path) as page:
+        assert await page.get("/api/decision?pod=no/such") == (
+            404,
+            {"error": "the cluster has no pod 'no/such'; name it as NAMESPACE/NAME"},
+        )
+        status, body = await page.get("/api/decision?pod=shop/huge&requests=%7B%22cpu%22%3A%22x%22%7D")
+        assert (status, "malformed" in body["error"]) == (400, True)
+        assert (await page.get("/api/node?name=none"))[0] == 404
+        assert (await page.get("/api/pending"))[1]["count"] > 0
 
 
 async def test_every_answer_has_the_security_headers(tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from kubesched.api import objects as api
 from kubesched.client.connection import Connection
-from kubesched.client.endpoints import Endpoint
+from kubesched.client.endpoints import Endpoint, endpoint_of
 from kubesched.client.http import HttpClient
 from kubesched.client.informer import Informer
-from kubesched.library.live import FAILED, READ, SchedulingEvent
+from kubesched.library.live import FAILED, READ, REQUIRED, SchedulingEvent
 from kubesched.library.manifests import read_paths
 from kubesched.web.model import ClusterModel
 from kubesched.web.moments import Moment, What, seconds_of
@@ -85,14 +85,15 @@ class LiveFeed:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        """Start to watch; returns when nodes and pods are known."""
-        watching: Sequence[Informer[api.Object]] = self._informers
-        # Nodes first: a pod that names an unknown node takes a row that must be cleaned up later.
-        for each in watching:
+        """Start to watch; returns when everything is known. Raises ApiError or OSError if nodes or pods are not."""
+        for kind in REQUIRED:
+            # Informers never give up, but somebody who starts the page wants to know at once.
+            await self.client.get(endpoint_of(kind).path(), {"limit": "1"})
+        for each in self._informers:
             self._tasks.append(asyncio.create_task(each.run(), name=f"watch {each.resource}"))
         if self._events is not None:
             self._tasks.append(asyncio.create_task(self._events.run(), name="watch events"))
-        await asyncio.gather(*(each.wait_until_settled() for each in watching))
+        await asyncio.gather(*(each.wait_until_settled() for each in self._informers))
 
     async def stop(self) -> None:
         """Stop watching."""

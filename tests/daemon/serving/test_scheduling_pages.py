@@ -106,3 +106,20 @@ async def test_without_a_history_there_is_no_page() -> None:
     api = FakeApi({"secret": {"username": "reader"}}, {("reader", "get", ROOT)})
     async with running(served(), api=api) as server:
         assert (await server.get(ROOT, headers=READER))[0] == 404
+
+
+async def test_wake_ups_are_shown_once() -> None:
+    """The event that woke a pod is named; asked again after it, there is nothing new, and attempts can be cut off too."""
+    async with pages("/wakeups", "/attempts", "/queue") as (server, cluster):
+        cluster.create(pod("big", cpu="8"))
+        while not (await read(server, "/queue"))["counts"]["unschedulable"]:
+            await asyncio.sleep(0.01)
+        assert (await read(server, "/wakeups"))["items"] == []
+        cluster.create(node("n2", cpu="16"))
+        while not (found := await read(server, "/wakeups"))["items"]:
+            await asyncio.sleep(0.01)
+        woken = found["items"][0]
+        assert (woken["pod"], woken["event"]) == ("default/big", "NodeAdd")
+        assert woken["queue"] in ("Active", "Backoff")
+        assert (await read(server, f"/wakeups?after={found['count']}"))["items"] == []
+        assert [each["number"] for each in (await read(server, "/attempts?after=1"))["items"]] in ([], [2])

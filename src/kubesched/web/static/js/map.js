@@ -3,7 +3,7 @@ import { html, natural, useEffect, useLayoutEffect, useMemo, useRef, useState } 
 import { ABSENT, CORDONED, NOT_READY, VALID } from "./data.js";
 import { STEPS, kindColour, ramp, theme, variable } from "./colours.js";
 
-const HEADER = 22, BLOCK_GAP = 18, SMALLEST = 3, LARGEST = 64, WORDS_FROM = 36;
+const HEADER = 22, BLOCK_GAP = 18, SMALLEST = 3, LARGEST = 64, WORDS_FROM = 36, PIXELS_BELOW = 7;
 
 // Groups of rows, by name: [{ name, rows }]
 export function grouped(nodes, column) {
@@ -92,6 +92,12 @@ function paint(canvas, layout, nodes, colouring, width) {
   const began = performance.now();
   const context = prepared(canvas, width, layout.height);
   const number = painter(nodes, colouring);
+  if (layout.size < PIXELS_BELOW) {
+    pixels(context, canvas, layout, number);
+    if (layout.header) headers(context, layout);
+    measured(began);
+    return;
+  }
   const { size } = layout, gap = size > 12 ? 2 : size > 5 ? 1 : 0.5, inner = size - gap;
   const round = size >= 32 ? 6 : size >= 14 ? 3 : 0;
   const buckets = new Map();
@@ -119,9 +125,35 @@ function paint(canvas, layout, nodes, colouring, width) {
   if (size >= WORDS_FROM) words(context, layout, nodes, colouring, number);
   mark(context, marks, inner);
   if (layout.header) headers(context, layout);
+  measured(began);
+}
+function measured(began) {
   frames.last = performance.now() - began;
   frames.worst = Math.max(frames.worst, frames.last);
   frames.count += 1;
+}
+
+// Tens of thousands of tiny cells are written as pixels: a rectangle each would take too long.
+const parsed = new Map();
+function pixelOf(colour) {
+  if (!parsed.has(colour)) {
+    const [red, green, blue] = colour.startsWith("#") ? [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16)) : colour.match(/\d+/g).map(Number);
+    parsed.set(colour, (255 << 24) | (blue << 16) | (green << 8) | red);
+  }
+  return parsed.get(colour);
+}
+function pixels(context, canvas, layout, number) {
+  const scale = devicePixelRatio || 1, wide = canvas.width, image = context.createImageData(wide, canvas.height);
+  const data = new Int32Array(image.data.buffer), known = [];
+  const step = layout.size * scale, inner = Math.max(1, Math.round(step - (layout.size > 5 ? 1 : 0.5) * scale));
+  for (const block of layout.blocks) {
+    for (let at = 0; at < block.rows.length; at++) {
+      const colour = number(block.rows[at]), pixel = (known[colour] ??= pixelOf(colourOf(colour)));
+      const left = Math.round(block.x * scale + (at % block.across) * step), top = Math.round(block.y * scale + Math.floor(at / block.across) * step);
+      for (let y = top; y < top + inner; y++) data.fill(pixel, y * wide + left, y * wide + left + inner);
+    }
+  }
+  context.putImageData(image, 0, 0);
 }
 
 // Large cells have room for their value.

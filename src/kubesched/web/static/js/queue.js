@@ -22,6 +22,7 @@ export function QueueCard() {
   if (!queue) return html`<section class="card"><header><h2>Queue</h2></header><div class="body"><span class="spinner" /></div></section>`;
   const shown = queue.pod.map((pod, at) => ({ pod, place: queue.place[at], attempts: queue.attempts[at], until: queue.until[at], plugins: queue.plugins[at] }))
     .filter((each) => !chosen || each.place === chosen);
+  const hidden = (chosen ? queue.counts[chosen] || 0 : PLACES.reduce((sum, [name]) => sum + (queue.counts[name] || 0), 0)) - Math.min(60, shown.length);
   const total = PLACES.reduce((sum, [name]) => sum + (queue.counts[name] || 0), 0);
   return html`<section class="card" aria-label="Scheduling queue">
     <header><h2>Queue</h2><span class="grow" />
@@ -35,7 +36,7 @@ export function QueueCard() {
           <a class="name" href=${podLink(each.pod)}>${each.pod}</a>
           <span class="faint">${[each.attempts ? `${each.attempts} ${each.attempts === 1 ? "try" : "tries"}` : "", each.plugins].filter(Boolean).join(", ")}</span>
           <${Timer} each=${each} /></li>`)}</ul>`}
-      ${shown.length > 60 && html`<p class="faint">and ${shown.length - 60} more</p>`}
+      ${hidden > 0 && html`<p class="faint small">and ${hidden.toLocaleString("en")} more</p>`}
     </div></section>`;
 }
 
