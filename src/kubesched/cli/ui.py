@@ -16,7 +16,7 @@ from kubesched.config.errors import ConfigError
 from kubesched.framework.errors import PluginStartError
 from kubesched.framework.loading import load_place, plugin_files
 from kubesched.history.reader import HistoryError, is_decision_file
-from kubesched.library.live import connect
+from kubesched.library.live import connect, known_scheduler
 from kubesched.web.app import LOOPBACK, UiSettings, link_to, listen, serving
 from kubesched.web.security import Doorkeeper
 
@@ -39,7 +39,8 @@ PORT = 7070
 @click.option(
     "--scheduler",
     metavar="URL",
-    help="Ask a kubesched scheduler too, at its secure port, with your credentials: queue, attempts, wake-ups.",
+    help="The secure port of a kubesched scheduler, which is asked with your credentials: queue, attempts, wake-ups. "
+    "Default: as the kubeconfig of kubesched up says.",
 )
 @click.option(
     "--scheduler-ca",
@@ -94,7 +95,7 @@ def command(
             connection=connection,
             files=[each for each in source if not is_decision_file(each)],
             decisions=[each for each in source if is_decision_file(each)],
-            scheduler=scheduler or "",
+            scheduler=scheduler or ("" if source else known_scheduler(kubeconfig, context)),
             scheduler_authority=None if scheduler_ca is None else scheduler_ca.read_bytes(),
             config=config,
             plugins=[found for place in places for found in load_place(place)],

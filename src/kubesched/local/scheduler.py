@@ -59,9 +59,7 @@ class LocalScheduler:
     async def _run_once(self) -> int:
         try:
             if self._process is not None:
-                before = self._setup
-                self._setup = prepare_scheduler(self._options, before.log, self._plugins)
-                self._setup.tls = before.tls  # clients that trust the certificate can go on
+                self._setup = prepare_scheduler(self._options, self._setup.log, self._plugins)
             self._process = self._cluster.scheduler(self._setup, self._plugins, self._serving)
             return await self._process.run()
         except SetupError as error:

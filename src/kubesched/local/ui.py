@@ -88,7 +88,7 @@ class LocalUi:
         self._wait_for_somebody()
 
     def _settings(self, number: int) -> ChildSettings:
-        options, tls = self._setup.options, self._setup.tls
+        options = self._setup.options
         port = options.serving.secure_port
         asked = port and self._setup.options.history.decision_history
         folders = options.plugins.plugin_dir
@@ -104,8 +104,13 @@ class LocalUi:
                 *(place for each in self._plugins if (place := _place(each))),
             ],
             scheduler=f"https://{HOST}:{port}" if asked else "",
-            scheduler_authority=tls.main.read().certificate.decode() if asked and tls is not None else "",
+            scheduler_authority=self._authority() if asked else "",
         )
+
+    def _authority(self) -> str:
+        """A certificate that the flags name must be trusted as it is; another comes from the cluster's authority."""
+        tls = self._setup.tls
+        return "" if tls is None or tls.main.made is not None else tls.main.read().certificate.decode()
 
 
 def _listen(port: int) -> socket.socket:

@@ -109,7 +109,7 @@ async def test_without_a_history_there_is_no_page() -> None:
 
 
 async def test_wake_ups_are_shown_once() -> None:
-    """The event that woke a pod is named; asked again after it, there is nothing new, and attempts can be cut off too."""
+    """The event that woke a pod is named; asked again after it, there is nothing new. Attempts can be cut off too."""
     async with pages("/wakeups", "/attempts", "/queue") as (server, cluster):
         cluster.create(pod("big", cpu="8"))
         while not (await read(server, "/queue"))["counts"]["unschedulable"]:

@@ -26,7 +26,8 @@ def test_cluster(page: Browser) -> None:
     page.go("cluster")
     page.shows("60 nodes", "requested", "Queue", "Unschedulable", "Throughput")
     assert "token" not in page.script("return location.href")
-    page.shows("shop/huge", within=".queue-rows")
+    page.shows("shop/huge", "1 try", within=".queue-rows")
+    assert page.text(".notice") == ""
     assert page.script(COLOURS) > 5
     page.picture("cluster")
     page.go("cluster/gpu-007")

@@ -3,7 +3,7 @@ import { html, natural, useEffect, useLayoutEffect, useMemo, useRef, useState } 
 import { ABSENT, CORDONED, NOT_READY, VALID } from "./data.js";
 import { STEPS, kindColour, ramp, theme, variable } from "./colours.js";
 
-const HEADER = 22, BLOCK_GAP = 18, SMALLEST = 3, LARGEST = 64, WORDS_FROM = 36, PIXELS_BELOW = 7;
+const HEADER = 22, BLOCK_GAP = 18, SMALLEST = 3, LARGEST = 64, WORDS_FROM = 44, PIXELS_BELOW = 7;
 
 // Groups of rows, by name: [{ name, rows }]
 export function grouped(nodes, column) {
@@ -163,7 +163,7 @@ function words(context, layout, nodes, colouring, number) {
   for (const block of layout.blocks) {
     block.rows.forEach((row, at) => {
       const text = valueText(nodes, colouring, row), shade = number(row);
-      if (!text) return;
+      if (!text || nodes.flags[row] & (CORDONED | NOT_READY)) return;
       const dark = theme() === "dark" ? shade <= STEPS * 0.62 : shade > STEPS * 0.42 && shade <= STEPS;
       context.fillStyle = dark ? "#ffffffe6" : shade === NONE ? variable("--faint") : "#101830d9";
       const x = block.x + ((at % block.across) + 0.5) * layout.size - 1;
