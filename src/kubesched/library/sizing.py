@@ -70,19 +70,21 @@ class NodesNeeded:
         return as_frame([{"type": name, "nodes": number} for name, number in self.nodes.items()])
 
 
-def nodes_needed(cluster: Cluster, pods: Sequence[api.Pod], types: Sequence[NodeType]) -> NodesNeeded:
-    """The cheapest nodes on which, beside those of the cluster, all pods fit."""
+def nodes_needed(
+    cluster: Cluster, pods: Sequence[api.Pod], types: Sequence[NodeType], *, solver: bool = True
+) -> NodesNeeded:
+    """The cheapest nodes on which, beside those of the cluster, all pods fit; without a `solver`, nearly so."""
     ordered = by_priority(pods)
     rest = [each.pod for each in cluster.copy()._play(ordered) if each.fate is Fate.PENDING]
     classes = _classes(cluster, rest, types)
-    counts, bound = _solved(classes, types)
+    counts, bound = _solved(classes, types) if solver else (Counter[str](), None)
     buyer = _Buyer(cluster, ordered, types, classes)
     placements = buyer.complete(counts)
     counts, placements = buyer.reduce(counts, placements)
     price = sum(each.price * counts[each.name] for each in types)
     chosen = {each.name: counts[each.name] for each in types if counts[each.name]}
-    solver = "HiGHS" if bound is not None else "greedy"
-    return NodesNeeded(chosen, round(price, 6), bound, Placements(placements), solver)
+    how = "HiGHS" if bound is not None else "greedy"
+    return NodesNeeded(chosen, round(price, 6), bound, Placements(placements), how)
 
 
 @dataclass(frozen=True, slots=True)

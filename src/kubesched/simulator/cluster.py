@@ -27,6 +27,7 @@ from kubesched.scheduler.build import build_scheduler
 from kubesched.scheduler.recorder import EventRecorder
 from kubesched.scheduler.scheduler import Scheduler
 from kubesched.scheduler.subscribers.publisher import OnDecision, Subscriber
+from kubesched.simulator.autoscaler import Autoscaler
 from kubesched.simulator.settings import ClusterOptions, ReplayMode
 from kubesched.simulator.timeline import Timeline
 
@@ -86,6 +87,8 @@ class SimulatedCluster:
         self.embedded = EmbeddedCluster(self.api, options.for_cluster(seed, workloads=replay is None))
         self.timeline = Timeline(clock.monotonic)
         self.scheduler: Scheduler | None = None
+        groups = options.node_groups
+        self._autoscaler = Autoscaler(groups, self.api, clock, self.timeline, seed + 2) if groups else None
         direct = DirectClient(self.api)
         self._client: Client = direct if faults is None else FaultyClient(direct, faults)
         self._tasks: list[asyncio.Task[None]] = []
@@ -133,10 +136,13 @@ class SimulatedCluster:
             await self.clock.run_until(self.scheduler.synced.is_set, START_SECONDS)
         await self.clock.settle()
         self.timeline.follow(self.api)
+        if self._autoscaler is not None:
+            self._tasks.append(asyncio.create_task(self._autoscaler.run(), name="autoscaler"))
 
-    def cost(self, _end: float) -> float:
+    @property
+    def cost(self) -> float:
         """The price of the nodes of node groups so far."""
-        return 0.0
+        return 0.0 if self._autoscaler is None else self._autoscaler.cost()
 
     @property
     def crash(self) -> BaseException | None:

@@ -46,7 +46,7 @@ def measure(report: Report, cluster: SimulatedCluster) -> dict[str, float]:
         "fragmentation": fragmentation(usage),
         "spread": round(pstdev(_shares(usage)), 6) if usage else 0.0,
         "node_hours": round(nodes.node_seconds(end) / 3600, 6),
-        "cost": round(cluster.cost(end), 6),
+        "cost": round(cluster.cost, 6),
     }
 
 

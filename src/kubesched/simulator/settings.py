@@ -14,6 +14,7 @@ from kubesched.embedded import ClusterSettings
 from kubesched.kubelet.devices import DeviceTextError, parse_devices
 from kubesched.kubelet.nodes import NodeSettings
 from kubesched.kubelet.settings import KubeletSettings
+from kubesched.simulator.autoscaler import NodeGroup
 
 HALF_A_SECOND = Duration.parse("500ms")
 
@@ -49,8 +50,15 @@ class ClusterOptions(msgspec.Struct, frozen=True, rename="camel"):
     pod_steps: bool = True
     """Whether kubelets write every step of a pod's start, or only the last."""
 
+    node_groups: tuple[NodeGroup, ...] = ()
+    """Groups of nodes that come and go as they are needed."""
+
     def problems(self, path: str) -> Iterator[Problem]:
         """Yield invalid values."""
+        for index, group in enumerate(self.node_groups):
+            yield from group.problems(f"{join(path, 'nodeGroups')}[{index}]")
+        if len({group.name for group in self.node_groups}) < len(self.node_groups):
+            yield Problem(join(path, "nodeGroups"), "two groups have the same name")
         for field in msgspec.structs.fields(self):
             value, where = getattr(self, field.name), join(path, field.encode_name)
             if isinstance(value, Duration) and value < 0:
