@@ -82,6 +82,8 @@ def fit_report(explainer: Explainer, pod: api.Pod, at_most: int = MOST_FIT) -> F
     if engine is None or pod.spec.scheduling_gates:
         return FitReport(report, 0, False, {}, {})
     cluster = engine.cluster
+    # Nodes that never took one of them do not run out of anything.
+    first = set(Survey(engine, pod).feasible_without().tolist())
     placed: list[Decision] = []
     try:
         while len(placed) < at_most:
@@ -92,7 +94,7 @@ def fit_report(explainer: Explainer, pod: api.Pod, at_most: int = MOST_FIT) -> F
         runs_out: Counter[str] = Counter()
         if len(placed) < at_most:
             survey = Survey(engine, pod)
-            for row in survey.rows.tolist():
+            for row in first or survey.rows.tolist():
                 runs_out.update({reason for each in survey.refusers(row) for reason in each.status(row).reasons})
     finally:
         for decision in reversed(placed):

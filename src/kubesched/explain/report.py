@@ -186,7 +186,7 @@ class FitReport(Part, frozen=True):
     """Whether counting stopped at the limit."""
     per_node: dict[str, int]
     runs_out: dict[str, int]
-    """What rejects the next one: the reason, and on how many nodes."""
+    """What rejects the next one on the nodes that fit at first: the reason, and on how many of them."""
 
 
 def as_data(kind: str, report: msgspec.Struct, notes: tuple[str, ...] = ()) -> dict[str, Any]:
