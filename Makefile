@@ -6,7 +6,7 @@ VENV := .venv
 BIN  := $(VENV)/bin
 PIP  := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: help demo test parts e2e ui-test lint bench bench-check bench-peer flame-graphs clean
+.PHONY: help demo test parts e2e upstream-suite ui-test lint bench bench-check bench-peer flame-graphs clean
 
 help:
 	@echo 'make demo    start a cluster in memory, run pods on it and see why each went where'
@@ -14,6 +14,7 @@ help:
 	@echo 'make parts   build a real kubectl and control plane once, with Go; tests use them where they find them'
 	@echo 'make e2e     run it beside the real kube-scheduler on a real API server; builds those once, with Go'
 	@echo 'make ui-test look at every page of the web page with a real browser; installs Chromium where apt can'
+	@echo 'make upstream-suite  run the specs of upstream'\''s end-to-end suite that pass against kubesched up'
 	@echo 'make lint    ruff, mypy strict, import-linter'
 	@echo 'make bench   measure decisions, and pods through the whole loop, per second'
 	@echo 'make bench-check  compare the instructions per pod with the committed ones; UPDATE=--update accepts the new ones'
@@ -33,6 +34,10 @@ parts: $(VENV)/.ready-dev
 
 e2e: parts
 	$(BIN)/pytest tests/e2e -rs
+
+# AREA=scheduling runs one area; see docs/reference/upstream-suite.md.
+upstream-suite: parts
+	$(BIN)/python -m tests.e2e.upstream_suite $(AREA)
 
 # Pictures of the pages are kept in .cache/ui. Without a browser, and without the right to install one, it says so.
 ui-test: $(VENV)/.ready-dev

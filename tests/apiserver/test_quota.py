@@ -121,3 +121,11 @@ async def test_a_restart(api: ApiServer, client: LocalClient) -> None:
     await quota(client, {"pods": "1"})
     again = LocalClient(ApiServer(api.store, clock=api.clock))
     assert "exceeded quota" in (await refusal(again.create(PODS, pod("b")))).message
+
+
+async def test_a_status_by_a_client_does_not_last(client: LocalClient) -> None:
+    """A client may write the status, and gets it back as it wrote it; then the server corrects it."""
+    await quota(client, {"pods": "5"})
+    wrong = {"status": {"hard": {"pods": "7"}, "used": {"pods": "6"}}}
+    assert (await client.patch(f"{QUOTAS}/q/status", wrong))["status"]["hard"] == {"pods": "7"}
+    assert (await client.get(f"{QUOTAS}/q"))["status"] == {"hard": {"pods": "5"}, "used": {"pods": "0"}}

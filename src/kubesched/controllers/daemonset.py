@@ -12,7 +12,7 @@ from kubesched.controllers.replicaset import available_in
 from kubesched.controllers.revisions import HASH_LABEL, Revisions
 from kubesched.controllers.rollout import resolve
 from kubesched.reconcile.access import DAEMON_SETS
-from kubesched.reconcile.cache import is_more_than_status
+from kubesched.reconcile.cache import is_news
 from kubesched.reconcile.context import ControllerContext
 from kubesched.reconcile.events import reference
 from kubesched.reconcile.loop import Controller
@@ -42,7 +42,7 @@ class DaemonSetController(Controller):
         self._access = context.access
         self._revisions = Revisions(context.access)
         shelf = self._access.store.shelf(DAEMON_SETS)
-        shelf.observers.append(lambda event: self.enqueue(event.record.key) if is_more_than_status(event) else None)
+        shelf.observers.append(lambda event: self.enqueue(event.record.key) if is_news(event, self._access) else None)
         for key in shelf.sorted_keys():
             self.enqueue(key)
         context.pods.watch(self._on_pod)

@@ -23,7 +23,7 @@ from kubesched.controllers.rollout import (
     without_hash,
 )
 from kubesched.reconcile.access import DEPLOYMENTS, REPLICA_SETS
-from kubesched.reconcile.cache import Cache, is_more_than_status
+from kubesched.reconcile.cache import Cache, is_news
 from kubesched.reconcile.context import ControllerContext
 from kubesched.reconcile.events import reference
 from kubesched.reconcile.loop import Controller
@@ -62,7 +62,7 @@ class DeploymentController(Controller):
             self.enqueue(key)
 
     def _on_deployment(self, event: StoreEvent) -> None:
-        if is_more_than_status(event):
+        if is_news(event, self._access):
             self.enqueue(event.record.key)
 
     def _on_replica_set(self, old: View | None, new: View | None) -> None:

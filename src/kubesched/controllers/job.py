@@ -10,7 +10,7 @@ from kubesched.base.types import JSON
 from kubesched.controllers.job_groups import JobGroups, join_group
 from kubesched.controllers.ownership import claimed_pods, create_pod, delete_pod, pod_from, selector_of
 from kubesched.reconcile.access import JOBS
-from kubesched.reconcile.cache import is_more_than_status
+from kubesched.reconcile.cache import is_news
 from kubesched.reconcile.context import ControllerContext
 from kubesched.reconcile.events import reference
 from kubesched.reconcile.loop import Controller
@@ -46,7 +46,7 @@ class JobController(Controller):
         context.pods.watch(self._on_pod)
 
     def _on_job(self, event: StoreEvent) -> None:
-        if is_more_than_status(event) or b'"completionTime"' in event.record.data or b'"Failed"' in event.record.data:
+        if is_news(event, self._access) or b'"completionTime"' in event.record.data or b'"Failed"' in event.record.data:
             # The end of a Job is in its status, and the Job may have to be deleted later.
             self.enqueue(event.record.key)
         if event.change is ChangeType.DELETED:

@@ -8,7 +8,7 @@ from kubesched.apiserver.wire.status import StatusError
 from kubesched.base.types import JSON
 from kubesched.controllers.ownership import claimed_pods, create_pod, delete_pod, pod_from, selector_of
 from kubesched.reconcile.access import CONTROLLERS, REPLICA_SETS
-from kubesched.reconcile.cache import is_more_than_status
+from kubesched.reconcile.cache import is_news
 from kubesched.reconcile.conditions import set_condition
 from kubesched.reconcile.context import ControllerContext
 from kubesched.reconcile.events import reference
@@ -37,7 +37,7 @@ class ReplicaSetController(Controller):
         context.pods.watch(self._on_pod)
 
     def _on_owner(self, event: StoreEvent) -> None:
-        if is_more_than_status(event):
+        if is_news(event, self._context.access):
             self._to_rematch.add(event.record.key)
             self.enqueue(event.record.key)
 

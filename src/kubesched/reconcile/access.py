@@ -42,6 +42,8 @@ class Access:
         self.store = api.store
         self.clock = api.clock
         self.names = api.names
+        self.writing_status = False
+        """Whether the event that observers see now is a status that this process writes."""
 
     def now(self) -> str:
         """The current time in the format of API objects."""
@@ -102,7 +104,11 @@ class Access:
         obj["status"] = dict(before or {})
         edit(obj)
         if obj["status"] != (before or {}):
-            self.store.put(storage, key, obj)
+            self.writing_status = True
+            try:
+                self.store.put(storage, key, obj)
+            finally:
+                self.writing_status = False
         return True
 
     def put(self, storage: str, key: str, obj: JSON) -> Record:

@@ -12,6 +12,7 @@ from typing import Generic, TypeVar
 
 from kubesched.api.decoding import InvalidObject, decode_as
 from kubesched.apiserver.storage.store import ChangeType, Record, Shelf, StoreEvent
+from kubesched.reconcile.access import Access
 from kubesched.reconcile.views import View
 
 V = TypeVar("V", bound=View)
@@ -24,8 +25,13 @@ Handler = Callable[[V | None, V | None], None]
 KeysOf = Callable[[V], Sequence[str]]
 
 
+def is_news(event: StoreEvent, access: Access) -> bool:
+    """Whether a controller must act on an event: on all but the statuses that this process writes itself."""
+    return not access.writing_status or is_more_than_status(event)
+
+
 def is_more_than_status(event: StoreEvent) -> bool:
-    """Whether an event changes more than the status. Controllers that write a status skip their own writes with it."""
+    """Whether an event changes more than the status."""
     if event.previous is None or event.change is ChangeType.DELETED:
         return True
     return decode_as(View, event.previous.data).metadata != decode_as(View, event.record.data).metadata

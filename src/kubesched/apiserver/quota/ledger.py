@@ -128,6 +128,8 @@ class QuotaLedger:
         quota = known.get(event.record.name)
         if quota is None or quota.spec != (event.record.load().get("spec") or {}):
             self._load(event.record)
+        else:
+            self._write(event.record.key, quota)  # in case a client wrote another status
 
     def _load(self, record: Record) -> None:
         quota = Quota(record.name, record.load().get("spec") or {})
