@@ -214,6 +214,22 @@ async def test_several_versions(client: LocalClient) -> None:
     assert [version["version"] for version in group["versions"]] == ["v1", "v1beta1", "v2alpha1"]
 
 
+async def test_selectable_fields_of_several_versions(client: LocalClient) -> None:
+    """Each version can be selected by its own fields."""
+    body = definition()
+    first = body["spec"]["versions"][0]
+    body["spec"]["versions"] = [
+        {**first, "selectableFields": [{"jsonPath": ".spec.mode"}]},
+        {**first, "name": "v2", "storage": False, "selectableFields": [{"jsonPath": ".spec.replicas"}]},
+    ]
+    await client.create(DEFINITIONS, body)
+    await client.create(TABS, tab("a", mode="fast", replicas=3))
+    assert len((await client.get(TABS, query={"fieldSelector": "spec.mode=fast"}))["items"]) == 1
+    assert (await client.get(TABS, query={"fieldSelector": "spec.mode=slow"}))["items"] == []
+    other = "/apis/stable.example.com/v2/namespaces/default/crontabs"
+    assert len((await client.get(other, query={"fieldSelector": "spec.replicas=3"}))["items"]) == 1
+
+
 def test_without_a_schema_everything_goes() -> None:
     """A definition that says nothing about its objects accepts them as they are."""
     obj = {"spec": {"anything": [1, {"x": None}]}}

@@ -124,3 +124,21 @@ def test_numbers_are_unique() -> None:
     for type_ in schemas().types.values():
         tags = [field.tag for field in type_.fields.values() if field.tag]
         assert len(tags) == len(set(tags)), type_.name
+
+
+def test_schemas_inside_schemas() -> None:
+    """A definition's schema has schemas for items and other properties; the latter may also be yes or no."""
+    type_ = type_of("apiextensions.JSONSchemaProps")
+    assert type_ is not None
+    inner = text(5, "string")
+    raw = (
+        text(5, "array") + text(24, text(1, inner)) + text(30, integer(1, 1) + text(2, inner)) + text(33, integer(1, 0))
+    )
+    assert protobuf.decode(envelope("x", "y", raw), type_) == {
+        "apiVersion": "x",
+        "kind": "y",
+        "type": "array",
+        "items": {"type": "string"},
+        "additionalProperties": {"type": "string"},
+        "additionalItems": False,
+    }

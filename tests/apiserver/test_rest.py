@@ -22,6 +22,7 @@ from tests.apiserver.support import (
 from kubesched.apiserver.apiserver import ApiServer
 from kubesched.apiserver.inprocess.local import LocalClient
 from kubesched.apiserver.rest.patch import JSON_PATCH, MERGE_PATCH, STRATEGIC
+from kubesched.apiserver.storage.store import decode
 
 # --- create -----------------------------------------------------------------------------------------------------------
 
@@ -334,6 +335,28 @@ async def test_an_expired_page_is_410(client: LocalClient, api: ApiServer) -> No
     assert (await refusal(client.get(NODES, query={"continue": "!"}))).code == 400
 
 
+async def test_a_token_expires(client: LocalClient, clock: FixedClock) -> None:
+    """After five minutes a token is refused. The refusal has one that continues with the newest objects."""
+    for name in "abc":
+        await client.create(NODES, node(name))
+    first = await client.get(f"{NODES}?limit=1")
+    await client.create(NODES, node("d"))
+    clock.time += 301
+    response = await client.send("GET", NODES, query={"continue": first["metadata"]["continue"]})
+    assert response.status == 410
+    again = decode(response.body)["metadata"]["continue"]
+    rest = await client.get(NODES, query={"continue": again})
+    assert [item["metadata"]["name"] for item in rest["items"]] == ["b", "c", "d"]
+
+
+async def test_reviews_have_no_other_form(client: LocalClient) -> None:
+    """A review cannot be asked for as a table."""
+    body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": {}}
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    only_table = {"accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+    assert (await client.send("POST", path, body, headers=only_table)).status == 406
+
+
 async def test_resource_version_match(client: LocalClient) -> None:
     """Lists can require an exact or a minimum version; a future version is refused."""
     made = await client.create(NODES, node("a"))
@@ -409,3 +432,33 @@ async def test_kinds_without_effect_say_so(client: LocalClient) -> None:
     response = await client.send("POST", "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies", body)
     assert response.status == 201
     assert response.warnings == ["NetworkPolicy is stored but has no effect in this cluster"]
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body", "problem"),
+    [
+        (
+            "application/json",
+            b'{"metadata": {"name": "c"}, "data": {"a" : "1", "b": "\\":", "a": "2"}, "data": {}}',
+            'duplicate field "data"',
+        ),
+        (
+            "application/json",
+            b'{"metadata": {"name": "c", "labels": {"a" :"1", "a" :"2"}}, "x": 1}',
+            'unknown field "x", duplicate field "metadata.labels.a"',
+        ),
+        (
+            "application/yaml",
+            b"metadata: {name: c}\ndata:\n  a: one\n  a: two\n",
+            'yaml: unmarshal errors:\n  line 4: key "a" already set in map',
+        ),
+    ],
+)
+async def test_repeated_fields(client: LocalClient, content_type: str, body: bytes, problem: str) -> None:
+    """Strict validation refuses fields that a body repeats; by default the client is warned."""
+    error = await refusal(
+        client.call("POST", CONFIG_MAPS, body, query={"fieldValidation": "Strict"}, content_type=content_type)
+    )
+    assert error.message.endswith(f"strict decoding error: {problem}")
+    response = await client.send("POST", CONFIG_MAPS, body, content_type=content_type)
+    assert ", ".join(response.warnings) == problem

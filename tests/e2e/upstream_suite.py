@@ -1,7 +1,7 @@
 """Runs upstream's own end-to-end suite against `kubesched up`: ``python -m tests.e2e.upstream_suite [AREA...]``.
 
-`upstream_specs.txt` lists every spec of the areas with a verdict: ``quick`` and ``passes`` pass, ``quick`` ones also run in
-`make e2e`; anything else is the reason why a spec cannot pass. Without arguments all that pass are run.
+`upstream_specs.txt` lists every spec of the areas with a verdict: `quick` and `passes` pass, `quick` ones also run
+in `make e2e`; anything else is the reason why a spec cannot pass. Without arguments all that pass are run.
 """
 
 from __future__ import annotations
@@ -99,7 +99,9 @@ def main(arguments: Sequence[str]) -> int:
     """Run areas and print how each spec ended; returns the number of specs that did not end as listed."""
     parser = argparse.ArgumentParser(prog="python -m tests.e2e.upstream_suite", description=__doc__.splitlines()[0])
     parser.add_argument("areas", nargs="*", choices=[[], *AREAS], help="the areas to run; all by default")
-    parser.add_argument("--failing", action="store_true", help="run the specs that cannot pass, to see whether one does")
+    parser.add_argument(
+        "--failing", action="store_true", help="run the specs that cannot pass, to see whether one does"
+    )
     parser.add_argument("--clusters", type=int, default=3, help="how many clusters to use at the same time")
     given = parser.parse_args(arguments)
     chosen = [s for s in specs() if s.area in (given.areas or AREAS) and s.passes is not given.failing]

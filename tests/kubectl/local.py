@@ -47,7 +47,7 @@ class Local:
         command += [f"--write-kubeconfig={self.kubeconfig}", "--pod-start-delay=100ms", "--pod-stop-delay=50ms", *flags]
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=ROOT)
-        eventually(lambda: "Ctrl-C stops it." in self.log or self.process.poll() is not None, 60, "started")
+        eventually(lambda: "Ctrl-C stops it." in self.log or self.process.poll() is not None, 120, "started")
         assert self.process.poll() is None, self.log
 
     @property

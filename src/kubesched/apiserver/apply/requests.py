@@ -2,32 +2,60 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Callable
+
 from kubesched.apiserver.auth.rbac import AccessRequest
 from kubesched.apiserver.kinds.registry import ApiResource
 from kubesched.apiserver.kinds.schema import type_of
-from kubesched.apiserver.rest.body import check_fields, check_kind, parse_yaml
+from kubesched.apiserver.rest.body import check_kind, custom_type, parse_yaml
+from kubesched.apiserver.rest.duplicates import yaml_duplicates
+from kubesched.apiserver.validation.typecheck import WrongTypeError, unknown_fields
 from kubesched.apiserver.wire.request import ApiRequest, RequestTarget
-from kubesched.apiserver.wire.status import Cause, bad_request, invalid
+from kubesched.apiserver.wire.status import Cause, StatusError, bad_request, invalid
 from kubesched.base.types import JSON
 
 _MAX_MANAGER = 128
 
 
-def read_applied(request: ApiRequest, target: RequestTarget, resource: ApiResource) -> JSON:
+Dropped = Callable[[ApiResource, JSON], list[str]]
+"""The fields of a custom object that its schema does not declare."""
+
+
+def read_applied(request: ApiRequest, target: RequestTarget, resource: ApiResource, dropped: Dropped) -> JSON:
     """The object in the body of an apply, without the parts that the path does not write."""
     obj = parse_yaml(request.body)
     if not isinstance(obj, dict):
         raise bad_request("the body of an apply must be an object")
     if not obj.get("apiVersion") or not obj.get("kind"):
         raise bad_request("invalid object type: the body of an apply must have apiVersion and kind")
+    repeated = yaml_duplicates(request.body)
+    if repeated and request.query.get("fieldValidation") == "Strict":
+        lines = "".join(f"\n  {line}" for line in repeated)
+        raise bad_request(f"error decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:{lines}")
     check_kind(obj, resource.group_version, resource.kind)
-    check_fields(request, obj, resource.group_version, resource.kind, type_of(resource.schema))
+    _check_declared(obj, target, resource, dropped)
     meta = obj["metadata"]
     if meta.get("managedFields"):
         raise bad_request("metadata.managedFields must be nil")
     if meta.setdefault("name", target.name) != target.name:
         raise bad_request(f"the name of the object ({meta['name']}) does not match the name on the URL ({target.name})")
     return _written_part(obj, target.subresource, resource)
+
+
+def _check_declared(obj: JSON, target: RequestTarget, resource: ApiResource, dropped: Dropped) -> None:
+    """An apply needs to know every field, so others are refused whatever fieldValidation says."""
+    try:
+        unknown = unknown_fields(obj, type_of(resource.schema) or custom_type())
+    except WrongTypeError as error:
+        raise bad_request(f"failed to create typed patch object: {error}") from None
+    found = [*unknown, *dropped(resource, copy.deepcopy(obj))]
+    if found:
+        version = resource.group_version if resource.group else f"/{resource.version}"
+        lines = [f".{path}: field not declared in schema" for path in found]
+        text = lines[0] if len(lines) == 1 else "errors:\n" + "\n".join(f"  {line}" for line in lines)
+        where = f"{target.key}; {version}, Kind={resource.kind}"
+        raise StatusError(500, f"failed to create typed patch object ({where}): {text}")
 
 
 def _written_part(obj: JSON, subresource: str, resource: ApiResource) -> JSON:

@@ -97,8 +97,10 @@ class CustomResources:
             self._validators[resource] = Validator((version.get("schema") or {}).get("openAPIV3Schema") or {})
             resources.append(resource)
         resources.sort(key=lambda resource: _version_rank(resource.version))
+        # All versions share one shelf, so it has the selectable fields of all.
+        paths = {name: path for resource in resources for name, path in resource.field_paths.items()}
         for resource in resources:
-            self._store.shelf(resource.storage, fields_reader(resource.field_paths))
+            self._store.shelf(resource.storage, fields_reader(paths))
             self._registry.add(resource)
         self._served[key] = resources
 

@@ -48,6 +48,7 @@ FIELDS: dict[tuple[str, str], FieldPaths] = {
     ("", "secrets"): _paths("type"),
     ("", "replicationcontrollers"): _paths("status.replicas"),
     ("apps", "replicasets"): _paths("status.replicas"),
+    ("certificates.k8s.io", "certificatesigningrequests"): _paths("spec.signerName"),
     ("batch", "jobs"): {"status.successful": ("status", "succeeded")},
     ("", "events"): _EVENTS,
     ("events.k8s.io", "events"): _NEW_EVENTS,

@@ -209,6 +209,14 @@ BUILT_IN: tuple[ApiResource, ...] = (
     _kind(_WORKLOADS, "PodGroup", "podgroups", subresources=(STATUS,)),
     _kind(_WORKLOADS, "Workload", "workloads"),
     _kind("coordination.k8s.io/v1", "Lease", "leases"),
+    _kind(
+        "apiregistration.k8s.io/v1",
+        "APIService",
+        "apiservices",
+        cluster=True,
+        subresources=(STATUS,),
+        categories="api-extensions",
+    ),
     _kind("node.k8s.io/v1", "RuntimeClass", "runtimeclasses", cluster=True),
     _kind(
         "autoscaling/v2",

@@ -14,9 +14,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-SCALARS = frozenset(
-    "string int32 int64 bool double time microtime quantity intorstring bytes any".split()  # noqa: SIM905 - a word list
-)
+_WORDS = "string int32 int64 bool double time microtime quantity intorstring bytes any schema schemaorbool"
+SCALARS = frozenset(_WORDS.split())
 
 
 @dataclass(slots=True)

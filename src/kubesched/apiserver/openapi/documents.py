@@ -19,7 +19,11 @@ from kubesched.base.types import JSON
 
 _INFO = {"title": "Kubernetes", "version": "v1.36.0"}
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1"
-_PREFIXES = {"meta": _META, "apiextensions": "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1"}
+_PREFIXES = {
+    "meta": _META,
+    "apiextensions": "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1",
+    "apiregistration": "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1",
+}
 _SCALARS: dict[str, JSON] = {
     "string": {"type": "string"},
     "bytes": {"type": "string", "format": "byte"},
@@ -30,6 +34,8 @@ _SCALARS: dict[str, JSON] = {
     "time": {"type": "string", "format": "date-time"},
     "microtime": {"type": "string", "format": "date-time"},
     "any": {"type": "object"},
+    "schema": {"type": "object"},
+    "schemaorbool": {},
 }
 _NAMED_SCALARS: dict[str, tuple[str, JSON]] = {
     "quantity": (

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
 from kubesched.apiserver.kinds.registry import ApiResource
 from kubesched.apiserver.kinds.schema import Field, ObjectType, ValueType, type_of
+from kubesched.apiserver.rest.duplicates import json_duplicates, yaml_duplicates
 from kubesched.apiserver.validation.typecheck import WrongTypeError, unknown_fields
 from kubesched.apiserver.wire import protobuf
 from kubesched.apiserver.wire.request import ApiRequest
@@ -74,9 +76,20 @@ def read_object(request: ApiRequest, resource: ApiResource) -> JSON:
     """The object in a request to create or replace one."""
     type_ = type_of(resource.schema)
     obj = parse(request, type_)
+    repeated = duplicates(request, obj)
     check_kind(obj, resource.group_version, resource.kind)
-    check_fields(request, obj, resource.group_version, resource.kind, type_)
+    check_fields(request, obj, resource.group_version, resource.kind, type_, repeated=repeated)
     return obj
+
+
+def duplicates(request: ApiRequest, obj: JSON) -> list[str]:
+    """The fields that a body repeats, in upstream's words."""
+    sent = media_type(request.headers.get("content-type", ""))
+    if sent == PROTOBUF or request.query.get("fieldValidation") == "Ignore":
+        return []
+    if sent == _YAML:
+        return [f"yaml: unmarshal errors:\n  {line}" for line in yaml_duplicates(request.body)]
+    return [f'duplicate field "{path}"' for path in json_duplicates(request.body, obj)]
 
 
 def check_kind(obj: JSON, group_version: str, kind: str) -> None:
@@ -116,18 +129,19 @@ def check_fields(
     kind: str,
     type_: ObjectType | None,
     known: frozenset[str] = frozenset(),
+    repeated: Sequence[str] = (),
 ) -> None:
-    """Refuse wrong types. Refuse, warn about or ignore unknown fields, except those in `known`."""
+    """Refuse wrong types. Refuse, warn about or ignore repeated and unknown fields, except those in `known`."""
     handled = _cannot_be_handled(group_version.rpartition("/")[2], kind)
     try:
-        unknown = [path for path in unknown_fields(obj, type_ or _custom_type()) if path not in known]
+        unknown = [path for path in unknown_fields(obj, type_ or custom_type()) if path not in known]
     except WrongTypeError as error:
         raise bad_request(f"{handled}: {error}") from None
-    report_unknown(request, unknown, handled)
+    report_unknown(request, unknown, handled, repeated)
 
 
 @cache
-def _custom_type() -> ObjectType:
+def custom_type() -> ObjectType:
     """The part of a custom resource's type that its definition does not describe: the metadata."""
     metadata = Field("metadata", ValueType("object", object=type_of("meta.ObjectMeta")))
     return ObjectType("", {"metadata": metadata}, preserve_unknown=True)
@@ -142,8 +156,8 @@ def report_dropped(request: ApiRequest, resource: ApiResource, dropped: list[str
     report_unknown(request, dropped, _cannot_be_handled(resource.version, resource.kind))
 
 
-def report_unknown(request: ApiRequest, unknown: list[str], handled: str) -> None:
-    """Refuse, warn about or ignore unknown fields, as fieldValidation says."""
+def report_unknown(request: ApiRequest, unknown: list[str], handled: str, repeated: Sequence[str] = ()) -> None:
+    """Refuse, warn about or ignore unknown and repeated fields, as fieldValidation says."""
     mode = request.query.get("fieldValidation") or "Warn"
     if mode not in ("Ignore", "Warn", "Strict"):
         raise StatusError(
@@ -151,9 +165,9 @@ def report_unknown(request: ApiRequest, unknown: list[str], handled: str) -> Non
             f'fieldValidation: Unsupported value: "{mode}": supported values: "Ignore", "Strict", "Warn"',
             reason="Invalid",
         )
-    if not unknown or mode == "Ignore":
+    words = [*(f'unknown field "{path}"' for path in unknown), *repeated]
+    if not words or mode == "Ignore":
         return
-    words = [f'unknown field "{path}"' for path in unknown]
     if mode == "Strict":
         raise bad_request(f"{handled}: strict decoding error: {', '.join(words)}")
     request.warnings.extend(words)

@@ -41,7 +41,7 @@ from kubesched.apiserver.rest.subresources import PodSubresources, scale_of, set
 from kubesched.apiserver.rest.watching import Watch, watch_start
 from kubesched.apiserver.rest.writer import Writer, replacement
 from kubesched.apiserver.storage.store import Shelf, encode
-from kubesched.apiserver.wire.negotiation import negotiate
+from kubesched.apiserver.wire.negotiation import PLAIN, negotiate, not_acceptable
 from kubesched.apiserver.wire.request import ApiRequest, ApiResponse, RequestTarget, is_watch
 from kubesched.apiserver.wire.status import (
     StatusError,
@@ -65,6 +65,7 @@ _GATED = {
 }
 _WITHOUT_EFFECT = frozenset(
     (
+        "APIService",
         "CertificateSigningRequest",
         "FlowSchema",
         "HorizontalPodAutoscaler",
@@ -165,7 +166,7 @@ class ResourceHandler:
             if is_watch(request, target):
                 return self._watch(request, target, resource)
             selection = selection_of(request, resource, target.namespace)
-            page = list_page(self._store, self.shelf(resource), request, selection)
+            page = list_page(self._store, self.shelf(resource), request, selection, self._writer.clock.now())
             return self._renderer(request, resource).page(page)
         if request.method == "DELETE" and "deletecollection" in resource.verbs:
             return self._delete_collection(request, target, resource)
@@ -212,6 +213,8 @@ class ResourceHandler:
         return self._renderer(request, resource).one(record, 201)
 
     def _review(self, request: ApiRequest, target: RequestTarget, resource: ApiResource) -> ApiResponse:
+        if negotiate(request.headers.get("accept", "")) != PLAIN:
+            raise not_acceptable()
         obj = read_object(request, resource)
         if resource.kind == "Binding":
             self._pods.bind(target.namespace, obj["metadata"].get("name", ""), obj, dry_run=request.dry_run)
@@ -221,7 +224,7 @@ class ResourceHandler:
     def _delete_collection(self, request: ApiRequest, target: RequestTarget, resource: ApiResource) -> ApiResponse:
         options = read_options(request)
         selection = selection_of(request, resource, target.namespace)
-        page = list_page(self._store, self.shelf(resource), request, selection)
+        page = list_page(self._store, self.shelf(resource), request, selection, self._writer.clock.now())
         for record in page.records:
             self._deleter.delete(
                 resource, record.namespace, record.name, options, request.user, request.warnings.append
@@ -260,7 +263,7 @@ class ResourceHandler:
 
     def _apply(self, request: ApiRequest, target: RequestTarget, resource: ApiResource) -> ApiResponse:
         """Server-side apply. An object that does not exist is created."""
-        wanted = read_applied(request, target, resource)
+        wanted = read_applied(request, target, resource, self._custom.complete)
         now = timestamp(self._writer.clock.now())
         manager = Manager(apply_manager(request), "Apply", resource.group_version, target.subresource, now)
         shape = self._writer.shape(resource)

@@ -17,7 +17,7 @@ from kubesched.apiserver.rest.selectors import NAME, NAMESPACE, FieldSelector, f
 from kubesched.apiserver.storage.store import Record, Shelf, Store, encode
 from kubesched.apiserver.validation.problems import Problems
 from kubesched.apiserver.wire.request import ApiRequest
-from kubesched.apiserver.wire.status import bad_request, invalid, version_too_large
+from kubesched.apiserver.wire.status import StatusError, bad_request, continue_expired, invalid, version_too_large
 from kubesched.base.documents import REQUEST, read_json
 
 
@@ -92,13 +92,21 @@ class ListPage:
 
 
 class _Continue(msgspec.Struct):
-    """The content of a continue token: the version of the list and the last key of the previous page."""
+    """The content of a continue token: the version of the list, the last key of the previous page, and the time.
+
+    Version 0 continues with the newest objects, though the list is then not consistent.
+    """
 
     rv: int
     start: str
+    at: int = 0
 
 
-def list_page(store: Store, shelf: Shelf, request: ApiRequest, selection: Selection) -> ListPage:
+TOKEN_SECONDS = 300
+"""How long a token is good for, as long as etcd keeps old versions in a real cluster."""
+
+
+def list_page(store: Store, shelf: Shelf, request: ApiRequest, selection: Selection, now: float) -> ListPage:
     """The requested page of a list."""
     limit = request.number("limit") or 0
     token = request.query.get("continue", "")
@@ -106,29 +114,38 @@ def list_page(store: Store, shelf: Shelf, request: ApiRequest, selection: Select
     records = shelf.records
     if token:
         parsed = _parse_token(token)
-        version, start = parsed.rv, parsed.start
+        version, start = parsed.rv or store.version, parsed.start
         if version != store.version:
-            records = shelf.at(version)
+            records = _earlier(shelf, parsed, now)
     else:
         exact = _wanted_version(request, store.version)
         if exact is not None and exact != store.version:
             version, records = exact, shelf.at(exact)
     keys = sorted(records) if records is not shelf.records else shelf.sorted_keys()
-    return _page(keys, records, selection, version, limit, start)
+    return _page(keys, records, selection, _Continue(version, start, int(now)), limit)
 
 
-def _page(
-    keys: list[str], records: dict[str, Record], selection: Selection, version: int, limit: int, start: str
-) -> ListPage:
+def _earlier(shelf: Shelf, token: _Continue, now: float) -> dict[str, Record]:
+    """The objects at the version of a token. The refusal of an expired one has a token to continue nevertheless."""
+    try:
+        if now - token.at > TOKEN_SECONDS:
+            raise continue_expired()
+        return shelf.at(token.rv)
+    except StatusError:
+        raise continue_expired(_token(0, token.start, int(now))) from None
+
+
+def _page(keys: list[str], records: dict[str, Record], selection: Selection, token: _Continue, limit: int) -> ListPage:
     everything = selection.is_everything
     found: list[Record] = []
+    version, start = token.rv, token.start
     for index in range(bisect_right(keys, start) if start else 0, len(keys)):
         record = records[keys[index]]
         if not everything and not selection.matches(record):
             continue
         if limit and len(found) == limit:
             rest = _count_from(keys, index, selection.namespace) if selection.is_unfiltered else 0
-            return ListPage(found, version, _token(version, found[-1].key), rest)
+            return ListPage(found, version, _token(version, found[-1].key, token.at), rest)
         found.append(record)
     return ListPage(found, version)
 
@@ -170,8 +187,8 @@ def parse_version(text: str) -> int:
     return int(text)
 
 
-def _token(version: int, key: str) -> str:
-    return base64.urlsafe_b64encode(encode(_Continue(version, key))).decode().rstrip("=")
+def _token(version: int, key: str, at: int) -> str:
+    return base64.urlsafe_b64encode(encode(_Continue(version, key, at))).decode().rstrip("=")
 
 
 def _parse_token(token: str) -> _Continue:

@@ -112,7 +112,7 @@ def _zero(shape: ValueType) -> Any:
 
 def _check_scalar(value: Any, shape: ValueType, owner: ObjectType, plain: str) -> None:
     kind = shape.kind
-    if kind == "any":
+    if kind in ("any", "schema", "schemaorbool"):
         return
     if kind in ("int32", "int64"):
         fits = isinstance(value, int) and not isinstance(value, bool)

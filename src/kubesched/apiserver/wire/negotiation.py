@@ -43,6 +43,11 @@ def negotiate(accept: str) -> Form:
     )
 
 
+def not_acceptable() -> StatusError:
+    """The refusal of another form than the object itself, for kinds that have no other."""
+    return StatusError(406, "only the following media types are accepted: application/json")
+
+
 def _form(clause: str) -> Form | None:
     media, *parameters = (part.strip() for part in clause.split(";"))
     if media.lower() not in _JSON_TYPES:

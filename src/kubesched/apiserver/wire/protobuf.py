@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from kubesched.apiserver.kinds.schema import Field, ObjectType, ValueType
+from kubesched.apiserver.kinds.schema import Field, ObjectType, ValueType, schemas
 from kubesched.base.documents import REQUEST, DocumentError, DocumentLimitError, read_json, within_depth
 from kubesched.base.types import JSON
 
@@ -181,6 +181,8 @@ def _special(kind: str, parts: dict[int, int | bytes]) -> Any:
         return _text(parts.get(3, b"")) if parts.get(1) else _signed(parts.get(2, 0))
     if kind in ("time", "microtime"):
         return _time(_signed(parts.get(1, 0)), _signed(parts.get(2, 0)), kind)
+    if kind in ("schema", "schemaorbool"):
+        return _schema(kind, parts)
     raw = _as_bytes(parts.get(1, b""))
     try:
         return read_json(raw, REQUEST) if raw else None
@@ -188,6 +190,14 @@ def _special(kind: str, parts: dict[int, int | bytes]) -> Any:
         raise
     except DocumentError:
         raise ProtobufError("an embedded object is not JSON") from None
+
+
+def _schema(kind: str, parts: dict[int, int | bytes]) -> Any:
+    """A schema inside a schema, which may be a plain yes or no in some places."""
+    data = parts.get(1 if kind == "schema" else 2)
+    if data is None:
+        return bool(parts.get(1))
+    return _message(_as_bytes(data), schemas().types["apiextensions.JSONSchemaProps"])
 
 
 def _time(seconds: int, nanoseconds: int, kind: str) -> str | None:

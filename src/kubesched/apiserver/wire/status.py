@@ -57,8 +57,10 @@ class StatusError(Exception):
         details: JSON | None = None,
         causes: Sequence[Cause] = (),
         retry_after: int = 0,
+        continue_token: str = "",
     ) -> None:
         super().__init__(message)
+        self.continue_token = continue_token
         self.code = code
         self.message = message
         self.reason = reason or _REASONS.get(code, "InternalError")
@@ -73,7 +75,8 @@ class StatusError(Exception):
             details["causes"] = [cause.to_json() for cause in self.causes]
         if self.retry_after:
             details["retryAfterSeconds"] = self.retry_after
-        body: JSON = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
+        metadata = {"continue": self.continue_token} if self.continue_token else {}
+        body: JSON = {"kind": "Status", "apiVersion": "v1", "metadata": metadata, "status": "Failure"}
         body |= {"message": self.message, "reason": self.reason}
         if details or self._details is not None:
             body["details"] = details
@@ -142,13 +145,19 @@ def expired(version: int, oldest: int) -> StatusError:
     return StatusError(410, f"too old resource version: {version} ({oldest})", reason="Expired")
 
 
-def continue_expired() -> StatusError:
-    return StatusError(
-        410,
-        "The provided continue parameter is too old to display a consistent list result. You must start a new list"
-        " without the continue parameter.",
-        reason="Expired",
-    )
+_TOO_OLD = "The provided continue parameter is too old to display a consistent list result. You"
+_START_OVER = f"{_TOO_OLD} must start a new list without the continue parameter."
+_GO_ON = (
+    f"{_TOO_OLD} can start a new list without the continue parameter, or use the continue token in this response to"
+    " retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list -"
+    " objects that were created, modified, or deleted between the time the first chunk was returned and now may show up"
+    " in the list."
+)
+
+
+def continue_expired(token: str = "") -> StatusError:
+    """Refuse a continue token. `token` continues with the newest objects instead."""
+    return StatusError(410, _GO_ON if token else _START_OVER, reason="Expired", continue_token=token)
 
 
 def version_too_large(wanted: int, current: int) -> StatusError:
