@@ -224,3 +224,21 @@ async def test_what_is_fixed(client: LocalClient, path: str, body: JSON, patch: 
     error = await refusal(client.patch(f"{path}/x", patch))
     assert error.code == 422
     assert text in error.message
+
+
+@pytest.mark.parametrize(
+    ("mode", "rule", "why"),
+    [
+        ("NonIndexed", {"succeededCount": 1}, "requires indexed completion mode"),
+        ("Indexed", {}, "at least one of succeededCount or succeededIndexes must be specified"),
+        ("Indexed", {"succeededIndexes": "0-x"}, "error parsing succeededIndexes: cannot convert"),
+        ("Indexed", {"succeededIndexes": "3,1"}, "error parsing succeededIndexes: non-increasing order"),
+        ("Indexed", {"succeededIndexes": "0-999999999"}, "error parsing succeededIndexes: too large index"),
+    ],
+)
+async def test_success_policies_of_jobs(client: LocalClient, mode: str, rule: JSON, why: str) -> None:
+    """A success policy needs indexes, and rules that can be met."""
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "x"}]}}
+    spec = {"template": template, "completions": 4, "completionMode": mode, "successPolicy": {"rules": [rule]}}
+    body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": spec}
+    assert why in (await refusal(client.create("/apis/batch/v1/namespaces/default/jobs", body))).message

@@ -86,6 +86,20 @@ async def test_indexes_are_handed_out_once_each(clock: VirtualClock) -> None:
         )
 
 
+@pytest.mark.parametrize("rule", [{"succeededCount": 1}, {"succeededIndexes": "0,4-5", "succeededCount": 1}])
+@virtual_time
+async def test_a_success_policy_ends_it_early(clock: VirtualClock, rule: JSON) -> None:
+    """A Job whose success policy is met is complete; its other pods are deleted and no more are created."""
+    async with world(clock) as w:
+        policy = {"rules": [{"succeededIndexes": "3-4"}, rule]}
+        w.create(JOBS, "pi", _job("1s", completions=6, completionMode="Indexed", successPolicy=policy))
+        await w.until(lambda: _ended(w, "Complete"))
+        status = w.get(JOBS, "pi")["status"]
+        assert (status["completedIndexes"], status["succeeded"]) == ("0", 1)
+        ends = {(each["reason"], each["message"]) for each in status["conditions"]}
+        assert ends == {("SuccessPolicy", "Matched rules at index 1")}
+
+
 @virtual_time
 async def test_a_pod_that_has_ended_counts_even_when_it_is_deleted(clock: VirtualClock) -> None:
     """Deleting finished pods of a running Job does not make it start over."""

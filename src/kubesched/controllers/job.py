@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import islice
 
+from kubesched.apiserver.job_indexes import index_ranges
 from kubesched.apiserver.meta import parse_timestamp
 from kubesched.apiserver.storage.store import ChangeType, StoreEvent
 from kubesched.base.types import JSON
@@ -107,6 +108,8 @@ class JobController(Controller):
             if left <= 0:
                 return "Failed", "DeadlineExceeded", "Job was active longer than specified deadline"
             self.enqueue(key, left)
+        if (rule := state.matched_rule((spec.get("successPolicy") or {}).get("rules") or [])) is not None:
+            return "Complete", "SuccessPolicy", f"Matched rules at index {rule}"
         wanted = spec.get("completions")
         # Without completions it is a work queue: done when one pod has succeeded and all others have ended.
         queue_done = wanted is None and state.succeeded > 0 and not state.active
@@ -239,6 +242,18 @@ class _State:
     def missing_indexes(self, count: int) -> list[int]:
         taken = {int(pod.metadata.annotations.get(INDEX, "-1")) for pod in self.active} | set(self._done)
         return list(islice((index for index in range(self._completions) if index not in taken), count))
+
+    def matched_rule(self, rules: list[JSON]) -> int | None:
+        """Return the number of the first rule of a success policy that is met."""
+        for number, rule in enumerate(rules):
+            count, wanted, done = rule.get("succeededCount"), 1, self._done
+            if (text := rule.get("succeededIndexes")) is not None:
+                ranges = index_ranges(text)
+                wanted = sum(len(each) for each in ranges)
+                done = [index for index in done if any(index in each for each in ranges)]
+            if len(done) >= (wanted if count is None else count):
+                return number
+        return None
 
     def completed_indexes(self) -> str:
         """Format the completed indexes like upstream: 0,2-5"""

@@ -9,6 +9,7 @@ import msgspec
 
 from kubesched.api import objects as api
 from kubesched.api.selectors import SelectorError, label_selector
+from kubesched.apiserver.job_indexes import index_ranges
 from kubesched.apiserver.validation.containers import non_negative, one_of
 from kubesched.apiserver.validation.core import check_claim_spec
 from kubesched.apiserver.validation.naming import PERCENT_RULE, is_percent, label_errors
@@ -166,6 +167,7 @@ def _job(obj: JSON, problems: Problems) -> None:
     for field in ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"):
         non_negative(spec, field, "spec", problems)
     one_of(spec, "completionMode", ("NonIndexed", "Indexed"), "spec", problems)
+    _check_success_policy(spec, problems)
     if spec.get("completionMode") == "Indexed" and spec.get("completions") is None:
         problems.required("spec.completions", "when completion mode is Indexed")
     if spec.get("backoffLimitPerIndex") is not None and spec.get("completionMode") != "Indexed":
@@ -175,6 +177,28 @@ def _job(obj: JSON, problems: Problems) -> None:
     check_pod_spec(pod, f"{_TEMPLATE}.spec", problems)
     if pod.get("restartPolicy") == "Always":
         problems.required(f"{_TEMPLATE}.spec.restartPolicy", 'valid values: "OnFailure", "Never"')
+
+
+def _check_success_policy(spec: JSON, problems: Problems) -> None:
+    policy = spec.get("successPolicy")
+    if policy is None:
+        return
+    path = "spec.successPolicy"
+    if spec.get("completionMode") != "Indexed":
+        problems.invalid(path, policy, "requires indexed completion mode")
+    if not policy.get("rules"):
+        problems.required(f"{path}.rules", "at least one rules must be specified when the successPolicy is specified")
+    for index, rule in enumerate(policy.get("rules") or []):
+        here, indexes = f"{path}.rules[{index}]", rule.get("succeededIndexes")
+        if indexes is None and rule.get("succeededCount") is None:
+            problems.required(here, "at least one of succeededCount or succeededIndexes must be specified")
+        try:
+            ranges = index_ranges(indexes) if indexes is not None else []
+        except ValueError as error:
+            problems.invalid(f"{here}.succeededIndexes", indexes, f"error parsing succeededIndexes: {error}")
+            continue
+        if ranges and ranges[-1].stop > (spec.get("completions") or 0):
+            problems.invalid(f"{here}.succeededIndexes", indexes, "error parsing succeededIndexes: too large index")
 
 
 def _cron_job(obj: JSON, problems: Problems) -> None:
