@@ -22,6 +22,8 @@ from rich.table import Table
 
 Results = dict[str, dict[int, dict[int, float]]]
 """The allocated per cent, by policy, seed and per cent of arrived load."""
+WIDE = 120
+"""Characters that the table needs."""
 SHOWN = (80, 90, 95, 100, 110, 130)
 
 
@@ -38,7 +40,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.output == "json":
         print(json.dumps(results))
     else:
-        Console().print(table(results, args.pods.stem))
+        console = Console()
+        Console(width=max(console.width, WIDE)).print(table(results, args.pods.stem))
     if args.plot:
         plot(results, args.plot, args.pods.stem)
     return 0
@@ -54,8 +57,8 @@ def run_all(trace: Trace, policies: Sequence[str], seeds: Sequence[int], executo
         results[policy][seed] = done.result()
         spent = monotonic() - started
         left = spent / number * (len(jobs) - number)
-        print(f"\r{number} of {len(jobs)} runs, {spent:.0f} s, {left:.0f} s left ", end="", file=sys.stderr, flush=True)
-    print(file=sys.stderr)
+        if sys.stderr.isatty():
+            print(f"\r{number} of {len(jobs)} runs, {spent:.0f} s, {left:.0f} s left ", end="", file=sys.stderr)
     return results
 
 

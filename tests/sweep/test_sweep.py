@@ -54,6 +54,12 @@ def test_scenarios_by_configurations_by_seeds(scenario: Path, packed: Path, tmp_
     assert "cpuSpread" in invoke("sweep", scenario, "--seeds", "1-2", "--executor", THREADS).stdout
 
 
+def test_pods_without_requests_use_nodes_too() -> None:
+    """The number of used nodes counts pods, not only what they request."""
+    scenario = Path(__file__).parents[2] / "examples" / "scenarios" / "node10.yaml"
+    assert run_job(Job(str(scenario), None, "own", 1)).metrics["nodesUsed"] == 1
+
+
 def test_an_interrupted_sweep_goes_on(scenario: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is in the file is not run again, unless the scenario changed or the run had failed."""
     database = tmp_path / "results.db"

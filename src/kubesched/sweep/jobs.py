@@ -88,6 +88,9 @@ def measured(report: Report) -> dict[str, float]:
     waits = sorted(each.bound_after for each in report.placements) or [0.0]
     tries = [*(each.attempts for each in report.placements), *(each.attempts for each in report.pending)] or [0]
     nodes = report.utilisation
+    used = {each.node for each in nodes if each.cpu.peak or each.memory.peak} | {
+        each.node for each in report.placements
+    }
     cpu = [each.cpu.mean for each in nodes] or [0.0]
     found = {
         "bound": float(report.bindings),
@@ -95,7 +98,7 @@ def measured(report: Report) -> dict[str, float]:
         "bindMean": fmean(waits),
         "bindP99": waits[min(len(waits) - 1, int(len(waits) * 0.99))],
         "attempts": fmean(tries),
-        "nodesUsed": float(sum(each.cpu.peak > 0 or each.memory.peak > 0 for each in nodes)),
+        "nodesUsed": float(len(used)),
         "cpu": fmean(cpu),
         "memory": fmean([each.memory.mean for each in nodes] or [0.0]),
         "cpuSpread": pstdev(cpu),
