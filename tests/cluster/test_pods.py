@@ -7,6 +7,7 @@ import weakref
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.builders import affinity, container, host_port, node, pod, pod_term
 
 from kubesched.api import objects as api
@@ -299,3 +300,21 @@ def test_the_volume_of_a_service_account_token_does_not_set_pods_apart() -> None
     ]
     assert infos[0].pod_class is infos[1].pod_class
     assert [volume.name for volume in infos[0].pod_class.spec.volumes] == ["data"]
+
+
+def test_claims_of_their_own_make_no_class_of_their_own() -> None:
+    """Pods that differ in the names of their claims share a class, and each keeps its claims; but not if plugins of
+    others cache what they read of pods."""
+    classes = PodClasses()
+
+    def with_claim(n: int) -> api.Pod:
+        plain = pod(f"p{n}", uid=f"u{n}", node="n")
+        claims = (api.PodResourceClaim("gpu", resource_claim_name=f"c{n}"),)
+        return replace(plain, spec=replace(plain.spec, resource_claims=claims))
+
+    first, second = (classes.info(with_claim(n)) for n in range(2))
+    assert first.pod_class is second.pod_class
+    assert [each.pod.spec.resource_claims[0].resource_claim_name for each in (first, second)] == ["c0", "c1"]
+    assert second.pod.spec.node_name == "n"
+    classes.exact = True
+    assert classes.info(with_claim(0)).pod_class is not classes.info(with_claim(1)).pod_class

@@ -17,6 +17,8 @@ from kubesched.base.clocks import VirtualClock, virtual_time
 from kubesched.client.protocol import ApiError
 from kubesched.framework.status import Status
 from kubesched.plugins.dynamic_resources import DynamicResources
+from kubesched.plugins.dynamic_resources import plugin as dynamic_resources
+from kubesched.plugins.dynamic_resources.claims import refers_to
 
 
 def gpus(node_name: str, count: int, **fields: Any) -> api.ResourceSlice:
@@ -284,3 +286,26 @@ async def test_the_log_of_a_claim(clock: VirtualClock) -> None:
     rejected = found["pod unschedulable"]
     assert (rejected["logger"], rejected["node"]) == ("FilterWithNominatedPods.Filter.DynamicResources", "n1")
     assert rejected["reason"] == "cannot allocate all claims"
+
+
+@virtual_time
+async def test_a_claim_is_checked_for_the_pods_that_mention_it(
+    clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new or changed claim calls the hint for its own pods, not for every waiting pod."""
+    asked: list[tuple[str, str]] = []
+
+    def counted(waiting: api.Pod, changed: dra.ResourceClaim) -> bool:
+        asked.append((waiting.name, changed.name))
+        return refers_to(waiting, changed)
+
+    monkeypatch.setattr(dynamic_resources, "refers_to", counted)
+    async with world(clock, node("n1"), device_class(), gpus("n1", 20)) as here:
+        for number in range(20):
+            here.create(pod(f"p{number}", resource_claims=[f"c{number}"]))
+        await here.settle(1)
+        for number in range(20):
+            here.create(claim(f"c{number}", exactly()))
+        await here.settle(30)
+        assert all(here.node_of(f"p{number}") for number in range(20))
+        assert {(waiting[1:], changed[1:]) for waiting, changed in asked} == {(str(n), str(n)) for n in range(20)}

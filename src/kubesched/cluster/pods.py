@@ -117,6 +117,8 @@ class PodClasses:
 
     def __init__(self, features: Features = DEFAULT_FEATURES) -> None:
         self._features = features
+        self.exact = False
+        """Whether the names of resource claims make a difference. No built-in plugin caches anything about claims."""
         self._by_key: WeakValueDictionary[bytes, PodClass] = WeakValueDictionary()
         self._specs: WeakValueDictionary[bytes, SharedSpec] = WeakValueDictionary()
         self._recent: OrderedDict[bytes, PodClass] = OrderedDict()
@@ -134,6 +136,9 @@ class PodClasses:
             spec = msgspec.structs.replace(spec, node_name="")
         if spec.volumes:
             spec = _without_mere_names(spec)
+        claims = spec.resource_claims
+        if claims and not self.exact:
+            spec = msgspec.structs.replace(spec, resource_claims=tuple(map(_unnamed, claims)))
         key = self._encode((meta.namespace, meta.labels, spec))
         resized = _has_resize_status(pod) or (
             self._features.dra_node_allocatable_resources and bool(pod.status.node_allocatable_resource_claim_statuses)
@@ -144,8 +149,8 @@ class PodClasses:
             pod_class = self._resized(key, pod, spec, pod_class)
         if spec is not pod_class.spec:
             shared = pod_class.spec
-            if pod.spec.node_name:
-                shared = msgspec.structs.replace(shared, node_name=pod.spec.node_name)
+            if pod.spec.node_name or claims != shared.resource_claims:
+                shared = msgspec.structs.replace(shared, node_name=pod.spec.node_name, resource_claims=claims)
             meta = msgspec.structs.replace(meta, labels=pod_class.labels)
             pod = msgspec.structs.replace(pod, metadata=meta, spec=shared)
         return PodInfo(pod, pod_class)
@@ -191,6 +196,11 @@ def _without_mere_names(spec: api.PodSpec) -> api.PodSpec:
     """
     volumes = tuple(volume for volume in spec.volumes if volume != api.Volume(name=volume.name))
     return spec if len(volumes) == len(spec.volumes) else msgspec.structs.replace(spec, volumes=volumes)
+
+
+def _unnamed(claim: api.PodResourceClaim) -> api.PodResourceClaim:
+    """A pod's claim without the name of the object, which is often another for each pod."""
+    return claim if claim.resource_claim_name is None else msgspec.structs.replace(claim, resource_claim_name="")
 
 
 def _has_resize_status(pod: api.Pod) -> bool:

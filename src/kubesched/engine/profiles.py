@@ -66,7 +66,7 @@ def build_framework(
     handle = Handle(cluster, random, profile.scheduler_name, services=services, what_if=what_if)
     plugins = {name: _make(registry[name], profile, handle) for name in resolved.names()}
     if any(each.reads.is_cacheable and not is_built_in(type(each)) for each in plugins.values()):
-        cluster.nodes.exact = True
+        cluster.nodes.exact = cluster.classes.exact = True
     points: Mapping[str, Sequence[Plugin]] = {
         str(point): [plugins[name] for name in names] for point, names in resolved.points.items()
     }

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from datetime import datetime
+from itertools import chain
 from uuid import UUID
 
 import numpy as np
@@ -55,7 +56,7 @@ NOTHING_TO_DEALLOCATE = unschedulable("no new claims to deallocate")
 NOT_AVAILABLE, STALE_CLAIM, NO_RESOURCE = 3, 4, 5
 _FIRST_ERROR = 16
 MOST_NAMES = 100_000
-"""Names of claims to remember. With more, every claim event is checked against every waiting pod."""
+"""Claims to remember. With more, every claim event is checked against every waiting pod."""
 _STATUSES = {
     IMPOSSIBLE: unresolvable("cannot allocate all claims"),
     INVALID_POOL: unresolvable("invalid resource pools were encountered"),
@@ -87,8 +88,8 @@ class DynamicResources(Plugin):
         self._ledger = devices.ledger
         self._inventory = devices.inventory
         self._plans = devices.plans
-        self._named: set[str] = set()
-        """Claims that pods mention by name."""
+        self._named: dict[str, set[str]] = {}
+        """Claims by key, and the UIDs of pods that mention them and are not bound yet."""
         self._without: dict[str, tuple[int, Mask | None]] = {}
 
     def sign(self, pod: api.Pod) -> Signature | Status:
@@ -122,21 +123,27 @@ class DynamicResources(Plugin):
         return None
 
     def _pods_helped(self, old: api.Object | None, new: api.Object | None) -> Collection[str] | None:
-        """A claim that was made for a pod helps that pod alone, unless another pod mentions it by name. One that is
-        deallocated may help any pod."""
+        """A claim helps the pods that mention it. One that is deallocated may help any pod."""
         before = old.status.allocation if isinstance(old, dra.ResourceClaim) else None
         if not isinstance(new, dra.ResourceClaim) or (before is not None and new.status.allocation is None):
             return None
-        owners = [owner for owner in new.metadata.owner_references if owner.controller]
-        if not owners or owners[0].kind != "Pod" or new.key in self._named or len(self._named) > MOST_NAMES:
+        if len(self._named) > MOST_NAMES:
             return None
-        return [owner.uid for owner in owners]
+        owners = (owner.uid for owner in new.metadata.owner_references if owner.controller)
+        return {*owners, *self._named.get(new.key, ())}
 
     def _note_names(self, pod: api.Pod) -> None:
-        if len(self._named) > MOST_NAMES:
-            return
-        names = (reference.resource_claim_name for reference in pod.spec.resource_claims)
-        self._named.update(f"{pod.namespace}/{name}" for name in names if name is not None)
+        if len(self._named) <= MOST_NAMES:
+            for key in _mentioned(pod):
+                self._named.setdefault(key, set()).add(pod.uid)
+
+    def _forget_names(self, pod: api.Pod) -> None:
+        for key in _mentioned(pod):
+            users = self._named.get(key)
+            if users is not None:
+                users.discard(pod.uid)
+                if not users:
+                    del self._named[key]
 
     def _after_claim_change(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
         if not isinstance(new, dra.ResourceClaim):
@@ -158,7 +165,10 @@ class DynamicResources(Plugin):
     def _after_pod_change(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
         if not isinstance(new, api.Pod):
             return Hint.QUEUE
-        if new.uid != pod.uid or self._problem(new) is not None:
+        if new.uid != pod.uid:
+            return Hint.SKIP
+        self._note_names(new)
+        if self._problem(new) is not None:
             return Hint.SKIP
         self.handle.log(DETAILS, "pod got updated and is schedulable", pod=pod)
         return Hint.QUEUE
@@ -693,10 +703,18 @@ class DynamicResources(Plugin):
             await self._binder().bind(cycle, pod, node_name)
         except ClaimBindingError as problem:
             return error(str(problem))
+        self._forget_names(pod)
         return None
 
     def _binder(self) -> ClaimBinder:
         return ClaimBinder(self.handle, self._ledger, self._features, self._binding_timeout, self._is_late)
+
+
+def _mentioned(pod: api.Pod) -> Iterator[str]:
+    """The claims that a pod mentions, in its spec or in its status."""
+    named = (reference.resource_claim_name for reference in pod.spec.resource_claims)
+    made = (status.resource_claim_name for status in pod.status.resource_claim_statuses)
+    return (f"{pod.namespace}/{name}" for name in chain(named, made) if name is not None)
 
 
 def _group_state(state: CycleState) -> GroupCycleState:
