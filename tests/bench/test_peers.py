@@ -62,7 +62,7 @@ def test_preemption_is_seen() -> None:
     """The null binder is no ceiling for pods with a higher priority than those that run."""
     for name, expected in (("Preemption/1000Nodes_200Pods", True), ("BesideRunning/1000Nodes_3000Running", False)):
         run = run_named(name)
-        assert preempts(run, split(run)) is expected
+        assert preempts(run) is expected
 
 
 def test_the_audit_log_is_read_as_it_grows(tmp_path: Path) -> None:
@@ -86,6 +86,8 @@ def test_the_audit_log_is_read_as_it_grows(tmp_path: Path) -> None:
     path.write_text(whole + "\n")
     log.read()
     assert set(log.bound) == {"ns/a", "ns/b"}
+    log.created = {"ns/a": 1.0, "ns/b": 1.1}
+    assert (log.slow_arrival(10), log.slow_arrival(20)) == ("", "pods arrived at 10/s instead of 20/s")
 
 
 def test_ratios_are_of_pairs() -> None:

@@ -82,7 +82,7 @@ def results_table(results: Iterable[PerfResult]) -> Table:
     """The throughput of the workloads that ran."""
     shown = Table(title="Pods per second, as scheduler_perf computes it")
     for name in ("workload", "average", "p50", "p90", "p99", "pods", "seconds"):
-        shown.add_column(name, justify="left" if name == "workload" else "right")
+        shown.add_column(name, justify="left" if name == "workload" else "right", overflow="fold")
     for result in results:
         for throughput in result["throughput"].values():
             shown.add_row(result["name"], *_cells(throughput))

@@ -18,7 +18,7 @@ from kubesched.bench.flame import draw, flame_file, sample_run
 from kubesched.bench.peers.control_plane import PartsMissingError, find_parts
 from kubesched.bench.peers.measure import AS_WRITTEN, PENDING
 from kubesched.bench.peers.processes import ending_with
-from kubesched.bench.peers.report import PeerReport, write_markdown
+from kubesched.bench.peers.report import LEGEND, PeerReport, write_markdown
 from kubesched.bench.peers.session import PeerSettings, measure_peers
 from kubesched.bench.perf.format import PerfFormatError, PerfRun, is_selected, load_runs
 from kubesched.bench.perf_runs import EMBEDDED, IN_PROCESS, REAL, results_json, results_table, run_all
@@ -238,6 +238,8 @@ def _measure_peers(runs: Sequence[PerfRun], settings: PeerSettings, files: PeerF
 def _show_peers(report: PeerReport, files: PeerFiles) -> None:
     for table in report.tables():
         Console().print(table)
+    if report.rows:
+        click.echo(LEGEND)
     for name, why in report.skipped.items():
         click.echo(f"not run: {name}: {why}", err=True)
     for row in report.rows:

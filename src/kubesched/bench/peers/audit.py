@@ -60,6 +60,13 @@ class AuditLog:
         for line in whole.splitlines():
             self._take(_decoder.decode(line))
 
+    def slow_arrival(self, rate: float) -> str:
+        """A remark if the pods were created more slowly than wanted, since then the machine is too busy."""
+        times = sorted(self.created.values())
+        span = times[-1] - times[0] if len(times) > 1 else 0.0
+        reached = (len(times) - 1) / span if span else rate
+        return f"pods arrived at {reached:,.0f}/s instead of {rate:,.0f}/s" if reached < 0.9 * rate else ""
+
     def _take(self, entry: _Entry) -> None:
         about = entry.object_ref
         key = f"{about.namespace}/{about.name}"

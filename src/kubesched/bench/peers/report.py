@@ -18,7 +18,10 @@ from kubesched.bench.peers.programs import PeerProgram
 
 KUBESCHED, KUBE_SCHEDULER, NULL_BINDER = (each.value for each in PeerProgram)
 
-_COLUMNS = ("", "pods/s", "times kube-scheduler", "of ceiling", "CPU ms/pod", "MB", "p50 ms", "p99 ms", "start to last")
+_COLUMNS = ("", "pods/s", "ratio", "ceiling", "CPU ms", "MB", "p50 ms", "p99 ms", "last s")
+LEGEND = """\
+ratio: to kube-scheduler's pods/s. ceiling: share of the null binder's pods/s. CPU ms: per pod.
+last s: from the start to the last binding. p50, p99: from creation, or from the start, to binding."""
 
 
 def pods_per_s(measurement: PeerMeasurement) -> float:
@@ -58,7 +61,7 @@ class PeerRow:
         return median(pairs) if pairs else None
 
     def problems(self) -> Iterator[str]:
-        """What went wrong."""
+        """What makes a measurement doubtful."""
         for one in self.rounds:
             for each in one:
                 if each["problem"]:
@@ -89,7 +92,7 @@ class PeerReport:
         lines = [*self._head(), "", *_rates(self.rows), "", *_costs(self.rows)]
         problems = [problem for row in self.rows for problem in row.problems()]
         if problems:
-            lines += ["", "Not bound in time:", "", *(f"- {each}" for each in problems)]
+            lines += ["", "Remarks:", "", *(f"- {each}" for each in problems)]
         if self.skipped:
             lines += ["", "Not run:", "", *(f"- {name}: {why}" for name, why in self.skipped.items())]
         return "\n".join(lines) + "\n"
@@ -142,7 +145,7 @@ def _cells(row: PeerRow, program: str) -> list[str]:
         _number(row.value(program, lambda each: each["resident_mb"])),
         _number(row.value(program, lambda each: each["p50_ms"])),
         _number(row.value(program, lambda each: each["p99_ms"])),
-        _number(row.value(program, start_to_last), 1) + " s",
+        _number(row.value(program, start_to_last), 1),
     ]
 
 

@@ -14,7 +14,6 @@ from kubesched.bench.peers.measure import (
     PeerBench,
     PeerMeasurement,
     preempts,
-    split,
 )
 from kubesched.bench.peers.processes import ProcessEndedError
 from kubesched.bench.peers.programs import PeerProgram
@@ -77,7 +76,7 @@ async def _row(
 
 def _programs(run: PerfRun, load: str, programs: Sequence[PeerProgram]) -> list[PeerProgram]:
     """Without the null binder where pods have to be deleted first: bindings alone are no ceiling there."""
-    skipped = PeerProgram.NULL_BINDER if load != AS_WRITTEN and preempts(run, split(run)) else None
+    skipped = PeerProgram.NULL_BINDER if load != AS_WRITTEN and preempts(run) else None
     return [program for program in programs if program is not skipped]
 
 

@@ -1,0 +1,48 @@
+"""`kubesched bench --peer`: the three programs on a real API server, with pods that preempt and pods that arrive."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.e2e.parts import path_of
+
+from kubesched.bench.peers.measure import PENDING, PeerBench
+from kubesched.bench.peers.programs import PeerProgram
+from kubesched.bench.perf.format import load_runs
+
+WORKLOAD = """
+- name: Small
+  workloadTemplate:
+  - {opcode: createNodes, count: 2}
+  - {opcode: createPods, count: 8, podTemplatePath: low.yaml}
+  - {opcode: createPods, count: 2, podTemplatePath: high.yaml, collectMetrics: true}
+  workloads: [{name: one}]
+"""
+POD = """
+apiVersion: v1
+kind: Pod
+metadata: {generateName: pod-}
+spec:
+  terminationGracePeriodSeconds: 0
+  priority: %d
+  containers: [{name: c, image: i, resources: {requests: {cpu: "%s"}}}]
+"""
+
+
+async def test_programs_are_measured_from_the_same_state(folder: Path) -> None:
+    """Each program starts with the same full nodes and binds the same pods, and its numbers are there."""
+    (folder / "performance-config.yaml").write_text(WORKLOAD)
+    (folder / "low.yaml").write_text(POD % (0, "900m"))
+    (folder / "high.yaml").write_text(POD % (10, "3700m"))
+    (run,) = load_runs(folder / "performance-config.yaml")
+    bench = PeerBench(run, folder, path_of("kube-apiserver").parent, 60.0)
+    for program, load, rate in (
+        (PeerProgram.KUBESCHED, PENDING, 0),
+        (PeerProgram.KUBE_SCHEDULER, PENDING, 0),
+        (PeerProgram.NULL_BINDER, "20 pods/s", 20),
+    ):
+        measured = await bench.measure(program, load, rate)
+        assert (measured["program"], measured["bound"], measured["pods"]) == (program.value, 2, 2)
+        assert measured["start_to_last_s"] > 0
+        assert measured["resident_mb"] > 10
+        assert measured["cpu_s"] > 0
