@@ -18,7 +18,7 @@ help:
 	@echo 'make lint    ruff, mypy strict, import-linter'
 	@echo 'make bench   measure decisions, and pods through the whole loop, per second'
 	@echo 'make bench-check  compare the instructions per pod with the committed ones; UPDATE=--update accepts the new ones'
-	@echo 'make bench-peer   measure beside the real kube-scheduler and a null binder; SIZE=quick, full or long, ROUNDS=1'
+	@echo 'make bench-peer   measure beside the real kube-scheduler and a null binder; SIZE=quick, full or long, ROUNDS=1, MINUTES=14'
 	@echo 'make flame-graphs draw where the scheduler spends its time, for four workloads'
 	@echo 'make clean   remove the virtual environment and all caches'
 
@@ -57,11 +57,12 @@ bench: $(VENV)/.ready
 bench-check: $(VENV)/.ready
 	$(BIN)/kubesched bench --scheduler-perf bench/workloads --label-filter guard --check bench/instructions.json $(UPDATE)
 
-# The size is a label of bench/workloads. On two cores, quick takes about 8 minutes.
+# The size is a label of bench/workloads. After so many minutes no further workload begins.
 SIZE ?= quick
 ROUNDS ?= 1
+MINUTES ?= 14
 bench-peer: parts
-	$(BIN)/kubesched bench --scheduler-perf bench/workloads --peer --label-filter $(SIZE) --rounds $(ROUNDS) \
+	$(BIN)/kubesched bench --scheduler-perf bench/workloads --peer --label-filter $(SIZE) --rounds $(ROUNDS) --minutes $(MINUTES) \
 		--output bench/peer-$(SIZE).json --markdown docs/performance.md --ratios README.md
 
 flame-graphs: $(VENV)/.ready

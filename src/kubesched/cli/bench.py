@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import fnmatch
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -80,6 +81,7 @@ def _load(context: click.Context, parameter: click.Parameter, values: tuple[str,
 )
 @click.option("--rounds", default=1, show_default=True, help="With --peer: how often to measure everything.")
 @click.option("--seconds", default=120.0, show_default=True, help="How long one measurement may take.")
+@click.option("--minutes", default=math.inf, help="With --peer: begin no further workload after this time.")
 @click.option(
     "--parts",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
@@ -127,6 +129,7 @@ def command(
     loads: list[str],
     rounds: int,
     seconds: float,
+    minutes: float,
     parts: Path | None,
     output: Path | None,
     markdown: Path | None,
@@ -162,7 +165,7 @@ def command(
     elif flame is not None:
         _draw_flames(runs, flame)
     elif peer and found is not None:
-        settings = PeerSettings(found, loads=loads, rounds=rounds, seconds=seconds)
+        settings = PeerSettings(found, loads=loads, rounds=rounds, seconds=seconds, minutes=minutes)
         _measure_peers(runs, settings, PeerFiles(output, markdown, ratios))
     else:
         _run_perf(runs, on, found, seconds, output)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict
@@ -18,6 +19,7 @@ from kubesched.bench.peers.control_plane import ControlPlane
 from kubesched.bench.peers.processes import ChildProcess, ProcessUsage
 from kubesched.bench.peers.programs import PeerProgram, RunningProgram, start_program
 from kubesched.bench.perf import operations as ops
+from kubesched.bench.perf.cluster import PerfClient
 from kubesched.bench.perf.executor import Executor, PodBatch
 from kubesched.bench.perf.format import PerfRun
 from kubesched.bench.perf.templates import load_template
@@ -126,33 +128,42 @@ class PeerBench:
     # --- preparing ----------------------------------------------------------------------------------------------------
 
     async def _prepared(self) -> Path:
-        """The data of a cluster just before the measured pods are created. kubesched schedules the initial pods."""
+        """The data of a cluster just before the measured pods are created."""
         if self._empty is None:
-            parts = split(self._run)
-            await self._plane.start()
-            running = self._start(PeerProgram.KUBESCHED)
-            try:
-                async with self._plane.client() as client, Executor(client, self._run) as executor:
-                    await executor.run(parts.before)
-            finally:
-                running.process.stop()
-                self._plane.stop()
+            async with self._plane_with_initial_objects():
+                pass
             self._empty = self._plane.save("empty")
         return self._empty
 
     async def _prepared_pending(self) -> tuple[Path, Sequence[PodBatch]]:
         """The data of a cluster with the measured pods pending."""
         if self._pending is None:
-            parts = split(self._run)
-            self._plane.restore(await self._prepared())
-            await self._plane.start()
-            async with self._plane.client() as client:
+            async with self._plane_with_initial_objects() as client:
                 executor = Executor(client, self._run)
-                batches = await executor.batches(parts.measured)
+                batches = await executor.batches(split(self._run).measured)
                 await executor.create_batches(batches)
-            self._plane.stop()
             self._pending = self._plane.save("pending"), batches
         return self._pending
+
+    @asynccontextmanager
+    async def _plane_with_initial_objects(self) -> AsyncGenerator[PerfClient, None]:
+        """A control plane with what a workload makes before it measures. kubesched schedules the initial pods."""
+        self._plane.restore(None)
+        before = split(self._run).before
+        try:
+            await self._plane.start()
+            async with self._plane.client() as client:
+                has_pods = any(isinstance(each, ops.CreatePods | ops.CreatePodSets) for _, each in before)
+                running = self._start(PeerProgram.KUBESCHED) if has_pods else None
+                try:
+                    async with Executor(client, self._run) as executor:
+                        await executor.run(before)
+                finally:
+                    if running is not None:
+                        running.process.stop()
+                yield client
+        finally:
+            self._plane.stop()
 
     # --- measuring ----------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +39,8 @@ class PeerSettings:
     rounds: int = 1
     seconds: float = 120.0
     """How long one program may take for one workload."""
+    minutes: float = math.inf
+    """After this time no further workload begins."""
 
 
 async def measure_peers(
@@ -46,9 +50,11 @@ async def measure_peers(
 
     `progress` is called with what begins, `done` with each result.
     """
+    deadline = time.monotonic() + 60 * settings.minutes
     for run in runs:
-        if run.problem:
-            report.skipped[run.name] = run.problem
+        problem = run.problem or (f"{settings.minutes:g} minutes were over" if time.monotonic() > deadline else "")
+        if problem:
+            report.skipped[run.name] = problem
             continue
         with tempfile.TemporaryDirectory(prefix="kubesched-bench-", ignore_cleanup_errors=True) as folder:
             bench = PeerBench(run, Path(folder), settings.parts, settings.seconds)
