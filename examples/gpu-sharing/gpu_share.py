@@ -75,6 +75,7 @@ class Gpus:
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> bool:
         """Give a pod GPUs of a node; False if they are not free."""
+        self._update()
         row, milli = self._table.row_of[node_name], requested_milli(state)
         self._given[pod.uid] = []  # the pod may be on its node already
         self._count(row)
@@ -89,8 +90,10 @@ class Gpus:
 
     def unreserve(self, pod: Pod, node_name: str) -> None:
         """Take the GPUs away again."""
-        self._given.pop(pod.uid, None)
-        self._count(self._table.row_of[node_name])
+        row = self._table.row_of.get(node_name)
+        if self._given.pop(pod.uid, None) is not None and row is not None:
+            self._update()
+            self._count(row)
 
     def given(self, pod: Pod) -> list[int]:
         """The numbers of the GPUs that were reserved for a pod."""

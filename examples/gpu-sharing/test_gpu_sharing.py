@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from openb import TraceError, arrivals, read_trace
 from run import main
 
-from kubesched import Plugin, Pod
+from kubesched import CycleState, Plugin, Pod, Status, unschedulable
 from kubesched.simulator import ScenarioClient
 from kubesched.testing import VirtualCluster, check_plugin, node, pod
 
@@ -67,6 +67,23 @@ def test_a_gpu_is_free_again_when_its_pod_is_gone(cluster: VirtualCluster) -> No
     cluster.remove(first)
     cluster.advance(10)
     assert cluster.node_of("third") == "n1"
+
+
+def test_a_gpu_is_given_back_if_the_pod_is_refused(cluster: VirtualCluster) -> None:
+    """Permit refuses the first pod after Reserve, also a pod without GPUs; the GPU is free for the next."""
+
+    class Refuses(Plugin):
+        name = "Refuses"
+
+        def permit(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+            return unschedulable("not today") if pod.labels.get("refused") else None
+
+    cluster.use(GpuShare)
+    cluster.use(Refuses)
+    cluster.add(node("n1", resources={GPU_MILLI: 1000}))
+    assert cluster.schedule(pod("plain", labels={"refused": "yes"})).node == ""
+    assert cluster.schedule(pod("first", requests={GPU_MILLI: 1000}, labels={"refused": "yes"})).node == ""
+    assert cluster.schedule(gpu_pod("second", 1000)).node == "n1"
 
 
 def test_one_gpu_and_a_half_is_refused(cluster: VirtualCluster) -> None:
