@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from tests.torture.planted_bugs import BUGS, ROOT
 
 from kubesched.cli.main import main
 from kubesched.client.leader import LeaderElector
@@ -98,11 +99,20 @@ def test_a_kind_of_fault_that_never_happens_fails_the_campaign(monkeypatch: pyte
     """After enough stories every kind of fault must have happened."""
     campaign = Campaign()
     assert campaign.never_happened() == []
-    campaign.stories = 100
+    campaign.stories = 500
     assert campaign.never_happened() == sorted(EXPECTED)
     for fault in EXPECTED:
         campaign.met.note(fault, "here")
     assert campaign.never_happened() == []
+
+
+def test_planted_bugs_have_their_places() -> None:
+    """Every bug of the list can be planted, so that the list stays true when the source changes."""
+    assert len(BUGS) >= 50
+    for bug in BUGS:
+        text = (ROOT / "src" / "kubesched" / bug.file).read_text()
+        assert text.count(bug.old) == 1, bug.words
+        assert bug.new != bug.old
 
 
 def test_the_command(monkeypatch: pytest.MonkeyPatch) -> None:

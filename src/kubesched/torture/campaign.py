@@ -9,7 +9,7 @@ from kubesched.torture.network import Met
 from kubesched.torture.reduction import reduce
 from kubesched.torture.run import StoryOutcome, run_story
 
-ENOUGH = 100
+ENOUGH = 500
 """Stories after which every kind of fault must have happened."""
 REDUCING_SECONDS = 120.0
 EVERY = 25

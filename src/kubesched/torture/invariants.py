@@ -137,6 +137,8 @@ def check_process(replica: Replica, report: Report) -> None:
             report("queue", f"{replica.name}: {pod.key} waits although it does not exist")
         elif seen[pod.uid].node_name:
             report("queue", f"{replica.name}: {pod.key} waits although it is on {seen[pod.uid].node_name}")
+        elif seen[pod.uid].metadata.resource_version != pod.metadata.resource_version:
+            report("queue", f"{replica.name}: the queue has an old state of {pod.key}")
     known = {*places, *cluster.pods}
     for uid, pod in seen.items():
         ours = pod.scheduler_name in scheduler.profiles and not pod.is_terminating

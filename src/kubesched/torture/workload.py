@@ -87,6 +87,7 @@ def make_device_pods(random: Random, plan: Plan) -> tuple[Params, str]:
 
 def do_device_pods(world: World, params: Params) -> None:
     name = params["name"]
+    world.create_device_class()
     claim = {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": DRIVER}}]}}}
     world.create(CLAIM_TEMPLATES, {"metadata": {"name": name, "namespace": "default"}, "spec": claim})
     container = {"name": "main", "image": "pause", "resources": {"claims": [{"name": "gpu"}]}}

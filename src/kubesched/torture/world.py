@@ -140,11 +140,11 @@ class World:
     def start(self) -> None:
         """Start everything."""
         self.embedded.start()
-        self._create_class()
         for replica in self.replicas:
             replica.start()
 
-    def _create_class(self) -> None:
+    def create_device_class(self) -> None:
+        """Create the class of the devices, unless it is there."""
         if not self.api.store.get(DEVICE_CLASSES, DRIVER):
             selector = {"cel": {"expression": f'device.driver == "{DRIVER}"'}}
             self.create(DEVICE_CLASSES, {"metadata": {"name": DRIVER}, "spec": {"selectors": [selector]}})
