@@ -13,6 +13,7 @@ from tests.builders import (
     ZONE,
     affinity,
     budget,
+    cluster,
     host_port,
     namespace,
     node,
@@ -147,6 +148,17 @@ def summary(decision: Decision, cluster: ClusterState) -> dict[str, Any]:
 
 def _named(rows: Ints | None, names: list[str]) -> list[str] | None:
     return None if rows is None else sorted(names[row] for row in rows.tolist())
+
+
+def test_pods_that_differ_in_labels_share_answers() -> None:
+    """Our own plugins read no labels of pods where answers are cached, so a StatefulSet's pods share them; a plugin of
+    others may read labels, so with one of those they do not."""
+    for plugins, calls in (((), 1), ((Crowded,), 3)):
+        made = cluster(node("n1"), node("n2"))
+        engine = default_engine(made, *plugins)
+        for number in range(3):
+            schedule(engine, pod(f"web-{number}", cpu="1", labels={"pod": f"web-{number}"}))
+        assert len(engine.filtering._cached_classes) == calls
 
 
 class CacheMachine(RuleBasedStateMachine):

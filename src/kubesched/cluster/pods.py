@@ -56,20 +56,37 @@ class PodClass:
         "spec",
         "synced",
         "tags",
+        "template",
         "terminating_rows",
         "terms",
         "usage",
     )
 
-    def __init__(self, pod: api.Pod, shared_spec: SharedSpec, features: Features = DEFAULT_FEATURES) -> None:
+    def __init__(
+        self,
+        pod: api.Pod,
+        shared_spec: SharedSpec,
+        features: Features = DEFAULT_FEATURES,
+        template: PodClass | None = None,
+    ) -> None:
         self.namespace = pod.namespace
         self.labels: Mapping[str, str] = pod.metadata.labels
+        self.template = template
+        """The class of such pods without labels; None if this is it."""
         self.shared_spec = shared_spec
         self.spec = shared_spec.spec
-        self.requests: Requests = scheduling_requests(pod, features)
-        self.node_requests: Requests = node_requests(pod, features)
-        self.terms: AffinityTerms = affinity_terms(pod.namespace, pod.spec.affinity)
-        self.tags: tuple[Tag, ...] = tuple(_tags(pod))
+        self.requests: Requests
+        self.node_requests: Requests
+        self.terms: AffinityTerms
+        self.tags: tuple[Tag, ...]
+        if template is None:
+            self.requests = scheduling_requests(pod, features)
+            self.node_requests = node_requests(pod, features)
+            self.terms = affinity_terms(pod.namespace, pod.spec.affinity)
+            self.tags = tuple(_tags(pod))
+        else:
+            self.requests, self.node_requests = template.requests, template.node_requests
+            self.terms, self.tags = template.terms, template.tags
         self.memo: dict[Hashable, object] = {}
         # Set by the cluster: what the class adds to a row of the node table, where its pods are, its counters.
         self.usage: object = None
@@ -78,6 +95,11 @@ class PodClass:
         self.terminating_rows: dict[int, int] = {}
         self.counters: list[RowCounter] = []
         self.synced = (-1, 0)
+
+    @property
+    def without_labels(self) -> PodClass:
+        """The class of such pods without labels. Filters that read only specs answer the same for both."""
+        return self if self.template is None else self.template
 
     def remember(self, key: Hashable, make: Callable[[], T]) -> T:
         """The cached result of `make` for `key`."""
@@ -121,6 +143,8 @@ class PodClasses:
         """Whether the names of resource claims make a difference. No built-in plugin caches anything about claims."""
         self._by_key: WeakValueDictionary[bytes, PodClass] = WeakValueDictionary()
         self._specs: WeakValueDictionary[bytes, SharedSpec] = WeakValueDictionary()
+        self._templates: WeakValueDictionary[tuple[str, bytes, str], PodClass] = WeakValueDictionary()
+        """Classes without labels, by namespace, spec, and requests if those are not the spec's."""
         self._recent: OrderedDict[bytes, PodClass] = OrderedDict()
         self._recent_bytes = 0
         self._encode = msgspec.json.Encoder(order="deterministic").encode
@@ -155,12 +179,20 @@ class PodClasses:
             pod = msgspec.structs.replace(pod, metadata=meta, spec=shared)
         return PodInfo(pod, pod_class)
 
-    def _add(self, key: bytes, pod: api.Pod, spec: api.PodSpec) -> PodClass:
+    def _add(self, key: bytes, pod: api.Pod, spec: api.PodSpec, variant: str = "") -> PodClass:
         spec_key = self._encode(spec)
         shared = self._specs.get(spec_key)
         if shared is None:
             shared = self._specs[spec_key] = SharedSpec(spec)
-        pod_class = self._by_key[key] = PodClass(pod, shared, self._features)
+        template = self._templates.get((pod.namespace, spec_key, variant))
+        if template is None:
+            bare = msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, labels={}))
+            template = PodClass(bare, shared, self._features)
+            self._templates[pod.namespace, spec_key, variant] = template
+        if pod.metadata.labels:
+            pod_class = self._by_key[key] = PodClass(pod, shared, self._features, template)
+        else:
+            pod_class = self._by_key[key] = template
         return pod_class
 
     def _use(self, key: bytes, pod_class: PodClass) -> None:
@@ -178,8 +210,9 @@ class PodClasses:
         actual = node_requests(pod, self._features)
         if actual == plain.node_requests:
             return plain
-        key += repr(actual).encode()
-        return self._by_key.get(key) or self._add(key, pod, spec)
+        variant = repr(actual)
+        key += variant.encode()
+        return self._by_key.get(key) or self._add(key, pod, spec, variant)
 
 
 def identified(pod: api.Pod) -> api.Pod:

@@ -144,8 +144,8 @@ class Filtering:
     # PreFilter
 
     def _cached(self, decision: Decision) -> CachedAnswers:
-        """The cached answers of the pod's class, up to date."""
-        pod_class = decision.info.pod_class
+        """The cached answers for the pod, up to date."""
+        pod_class = self._framework.cache_class(decision.info.pod_class)
         cached = pod_class.remember(self, lambda: CachedAnswers(self._framework, pod_class))
         recency = self._cached_classes
         if (used := ref(pod_class)) in recency:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from kubesched.api import objects as api
+from kubesched.cluster.pods import PodClass
 from kubesched.cluster.state import ClusterState
 from kubesched.cluster.table import Ints
 from kubesched.cluster.view import Nodes
@@ -92,11 +93,19 @@ class Framework:
         self.placement_generate: Sequence[Any] = points.get("placementGenerate", ())
         self.placement_score: Sequence[Any] = points.get("placementScore", ())
         self.what_if = WhatIf(self)
+        self._labels_do_not_matter = all(
+            is_built_in(type(plugin)) for plugin in self.plugins if plugin.reads.is_cacheable
+        )
 
     @property
     def plugins(self) -> Sequence[Plugin]:
         """Every plugin of the profile once."""
         return list({id(plugin): plugin for at_point in self.points.values() for plugin in at_point}.values())
+
+    def cache_class(self, pod_class: PodClass) -> PodClass:
+        """The class that cached answers are valid for. If they are all from our own plugins, which read only specs,
+        pods that differ in labels share them."""
+        return pod_class.without_labels if self._labels_do_not_matter else pod_class
 
     @property
     def preemption(self) -> PreemptionPlugin | None:

@@ -110,6 +110,10 @@ class WhatIf:
             (lasting if plugin.reads.is_cacheable else others).append(plugin)
         return lasting, others
 
+    def cache_class(self, state: CycleState) -> PodClass:
+        """The class that answers of the first kind are valid for."""
+        return self._framework.cache_class(state.pod_class)
+
     def is_row_local(self, state: CycleState) -> bool:
         """Whether what is supposed on one row cannot matter on another, so that many rows can be tried at once."""
         extended = any(plugin.name not in state.skip_filter for plugin in self._extensions)

@@ -121,7 +121,8 @@ class CandidateSearch:
 
     def search(self, state: CycleState, pod: api.Pod, rows: Ints, wanted: int) -> Candidates:
         """Try rows in this order until so many are candidates, at least one of which violates no budget."""
-        run = _Run(self._cluster, self._what_if(), state, pod, self.budgets, self._cache_of(state.pod_class))
+        what_if, budgets = self._what_if(), self.budgets
+        run = _Run(self._cluster, what_if, state, pod, budgets, self._cache_of(what_if.cache_class(state)))
         found = Candidates()
         for start in range(0, len(rows), max(wanted, 1)):
             if run.add(found, rows[start : start + wanted], wanted):
