@@ -20,7 +20,7 @@ from kubesched.framework.errors import PluginStartError
 from kubesched.simulator.cluster import SimulatedCluster
 from kubesched.simulator.loading import load, scenario_files
 from kubesched.simulator.machine import as_json, as_junit
-from kubesched.simulator.replay import scenario_of
+from kubesched.simulator.replay import scenario_of, usual_mode
 from kubesched.simulator.report import Report
 from kubesched.simulator.run import run
 from kubesched.simulator.scenario import Scenario, ScenarioFileError
@@ -177,8 +177,7 @@ def _loaded(files: tuple[Path, ...], source: tuple[Path, ...]) -> list[Scenario]
     if files and source:
         for scenario in scenarios:
             scenario.contents.add(contents)
-            if contents.is_recording:
-                scenario.replay = ReplayMode.RECORDED
+            scenario.replay = usual_mode(scenario.contents)
     return scenarios
 
 

@@ -74,17 +74,18 @@ class SimulatedCluster:
         faults: Faults | None = None,
         replay: ReplayMode | None = None,
         follow: TieChooser | None = None,
+        workloads: bool = True,
     ) -> None:
         """`watch` is called with every decision of the scheduler, with all scores and reasons.
 
-        `faults` disturb the calls of the scheduler; controllers, kubelets and scenario are not affected. With `replay`,
-        controllers of workloads are off; if all is replayed as recorded, so is everything else. `follow` breaks ties.
+        `faults` disturb the calls of the scheduler; controllers, kubelets and scenario are not affected. If all is
+        replayed as recorded, nothing else runs. `follow` breaks ties. Without `workloads`, their controllers are off.
         """
         self._replay = replay
         self.clock = clock
         self.seed = seed
         self.api = ApiServer(clock=clock, random=Random(seed))
-        self.embedded = EmbeddedCluster(self.api, options.for_cluster(seed, workloads=replay is None))
+        self.embedded = EmbeddedCluster(self.api, options.for_cluster(seed, workloads=workloads))
         self.timeline = Timeline(clock.monotonic)
         self.scheduler: Scheduler | None = None
         groups = options.node_groups

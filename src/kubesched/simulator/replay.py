@@ -4,8 +4,9 @@ Exactly: every recorded version of every object is stored at its time. Nothing s
 
 Arrivals only: pods appear when they appeared, with the scheduler, the kubelets and the controllers of volumes and
 devices at work. They end after they have run as long as they ran, and disappear when they disappeared, unless the
-recorded scheduler preempted them. Controllers of workloads are off, because their pods are in the recording. Where
-several nodes are equally good, the recorded one is taken, so that every difference means something.
+recorded scheduler preempted them. Controllers of workloads are off, because their pods are in the recording; if it has
+no pods, as simkube's traces, they are on. Where several nodes are equally good, the recorded one is taken, so that
+every difference means something.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from kubesched.apiserver.wire.status import StatusError
 from kubesched.base import annotations as names
 from kubesched.base.types import JSON
 from kubesched.reconcile.access import NODES, PODS, Access
@@ -73,8 +75,15 @@ def scenario_of(contents: Contents, path: Path) -> Scenario:
         config=config or None,
         duration=duration,
         contents=contents,
-        replay=ReplayMode.RECORDED if contents.is_recording else None,
+        replay=usual_mode(contents),
     )
+
+
+def usual_mode(contents: Contents) -> ReplayMode | None:
+    """How contents are replayed unless the user says otherwise; None if nothing changes in them."""
+    if not contents.is_recording:
+        return None
+    return ReplayMode.RECORDED if contents.has_pods else ReplayMode.ARRIVALS
 
 
 async def _nothing(_client: ScenarioClient) -> None:
@@ -169,8 +178,24 @@ class Replayer:
                 self._access.store.delete(storage, key)
         elif known is None:
             self._restorer.restore([Item(change.item.version, change.item.kind, body)])
-        else:
+        elif change.item.was_read:
             self._access.put(storage, key, body)
+        else:
+            self._apply_manifest(storage, key, body)
+
+    def _apply_manifest(self, storage: str, key: str, body: JSON) -> None:
+        """Change an object as ``kubectl apply`` would: a manifest lacks what the API server fills in."""
+
+        def edit(obj: JSON) -> None:
+            obj |= {name: value for name, value in body.items() if name not in ("metadata", "status")}
+            obj["metadata"] |= {
+                name: body["metadata"][name] for name in ("labels", "annotations") if name in body["metadata"]
+            }
+
+        try:
+            self._access.edit(storage, key, edit)
+        except StatusError as error:
+            self._cluster.timeline.note("note", f"not replayed: {error}")
 
     def _apply_pod(self, key: str, event: Event, body: JSON) -> None:
         known = self.pods.get(_pod_key(body), RecordedPod())

@@ -36,7 +36,15 @@ def run(scenario: Scenario, seed: int | None = None, started: Started | None = N
                 follow = FollowRecording(recorded_pods(scenario.contents), chosen)
             options = scenario.cluster
             cluster = SimulatedCluster(
-                clock, chosen, options, config, registry, scenario.scheduler, replay=scenario.replay, follow=follow
+                clock,
+                chosen,
+                options,
+                config,
+                registry,
+                scenario.scheduler,
+                replay=scenario.replay,
+                follow=follow,
+                workloads=scenario.replay is None or not scenario.contents.has_pods,
             )
             await cluster.start()
         except Exception as problem:

@@ -100,6 +100,11 @@ class Contents:
         """Whether anything changes."""
         return bool(self.changes)
 
+    @property
+    def has_pods(self) -> bool:
+        """Whether pods were recorded. If not, controllers have to make them."""
+        return any(each.kind == "Pod" for each in self.items) or any(each.item.kind == "Pod" for each in self.changes)
+
     def at(self, seconds: float = float("inf")) -> list[Item]:
         """The objects as they are after so many seconds; without an argument, at the end."""
         if not self.changes:
