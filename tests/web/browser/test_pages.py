@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+from pathlib import Path
+
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from tests.web.browser.conftest import Browser
+from tests.web import sample
+from tests.web.browser.conftest import Browser, LocalCluster
 
 COLOURS = """
 const canvas = document.querySelector(".map canvas");
@@ -133,13 +138,23 @@ def test_objects(page: Browser) -> None:
     page.click("button", "Create it")
     page.shows("Created Pod example")
     page.type(".list input", "example")
-    page.click(".list .attempt", "example")
-    page.until(lambda: "nodeName" in page.script("return document.querySelector('textarea').value"))
+
+    def read_until(word: str) -> str:
+        """Open the object until it has this word: its status changes meanwhile, and an old version cannot be saved."""
+
+        def found() -> str:
+            page.click(".list .attempt", "example")
+            text: str = page.script("return document.querySelector('textarea')?.value || ''")
+            return text if word in text else ""
+
+        return page.until(found, word)
+
+    text = read_until("phase: Running")
     page.picture("objects")
-    text = page.script("return document.querySelector('textarea').value")
     page.script(SET, "textarea", text.replace("  name: example", "  name: example\n  labels: {tier: gold}", 1))
     page.click("button", "Save")
     page.shows("Saved Pod example")
+    text = read_until("tier: gold")
     page.script(SET, "textarea", text.replace("image: nginx", "image: ''", 1))
     page.click("button", "Save")
     page.shows("image", within=".notice.bad")
@@ -168,3 +183,33 @@ def test_in_the_dark_on_a_phone(page: Browser) -> None:
         page.picture(f"phone-{path.partition('/')[0]}")
     assert page.script("return document.documentElement.dataset.theme") == "dark"
     page.script("localStorage.removeItem('kubesched-theme')")
+
+
+def test_wake_ups_preemption_and_reset(page: Browser, local: LocalCluster, tmp_path: Path) -> None:
+    """A new node wakes a pod; an important pod names its victims; export, reset and import bring the cluster back."""
+    asyncio.run(local.create([sample.node("giant", "eu-west-1a", "giant", cpu="64", memory="512Gi")]))
+    page.go("timeline")
+    page.shows("Wake-ups", "woken", "NodeAdd")
+    asyncio.run(local.create([sample.pod("vital", cpu="60", memory="300Gi", priorityClassName="system-node-critical")]))
+    page.go("timeline")
+    page.shows("preempted", "makes room for shop/vital")
+    page.go("objects")
+    page.shows("Export")
+    exported = page.driver.execute_async_script(
+        "const done = arguments[arguments.length - 1]; fetch('/api/export').then((r) => r.text()).then(done)"
+    )
+    assert len(json.loads(exported)["nodes"]) == 61
+    file = tmp_path / "cluster.json"
+    file.write_text(exported)
+    page.click("button", "Reset")
+    page.click("dialog button", "Reset")
+    page.shows("The cluster is as it was at the start")
+    page.go("cluster")
+    page.shows("0 nodes")
+    page.go("objects")
+    page.shows("Import")
+    page.driver.find_element(By.ID, "import-file").send_keys(str(file))
+    page.click("dialog button", "Import")
+    page.shows("Imported cluster.json")
+    page.go("cluster")
+    page.shows("61 nodes")

@@ -46,6 +46,7 @@ function Decision({ pod }) {
     addEventListener("keydown", onKey);
     return () => removeEventListener("keydown", onKey);
   }, [recorded.length]);
+  useEffect(() => { if (today.error && recorded.length) setAttempt(0); }, [today.error, recorded.length]);
   const shown = attempt !== null ? earlier : requests ? supposed : today;
   const value = shown.value || (attempt === null ? today.value : null);
   if (today.error && attempt === null && !recorded.length) {
