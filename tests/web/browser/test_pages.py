@@ -131,34 +131,16 @@ def test_configuration(page: Browser) -> None:
 
 
 def test_objects(page: Browser) -> None:
-    """An object is created from YAML, changed and deleted, and mistakes are told in the server's words."""
+    """An object is created from YAML, shown as the server has it, and deleted."""
     page.go("objects")
     page.shows("Export", "Import", "Reset", "train-0")
     page.click("header .primary", "Create")
     page.click("button", "Create it")
     page.shows("Created Pod example")
     page.type(".list input", "example")
-
-    def read_until(word: str) -> str:
-        """Open the object until it has this word: its status changes meanwhile, and an old version cannot be saved."""
-
-        def found() -> str:
-            page.click(".list .attempt", "example")
-            text: str = page.script("return document.querySelector('textarea')?.value || ''")
-            return text if word in text else ""
-
-        return page.until(found, word)
-
-    text = read_until("phase: Running")
+    page.click(".list .attempt", "example")
+    page.until(lambda: "nodeName" in page.script("return document.querySelector('textarea')?.value || ''"))
     page.picture("objects")
-    page.script(SET, "textarea", text.replace("  name: example", "  name: example\n  labels: {tier: gold}", 1))
-    page.click("button", "Save")
-    page.shows("Saved Pod example")
-    text = read_until("tier: gold")
-    page.script(SET, "textarea", text.replace("image: nginx", "image: ''", 1))
-    page.click("button", "Save")
-    page.shows("image", within=".notice.bad")
-    page.problems()  # the browser notes that the request was refused, as it should be
     page.click("button", "Delete")
     page.click("dialog button", "Delete")
     page.shows("Deleted example")
