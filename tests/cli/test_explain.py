@@ -192,6 +192,22 @@ def test_plugin_of_ones_own_is_named_with_its_message(snapshot: Path, tmp_path: 
     assert "it is Monday" in reasons
 
 
+def test_plugin_that_cannot_be_loaded_is_one_line(snapshot: Path, tmp_path: Path) -> None:
+    """The file and the line are named, and there is no traceback."""
+    plugin = tmp_path / "mine.py"
+    plugin.write_text("import kubesched\n\nkubesched.nothing\n")
+    result = explain(snapshot, "--plugin", str(plugin))
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"Error: --plugin: {plugin}: AttributeError")
+    assert result.stderr.count("\n") == 1
+
+
+def test_suppositions_are_shown(snapshot: Path) -> None:
+    """The answer says what it supposes, below its title."""
+    result = explain(snapshot, "--what-if", "pod.cpu=1", "--what-if", "cordon dev-1")
+    assert result.stdout.splitlines()[1] == "Supposing: pod.cpu=1; cordon dev-1."
+
+
 def test_hostile_names_never_become_markup(tmp_path: Path) -> None:
     """Names and labels from a cluster are text, in HTML, in Markdown and on the terminal."""
     evil = "<script>alert(1)</script>\x1b[31m"

@@ -19,7 +19,9 @@ from typing import Any
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
+from kubesched.cli.explain import command as explain
 from kubesched.cli.up import start
 from kubesched.daemon.flags import parse
 from kubesched.history.reader import load
@@ -421,3 +423,43 @@ def test_a_decision_log_that_cannot_be_written_is_an_error(tmp_path: Path) -> No
     )
     assert done.returncode == 1
     assert "--decision-log: /nowhere/log cannot be written: No such file or directory" in done.stderr
+
+
+PERMIT = """
+import kubesched
+from kubesched import Code, Status
+
+
+class Hold(kubesched.Plugin):
+    name = "Hold"
+
+    def permit(self, state, pod, node_name):
+        return (Status(Code.WAIT), 60.0) if pod.name == "held" else None
+"""
+SECOND_PROFILE = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles: [{schedulerName: default-scheduler}, {schedulerName: other}]
+"""
+
+
+def test_explain_uses_the_configuration_and_the_queue_of_the_scheduler(up: Callable[..., Up], tmp_path: Path) -> None:
+    """Its profiles are known, a plugin that is missing here is named, and so is who holds a pod at Permit."""
+    (tmp_path / "hold.py").write_text(PERMIT)
+    (tmp_path / "config.yaml").write_text(SECOND_PROFILE)
+    cluster = up(f"--secure-port={free_port()}", "--config=config.yaml", "--plugin=hold.py", "--enable=Hold")
+    big = {"name": "main", "image": "nginx", "resources": {"requests": {"cpu": "64"}}}
+    for name, spec in (("held", {}), ("second", {"schedulerName": "other", "containers": [big]})):
+        whole = {"containers": [{"name": "main", "image": "nginx"}], **spec}
+        body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": whole}
+        cluster.call("POST", "/api/v1/namespaces/default/pods", body)
+
+    def explained() -> tuple[dict[str, Any], str]:
+        asked = CliRunner().invoke(explain, ["--kubeconfig", str(cluster.kubeconfig), "-o", "json"])
+        return {each["pod"]: each for each in json.loads(asked.stdout)["pods"]}, asked.stderr
+
+    eventually(lambda: explained()[0]["default/held"]["state"] == "waitingAtPermit")
+    pods, said = explained()
+    assert pods["default/held"]["words"] == "The pod has a node and waits at Permit for Hold."
+    assert pods["default/second"]["state"] == "pending"
+    assert "decisions may differ: the scheduler uses Hold, not known here" in said

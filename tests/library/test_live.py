@@ -11,11 +11,15 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+import kubesched
+from kubesched.api import objects as api
 from kubesched.apiserver.http_server import HttpServer
 from kubesched.apiserver.inprocess.local import LocalClient
 from kubesched.apiserver.launch import ServerOptions, build_server
 from kubesched.client.kubeconfig import KubeconfigError
 from kubesched.library.cluster import Cluster
+from kubesched.library.configuration import adapted
+from kubesched.library.live import queued_pods
 from kubesched.simulator.scenario_client import as_json
 from kubesched.testing import node, pod
 
@@ -91,3 +95,36 @@ async def test_kinds_that_the_user_may_not_read(tmp_path: Path) -> None:
             cluster = await asyncio.to_thread(Cluster.from_kubeconfig, tmp_path / "config")
     assert len(warned) == 1
     assert cluster.nodes == []
+
+
+def test_queue_page_is_read() -> None:
+    """Events of several plugins are listed once per resource; a pod at Permit has the plugins that hold it."""
+    events = {
+        "A": [{"resource": "Node", "actions": ["Add"]}],
+        "B": [{"resource": "Node", "actions": ["Add", "Update"]}],
+    }
+    items = [
+        {"uid": "1", "namespace": "a", "pod": "x", "place": "Unschedulable", "wokenBy": events},
+        {"uid": "2", "namespace": "a", "pod": "y", "place": "InFlight"},
+    ]
+    found = queued_pods({"items": items, "waitingOnPermit": [{"namespace": "a", "pod": "y", "plugins": ["Gang"]}]})
+    assert found["1"].wakes == ("Node Add|Update",)
+    assert (found["2"].queue, found["2"].plugins) == ("waiting", ("Gang",))
+
+
+def test_configuration_of_a_scheduler_is_adapted() -> None:
+    """Plugins that are not known here are left out and named; one's own are enabled."""
+
+    @kubesched.filter
+    def mine(pod: api.Pod, node: kubesched.NodeInfo) -> bool:
+        return True
+
+    enabled = {"enabled": [{"name": "Theirs"}, {"name": "NodeName"}], "disabled": [{"name": "*"}]}
+    profile = {"plugins": {"filter": enabled}, "pluginConfig": [{"name": "Theirs", "args": {}}]}
+    config, missing = adapted({"profiles": [profile]}, [mine])
+    assert missing == ["Theirs"]
+    assert config["profiles"][0]["plugins"] == {
+        "filter": {"enabled": [{"name": "NodeName"}], "disabled": [{"name": "*"}]},
+        "multiPoint": {"enabled": [{"name": "mine"}]},
+    }
+    assert config["profiles"][0]["pluginConfig"] == []

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from click.testing import CliRunner, Result
 from tests.builders import node, pod
@@ -15,8 +16,12 @@ from tests.scheduler.world import world
 from kubesched.base.clocks import VirtualClock, run_virtual
 from kubesched.base.log import SILENT
 from kubesched.cli.explain import PENDING, command
+from kubesched.history.reader import RejectedNodes, load
 from kubesched.history.recorder import HistoryRecorder
 from kubesched.history.writer import Database, HistoryWriter
+from kubesched.library.recorded import report_of
+
+UNRESOLVABLE = "UnschedulableAndUnresolvable"
 
 
 @pytest.fixture
@@ -70,6 +75,29 @@ def test_record_beside_a_cluster(decisions: Path, tmp_path: Path) -> None:
     both = ("--from", str(decisions), "--from", str(cluster), "-o", "json")
     assert json.loads(explain("pod", "web", *both).stdout)["source"] == "recorded"
     assert json.loads(explain("pod", "huge", *both).stdout)["source"] == "decided"
+
+
+def test_record_does_not_hide_another_question(decisions: Path, tmp_path: Path) -> None:
+    """With --what-if or --config, a bound pod is decided again although a record is there."""
+    cluster, config = tmp_path / "cluster.json", tmp_path / "config.yaml"
+    nodes = [fifteen.node("n1", 0), fifteen.node("n2", 1)]
+    cluster.write_text(json.dumps([*nodes, fifteen.pod("web", "1", nodeName="n1")]))
+    config.write_text("profiles: [{plugins: {multiPoint: {disabled: [{name: ImageLocality}]}}}]\n")
+    both = ("pod", "web", "--from", str(decisions), "--from", str(cluster), "-o", "json")
+    supposed = json.loads(explain(*both, "--what-if", "cordon n1").stdout)
+    assert (supposed["source"], supposed["again"]) == ("decided", "n2")
+    configured = json.loads(explain(*both, "--config", str(config)).stdout)
+    assert (configured["source"], configured["beside"]["configuration"]) == ("decided", "default")
+
+
+def test_commonest_reason_is_the_recorded_cause(decisions: Path) -> None:
+    """A plugin that rejects one of four nodes does not stand for the other three."""
+    taint = RejectedNodes("TaintToleration", UNRESOLVABLE, ["untolerated taint"], 1, ["n2"])
+    cpu = RejectedNodes("NodeResourcesFit", UNRESOLVABLE, ["Insufficient cpu"], 3, ["n1", "n3", "n4"])
+    (big,) = load(decisions, "default", "huge")
+    attempt = msgspec.structs.replace(big, rejections=[taint, cpu])
+    report = report_of(attempt)
+    assert (report.cause, report.blocked_by) == ("NodeResourcesFit", "Insufficient cpu")
 
 
 @pytest.mark.parametrize(

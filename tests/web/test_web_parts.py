@@ -243,15 +243,16 @@ def test_the_queue_as_pods_and_as_the_scheduler_tell() -> None:
         "pendingPlugins": [],
         "gatingPlugin": "",
     }
+    bound = {**item, "pod": "gang", "place": "InFlight"}
     page = {
-        "items": [item],
-        "counts": {"backoff": 1},
+        "items": [item, bound],
+        "counts": {"backoff": 1, "inFlight": 1},
         "waitingOnPermit": [{"namespace": "shop", "pod": "gang", "plugins": ["Gang"]}],
     }
     shown = from_scheduler(page)
     assert shown["pod"] == ["shop/web", "shop/gang"]
     assert shown["place"] == ["backoff", "permit"]
-    assert shown["counts"] == {"backoff": 1, "permit": 1}
+    assert shown["counts"] == {"backoff": 1, "inFlight": 0, "permit": 1}
 
 
 # --- configuration ----------------------------------------------------------------------------------------------------

@@ -131,6 +131,7 @@ async def test_every_answer_has_the_security_headers(tmp_path: Path) -> None:
                 assert "default-src 'none'" in policy
                 assert "unsafe" not in policy
                 assert answer.headers["X-Content-Type-Options"] == "nosniff"
+                assert answer.headers["X-Frame-Options"] == "DENY"
 
 
 def test_static_files_need_nothing_from_elsewhere_and_have_no_markup_from_strings() -> None:

@@ -6,7 +6,7 @@ import math
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -22,17 +22,18 @@ from kubesched.client.endpoints import endpoint_of
 from kubesched.client.kubeconfig import KubeconfigError
 from kubesched.client.protocol import ApiError
 from kubesched.config.errors import ConfigError
-from kubesched.explain.document import Block, fit_document, node_document, overview_document, pod_document
+from kubesched.explain.document import Block, Text, fit_document, node_document, overview_document, pod_document
 from kubesched.explain.explainer import Explainer
 from kubesched.explain.places import fit_report, node_report
 from kubesched.explain.report import PodReport, as_data
 from kubesched.explain.standing import PENDING_STATES, Queued, State
 from kubesched.framework.errors import PluginStartError
-from kubesched.framework.loading import load_place, plugin_files
+from kubesched.framework.loading import load_all
 from kubesched.framework.registry import PluginSource
 from kubesched.history.reader import HistoryError, LoggedAttempt, is_decision_file
 from kubesched.library.cluster import Cluster
-from kubesched.library.live import fetch_attempts, fetch_queue, fetch_tries, known_scheduler
+from kubesched.library.configuration import adapted
+from kubesched.library.live import fetch_attempts, fetch_configuration, fetch_queue, fetch_tries, known_scheduler
 from kubesched.library.manifests import read_pod
 from kubesched.library.recorded import attempts, recorded_pending, recorded_pod, report_of
 from kubesched.library.suppose import suppose
@@ -83,6 +84,11 @@ class Flags:
         given = self.manifests or self.kubeconfig or self.context
         return bool(self.decisions) and not given
 
+    @property
+    def is_reconfigured(self) -> bool:
+        """Whether decisions are made with another configuration than the one in force."""
+        return bool(self.config or self.plugin or self.plugin_dir)
+
     def over(self, outer: Flags | None) -> Flags:
         """These options, and those of the outer command where these are not given."""
         if outer is None:
@@ -118,7 +124,8 @@ _OPTIONS = (
         "--config",
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
         metavar="FILE",
-        help="Decide with this KubeSchedulerConfiguration; shown beside the default one.",
+        help="Decide with this KubeSchedulerConfiguration; shown beside the one in force: that of the scheduler if it "
+        "is asked, else the default one.",
     ),
     click.option("--plugin", multiple=True, metavar="MODULE:NAME", help="Another plugin, or a file.py with plugins."),
     click.option("--plugin-dir", multiple=True, metavar="FOLDER", help="A folder with more plugins."),
@@ -177,7 +184,8 @@ def command(context: click.Context, /, **given: Any) -> None:
 def pod(outer: Flags | None, /, name: str, node: str, **given: Any) -> None:
     """Explain one pod: every plugin that rejects each node, or the scores of the nodes that fit.
 
-    A pod that has a node is decided again on the cluster as it is now.
+    For a pod that has a node, the scheduler's record of the decision is shown if there is one. Without one, and with
+    --what-if, --config or --plugin, the pod is decided again on the cluster as it is now.
     """
     options = Flags(**given).over(outer)
     _answer(options, lambda explainer, opts: _pod(explainer, opts, name, node), _key(options, name))
@@ -268,7 +276,7 @@ def _pod(explainer: Explainer, options: Flags, name: str, node_name: str) -> Ans
         raise LookupError(f"the cluster has no node {node_name!r}")
     found = explainer.find(_key(options, name))
     report: PodReport = explainer.pod(found, node_name)
-    if report.state is State.BOUND and not node_name:
+    if report.state is State.BOUND and not node_name and not (options.what_if or options.is_reconfigured):
         kept = [*attempts(options.decisions, found.key), *_kept(options, found.key)]
         report = next((report_of(each) for each in kept if each.node == found.node_name), report)
     blocks = list(pod_document(report, wide=options.output == "wide"))
@@ -345,10 +353,13 @@ def _asked(
         if edits:
             _edit(cluster, edits, about)
         explainer = cluster.explainer(now=time.time(), tries=tries, queue=_queue(options))
-        if options.config is not None or options.plugin or options.plugin_dir:
-            explainer.beside(cluster.reconfigured(None).explainer())
+        if options.is_reconfigured:
+            in_force = _in_force(options)
+            explainer.beside(cluster.reconfigured(in_force).explainer(), "scheduler's" if in_force else "default")
         answer = ask(explainer, options)
     notes = tuple(dict.fromkeys(str(each.message) for each in caught))
+    if options.what_if:
+        answer.blocks.insert(1, Text(f"Supposing: {'; '.join(options.what_if)}."))
     for note in notes:
         click.echo(f"Warning: {note}", err=True)
     return answer, notes
@@ -367,8 +378,8 @@ def _recorded(options: Flags, about: str) -> Answer:
 
 def _cluster(options: Flags) -> tuple[Cluster, dict[str, int]]:
     """The cluster, and how often its pods have been tried, by UID, if events tell."""
-    plugins = _plugins(options)
-    config = options.config
+    plugins = load_all(options.plugin, options.plugin_dir)
+    config = options.config or _in_force(options, plugins)
     if options.manifests:
         return Cluster.load(*options.manifests, config=config, plugins=plugins), {}
     path, context = options.kubeconfig, options.context
@@ -411,9 +422,17 @@ def _ask_scheduler(options: Flags, without: str, ask: Callable[..., T], default:
         return default
 
 
-def _plugins(options: Flags) -> list[PluginSource]:
-    places = [*options.plugin, *(str(file) for folder in options.plugin_dir for file in plugin_files(folder))]
-    return [source for place in places for source in load_place(place)]
+def _in_force(options: Flags, plugins: Iterable[PluginSource] = ()) -> dict[str, Any] | None:
+    """The scheduler's own configuration, likewise, with `plugins` enabled. None is the default configuration."""
+    unknown: dict[str, Any] = {}
+    found = _ask_scheduler(options, "the default configuration is assumed", fetch_configuration, unknown)
+    if not found.get("profiles"):
+        return None
+    config, missing = adapted(found, plugins)
+    if missing and (plugins or not options.plugin):
+        names = ", ".join(missing)
+        warnings.warn(f"decisions may differ: the scheduler uses {names}, not known here; see --plugin", stacklevel=1)
+    return config
 
 
 def _edit(cluster: Cluster, edits: list[Callable[[Any], Any]], about: str) -> None:

@@ -20,7 +20,7 @@ from kubesched.client.protocol import ApiError
 from kubesched.config.errors import ConfigError
 from kubesched.explain.document import Block
 from kubesched.framework.errors import PluginStartError
-from kubesched.framework.loading import load_place, plugin_files
+from kubesched.framework.loading import load_all
 from kubesched.library.cluster import Cluster
 
 EXPECTED = (KubeconfigError, ApiError, ConfigError, PluginStartError, ValueError, LookupError, OSError, TypeError)
@@ -64,8 +64,7 @@ class QuestionFlags:
 
     def cluster(self) -> Cluster:
         """Read the cluster."""
-        places = [*self.plugin, *(str(file) for folder in self.plugin_dir for file in plugin_files(folder))]
-        plugins = [source for place in places for source in load_place(place)]
+        plugins = load_all(self.plugin, self.plugin_dir)
         if self.source:
             return Cluster.load(*self.source, config=self.config, plugins=plugins)
         with Console(stderr=True).status("reading the cluster"):

@@ -14,7 +14,7 @@ from kubesched.client.kubeconfig import KubeconfigError
 from kubesched.client.protocol import ApiError
 from kubesched.config.errors import ConfigError
 from kubesched.framework.errors import PluginStartError
-from kubesched.framework.loading import load_place, plugin_files
+from kubesched.framework.loading import load_all
 from kubesched.history.reader import HistoryError, is_decision_file
 from kubesched.library.live import connect, known_scheduler
 from kubesched.web.app import LOOPBACK, UiSettings, link_to, listen, serving
@@ -89,7 +89,6 @@ def command(
     """
     try:
         connection = None if source else connect(kubeconfig, context)
-        places = [*plugin, *(str(file) for folder in plugin_dir for file in plugin_files(folder))]
         settings = UiSettings(
             title=_title(connection, source),
             connection=connection,
@@ -98,7 +97,7 @@ def command(
             scheduler=scheduler or ("" if source else known_scheduler(kubeconfig, context)),
             scheduler_authority=None if scheduler_ca is None else scheduler_ca.read_bytes(),
             config=config,
-            plugins=[found for place in places for found in load_place(place)],
+            plugins=load_all(plugin, plugin_dir),
             allow_changes=allow_changes,
             door=Doorkeeper({*LOOPBACK, host.strip("[]").lower()}),
         )

@@ -95,7 +95,7 @@ def pod_document(report: PodReport, *, wide: bool = False) -> Iterator[Block]:
     """Everything about one pod."""
     yield Heading(report.headline, 1)
     facts = [f"age {age(report.age_seconds)}"] if report.age_seconds is not None else []
-    facts += [f"tried {report.tries} times"] if report.tries is not None else []
+    facts += [f"tried {_times(report.tries)}"] if report.tries is not None else []
     facts += [f"{report.feasible} of {report.evaluated} nodes fit"] if report.evaluated else []
     if facts:
         yield Text(", ".join(facts))
@@ -104,8 +104,9 @@ def pod_document(report: PodReport, *, wide: bool = False) -> Iterator[Block]:
         yield Text(report.message)
     yield from _queued(report)
     if report.beside is not None:
-        told = f"it goes to {report.beside.node}" if report.beside.node else f"it gets no node: {report.beside.message}"
-        yield Text(f"With the default configuration {told}")
+        beside = report.beside
+        result = f"it goes to {beside.node}." if beside.node else f"it gets no node: {beside.message}"
+        yield Text(f"With the {beside.configuration} configuration {result}")
     if report.suggestions:
         yield Heading("What would help, the smallest change first")
         yield Items([_suggestion(each) for each in report.suggestions], numbered=True)
@@ -232,11 +233,7 @@ def node_document(report: NodeReport, *, wide: bool = False) -> Iterator[Block]:
                     str(each.priority),
                     ", ".join(f"{name} {amount}" for name, amount in each.requests.items()) or "-",
                     each.would_go or "-",
-                    f"{each.rank} of {each.feasible}"
-                    if each.rank is not None
-                    else "only one"
-                    if each.feasible
-                    else "-",
+                    _rank(each),
                 ]
                 for each in report.pods
             ],
@@ -268,6 +265,10 @@ def fit_document(report: FitReport, *, wide: bool = False) -> Iterator[Block]:
         rows = [[node, str(count)] for node, count in report.per_node.items()]
         yield Table(["node", "pods"], rows if wide else rows[:MOST_NODES])
     yield from blocks
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"
 
 
 def _counted(number: int, noun: str) -> str:

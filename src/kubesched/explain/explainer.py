@@ -53,10 +53,11 @@ class Explainer:
         self._queued = queued
         self._tries = tries
         self._beside: Explainer | None = None
+        self._configuration = ""
 
-    def beside(self, other: Explainer) -> None:
-        """Show the decisions of another configuration next to these."""
-        self._beside = other
+    def beside(self, other: Explainer, configuration: str = "default") -> None:
+        """Show the decisions of another configuration next to these, under this name."""
+        self._beside, self._configuration = other, configuration
 
     # Pods
 
@@ -255,7 +256,7 @@ class Explainer:
         engine = other.engines[pod.scheduler_name]
         with other._without(pod) as free:
             decision = engine.schedule(other.cluster.classes.info(free))
-        return Beside(decision.node, decision.message)
+        return Beside(decision.node, decision.message, self._configuration)
 
     def _age(self, pod: api.Pod) -> float | None:
         created = pod.metadata.creation_timestamp

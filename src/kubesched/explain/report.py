@@ -68,6 +68,8 @@ class Beside(Part, frozen=True):
 
     node: str
     message: str = ""
+    configuration: str = "default"
+    """`default`, or `scheduler's` if a running scheduler said which one it uses."""
 
 
 class PodReport(Part, frozen=True):

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final, TypeGuard
 
+from kubesched.framework.errors import PluginStartError
 from kubesched.framework.functions import PluginFunction, plugin_class
 from kubesched.framework.places import short_path
 from kubesched.framework.plugin import Plugin, points_of
@@ -91,6 +92,18 @@ def plugins_in(module: ModuleType) -> Iterator[PluginSource]:
                 yield value
         elif _is_plugin(value) and value.__module__ == module.__name__:
             yield value
+
+
+def load_all(places: Iterable[str], folders: Iterable[str] = ()) -> list[PluginSource]:
+    """The plugins of all places and folders. Raises PluginStartError with every problem, named as for `add_all`."""
+    problems: list[str] = []
+    found = [source for place in places for source in _attempt(place, "--plugin", problems)]
+    for folder in folders:
+        for file in _files(folder, problems):
+            found += _attempt(str(file), "--plugin-dir", problems)
+    if problems:
+        raise PluginStartError("\n".join(problems))
+    return found
 
 
 def _is_plugin(value: object) -> TypeGuard[type[Plugin]]:

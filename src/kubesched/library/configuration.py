@@ -39,6 +39,37 @@ def configuration(
     return load(tree, source, points=registry.points, args_types=registry.args_types).config
 
 
+def adapted(config: Mapping[str, Any], plugins: Iterable[PluginSource] = ()) -> tuple[dict[str, Any], list[str]]:
+    """A running scheduler's configuration for use here: without the plugins that are not known, whose names are
+    returned, and with `plugins` enabled."""
+    plugins = list(plugins)
+    registry = known_plugins(plugins)
+    names = [plugin_class(each).name for each in plugins]
+    adapted_profiles = [_adapted_profile(each, registry, names) for each in config.get("profiles") or ()]
+    unknown = dict.fromkeys(name for _, missing in adapted_profiles for name in missing)
+    return {**config, "profiles": [profile for profile, _ in adapted_profiles]}, list(unknown)
+
+
+def _adapted_profile(
+    profile: Mapping[str, Any], registry: Registry, names: Iterable[str]
+) -> tuple[dict[str, Any], list[str]]:
+    mentioned: dict[str, None] = {}
+
+    def known(entries: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        mentioned.update(dict.fromkeys(each["name"] for each in entries))
+        return [each for each in entries if each["name"] == "*" or registry.get(each["name"]) is not None]
+
+    points = {
+        point: {which: known(entries) for which, entries in sets.items()}
+        for point, sets in (profile.get("plugins") or {}).items()
+    }
+    args = known(profile.get("pluginConfig") or ())
+    enabled = points.setdefault("multiPoint", {}).setdefault("enabled", [])
+    enabled += [{"name": name} for name in names if name not in mentioned]
+    unknown = [name for name in mentioned if name != "*" and registry.get(name) is None]
+    return {**profile, "plugins": points, "pluginConfig": args}, unknown
+
+
 def _tree(config: Config) -> tuple[str, dict[str, Any]]:
     if config is None or isinstance(config, Mapping):
         return "<config>", dict(config or {})

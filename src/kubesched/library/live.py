@@ -38,6 +38,7 @@ class EventSeries(api.Part, frozen=True):
 
 
 QUEUE: Final = "/debug/scheduling/queue"
+CONFIGURATION: Final = "/configz"
 ATTEMPTS: Final = "/debug/scheduling/pods"
 
 
@@ -52,6 +53,8 @@ class _QueueItem(msgspec.Struct, rename="camel"):
     """A pod as the scheduler's page of its queue has it."""
 
     uid: str
+    namespace: str = ""
+    pod: str = ""
     place: str = ""
     position: int | None = None
     attempts: int = 0
@@ -60,20 +63,30 @@ class _QueueItem(msgspec.Struct, rename="camel"):
 
     def queued(self) -> Queued:
         """The same, for explanations."""
-        events = (event for each in self.woken_by.values() for event in each)
-        wakes = dict.fromkeys(f"{event.resource} {'|'.join(event.actions)}" for event in events)
+        wakes: dict[str, dict[str, None]] = {}
+        for event in (event for each in self.woken_by.values() for event in each):
+            wakes.setdefault(event.resource, {}).update(dict.fromkeys(event.actions))
         place = self.place.lower()
         return Queued(
             queue=place,
             tries=self.attempts,
             place=self.position,
             until=(self.backoff_until or "") if place == "backoff" else "",
-            wakes=tuple(wakes),
+            wakes=tuple(f"{resource} {'|'.join(actions)}" for resource, actions in wakes.items()),
         )
 
 
-class _QueueList(msgspec.Struct):
+class _AtPermit(msgspec.Struct):
+    """A pod that waits at Permit, and the plugins that have not allowed it yet."""
+
+    namespace: str
+    pod: str
+    plugins: list[str]
+
+
+class _QueueList(msgspec.Struct, rename="camel"):
     items: list[_QueueItem] = []
+    waiting_on_permit: list[_AtPermit] = []
 
 
 class _AttemptList(msgspec.Struct):
@@ -149,9 +162,28 @@ async def _ask_attempts(connection: Connection, key: str) -> list[LoggedAttempt]
     return msgspec.convert(page, _AttemptList).attempts
 
 
+def fetch_configuration(
+    path: str | os.PathLike[str] | None, context: str | None, server: str, authority: str | None = None
+) -> dict[str, Any]:
+    """The configuration that a kubesched scheduler, or a kube-scheduler, uses."""
+    return _run(_ask_configuration(_at_scheduler(path, context, server, authority)))
+
+
+async def _ask_configuration(connection: Connection) -> dict[str, Any]:
+    async with HttpClient(connection) as client:
+        return msgspec.convert(next(iter((await client.get(CONFIGURATION)).values()), {}), dict[str, Any])
+
+
 def queued_pods(page: JSON) -> dict[str, Queued]:
     """The pods on the scheduler's page of its queue, by UID. Raises msgspec.MsgspecError if it is another page."""
-    return {each.uid: each.queued() for each in msgspec.convert(page, _QueueList).items}
+    found = msgspec.convert(page, _QueueList)
+    waiting = {(each.namespace, each.pod): tuple(each.plugins) for each in found.waiting_on_permit}
+    pods = {each.uid: each.queued() for each in found.items}
+    for each in found.items:
+        plugins = waiting.get((each.namespace, each.pod))
+        if plugins is not None:
+            pods[each.uid] = msgspec.structs.replace(pods[each.uid], queue="waiting", plugins=plugins)
+    return pods
 
 
 async def _list_events(connection: Connection) -> Sequence[api.Object]:

@@ -48,7 +48,6 @@ def report_of(attempt: LoggedAttempt, now: float | None = None) -> PodReport:
     key, scheduled = f"{attempt.namespace}/{attempt.pod}", attempt.outcome == SCHEDULED
     what = f"went to {attempt.node}" if scheduled else "got no node"
     verdicts = [*_scored(attempt), *_rejected(attempt)]
-    rejected = [each for each in verdicts if each.refusals]
     plugins = Counter[str]()
     for each in attempt.rejections:
         plugins[each.plugin] += each.count
@@ -65,7 +64,7 @@ def report_of(attempt: LoggedAttempt, now: float | None = None) -> PodReport:
         gap=total - runner.total if scheduled and runner is not None and total is not None else None,
         evaluated=attempt.evaluated_nodes,
         feasible=attempt.feasible_nodes,
-        closest=rejected[0] if rejected and not scheduled else None,
+        closest=None if scheduled else _closest(attempt),
         nodes=tuple(verdicts),
         plugins=dict(plugins),
         nominated_node=attempt.nominated_node,
@@ -90,6 +89,19 @@ def _rejected(attempt: LoggedAttempt) -> Iterator[NodeVerdict]:
             yield NodeVerdict(node, (_refusal(each),))
 
 
+def _closest(attempt: LoggedAttempt) -> NodeVerdict | None:
+    """A node for the commonest reason. Reasons that preemption could remove come first."""
+    named = [each for each in attempt.rejections if each.nodes]
+    if attempt.pre_filter is not None or not named:
+        return next(_rejected(attempt), None)
+    chosen = max(named, key=lambda each: (_is_resolvable(each), each.count))
+    return NodeVerdict(chosen.nodes[0], (_refusal(chosen),))
+
+
+def _is_resolvable(rejected: RejectedNodes) -> bool:
+    return rejected.code == "Unschedulable"
+
+
 def _refusal(rejected: RejectedNodes) -> Refusal:
     details = tuple(map(Detail, rejected.reasons))
-    return Refusal(rejected.plugin, ", ".join(rejected.reasons), details, rejected.code == "Unschedulable")
+    return Refusal(rejected.plugin, ", ".join(rejected.reasons), details, _is_resolvable(rejected))

@@ -14,12 +14,15 @@ PLACES = ("active", "backoff", "unschedulable", "gated", "inFlight", "permit")
 
 def from_scheduler(page: JSON) -> JSON:
     """The scheduler's own page of its queue, in columns."""
-    items = page["items"]
     permit = page["waitingOnPermit"]
+    at_permit = {_key(each) for each in permit}
+    items = [each for each in page["items"] if _key(each) not in at_permit]
+    counts = page["counts"]
+    in_flight = counts["inFlight"] - (len(page["items"]) - len(items))
     return {
         "exact": True,
-        "counts": {**page["counts"], "permit": len(permit)},
-        "pod": [*(f"{each['namespace']}/{each['pod']}" for each in items), *(_key(each) for each in permit)],
+        "counts": {**counts, "inFlight": in_flight, "permit": len(permit)},
+        "pod": [*map(_key, items), *map(_key, permit)],
         "place": [*(_place(each["place"]) for each in items), *("permit" for _ in permit)],
         "attempts": [*(each["attempts"] for each in items), *(0 for _ in permit)],
         "until": [*(each["backoffUntil"] or each["retriedAt"] for each in items), *(None for _ in permit)],
