@@ -6,7 +6,7 @@ from typing import Any
 
 Obj = dict[str, Any]
 HOSTILE = "<img src=x onerror=document.title='owned'>"
-"""A text that becomes markup where somebody forgets to escape it."""
+"""A text that becomes markup where a page forgets to escape it."""
 
 
 def node(name: str, zone: str, pool: str, *, cpu: str = "16", memory: str = "64Gi", gpu: int = 0, **spec: Any) -> Obj:

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kubesched.api import objects as api
 from kubesched.apiserver.apiserver import ApiServer
@@ -28,6 +30,7 @@ from kubesched.testing import node, pod
 from kubesched.web.changes import ObjectEditor
 from kubesched.web.configuring import Configuring, moved_pods
 from kubesched.web.decisions import of_attempt
+from kubesched.web.merging import EditConflictError, merged
 from kubesched.web.model import ClusterModel
 from kubesched.web.moments import MOST, Moment, Moments, What
 from kubesched.web.questions import Questions
@@ -325,7 +328,12 @@ async def test_a_cluster_is_read_only_unless_changes_are_allowed() -> None:
     """Nothing is changed in another cluster than one of `up` without the flag, but it can be read."""
     async with editor_of() as editor:
         assert not editor.allowed
-        for work in (editor.create(POD), editor.replace(POD), editor.delete("pods", "default", "a"), editor.reset()):
+        for work in (
+            editor.create(POD),
+            editor.replace(POD, POD),
+            editor.delete("pods", "default", "a"),
+            editor.reset(),
+        ):
             with pytest.raises(PermissionError):
                 await work
         assert (await editor.listed("pods"))["name"] == []
@@ -339,8 +347,9 @@ async def test_objects_are_created_replaced_and_deleted() -> None:
         assert found["objects"] == ["Pod a", "Pod b"]
         assert (await editor.listed("pods"))["name"] == ["a", "b"]
         text = (await editor.text("pods", "default", "a"))["text"]
-        await editor.replace(text.replace("  name: a", "  labels: {tier: gold}\n  name: a", 1))
-        assert "tier: gold" in (await editor.text("pods", "default", "a"))["text"]
+        saved = await editor.replace(text.replace("  name: a", "  labels: {tier: gold}\n  name: a", 1), text)
+        assert saved == {"objects": ["Pod a"], **await editor.text("pods", "default", "a")}
+        assert "tier: gold" in saved["text"]
         with pytest.raises(ApiError, match=r"Pod a: .*already exists"):
             await editor.create(POD)
         await editor.delete("pods", "default", "b")
@@ -348,8 +357,41 @@ async def test_objects_are_created_replaced_and_deleted() -> None:
             await editor.create("apiVersion: v1\nkind: Gadget\nmetadata: {name: x}\n")
         with pytest.raises(ValueError, match="apiVersion, kind and metadata"):
             await editor.create("just: text\n")
+        with pytest.raises(ValueError, match='line 6: key "spec" already set in map'):
+            await editor.create(POD + "spec: {}\n")
         with pytest.raises(PermissionError, match="kubesched up"):
             await editor.replace_all({})
+
+
+async def test_an_edit_is_saved_on_top_of_other_changes() -> None:
+    """A pod that got a status and a label since it was opened can be saved; the same field changed twice cannot."""
+    async with editor_of(allow_changes=True) as editor:
+        await editor.create(POD)
+        opened = (await editor.text("pods", "default", "a"))["text"]
+        patch = {"metadata": {"labels": {"tier": "gold"}}}
+        await editor._client.patch("/api/v1/namespaces/default/pods/a", patch)
+        await editor._client.patch("/api/v1/namespaces/default/pods/a/status", {"status": {"phase": "Running"}})
+        without_status = opened.partition("\nstatus:")[0] + "\n"
+        saved = await editor.replace(without_status.replace("image: nginx", "image: caddy"), opened)
+        found = yaml.safe_load(saved["text"])
+        assert found["metadata"]["labels"] == {"tier": "gold"}
+        assert found["spec"]["containers"][0]["image"] == "caddy"
+        assert found["status"]["phase"] == "Running"
+        with pytest.raises(EditConflictError, match=r"another client has changed spec\.containers since"):
+            await editor.replace(opened.replace("image: nginx", "image: httpd"), opened)
+        with pytest.raises(ValueError, match="cannot be changed"):
+            await editor.replace(opened.replace("name: a\n", "name: b\n"), opened)
+
+
+JSON_VALUES = st.recursive(st.integers(0, 2), lambda inner: st.dictionaries(st.sampled_from("abc"), inner, max_size=3))
+
+
+@given(JSON_VALUES, JSON_VALUES)
+def test_merging_with_one_writer_takes_that_writers_object(opened: Any, changed: Any) -> None:
+    """Without another change the edit is stored as it is, and without an edit the current object stays as it is."""
+    assert merged(opened, changed, opened) == changed
+    assert merged(opened, opened, changed) == changed
+    assert merged(opened, changed, changed) == changed
 
 
 def _named(name: str) -> dict[str, Any]:

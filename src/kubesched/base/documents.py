@@ -170,6 +170,15 @@ def compose_yaml(text: Text, limits: DocumentLimits = FILE) -> yaml.Node | None:
         return node
 
 
+def compose_yaml_documents(text: Text, limits: DocumentLimits = FILE) -> list[yaml.Node]:
+    """The nodes of every document in a text. Raises `DocumentError`."""
+    with _loading(text, limits) as loader:
+        nodes = []
+        while loader.check_node() and (node := loader.get_node()) is not None:
+            nodes.append(node)
+        return nodes
+
+
 def construct_yaml(node: yaml.Node) -> Any:
     """The value of composed nodes. Raises `DocumentError`."""
     with _loading("", FILE) as loader:

@@ -55,7 +55,7 @@ class ClusterFlags(FlagSection):
         "File for the administrator's kubeconfig. Default: ~/.kube/kubesched.config, or another file beside it if a "
         "running cluster uses that one.",
     )
-    ui: bool = flag(BOOL, True, "Serve the web page (kubesched ui). It costs nothing until somebody opens it.")
+    ui: bool = flag(BOOL, True, "Serve the web page (kubesched ui). It costs nothing until a browser opens it.")
     ui_port: int = flag(INT, 7070, "Port of the web page on 127.0.0.1. If it is in use, or 0, a free one is chosen.")
     data_dir: str = flag(STRING, "", "Folder to store the cluster in. Without it, everything is in memory.")
     from_: str = flag(

@@ -1,4 +1,4 @@
-"""The web page of `kubesched up`: the port is open from the start, and a process serves it once somebody comes."""
+"""The web page of `kubesched up`: the port is open from the start, and a process serves it once a browser connects."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class LocalUi:
         self._token = secrets.token_urlsafe(24)
         self._process: Process | None = None
         self._watch: asyncio.Task[None] | None = None
-        self._wait_for_somebody()
+        self._wait_for_browser()
 
     @property
     def link(self) -> str:
@@ -67,10 +67,10 @@ class LocalUi:
                 await asyncio.wait_for(self._process.wait(), STOP_SECONDS)
         self._socket.close()
 
-    def _wait_for_somebody(self) -> None:
-        asyncio.get_running_loop().add_reader(self._socket, self._somebody_came)
+    def _wait_for_browser(self) -> None:
+        asyncio.get_running_loop().add_reader(self._socket, self._on_connection)
 
-    def _somebody_came(self) -> None:
+    def _on_connection(self) -> None:
         asyncio.get_running_loop().remove_reader(self._socket)
         self._watch = asyncio.create_task(self._serve(), name="web page")
 
@@ -85,7 +85,7 @@ class LocalUi:
         code = await self._process.wait()
         self._log(WARNING, "The web page's process has ended", code=code)
         await asyncio.sleep(1)
-        self._wait_for_somebody()
+        self._wait_for_browser()
 
     def _settings(self, number: int) -> ChildSettings:
         options = self._setup.options

@@ -10,15 +10,22 @@ from urllib.parse import quote
 
 import yaml
 
-from kubesched.base.documents import read_yaml_documents
+from kubesched.apiserver.rest.duplicates import repeated_keys
+from kubesched.base.documents import compose_yaml_documents, construct_yaml
 from kubesched.base.types import JSON
 from kubesched.client.http import HttpClient
 from kubesched.client.protocol import ApiError
+from kubesched.web.merging import merged
 
 FIRST = ("pods", "nodes", "deployments.apps", "jobs.batch", "namespaces", "priorityclasses.scheduling.k8s.io")
 """Kinds that are listed first."""
 HIDDEN = frozenset({"events", "leases", "tokenreviews", "componentstatuses", "endpoints", "endpointslices"})
 MOST_LISTED = 500
+MAINTAINED = frozenset({"resourceVersion", "generation", "managedFields"})
+"""Fields of metadata that the API server maintains."""
+CONFLICT = 409
+MOST_CONFLICTS = 4
+"""How often an object may change between reading and writing it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +97,7 @@ class ObjectEditor:
     async def text(self, kind: str, namespace: str, name: str) -> JSON:
         """One object as YAML."""
         served = await self._served(kind)
-        found = await self._client.get(served.path(namespace, name))
-        found.get("metadata", {}).pop("managedFields", None)
-        whole = {"apiVersion": served.api_version, "kind": served.kind, **found}
-        return {"text": yaml.safe_dump(whole, sort_keys=False, allow_unicode=True, width=120)}
+        return {"text": _yaml(served, await self._client.get(served.path(namespace, name)))}
 
     # --- changing -----------------------------------------------------------------------------------------------------
 
@@ -101,16 +105,25 @@ class ObjectEditor:
         """Create all objects of a text. Raises ApiError or ValueError with the object that is refused."""
         made = []
         for served, body in [await self._read(each) for each in _documents(text)]:
-            made.append(await self._send("POST", served, body))
+            made.append(_title(served, await self._send("POST", served, body)))
         return {"objects": made}
 
-    async def replace(self, text: str) -> JSON:
-        """Replace one object."""
-        found = list(_documents(text))
-        if len(found) != 1:
-            raise ValueError(f"expected one object, got {len(found)}")
-        served, body = await self._read(found[0])
-        return {"objects": [await self._send("PUT", served, body)]}
+    async def replace(self, text: str, opened: str) -> JSON:
+        """Save an object that was opened as one text and edited to another.
+
+        Changes of other writers are kept, such as a new status. Raises EditConflictError if both changed a field.
+        """
+        served, edited = await self._one(text)
+        before = (await self._one(opened))[1]
+        if (before["kind"], *_place(served, before)) != (served.kind, *_place(served, edited)):
+            raise ValueError("kind, name and namespace cannot be changed; create another object instead")
+        for _ in range(MOST_CONFLICTS):
+            try:
+                return await self._save(served, before, edited)
+            except ApiError as error:
+                if error.code != CONFLICT:
+                    raise
+        return await self._save(served, before, edited)
 
     async def delete(self, kind: str, namespace: str, name: str) -> JSON:
         """Delete one object."""
@@ -171,21 +184,56 @@ class ObjectEditor:
                 return each, document
         raise LookupError(f"the API server has no kind {wanted[1]} in {wanted[0]}")
 
-    async def _send(self, method: str, served: ServedKind, body: JSON) -> str:
-        metadata = body["metadata"] if isinstance(body["metadata"], dict) else {}
-        namespace = str(metadata.get("namespace") or "default") if served.namespaced else ""
-        name = str(metadata.get("name") or "")
+    async def _one(self, text: str) -> tuple[ServedKind, JSON]:
+        found = list(_documents(text))
+        if len(found) != 1:
+            raise ValueError(f"expected one object, got {len(found)}")
+        return await self._read(found[0])
+
+    async def _save(self, served: ServedKind, opened: JSON, edited: JSON) -> JSON:
+        found = await self._client.get(served.path(*_place(served, edited)))
+        current = {"apiVersion": served.api_version, "kind": served.kind, **found}
+        made = await self._send("PUT", served, merged(_editable(opened, edited), _editable(edited, edited), current))
+        return {"objects": [_title(served, made)], "text": _yaml(served, made)}
+
+    async def _send(self, method: str, served: ServedKind, body: JSON) -> JSON:
+        namespace, name = _place(served, body)
         path = served.path(namespace, name if method == "PUT" else "")
         try:
-            made = await (self._client.put if method == "PUT" else self._client.post)(path, body)
+            return await (self._client.put if method == "PUT" else self._client.post)(path, body)
         except ApiError as error:
             raise ApiError(error.code, error.reason, f"{served.kind} {name}: {error.message}") from None
-        return f"{served.kind} {made['metadata']['name']}"
+
+
+def _place(served: ServedKind, body: JSON) -> tuple[str, str]:
+    """Namespace and name."""
+    metadata = body["metadata"] if isinstance(body["metadata"], dict) else {}
+    namespace = str(metadata.get("namespace") or "default") if served.namespaced else ""
+    return namespace, str(metadata.get("name") or "")
+
+
+def _editable(obj: JSON, edited: JSON) -> JSON:
+    """An object without what the API server maintains. A status that the user removed counts as left alone."""
+    metadata = {name: value for name, value in dict(obj["metadata"]).items() if name not in MAINTAINED}
+    return {name: value for name, value in obj.items() if name != "status" or name in edited} | {"metadata": metadata}
+
+
+def _title(served: ServedKind, made: JSON) -> str:
+    return f"{served.kind} {made['metadata']['name']}"
+
+
+def _yaml(served: ServedKind, obj: JSON) -> str:
+    obj.get("metadata", {}).pop("managedFields", None)
+    whole = {"apiVersion": served.api_version, "kind": served.kind, **obj}
+    return yaml.safe_dump(whole, sort_keys=False, allow_unicode=True, width=120)
 
 
 def _documents(text: str) -> Iterator[Any]:
-    """The objects of a text, those in lists one by one."""
-    for document in read_yaml_documents(text):
+    """The objects of a text, those in lists one by one. Raises ValueError, also for a key that is there twice."""
+    for node in compose_yaml_documents(text):
+        for problem in repeated_keys(node):
+            raise ValueError(problem)
+        document = construct_yaml(node)
         if isinstance(document, dict) and document.get("kind") == "List":
             yield from document.get("items") or ()
         elif document is not None:

@@ -1,7 +1,7 @@
 """The page of `kubesched up`, in a process of its own, so that explanations take no time from the scheduler.
 
-The parent listens and starts this process when somebody opens the page. It passes the listening socket, and the rest on
-standard input, where no other user can read it. When the parent ends, standard input does too.
+The parent listens and starts this process when a browser opens the page. It passes the listening socket, and the rest
+on standard input, where no other user can read it. When the parent ends, standard input does too.
 """
 
 from __future__ import annotations

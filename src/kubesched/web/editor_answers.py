@@ -59,7 +59,8 @@ class EditorAnswers:
         return await self._editor.create(str((await body_of(request))["text"]))
 
     async def _replace(self, request: web.Request) -> JSON:
-        return await self._editor.replace(str((await body_of(request))["text"]))
+        body = await body_of(request)
+        return await self._editor.replace(str(body["text"]), str(body["opened"]))
 
     async def _delete(self, request: web.Request) -> JSON:
         query = request.query

@@ -87,7 +87,7 @@ class LiveFeed:
     async def start(self) -> None:
         """Start to watch; returns when everything is known. Raises ApiError or OSError if nodes or pods are not."""
         for kind in REQUIRED:
-            # Informers never give up, but somebody who starts the page wants to know at once.
+            # Informers never give up, but a user who starts the page wants to know at once.
             await self.client.get(endpoint_of(kind).path(), {"limit": "1"})
         for each in self._informers:
             self._tasks.append(asyncio.create_task(each.run(), name=f"watch {each.resource}"))

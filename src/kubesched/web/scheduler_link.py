@@ -27,7 +27,7 @@ MOST_QUEUED = 100
 
 
 class SchedulerLink:
-    """Asks the scheduler while somebody looks at the page."""
+    """Asks the scheduler while a browser shows the page."""
 
     def __init__(self, connection: Connection, server: str, authority: bytes | None = None) -> None:
         """`authority` is the PEM of the scheduler's certificate authority, if that is not the cluster's."""

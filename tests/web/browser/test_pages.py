@@ -24,6 +24,7 @@ const setter = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(element), "
 setter.call(element, arguments[1]);
 element.dispatchEvent(new Event("input", { bubbles: true }));
 """
+TEXT = "return document.querySelector('textarea')?.value || ''"
 
 
 def test_cluster(page: Browser) -> None:
@@ -130,8 +131,15 @@ def test_configuration(page: Browser) -> None:
     page.picture("configuration")
 
 
+def reopened(page: Browser, name: str) -> str:
+    """The text of an object, read anew."""
+    page.click(".list .attempt", name)
+    text: str = page.until(lambda: page.script(TEXT))
+    return text
+
+
 def test_objects(page: Browser) -> None:
-    """An object is created from YAML, shown as the server has it, and deleted."""
+    """An object is created from YAML, edited while its status changes, and deleted; refusals are shown."""
     page.go("objects")
     page.shows("Export", "Import", "Reset", "train-0")
     page.click("header .primary", "Create")
@@ -139,8 +147,23 @@ def test_objects(page: Browser) -> None:
     page.shows("Created Pod example")
     page.type(".list input", "example")
     page.click(".list .attempt", "example")
-    page.until(lambda: "nodeName" in page.script("return document.querySelector('textarea')?.value || ''"))
+    text = page.until(lambda: page.script(TEXT))
+    page.script(SET, "textarea", text.replace("  name: example", "  name: example\n  annotations: {tier: gold}", 1))
+    page.click("button", "Save")
+    page.shows("Saved Pod example")
+    page.until(lambda: "phase: Running" in reopened(page, "example"))
     page.picture("objects")
+    text = reopened(page, "example")
+    assert "tier: gold" in text
+    page.script(SET, "textarea", text.replace("image: nginx", "image: ''", 1))
+    page.click("button", "Save")
+    page.shows("image", within=".notice.bad")
+    page.script(SET, "textarea", text + "kind: Pod\n")
+    page.click("button", "Save")
+    page.shows('key "kind" already set in map', within=".notice.bad")
+    page.problems()  # the browser logs the refused requests
+    page.click("button", "Discard")
+    page.until(lambda: page.script(TEXT) == text)
     page.click("button", "Delete")
     page.click("dialog button", "Delete")
     page.shows("Deleted example")

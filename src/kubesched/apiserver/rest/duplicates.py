@@ -53,19 +53,19 @@ def _paths(value: Any, path: str) -> Iterator[str]:
 
 def yaml_duplicates(data: bytes) -> list[str]:
     """What upstream's YAML parser says about keys that are repeated."""
-    node = compose_yaml(data, REQUEST)
-    return [f'line {line}: key "{key}" already set in map' for line, key in _repeated(node)]
+    return list(repeated_keys(compose_yaml(data, REQUEST)))
 
 
-def _repeated(node: yaml.Node | None) -> Iterator[tuple[int, str]]:
+def repeated_keys(node: yaml.Node | None) -> Iterator[str]:
+    """The same about nodes that have been composed."""
     if isinstance(node, yaml.MappingNode):
         seen: set[str] = set()
         for key, child in node.value:
             if isinstance(key, yaml.ScalarNode):
                 if key.value in seen:
-                    yield key.start_mark.line + 1, key.value
+                    yield f'line {key.start_mark.line + 1}: key "{key.value}" already set in map'
                 seen.add(key.value)
-            yield from _repeated(child)
+            yield from repeated_keys(child)
     elif isinstance(node, yaml.SequenceNode):
         for child in node.value:
-            yield from _repeated(child)
+            yield from repeated_keys(child)

@@ -5,7 +5,7 @@ export const ABSENT = 65535;
 export const VALID = 1, CORDONED = 2, NOT_READY = 4, TAINTED = 8;
 
 export const live = {
-  about: null, nodes: null, queue: null, rates: [[], [], [], [], []], moments: [], connected: false, problem: null,
+  about: null, nodes: null, queue: null, rates: [[], [], [], [], []], moments: [], connected: false, streams: 0, problem: null,
 };
 const listeners = new Map();
 let structureTimer = 0;
@@ -106,11 +106,23 @@ function addRates(rows) {
 // How much the stream brings; the test reads it.
 export const traffic = { events: 0, bytes: 0, largest: 0, smallest: Infinity };
 
+// A browser opens only six connections to a server, for all tabs together: the stream of a hidden page would block the others.
 export function connect() {
+  let source = null;
+  const close = () => { source?.close(); source = null; };
+  const follow = () => { if (document.hidden) close(); else source ||= openStream(); };
+  addEventListener("visibilitychange", follow);
+  addEventListener("pageshow", follow);
+  addEventListener("pagehide", close);
+  follow();
+}
+
+function openStream() {
   const source = new EventSource("/api/events");
   const on = (name, handle) => source.addEventListener(name, (event) => handle(JSON.parse(event.data), event.data.length));
   source.onopen = () => {
     live.connected = true;
+    live.streams += 1;
     changed("state");
     readNodes().catch((error) => { live.problem = error; changed("state"); });
     get("rates").then((found) => { live.rates = found.columns; live.exactRates = found.exact; changed("rates"); });
@@ -135,4 +147,5 @@ export function connect() {
     live.moments = [...live.moments, ...readMoments(found)].slice(-2000);
     changed("moments");
   });
+  return source;
 }

@@ -1,5 +1,5 @@
 // The Timeline page: what happened, and the cluster at any earlier time.
-import { ICONS, Icon, Loading, clock, counted, get, html, podLink, stopwatch, unpack, useAsync, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../core.js";
+import { Failed, ICONS, Icon, Loading, clock, counted, get, html, podLink, stopwatch, unpack, useAsync, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../core.js";
 import { ABSENT, labelColumn, live, readMoments, useLive } from "../data.js";
 import { NodeMap, grouped } from "../map.js";
 import { theme, variable } from "../colours.js";
@@ -44,12 +44,12 @@ class Past {
 }
 
 export function TimelinePage() {
-  const { nodes, moments } = useLive("nodes", "moments");
+  const { nodes, moments, streams } = useLive("nodes", "moments", "state");
   const [span, setSpan] = useState(300);
   const [at, setAt] = useState(null);
   const [playing, setPlaying] = useState(false);
   const [hidden, setHidden] = useState(new Set());
-  const first = useAsync(async (signal) => { const found = await get("timeline", {}, signal); return { now: found.now, moments: readMoments(found) }; }, []);
+  const first = useAsync(async (signal) => { const found = await get("timeline", {}, signal); return { now: found.now, moments: readMoments(found) }; }, [streams]);
   const structure = nodes?.structure;
   const scrubbing = at !== null;
   const placed = useAsync(async (signal) => (nodes ? get("placements", {}, signal) : null), [structure, scrubbing, scrubbing ? 0 : Math.floor((moments.length || 0) / 50)]);
@@ -80,6 +80,7 @@ export function TimelinePage() {
     return () => cancelAnimationFrame(frame);
   }, [playing]);
   const shownNodes = useMemo(() => (past ? past.to(time) : nodes), [past, scrubbing ? time : Math.floor(time), structure]);
+  if (first.error) return html`<div class="page"><${Failed} error=${first.error} /></div>`;
   if (!first.value) return html`<div class="page"><${Loading} what="Reading the history…" /></div>`;
   const when = (seconds) => (simulated ? stopwatch(seconds) : clock(seconds));
   const kinds = LANES.filter(([name]) => all.some((each) => each.what === name));
