@@ -178,6 +178,8 @@ def test_another_configuration_is_shown_beside_the_default(snapshot: Path, tmp_p
     assert found["state"] == "schedulable"
     assert found["beside"]["node"] == ""
     assert "untolerated taint" in found["beside"]["message"]
+    assert "node with default configuration" in explain(snapshot, "--config", str(config), width=200).stdout
+    assert "default configuration" not in explain(snapshot, width=200).stdout
 
 
 def test_plugin_of_ones_own_is_named_with_its_message(snapshot: Path, tmp_path: Path) -> None:

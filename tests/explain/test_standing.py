@@ -57,6 +57,18 @@ def test_nominated_pod_waits_for_its_victims() -> None:
     )
 
 
+def test_nothing_is_suggested_while_room_is_made() -> None:
+    """A nominated pod whose victims are ending needs no other pod to be evicted."""
+    pod = with_status(fifteen.pod("a", "6", priority=5), nominatedNodeName="n1")
+    nodes = [fifteen.node("n1", 0), fifteen.node("n2", 1)]
+    victim, other = (fifteen.pod(name, "6", nodeName=node) for name, node in (("victim", "n1"), ("other", "n2")))
+    explainer = kubesched.Cluster(*nodes, pod, terminating(victim), other).explainer()
+    report = explainer.pod(explainer.find("a"))
+    assert (report.state, report.feasible, report.suggestions) == (State.NOMINATED, 0, ())
+    explainer = kubesched.Cluster(*nodes, fifteen.pod("a", "6", priority=5), victim, other).explainer()
+    assert explainer.pod(explainer.find("a")).suggestions
+
+
 @pytest.mark.parametrize(
     ("queued", "state", "words"),
     [

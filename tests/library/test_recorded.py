@@ -51,6 +51,7 @@ def test_recorded_decision_of_a_bound_pod(decisions: Path) -> None:
     """Node, runner-up and gap are those of the time, and the output says that they are recorded."""
     found: dict[str, Any] = json.loads(explain("pod", "web", "--from", str(decisions), "-o", "json").stdout)
     assert (found["source"], found["state"], found["node"], found["runnerUp"]) == ("recorded", "bound", "n1", "n2")
+    assert {each["plugin"] for each in found["influence"]} == set(found["nodes"][0]["scores"])
     assert found["gap"] == found["nodes"][0]["total"] - found["nodes"][1]["total"] > 0
     shown = explain("pod", "default/web", "--from", str(decisions))
     assert shown.exit_code == 0

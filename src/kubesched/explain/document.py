@@ -74,7 +74,10 @@ def overview_document(overview: Overview, *, wide: bool = False) -> Iterator[Blo
     for cause, pods in overview.groups().items():
         yield Heading(f"{GROUPS.get(cause, cause)}: {_counted(len(pods), 'pod')}")
         columns = ["pod", "age", "tries", "blocked by", "closest node", "cheapest fix"]
-        yield Table([*columns, "node then"] if wide else columns, [_overview_row(each, wide) for each in pods])
+        beside = [each.beside for each in overview.pods if each.beside is not None]
+        columns += [f"node with {beside[0].configuration} configuration"] if beside else []
+        columns += ["node then"] if wide else []
+        yield Table(columns, [_overview_row(each, wide=wide, beside=bool(beside)) for each in pods])
     if overview.searched < overview.kinds:
         yield Text(
             f"Fixes were looked for {overview.searched} of {overview.kinds} kinds of pods, the most frequent first. "
@@ -82,13 +85,15 @@ def overview_document(overview: Overview, *, wide: bool = False) -> Iterator[Blo
         )
 
 
-def _overview_row(report: PodReport, wide: bool) -> list[str]:
+def _overview_row(report: PodReport, *, wide: bool, beside: bool) -> list[str]:
     first = report.suggestions[0] if report.suggestions else None
     near = report.closest.node if report.closest is not None and report.is_blocked else "-"
     tries = "-" if report.tries is None else str(report.tries)
     blocked = report.blocked_by or report.headline
     row = [report.pod, age(report.age_seconds), tries, blocked, near, first.words if first else "-"]
-    return [*row, first.node if first else "-"] if wide else row
+    row += [report.beside.node if report.beside is not None and report.beside.node else "-"] if beside else []
+    row += [first.node if first else "-"] if wide else []
+    return row
 
 
 def pod_document(report: PodReport, *, wide: bool = False) -> Iterator[Block]:

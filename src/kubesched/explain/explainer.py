@@ -181,7 +181,7 @@ class Explainer:
         if state is State.PENDING and decision.node:
             state = State.SCHEDULABLE
         tried: list[Tried] = []
-        if fixes and (place.changes or not decision.node):
+        if fixes and not place.is_served and (place.changes or not decision.node):
             tried = self.tried[pod.key] = suggest(self.engines, pod, survey, place.changes, fixes)
         near = closest(survey)
         room = decision.post_filter

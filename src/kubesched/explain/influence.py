@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import msgspec
 import numpy as np
 
@@ -32,12 +34,15 @@ def influences(decision: Decision) -> list[Influence]:
     scores = decision.scores
     if scores is None or not decision.node:
         return []
-    names = np.array([scores.table.names[row] for row in scores.rows.tolist()])
-    order = _order(scores.totals, names, decision.node)
-    return [
-        _influence(name, column, scores.totals - column, names, order, decision.node)
-        for name, column in scores.plugins.items()
-    ]
+    names = [scores.table.names[row] for row in scores.rows.tolist()]
+    return influences_of(names, scores.plugins, scores.totals, decision.node)
+
+
+def influences_of(nodes: Sequence[str], plugins: Mapping[str, Ints], totals: Ints, chosen: str) -> list[Influence]:
+    """The same from the scores of all nodes that fit, a column per plugin."""
+    names = np.array(nodes)
+    order = _order(totals, names, chosen)
+    return [_influence(name, column, totals - column, names, order, chosen) for name, column in plugins.items()]
 
 
 def _influence(

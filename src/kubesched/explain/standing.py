@@ -61,6 +61,8 @@ class Standing(msgspec.Struct, frozen=True):
     """The node that the pod is on."""
     final: bool = False
     """Whether no decision will ever be made about the pod."""
+    is_served: bool = False
+    """Whether a node is chosen already, so that nothing has to change."""
 
 
 def standing(pod: api.Pod, cluster: ClusterState, schedulers: Collection[str], queued: Queued | None) -> Standing:
@@ -133,14 +135,14 @@ def _nominated(pod: api.Pod, cluster: ClusterState) -> Standing | None:
     infos = cluster.nodes.pods[row].values() if row is not None else ()
     leaving = [info.pod.key for info in infos if info.pod.is_terminating]
     waits = f"It waits for {some(leaving)} to end." if leaving else "No pod there is ending any more."
-    return Standing(State.NOMINATED, f"The pod is nominated to {name}. {waits}")
+    return Standing(State.NOMINATED, f"The pod is nominated to {name}. {waits}", is_served=bool(leaving))
 
 
 def _queued(queued: Queued) -> Standing | None:
     until = f" until {queued.until}" if queued.until else ""
     if queued.queue == "waiting":
         whom = f" for {', '.join(queued.plugins)}" if queued.plugins else ""
-        return Standing(State.WAITING, f"The pod has a node and waits at Permit{whom}{until}.")
+        return Standing(State.WAITING, f"The pod has a node and waits at Permit{whom}{until}.", is_served=True)
     if queued.queue == "inflight":
         return Standing(State.WAITING, "The scheduler is at work: the pod is being bound, or waits at Permit.")
     if queued.queue == "backoff":

@@ -7,6 +7,9 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 
+import numpy as np
+
+from kubesched.explain.influence import Influence, influences_of
 from kubesched.explain.report import NodeVerdict, Overview, PodReport, Refusal, ResidentVictim
 from kubesched.explain.rules.rule import Detail
 from kubesched.explain.standing import State
@@ -68,6 +71,7 @@ def report_of(attempt: LoggedAttempt, now: float | None = None) -> PodReport:
         nodes=tuple(verdicts),
         plugins=dict(plugins),
         nominated_node=attempt.nominated_node,
+        influence=tuple(_influences(attempt)),
         victims=tuple(ResidentVictim(each, 0) for each in attempt.victims),
     )
 
@@ -76,6 +80,15 @@ def _scored(attempt: LoggedAttempt) -> Iterator[NodeVerdict]:
     for rank, each in enumerate(attempt.scores, 1):
         scores = {name: given.final for name, given in each.plugins.items()}
         yield NodeVerdict(each.node, scores=scores, total=each.total, rank=rank)
+
+
+def _influences(attempt: LoggedAttempt) -> list[Influence]:
+    """What each Score plugin changed. Unknown if only the best nodes were recorded."""
+    nodes = attempt.scores
+    if not nodes or not attempt.node or len(nodes) < attempt.feasible_nodes:
+        return []
+    columns = {name: np.array([each.plugins[name].final for each in nodes]) for name in nodes[0].plugins}
+    return influences_of([each.node for each in nodes], columns, np.array([each.total for each in nodes]), attempt.node)
 
 
 def _rejected(attempt: LoggedAttempt) -> Iterator[NodeVerdict]:
