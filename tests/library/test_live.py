@@ -121,7 +121,7 @@ def test_configuration_of_a_scheduler_is_adapted() -> None:
 
     enabled = {"enabled": [{"name": "Theirs"}, {"name": "NodeName"}], "disabled": [{"name": "*"}]}
     profile = {"plugins": {"filter": enabled}, "pluginConfig": [{"name": "Theirs", "args": {}}]}
-    config, missing = adapted({"profiles": [profile]}, [mine])
+    config, missing = adapted({"profiles": [profile]}, [mine], enabled=True)
     assert missing == ["Theirs"]
     assert config["profiles"][0]["plugins"] == {
         "filter": {"enabled": [{"name": "NodeName"}], "disabled": [{"name": "*"}]},

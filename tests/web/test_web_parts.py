@@ -271,6 +271,15 @@ profiles:
 """
 
 
+def test_plugins_of_a_scheduler_that_are_not_known_are_left_out() -> None:
+    """The page of a scheduler with plugins of its own starts, and knows which ones it lacks."""
+    enabled = {"multiPoint": {"enabled": [{"name": "Theirs"}]}}
+    profiles = [{"schedulerName": "first", "plugins": enabled}, {"schedulerName": "second"}]
+    found = Configuring(None, ()).following({"profiles": profiles})
+    assert found.unknown == ["Theirs"]
+    assert [each["name"] for each in found.shown()["profiles"]] == ["first", "second"]
+
+
 def test_a_configuration_is_checked_and_shown() -> None:
     """Mistakes have their place; a good text says which plugins would run where."""
     configuring = Configuring(None, ())

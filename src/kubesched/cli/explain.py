@@ -32,7 +32,7 @@ from kubesched.framework.loading import load_all
 from kubesched.framework.registry import PluginSource
 from kubesched.history.reader import HistoryError, LoggedAttempt, is_decision_file
 from kubesched.library.cluster import Cluster
-from kubesched.library.configuration import adapted
+from kubesched.library.configuration import adapted, unknown_plugins
 from kubesched.library.live import fetch_attempts, fetch_configuration, fetch_queue, fetch_tries, known_scheduler
 from kubesched.library.manifests import read_pod
 from kubesched.library.recorded import attempts, recorded_pending, recorded_pod, report_of
@@ -428,10 +428,9 @@ def _in_force(options: Flags, plugins: Iterable[PluginSource] = ()) -> dict[str,
     found = _ask_scheduler(options, "the default configuration is assumed", fetch_configuration, unknown)
     if not found.get("profiles"):
         return None
-    config, missing = adapted(found, plugins)
+    config, missing = adapted(found, plugins, enabled=True)
     if missing and (plugins or not options.plugin):
-        names = ", ".join(missing)
-        warnings.warn(f"decisions may differ: the scheduler uses {names}, not known here; see --plugin", stacklevel=1)
+        warnings.warn(unknown_plugins(missing), stacklevel=1)
     return config
 
 

@@ -39,15 +39,22 @@ def configuration(
     return load(tree, source, points=registry.points, args_types=registry.args_types).config
 
 
-def adapted(config: Mapping[str, Any], plugins: Iterable[PluginSource] = ()) -> tuple[dict[str, Any], list[str]]:
-    """A running scheduler's configuration for use here: without the plugins that are not known, whose names are
-    returned, and with `plugins` enabled."""
+def adapted(
+    config: Mapping[str, Any], plugins: Iterable[PluginSource] = (), *, enabled: bool = False
+) -> tuple[dict[str, Any], list[str]]:
+    """A running scheduler's configuration for use here: without the plugins that are neither built in nor among
+    `plugins`, whose names are returned. With `enabled`, `plugins` are enabled."""
     plugins = list(plugins)
     registry = known_plugins(plugins)
-    names = [plugin_class(each).name for each in plugins]
+    names = [plugin_class(each).name for each in plugins] if enabled else []
     adapted_profiles = [_adapted_profile(each, registry, names) for each in config.get("profiles") or ()]
     unknown = dict.fromkeys(name for _, missing in adapted_profiles for name in missing)
     return {**config, "profiles": [profile for profile, _ in adapted_profiles]}, list(unknown)
+
+
+def unknown_plugins(names: Iterable[str]) -> str:
+    """What to say about plugins that were left out."""
+    return f"decisions may differ: the scheduler uses {', '.join(names)}, not known here; see --plugin"
 
 
 def _adapted_profile(
@@ -64,8 +71,9 @@ def _adapted_profile(
         for point, sets in (profile.get("plugins") or {}).items()
     }
     args = known(profile.get("pluginConfig") or ())
-    enabled = points.setdefault("multiPoint", {}).setdefault("enabled", [])
-    enabled += [{"name": name} for name in names if name not in mentioned]
+    added = [{"name": name} for name in names if name not in mentioned]
+    if added:
+        points.setdefault("multiPoint", {}).setdefault("enabled", []).extend(added)
     unknown = [name for name in mentioned if name != "*" and registry.get(name) is None]
     return {**profile, "plugins": points, "pluginConfig": args}, unknown
 

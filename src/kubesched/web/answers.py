@@ -218,9 +218,10 @@ class PageAnswers:
 
     async def _follow_configuration(self, config: JSON) -> None:
         """A cluster of `kubesched up` may have got another configuration meanwhile."""
-        if config != dump.to_builtins(self.configuring.config):
-            self.configuring = self.configuring.other(config)
-            await self.questions.reconfigure(config, self.configuring.plugins)
+        found = self.configuring.following(config)
+        if found.config != self.configuring.config:
+            self.configuring = found
+            await self.questions.reconfigure(dump.to_builtins(found.config), found.plugins)
 
     async def _check(self, request: web.Request) -> JSON:
         return await asyncio.to_thread(self.configuring.check, await _text(request))
@@ -232,6 +233,9 @@ class PageAnswers:
 
     async def _configure(self, request: web.Request) -> JSON:
         assert self.editor is not None
+        if self.configuring.unknown:
+            names = ", ".join(self.configuring.unknown)
+            raise ValueError(f"the scheduler uses {names}, not known here; start the page with --plugin to change that")
         wanted = await asyncio.to_thread(self.configuring.other, await _text(request))
         await self.editor.configure(dump.to_builtins(wanted.config))
         return await self._configuration(request)

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kubesched.client.connection import Connection
+from kubesched.config import dump
 from kubesched.framework.registry import PluginSource
 from kubesched.library.cluster import Cluster
-from kubesched.library.configuration import Config
+from kubesched.library.configuration import Config, unknown_plugins
 from kubesched.web.answers import About, PageAnswers
 from kubesched.web.changes import ObjectEditor
 from kubesched.web.configuring import Configuring
@@ -61,18 +62,33 @@ def link_to(host: str, port: int, token: str) -> str:
 @asynccontextmanager
 async def serving(settings: UiSettings, listening: socket.socket) -> AsyncIterator[UiServer]:
     """Serve the page on a socket that listens, until the end of the block."""
-    model = ClusterModel()
     link = None
     if settings.connection is not None and settings.scheduler:
         link = SchedulerLink(settings.connection, settings.scheduler, settings.scheduler_authority)
-    config = settings.config
-    if config is None and link is not None:
-        config = await link.configuration()
+    try:
+        async with _serving(settings, listening, link) as server:
+            yield server
+    finally:
+        if link is not None:
+            await link.close()
+
+
+@asynccontextmanager
+async def _serving(
+    settings: UiSettings, listening: socket.socket, link: SchedulerLink | None
+) -> AsyncIterator[UiServer]:
+    model = ClusterModel()
+    in_force = await link.configuration() if settings.config is None and link is not None else None
     notes: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        configuring = Configuring(config, settings.plugins)
+        configuring = Configuring(settings.config, settings.plugins)
+        if in_force is not None:
+            configuring = configuring.following(in_force)
+        config = settings.config if in_force is None else dump.to_builtins(configuring.config)
         empty = Cluster(config=config, plugins=settings.plugins)
+    if configuring.unknown:
+        notes.append(unknown_plugins(configuring.unknown))
     notes += [str(each.message) for each in caught]
     questions = Questions(model, empty, list(settings.decisions))
     editor: ObjectEditor | None = None
@@ -107,5 +123,3 @@ async def serving(settings: UiSettings, listening: socket.socket) -> AsyncIterat
     finally:
         questions.close()
         await feed.stop()
-        if link is not None:
-            await link.close()

@@ -19,7 +19,7 @@ from kubesched.engine.decision import Decision
 from kubesched.explain.explainer import Explainer
 from kubesched.framework.registry import PluginSource
 from kubesched.library.cluster import Cluster
-from kubesched.library.configuration import Config, configuration, known_plugins
+from kubesched.library.configuration import Config, adapted, configuration, known_plugins
 
 MOST_DECIDED = 2000
 MOST_SECONDS = 10.0
@@ -34,6 +34,15 @@ class Configuring:
         self.plugins = tuple(plugins)
         self._registry = known_plugins(self.plugins)
         self.config = configuration(config, self._registry, self.plugins)
+        self.unknown: list[str] = []
+        """Plugins of the running scheduler that are not known here."""
+
+    def following(self, config: JSON) -> Configuring:
+        """The same with the configuration of a running scheduler, as far as its plugins are known."""
+        known, unknown = adapted(config, self.plugins)
+        made = self.other(known)
+        made.unknown = unknown
+        return made
 
     def other(self, config: Config) -> Configuring:
         """The same with another configuration. Raises ConfigError."""
