@@ -67,10 +67,11 @@ def test_options_may_stand_before_the_subcommand(snapshot: Path) -> None:
 
 
 def test_one_node_only(snapshot: Path) -> None:
-    """With --node, the report is about that node."""
+    """With --node, the report is about that node, from its headline on."""
     found = data(explain(snapshot, "pod", "port", "--node", "edge-1", "-o", "json"))
     (node,) = found["nodes"]
     assert node["node"] == "edge-1"
+    assert found["headline"] == "default/port fits on none of 40 nodes; edge-1 is rejected by NodePorts"
     assert node["refusals"][0]["details"][0]["values"]["heldBy"] == "default/web-3"
 
 

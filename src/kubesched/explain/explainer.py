@@ -188,11 +188,13 @@ class Explainer:
         nominated = room.nominated_node_name if room is not None and not decision.node else ""
         ranks = _ranks(decision)
         shown = [survey.table.row_of[node]] if node else survey.rows.tolist() if nodes else []
+        verdicts = tuple(self._node_verdict(survey, row, ranks, asked=bool(node)) for row in shown)
+        headline = _headline(pod, state, decision, survey, place)
         runner, gap = _runner_up(decision)
         report = msgspec.structs.replace(
             plain,
             state=state,
-            headline=_headline(pod, state, decision, survey, place),
+            headline=headline + _about_node(headline, verdicts[0]) if node else headline,
             message=decision.message,
             node=place.node or decision.node,
             again=decision.node if place.node else "",
@@ -201,7 +203,7 @@ class Explainer:
             evaluated=survey.table.valid_count,
             feasible=len(survey.feasible_without()),
             closest=None if near is None else verdict_on(survey, near, {}),
-            nodes=tuple(self._node_verdict(survey, row, ranks, asked=bool(node)) for row in shown),
+            nodes=verdicts,
             plugins={name: int(np.count_nonzero(each.mask)) for name, each in survey.verdicts.items()},
             without=tuple(_left_out(survey)),
             suggestions=tuple(each.suggestion for each in tried),
@@ -312,6 +314,14 @@ def _left_out(survey: Survey) -> Iterator[LeftOut]:
                 found = len(survey.feasible_without(one, other))
                 if found:
                     yield LeftOut((one, other), found)
+
+
+def _about_node(headline: str, verdict: NodeVerdict) -> str:
+    """The answer about one node, at the end of a headline."""
+    refusers = ", ".join(each.plugin for each in verdict.refusals)
+    fits = "fits" if verdict.rank is None else f"fits, in place {verdict.rank}"
+    separator = " " if headline.endswith(".") else "; "
+    return f"{separator}{verdict.node} " + (f"is rejected by {refusers}" if refusers else fits)
 
 
 def _headline(pod: api.Pod, state: State, decision: Decision, survey: Survey, place: Standing) -> str:
