@@ -50,11 +50,11 @@ def test_cached_answers_are_bounded_by_bytes(monkeypatch: pytest.MonkeyPatch) ->
     world = cluster(node("n0"), node("n1"))
     engine = default_engine(world)
     for number in range(9):
-        schedule(engine, pod(f"p{number}", labels={"only": str(number)}))
+        schedule(engine, pod(f"p{number}", cpu=f"{number + 1}m"))
     assert len(engine.filtering._cached_classes) == 6
     for number in range(2, 4):
         world.set(node(f"n{number}"))
-    schedule(engine, pod("last", labels={"only": "last"}))
+    schedule(engine, pod("last", cpu="100m"))
     assert len(engine.filtering._cached_classes) == 4
 
 
@@ -64,7 +64,7 @@ def test_pods_of_many_classes_leave_nothing_behind_when_they_are_deleted() -> No
     world = cluster(node("n0"), node("n1"), node("n2"))
     engine = default_engine(world)
     for number in range(world.classes.RECENT + 100):
-        decision = schedule(engine, pod(f"p{number}", labels={"only": str(number)}), record=False)
+        decision = schedule(engine, pod(f"p{number}", cpu=f"{number + 1}m"), record=False)
         world.assume(decision.info, decision.node)
         world.remove_pod(decision.info.pod.uid)
     del decision

@@ -60,7 +60,7 @@ def test_a_list_of_objects(kubectl: Local) -> None:
 
 def test_a_kind_that_is_not_served(kubectl: Local) -> None:
     """The error names the kind, as on every cluster."""
-    for version, kind in (("v1", "Podd"), ("networking.k8s.io/v1", "Ingress")):
+    for version, kind in (("v1", "Podd"), ("networking.k8s.io/v1beta1", "Ingress")):
         words = _refused(kubectl, "apply", "-f", "-", stdin=f"apiVersion: {version}\nkind: {kind}\n")
         assert f'no matches for kind "{kind}" in version "{version}"' in words
 

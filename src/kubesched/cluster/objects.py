@@ -23,6 +23,8 @@ class ObjectsByKind:
         self._objects: dict[type[api.Object], dict[str, api.Object]] = {}
         self._versions: dict[type[api.Object], int] = {}
         self._logs: dict[type[api.Object], list[str]] = {}
+        self.selecting_version = 0
+        """A number that grows with the version of any of `SELECTING_KINDS`."""
 
     def set(self, obj: api.Object) -> None:
         """Store an object's newest state."""
@@ -58,6 +60,8 @@ class ObjectsByKind:
 
     def _changed(self, kind: type[api.Object], key: str) -> None:
         self._versions[kind] = self._versions.get(kind, 0) + 1
+        if kind in SELECTING_KINDS:
+            self.selecting_version += 1
         log = self._logs.setdefault(kind, [])
         log.append(key)
         if len(log) > self.LOG:

@@ -73,6 +73,8 @@ class CachedAnswers:
         self.state: CycleState = _State(pod_class)
         self.answers: dict[str, Any] = {}
         """PreFilter results of the cacheable plugins."""
+        self.skipped_filters: frozenset[str] | None = None
+        """The plugins whose PreFilter skips Filter; None if one of them rejects the pod or narrows the nodes."""
         self.filters: list[CachedFilter] = []
         self.scores: list[CachedScore] = []
         self.mask: Mask = np.zeros(0, dtype=np.bool_)
@@ -127,6 +129,8 @@ class CachedAnswers:
             p.name: framework.ask_pre_filter(p, state, pod, nodes) for p in framework.pre_filter if p.reads.is_cacheable
         }
         skipped = {name for name, answer in self.answers.items() if getattr(answer, "is_skip", False)}
+        decided = any(answer is not None and name not in skipped for name, answer in self.answers.items())
+        self.skipped_filters = None if decided else frozenset(skipped)
         asked = (
             CachedFilter(f, table.size, framework.ask_filter(f, state, pod, nodes))
             for f in framework.filters

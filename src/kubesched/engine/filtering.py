@@ -70,6 +70,7 @@ class Filtering:
         """Classes with cached answers, the least recently used first. The answers are in the class and go with it."""
         self._lifted = [f for f in framework.filters if f.lifted]
         self._pre_filters = [(p, p.reads.is_cacheable) for p in framework.pre_filter]
+        self._asked_pre_filters = [p for p, is_cached in self._pre_filters if not is_cached]
         self._order = {f.name: index for index, f in enumerate(framework.filters)}
         self._cluster_filters = [f for f in framework.filters if not f.reads.is_cacheable and not f.lifted]
 
@@ -163,12 +164,15 @@ class Filtering:
             pod_class.memo.pop(self, None)
 
     def _pre_filter_answers(self, cached: CachedAnswers, state: CycleState, pod: api.Pod) -> Iterator[tuple[str, Any]]:
-        nodes = Nodes(self._cluster.nodes)
-        for plugin, is_cached in self._pre_filters:
-            if is_cached:
-                yield plugin.name, cached.answers[plugin.name]
-            else:
-                yield plugin.name, self._framework.ask_pre_filter(plugin, state, pod, nodes)
+        """The PreFilter results that count, in the plugins' order. Most cached ones only skip Filter, at any place."""
+        nodes, ask = Nodes(self._cluster.nodes), self._framework.ask_pre_filter
+        if cached.skipped_filters is not None:
+            state.skip_filter |= cached.skipped_filters
+            return ((plugin.name, ask(plugin, state, pod, nodes)) for plugin in self._asked_pre_filters)
+        return (
+            (plugin.name, cached.answers[plugin.name] if is_cached else ask(plugin, state, pod, nodes))
+            for plugin, is_cached in self._pre_filters
+        )
 
     # Filter
 

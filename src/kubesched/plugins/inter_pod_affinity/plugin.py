@@ -218,8 +218,10 @@ class InterPodAffinity(Plugin):
     def _speaking_of(self, pod_class: PodClass, kind: str) -> Iterator[TermCounter]:
         """Terms of running pods, of one kind, that select pods of this class."""
         cluster = self.handle.cluster
-        labels = cluster.namespace_labels(pod_class.namespace)
         known = cluster.counts.term_list
+        if not known:
+            return iter(())
+        labels = cluster.namespace_labels(pod_class.namespace)
         stamp = (cluster.counts.terms_version, labels)
         cached = pod_class.memo.get((self, "terms"))
         if not isinstance(cached, tuple) or cached[0] != stamp:

@@ -59,8 +59,9 @@ class ScoredRequests:
             return None
         offered = nodes.table.allocatable[self.columns, row].tolist()
         used = nodes.table.used[self.columns, row].tolist()
-        exact = all(0 <= amount < EXACT for amount in offered) and all(0 <= amount < EXACT for amount in used)
-        return (offered, used) if exact and all(amount < EXACT for amount in self.amount_list) else None
+        amounts = (0, *offered, *used)
+        exact = min(amounts) >= 0 and max(amounts) < EXACT and max(self.amount_list, default=0) < EXACT
+        return (offered, used) if exact else None
 
     def of(self, nodes: Nodes, devices: Devices | None = None) -> tuple[Ints, Ints]:
         """(allocatable, used) for the window, a row per resource. Resources that a node does not have are counted in

@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from kubesched.api import objects as api
 from kubesched.api.selectors import Selector, SelectorError
-from kubesched.cluster.objects import SELECTING_KINDS
 from kubesched.cluster.pods import PodClass, PodInfo
 from kubesched.cluster.table import Ids, Ints, Mask
 from kubesched.cluster.view import Nodes
@@ -226,7 +225,7 @@ class PodTopologySpread(Plugin):
         if not any(c.when_unsatisfiable == action for c in self._defaults):
             return _NONE
         cluster = self.handle.cluster
-        stamp = (pod.metadata.owner_references, *(cluster.version(kind) for kind in SELECTING_KINDS))
+        stamp = (pod.metadata.owner_references, cluster.objects.selecting_version)
         memo = state.pod_class.memo
         cached = memo.get((self, action))
         if isinstance(cached, tuple) and cached[0] == stamp:

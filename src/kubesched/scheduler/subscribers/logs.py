@@ -64,9 +64,11 @@ class AttemptLog(Subscriber):
             plugin, why = batch.refusal
             self._log(5, "SignPod can't sign pod due to plugin", plugin=plugin, status=why)
         if self._log.verbosity >= 3:
-            start = {"pod": attempt.pod, "profile": attempt.profile.name, "cycleCount": attempt.cycle}
+            pod, profile, cycle = attempt.pod, attempt.profile.name, attempt.cycle
             for level, message, fields in batch.lines:
-                self._log(level, message, **(start | fields))
+                # The pod comes first where it is a value of upstream's logger, not of the line itself.
+                start = {"profile": profile, "pod": pod} if "pod" in fields else {"pod": pod, "profile": profile}
+                self._log(level, message, **(start | {"cycleCount": cycle} | fields))
 
     def _no_node(self, attempt: Attempt) -> None:
         log, pod = self._log, attempt.pod
