@@ -14,9 +14,7 @@ from kubesched.daemon.setup import Setup, SetupError
 from kubesched.framework.registry import PluginSource
 from kubesched.local.cluster import LocalCluster, prepare_scheduler
 from kubesched.local.flags import UpOptions
-
-CHANGEABLE = ("profiles", "extenders")
-"""The parts of a configuration that can change while the cluster runs, as in kube-scheduler-simulator."""
+from kubesched.web.configuring import CHANGEABLE
 
 
 class LocalScheduler:

@@ -237,6 +237,7 @@ class PageAnswers:
             names = ", ".join(self.configuring.unknown)
             raise ValueError(f"the scheduler uses {names}, not known here; start the page with --plugin to change that")
         wanted = await asyncio.to_thread(self.configuring.other, await _text(request))
+        self.configuring.check_changeable(wanted)
         await self.editor.configure(dump.to_builtins(wanted.config))
         return await self._configuration(request)
 

@@ -21,6 +21,8 @@ from kubesched.framework.registry import PluginSource
 from kubesched.library.cluster import Cluster
 from kubesched.library.configuration import Config, adapted, configuration, known_plugins
 
+CHANGEABLE = ("profiles", "extenders")
+"""The parts of a configuration that can change while the cluster runs, as in kube-scheduler-simulator."""
 MOST_DECIDED = 2000
 MOST_SECONDS = 10.0
 MOST_MOVED = 200
@@ -51,6 +53,16 @@ class Configuring:
     def shown(self) -> JSON:
         """The configuration in force: its text, and which plugins run where."""
         return {"text": dump.to_yaml(self.config), "profiles": self._profiles(self.config)}
+
+    def check_changeable(self, wanted: Configuring) -> None:
+        """Raises ValueError if a running cluster cannot change to another configuration."""
+        now, then = dump.to_builtins(self.config), dump.to_builtins(wanted.config)
+        fixed = [name for name in {**now, **then} if name not in CHANGEABLE and now.get(name) != then.get(name)]
+        if fixed:
+            raise ValueError(
+                f"only {' and '.join(CHANGEABLE)} can change while the cluster runs; "
+                f"for {', '.join(fixed)}, start kubesched up again with --config"
+            )
 
     def check(self, text: str) -> JSON:
         """Everything that is wrong with a text, with its place; or which plugins would run where."""

@@ -36,6 +36,7 @@ class SchedulerLink:
         self.problem = ""
         """Why the scheduler cannot be asked."""
         self.queue: JSON = {}
+        self._instance: str | None = None
         self._attempt = 0
         self._wake = 0
 
@@ -80,8 +81,13 @@ class SchedulerLink:
         return await self._client.get(f"{PREFIX}/{path}", query)
 
     async def _attempts(self, model: ClusterModel) -> None:
-        found = await self._get("attempts", after=str(self._attempt), limit=str(MOST_ATTEMPTS))
-        first = not self._attempt
+        found = await self._new_attempts()
+        first = self._instance is None
+        instance = found.get("instance", "")
+        if instance != self._instance:
+            # A scheduler that was restarted counts from 1 again.
+            self._instance, self._attempt, self._wake = instance, 0, 0
+            found = await self._new_attempts()
         for each in reversed(found["items"]):
             if not each["finished"]:
                 continue
@@ -93,6 +99,9 @@ class SchedulerLink:
                 model.moments.add(Moment(when, What.FAILED, key, each["nominatedNode"], each["message"]))
             for victim in each["victims"]:
                 model.moments.add(Moment(when, What.PREEMPTED, victim, each["nominatedNode"], f"makes room for {key}"))
+
+    async def _new_attempts(self) -> JSON:
+        return await self._get("attempts", after=str(self._attempt), limit=str(MOST_ATTEMPTS))
 
     async def _wakes(self, model: ClusterModel) -> None:
         found = await self._get("wakeups", after=str(self._wake))

@@ -20,6 +20,7 @@ from selenium import webdriver
 from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
+from tests.kubectl.local import free_port
 from tests.web import sample
 from tests.web.browser.install import found
 
@@ -32,6 +33,13 @@ PICTURES = Path(os.environ.get("KUBESCHED_UI_PICTURES", ".cache/ui"))
 KUBESCHED = (sys.executable, "-c", "from kubesched.cli.main import main; main()")
 SECONDS = 30
 PLURALS = {"Node": "nodes", "Pod": "pods", "Namespace": "namespaces"}
+
+CONFIG = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+podInitialBackoffSeconds: 10
+"""
+"""Pods back off long enough to be seen."""
 
 
 class LocalCluster:
@@ -48,7 +56,9 @@ class LocalCluster:
         text = ""
         while "Ctrl-C" not in text:
             line = self.process.stdout.readline()
-            assert line, f"the cluster did not start: {(folder / 'log').read_text()}"
+            if not line:
+                self.stop()
+                pytest.fail(f"the cluster did not start: {(folder / 'log').read_text()}")
             text += line
         self.link = re.findall(r"http://\S+", text)[0]
 
@@ -153,7 +163,7 @@ class Browser:
             if result:
                 return result
             time.sleep(0.05)
-        raise AssertionError(f"not shown in {SECONDS} s: {what or check}; the page has: {self.text('body')[:2000]}")
+        raise AssertionError(f"not shown in {SECONDS} s: {what or check}; the page has: {self.text('body')[:6000]}")
 
     def shows(self, *texts: str, within: str = "main") -> None:
         """Wait until an element has these texts."""
@@ -166,6 +176,10 @@ class Browser:
         path = PICTURES / f"{name}.png"
         self.driver.save_screenshot(str(path))
         return path
+
+    def downloads(self, folder: Path) -> None:
+        """Save what the page offers for download in a folder."""
+        self.driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(folder)})
 
     def problems(self) -> list[str]:
         """Errors in the browser's console, violations of the policy included."""
@@ -185,7 +199,11 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """The sample cluster."""
     if found() is None:
         pytest.skip("no Chromium with a driver here; make ui-test installs them where it may")
-    made = LocalCluster(tmp_path_factory.mktemp("up"), "--nodes=0", "--secure-port=17361")
+    folder = tmp_path_factory.mktemp("up")
+    (folder / "config.yaml").write_text(CONFIG)
+    plugin = f"--plugin={Path(__file__).parent / 'hold.py'}", "--enable=Hold"
+    port = f"--secure-port={free_port()}"
+    made = LocalCluster(folder, "--nodes=0", port, f"--config={folder}/config.yaml", *plugin)
     try:
         asyncio.run(made.create(sample.cluster()["items"]))
         yield made

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from pathlib import Path
 
 from selenium.webdriver.common.by import By
@@ -194,18 +195,21 @@ def test_wake_ups_preemption_and_reset(page: Browser, local: LocalCluster, tmp_p
     """A new node wakes a pod; an important pod names its victims; export, reset and import bring the cluster back."""
     asyncio.run(local.create([sample.node("giant", "eu-west-1a", "giant", cpu="64", memory="512Gi")]))
     page.go("timeline")
-    page.shows("Wake-ups", "woken", "NodeAdd")
+    page.shows("Wake-ups", "NodeAdd")
+    page.until(lambda: re.search(r"bound shop/\S+ on giant", page.text()), "a pod on the new node")
     asyncio.run(local.create([sample.pod("vital", cpu="60", memory="300Gi", priorityClassName="system-node-critical")]))
     page.go("timeline")
     page.shows("preempted", "makes room for shop/vital")
+    page.go("decision/shop/vital")
+    page.click(".attempts button", "Try 1")
+    page.shows("Preemption makes room on giant", "must go")
     page.go("objects")
-    page.shows("Export")
-    exported = page.driver.execute_async_script(
-        "const done = arguments[arguments.length - 1]; fetch('/api/export').then((r) => r.text()).then(done)"
-    )
-    assert len(json.loads(exported)["nodes"]) == 61
+    page.downloads(tmp_path)
+    page.click("button", "Export")
+    page.shows("Exported to cluster.json")
     file = tmp_path / "cluster.json"
-    file.write_text(exported)
+    page.until(file.exists)
+    assert len(json.loads(file.read_text())["nodes"]) == 61
     page.click("button", "Reset")
     page.click("dialog button", "Reset")
     page.shows("The cluster is as it was at the start")
@@ -218,3 +222,36 @@ def test_wake_ups_preemption_and_reset(page: Browser, local: LocalCluster, tmp_p
     page.shows("Imported cluster.json")
     page.go("cluster")
     page.shows("61 nodes")
+
+
+def test_apply(page: Browser) -> None:
+    """An edited profile is applied and in force afterwards; what cannot change while the cluster runs is refused."""
+    page.go("configuration")
+    page.shows("in force", within="section .badge")
+    text = page.script(TEXT)
+    page.script(SET, "textarea", text.replace("parallelism: 16", "parallelism: 8"))
+    page.shows("valid", within="section .badge")
+    page.click("button", "Apply")
+    page.shows("only profiles and extenders can change", "parallelism", within=".notice.bad")
+    page.problems()  # the browser logs the refused request
+    page.script(SET, "textarea", text.replace("type: LeastAllocated", "type: MostAllocated"))
+    page.shows("valid", within="section .badge")
+    page.click("button", "Apply")
+    page.shows("in force", within="section .badge")
+    page.driver.refresh()
+    page.shows("in force", within="section .badge")
+    assert "type: MostAllocated" in page.script(TEXT)
+
+
+def test_backoff_and_permit(page: Browser, local: LocalCluster) -> None:
+    """The queue shows how long a pod backs off, and which plugin another one waits for."""
+    page.go("cluster")
+    before = page.until(lambda: page.text("h1"))
+    pods = [sample.pod(name, labels={"hold": name}) for name in ("held", "broken")]
+    asyncio.run(local.create([*pods, sample.node("one-more", "eu-west-1a", "general")]))
+    page.shows("shop/held\nHold\nat Permit", within=".queue-rows")
+    page.until(lambda: re.search(r"shop/broken\n\d (try|tries).*\n(10|\d) s", page.text(".queue-rows")), "a timer")
+    page.picture("queue")
+    page.until(lambda: page.text("h1") != before, "one node more")
+    page.go("timeline")
+    page.shows("failed shop/broken")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections import deque
 from collections.abc import Iterator
 from itertools import islice
@@ -31,6 +32,8 @@ class SchedulingPages:
     def __init__(self, scheduler: Scheduler, history: History) -> None:
         self._shared: Shared = scheduler.shared
         self._history = history
+        self._instance = secrets.token_hex(8)
+        """Lets readers notice that the scheduler was restarted, and its numbers begin anew."""
         if self._shared.queue.wake_ups is None:
             self._shared.queue.wake_ups = deque(maxlen=MOST)
 
@@ -84,7 +87,7 @@ class SchedulingPages:
                 found.append(view.head(record))
                 if len(found) == _limit(request):
                     break
-        return _json(request, {"kind": "AttemptList", "items": found})
+        return _json(request, {"kind": "AttemptList", "instance": self._instance, "items": found})
 
     async def _attempt(self, request: web.BaseRequest, number: int) -> web.StreamResponse:
         record = self._history.get(number)

@@ -73,7 +73,7 @@ function Cluster({ nodes, params }) {
   const labelKeys = Object.keys(nodes.labels);
   const usual = [ZONE, pool, "topology.kubernetes.io/region"].filter((key) => key && nodes.labels[key]);
   const others = labelKeys.filter((key) => !usual.includes(key) && nodes.labels[key] > 1 && nodes.labels[key] < Math.max(2, nodes.size / 2));
-  const valid = useMemo(() => nodes.flags.reduce((sum, flags) => sum + (flags & VALID), 0), [nodes.tick]);
+  const valid = useMemo(() => nodes.flags.reduce((sum, flags) => sum + (flags & VALID), 0), [nodes.tick, nodes.structure]);
   const short = (key) => key.split("/").pop();
   return html`<div class="page cluster-page">
     <header>
