@@ -111,7 +111,8 @@ function Scores({ value }) {
   const [apart, setApart] = useState(false);
   const lowest = plugins.map(({ index }) => (apart ? Math.min(...scores.subarray(index * count, index * count + shown)) : 0));
   const rest = (at) => plugins.map(({ index }, place) => scores[index * count + at] - lowest[place]);
-  const most = Math.max(1, ...Array.from({ length: shown }, (_, at) => rest(at).reduce((sum, each) => sum + each, 0)));
+  const drawn = Array.from({ length: shown }, (_, at) => rest(at));
+  const most = Math.max(1, ...drawn.map((row) => row.reduce((sum, each) => sum + each, 0)));
   return html`<section class="card" aria-label="Scores"><header><h2>Scores</h2><span class="faint small">weighted, the best ${shown} of ${count.toLocaleString("en")}</span><span class="grow" />
       <div class="segmented" role="group" aria-label="What the bars show"><button aria-pressed=${!apart} onClick=${() => setApart(false)}>Scores</button><button aria-pressed=${apart} onClick=${() => setApart(true)} title="Without what all of these nodes have in common">Differences</button></div></header>
     <div class="body">
@@ -119,13 +120,13 @@ function Scores({ value }) {
         ${Array.from({ length: shown }, (_, at) => html`<div class="bar-row" role="row">
           <a class="name" role="rowheader" href=${`#/cluster/${encodeURIComponent(columns.names[at])}`}>${columns.names[at]}</a>
           <div class="stack" role="cell" aria-label=${plugins.map(({ name, index }) => `${name} ${scores[index * count + at]}`).join(", ")}>
-            ${rest(at).map((score, place) => score > 0 && html`<i key=${plugins[place].name} title=${`${plugins[place].name}: ${scores[plugins[place].index * count + at]}`}
+            ${drawn[at].map((score, place) => score > 0 && html`<i key=${plugins[place].name} title=${`${plugins[place].name}: ${scores[plugins[place].index * count + at]}`}
               style=${{ width: `${(score / most) * 100}%`, background: kindColour(plugins[place].index) }} />`)}</div>
           <b class="num" role="cell">${totals[at]}</b>
           <span class="rank" role="cell">${at === 0 ? html`<span class="badge good">winner</span>` : columns.names[at] === value.runnerUp ? html`<span class="badge">runner-up</span>` : ""}</span>
         </div>`)}
       </div>
-      <p class="legend kinds">${plugins.map(({ name, index }) => html`<span class="key"><i class="dot" style=${{ background: kindColour(index) }} />${name}</span>`)}</p>
+      <p class="legend kinds">${apart && !drawn.some((row) => row.some((each) => each > 0)) && "All of these nodes have the same scores."}${plugins.filter((_, place) => drawn.some((row) => row[place] > 0)).map(({ name, index }) => html`<span class="key"><i class="dot" style=${{ background: kindColour(index) }} />${name}</span>`)}</p>
     </div></section>`;
 }
 
