@@ -7,11 +7,12 @@ numbers, which prometheus_client sees only on a scrape. As in Go, label values w
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
+from operator import add
 from typing import Final
 
+import numpy as np
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from kubesched.scheduler.native_histograms import NativeBuckets
@@ -103,6 +104,10 @@ class Gauge(Value):
         self.values[labels] = value
 
 
+MOST_WAITING = 1000
+"""How many values of one set of labels wait to be put into buckets at most."""
+
+
 class Histogram(Family):
     """Counts of values in buckets, by label values."""
 
@@ -112,34 +117,51 @@ class Histogram(Family):
         self._les = [*map(go_float, bounds), "+Inf"]
         # One number per bucket, followed by the sum of all values.
         self._empty: list[float] = [0] * (len(bounds) + 2)
-        self.values: dict[Labels, list[float]] = {} if labels else {(): self._empty.copy()}
+        self._values: dict[Labels, list[float]] = {} if labels else {(): self._empty.copy()}
+        self._waiting: dict[Labels, list[float]] = {}
         self._native: dict[Labels, NativeBuckets] | None = None
 
     def keep_native(self) -> None:
         """Keep native buckets too, from now on."""
+        self._fold()
         self._native = {} if self.labels else {(): NativeBuckets()}
 
     def observe(self, labels: Labels, value: float) -> None:
-        """Record a value."""
-        numbers = self.values.get(labels)
-        if numbers is None:
-            numbers = self.values[labels] = self._empty.copy()
-        numbers[bisect_left(self._bounds, value)] += 1
-        numbers[-1] += value
-        if self._native is not None:
-            buckets = self._native.get(labels)
-            if buckets is None:
-                buckets = self._native[labels] = NativeBuckets()
-            buckets.observe(value)
+        """Record a value. Values are put into buckets when metrics are read, or when there are many: at once, they
+        take a third of the time."""
+        try:
+            waiting = self._waiting[labels]
+        except KeyError:
+            waiting = self._waiting[labels] = []
+        waiting.append(value)
+        if len(waiting) >= MOST_WAITING:
+            self._fold()
+
+    def _fold(self) -> None:
+        """Put the values that wait into buckets."""
+        for labels, waiting in self._waiting.items():
+            numbers = self._values.get(labels)
+            if numbers is None:
+                numbers = self._values[labels] = self._empty.copy()
+            counts = np.bincount(np.searchsorted(self._bounds, waiting), minlength=len(self._les))
+            numbers[:-1] = map(add, numbers, counts.tolist())
+            numbers[-1] += sum(waiting)
+            if self._native is not None:
+                buckets = self._native.setdefault(labels, NativeBuckets())
+                for value in waiting:
+                    buckets.observe(value)
+        self._waiting.clear()
 
     def reset(self) -> None:
+        self._fold()
         if self.labels:
-            self.values.clear()
+            self._values.clear()
             if self._native is not None:
                 self._native.clear()
 
     def native(self, allowed: Allowed) -> NativeByLabels:
         """The native buckets, if they are kept."""
+        self._fold()
         totals: NativeByLabels = {}
         for labels, buckets in (self._native or {}).items():
             key = tuple(sorted(zip(self.labels, self.shown(labels, allowed), strict=True)))
@@ -147,8 +169,9 @@ class Histogram(Family):
         return totals
 
     def metric(self, allowed: Allowed) -> Metric | None:
+        self._fold()
         totals: dict[Labels, list[float]] = {}
-        for labels, numbers in self.values.items():
+        for labels, numbers in self._values.items():
             shown = self.shown(labels, allowed)
             before = totals.get(shown, self._empty)
             totals[shown] = [a + b for a, b in zip(before, numbers, strict=True)]
