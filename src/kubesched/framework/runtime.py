@@ -467,7 +467,7 @@ class Framework:
         return status.by(plugin.name)
 
     def _raised(self, record: CycleRecord, plugin: Any, point: str, problem: BaseException) -> Status:
-        """The author of a plugin is told the line. In our own plugins the exception is the API server's."""
+        """The author of a plugin needs the line. In our own plugins the exception is the API server's."""
         place = "" if is_built_in(type(plugin)) else place_in(plugin, problem)
         return fail(record, plugin, point, described(problem), place)
 

@@ -1,4 +1,4 @@
-"""A plugin and an extender that misbehave when they are told to: they raise, refuse, take their time, or lie."""
+"""A plugin and an extender that misbehave on request: they raise, refuse, take their time, or lie."""
 
 from __future__ import annotations
 

@@ -288,7 +288,7 @@ class World:
             name: sorted(shelf.at(version).values(), key=lambda record: record.key)
             for name, shelf in old.shelves.items()
         }
-        # With an older lease nobody could know who leads: schedulers must be stopped before a restore that includes it.
+        # An older lease would not say who leads: schedulers must be stopped before a restore that includes it.
         objects[LEASES] = list(old.shelf(LEASES).records.values())
         store = RestoredStore(old.version + VERSION_GAP, objects)
         self.api = ApiServer(store, clock=self.clock, random=Random(self.seed * 100 + self.restarts))

@@ -19,7 +19,7 @@ from kubesched.web.moments import as_columns
 TICK = 0.25
 TICKS_PER_SECOND = 4
 MOST_BEHIND = 64
-"""Events that may wait for a slow page. One that is further behind is told to read everything anew."""
+"""Events that may wait for a slow page. A page that is further behind reads everything anew."""
 MOST_MOMENTS = 500
 KEEP_ALIVE = 15.0
 RELOAD = b"event: structure\ndata: {}\n\n"

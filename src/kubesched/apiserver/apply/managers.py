@@ -129,7 +129,7 @@ def _before(live: JSON, shape: MergeShape, version: str) -> Manager:
 def _pruned(
     obj: JSON, dropped: Iterable[Path], ours: frozenset[Path], others: list[Manager], shape: MergeShape
 ) -> JSON:
-    """Remove what the manager no longer wants, unless somebody else owns it or something in it."""
+    """Remove what the manager no longer wants, unless another manager owns it or something in it."""
     kept: set[Path] = set()
     for path in (*ours, *(path for each in others for path in each.fields)):
         kept.update(path[:end] for end in range(1, len(path) + 1))
