@@ -17,6 +17,17 @@ import msgspec
 from rich.console import Console
 
 from kubesched.api import objects as api
+from kubesched.cli.options import (
+    CONTEXT,
+    KUBECONFIG,
+    PLUGIN,
+    PLUGIN_DIR,
+    SCHEDULER_CA,
+    config_option,
+    scheduler_option,
+    source_option,
+    with_options,
+)
 from kubesched.cli.output import as_html, as_json, as_markdown, as_yaml, show
 from kubesched.client.endpoints import endpoint_of
 from kubesched.client.kubeconfig import KubeconfigError
@@ -97,38 +108,20 @@ class Flags:
 
 
 _OPTIONS = (
-    click.option(
-        "--from",
-        "source",
-        multiple=True,
-        type=click.Path(exists=True, path_type=Path),
-        metavar="FILE|FOLDER",
-        help="Read the cluster from here: kubectl get -o json, manifests, or recorded decisions. May be repeated.",
+    source_option(
+        "Read the cluster from here: kubectl get -o json, manifests, or recorded decisions. May be repeated."
     ),
-    click.option("--kubeconfig", type=click.Path(path_type=Path), metavar="FILE", help="Default: as kubectl finds it."),
-    click.option("--context", metavar="NAME", help="Use this context of the kubeconfig."),
+    KUBECONFIG,
+    CONTEXT,
     click.option("-n", "--namespace", metavar="NAME", help="Only this namespace; for a pod, where it is."),
-    click.option(
-        "--scheduler",
-        metavar="URL",
-        help="The secure port of a kubesched scheduler, whose queue is asked with your credentials. Default: as the "
-        "kubeconfig of kubesched up says.",
+    scheduler_option("The secure port of a kubesched scheduler, whose queue is asked with your credentials."),
+    SCHEDULER_CA,
+    config_option(
+        "Decide with this KubeSchedulerConfiguration; shown beside the one in force: that of the scheduler if it "
+        "is asked, else the default one."
     ),
-    click.option(
-        "--scheduler-ca",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        metavar="FILE",
-        help="The authority of the scheduler's certificate. Default: the cluster's.",
-    ),
-    click.option(
-        "--config",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        metavar="FILE",
-        help="Decide with this KubeSchedulerConfiguration; shown beside the one in force: that of the scheduler if it "
-        "is asked, else the default one.",
-    ),
-    click.option("--plugin", multiple=True, metavar="MODULE:NAME", help="Another plugin, or a file.py with plugins."),
-    click.option("--plugin-dir", multiple=True, metavar="FOLDER", help="A folder with more plugins."),
+    PLUGIN,
+    PLUGIN_DIR,
     click.option(
         "--what-if",
         multiple=True,
@@ -140,11 +133,7 @@ _OPTIONS = (
     click.option("--interval", type=click.FloatRange(0.1), metavar="SECONDS", help="How often to watch. Default: 5."),
 )
 
-
-def _with_options(function: F) -> F:
-    for option in reversed(_OPTIONS):
-        function = option(function)
-    return function
+_with_options = with_options(_OPTIONS)
 
 
 @click.group(invoke_without_command=True)

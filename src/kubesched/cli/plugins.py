@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from kubesched.cli.options import PLUGIN, PLUGIN_DIR
 from kubesched.framework.loading import add_all
 from kubesched.framework.places import place_of
 from kubesched.framework.plugin import POINTS, Plugin, points_of
@@ -21,8 +22,8 @@ from kubesched.plugins import in_tree_registry
 
 
 @click.command()
-@click.option("--plugin", multiple=True, metavar="MODULE:NAME", help="Another plugin, or a file.py with plugins.")
-@click.option("--plugin-dir", multiple=True, metavar="FOLDER", help="A folder with more plugins.")
+@PLUGIN
+@PLUGIN_DIR
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def command(plugin: tuple[str, ...], plugin_dir: tuple[str, ...], output: str) -> None:
     """List all plugins: where each comes from, its extension points, and whether it is vectorised.

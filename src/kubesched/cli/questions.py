@@ -14,6 +14,7 @@ import click
 import yaml
 from rich.console import Console
 
+from kubesched.cli.options import CONTEXT, KUBECONFIG, PLUGIN, PLUGIN_DIR, config_option, source_option, with_options
 from kubesched.cli.output import as_html, as_markdown, show
 from kubesched.client.kubeconfig import KubeconfigError
 from kubesched.client.protocol import ApiError
@@ -28,24 +29,12 @@ OUTPUTS = ("table", "json", "yaml", "html", "markdown")
 F = TypeVar("F", bound=Callable[..., Any])
 
 _OPTIONS = (
-    click.option(
-        "--from",
-        "source",
-        multiple=True,
-        type=click.Path(exists=True, path_type=Path),
-        metavar="FILE|FOLDER",
-        help="Read the cluster from here: a snapshot, kubectl get -o json, manifests. May be repeated.",
-    ),
-    click.option("--kubeconfig", type=click.Path(path_type=Path), metavar="FILE", help="Default: as kubectl finds it."),
-    click.option("--context", metavar="NAME", help="Use this context of the kubeconfig."),
-    click.option(
-        "--config",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        metavar="FILE",
-        help="Decide with this KubeSchedulerConfiguration.",
-    ),
-    click.option("--plugin", multiple=True, metavar="MODULE:NAME", help="Another plugin, or a file.py with plugins."),
-    click.option("--plugin-dir", multiple=True, metavar="FOLDER", help="A folder with more plugins."),
+    source_option("Read the cluster from here: a snapshot, kubectl get -o json, manifests. May be repeated."),
+    KUBECONFIG,
+    CONTEXT,
+    config_option("Decide with this KubeSchedulerConfiguration."),
+    PLUGIN,
+    PLUGIN_DIR,
     click.option("-o", "--output", type=click.Choice(OUTPUTS), default="table", show_default=True),
 )
 
@@ -71,11 +60,8 @@ class QuestionFlags:
             return Cluster.from_kubeconfig(self.kubeconfig, context=self.context, config=self.config, plugins=plugins)
 
 
-def with_cluster_options(function: F) -> F:
-    """Add the options of `QuestionFlags`."""
-    for option in reversed(_OPTIONS):
-        function = option(function)
-    return function
+with_cluster_options = with_options(_OPTIONS)
+"""Add the options of `QuestionFlags`."""
 
 
 @contextmanager

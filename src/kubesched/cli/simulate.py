@@ -15,6 +15,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from kubesched.cli.options import PLUGIN, PLUGIN_DIR, config_option, source_option
 from kubesched.cli.simulate_html import html_page
 from kubesched.framework.errors import PluginStartError
 from kubesched.simulator.cluster import SimulatedCluster
@@ -47,14 +48,9 @@ COLLECT_AFTER = 200_000
     help="Also write a report with charts to this file: one page that needs nothing else.",
 )
 @click.option("--seed", type=int, help="Use this seed instead of the scenario's own.")
-@click.option(
-    "--config",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Use this KubeSchedulerConfiguration instead of the scenario's own.",
-)
-@click.option("--plugin", multiple=True, metavar="MODULE:NAME", help="Another plugin, or a file.py with plugins.")
-@click.option("--plugin-dir", multiple=True, metavar="FOLDER", help="A folder with more plugins.")
+@config_option("Use this KubeSchedulerConfiguration instead of the scenario's own.")
+@PLUGIN
+@PLUGIN_DIR
 @click.option(
     "--rows",
     type=click.IntRange(1),
@@ -62,14 +58,7 @@ COLLECT_AFTER = 200_000
     show_default=True,
     help="Rows per end of a table.",
 )
-@click.option(
-    "--from",
-    "source",
-    multiple=True,
-    type=click.Path(exists=True, path_type=Path),
-    metavar="FILE|FOLDER",
-    help="Begin with this cluster: a snapshot, kubectl get -o json, manifests. May be repeated.",
-)
+@source_option("Begin with this cluster: a snapshot, kubectl get -o json, manifests. May be repeated.")
 @click.option("--arrivals", is_flag=True, help="Of a recording, replay only what arrives, and decide here.")
 @click.option(
     "--speed", type=click.FloatRange(0, min_open=True), metavar="FACTOR", help="Replay at this speed; 1 is real time."

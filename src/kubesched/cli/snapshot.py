@@ -15,6 +15,7 @@ import msgspec
 from kubesched.apiserver.rest.selectors import parse_labels
 from kubesched.apiserver.wire.status import StatusError
 from kubesched.base.types import JSON
+from kubesched.cli.options import CONTEXT, KUBECONFIG, with_options
 from kubesched.client.kubeconfig import KubeconfigError
 from kubesched.client.protocol import ApiError
 from kubesched.snapshots.anonymise import Anonymiser
@@ -24,8 +25,8 @@ EXPECTED = (KubeconfigError, ApiError, OSError, TimeoutError)
 F = TypeVar("F", bound=Callable[..., Any])
 
 _OPTIONS = (
-    click.option("--kubeconfig", type=click.Path(path_type=Path), metavar="FILE", help="Default: as kubectl finds it."),
-    click.option("--context", metavar="NAME", help="Use this context of the kubeconfig."),
+    KUBECONFIG,
+    CONTEXT,
     click.option("-n", "--namespace", multiple=True, metavar="NAME", help="Only this namespace. May be repeated."),
     click.option(
         "-l", "--selector", default="", metavar="LABELS", help="Only objects in namespaces with these labels."
@@ -35,12 +36,8 @@ _OPTIONS = (
     click.option("--key", default="", metavar="TEXT", help="Anonymise with this key: the same names again next time."),
 )
 
-
-def with_source_options(function: F) -> F:
-    """Add the options that say what to read and how to write it."""
-    for option in reversed(_OPTIONS):
-        function = option(function)
-    return function
+with_source_options = with_options(_OPTIONS)
+"""Add the options that say what to read and how to write it."""
 
 
 @click.command()

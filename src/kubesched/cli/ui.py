@@ -9,6 +9,16 @@ from pathlib import Path
 
 import click
 
+from kubesched.cli.options import (
+    CONTEXT,
+    KUBECONFIG,
+    PLUGIN,
+    PLUGIN_DIR,
+    SCHEDULER_CA,
+    config_option,
+    scheduler_option,
+    source_option,
+)
 from kubesched.client.connection import Connection
 from kubesched.client.kubeconfig import KubeconfigError
 from kubesched.client.protocol import ApiError
@@ -25,37 +35,21 @@ PORT = 7070
 
 
 @click.command()
-@click.option(
-    "--from",
-    "source",
-    multiple=True,
-    type=click.Path(exists=True, path_type=Path),
-    metavar="FILE|FOLDER",
-    help="Show these instead of a running cluster: kubectl get -o json, manifests, recorded decisions, or the report "
-    "of a simulation (kubesched simulate -o json). May be repeated.",
+@source_option(
+    "Show these instead of a running cluster: kubectl get -o json, manifests, recorded decisions, or the report "
+    "of a simulation (kubesched simulate -o json). May be repeated."
 )
-@click.option("--kubeconfig", type=click.Path(path_type=Path), metavar="FILE", help="Default: as kubectl finds it.")
-@click.option("--context", metavar="NAME", help="Use this context of the kubeconfig.")
-@click.option(
-    "--scheduler",
-    metavar="URL",
-    help="The secure port of a kubesched scheduler, which is asked with your credentials: queue, attempts, wake-ups. "
-    "Default: as the kubeconfig of kubesched up says.",
+@KUBECONFIG
+@CONTEXT
+@scheduler_option(
+    "The secure port of a kubesched scheduler, which is asked with your credentials: queue, attempts, wake-ups."
 )
-@click.option(
-    "--scheduler-ca",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="The authority of the scheduler's certificate. Default: the cluster's.",
+@SCHEDULER_CA
+@config_option(
+    "Decide with this KubeSchedulerConfiguration. Default: the scheduler's, if it is asked; else the default."
 )
-@click.option(
-    "--config",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Decide with this KubeSchedulerConfiguration. Default: the scheduler's, if it is asked; else the default.",
-)
-@click.option("--plugin", multiple=True, metavar="MODULE:NAME", help="Another plugin, or a file.py with plugins.")
-@click.option("--plugin-dir", multiple=True, metavar="FOLDER", help="A folder with more plugins.")
+@PLUGIN
+@PLUGIN_DIR
 @click.option("--allow-changes", is_flag=True, help="Let the page create, change and delete objects.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", default=PORT, show_default=True, type=click.IntRange(0, 65535), help="0 for a free one.")
