@@ -1,17 +1,20 @@
 """Reads traces of the openb family and turns them into nodes, pods and arrivals.
 
 Nodes are CSV with `sn`, `cpu_milli`, `memory_mib`, `gpu` (how many) and `model`. Pods have `name`, `cpu_milli`,
-`memory_mib`, `num_gpu`, `gpu_milli` (of each GPU) and `gpu_spec` (allowed models, "A|B"). Other columns are ignored.
-Some traces name columns differently or leave them out.
+`memory_mib`, `num_gpu`, `gpu_milli` (of each GPU) and `gpu_spec` (allowed models, "A|B"). Columns come in any order,
+others are ignored, and some traces name them differently or leave them out. Files may be compressed.
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Sequence
+import gzip
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from random import Random
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TextIO, TypeVar
 
 from fragmentation import Request, TypicalPod, typical_pods
 from gpu_share import GPU_MILLI, GPU_MODEL, WHOLE
@@ -24,7 +27,14 @@ MIB = 2**20
 PODS_PER_NODE = 1001
 """As in the paper's cluster: never the limit."""
 T = TypeVar("T")
-EMPTY = frozenset({"", "nan", "none", "null", "-"})
+EMPTY = frozenset({"", "nan", "none", "null", "na", "n/a", "-"})
+CPU = {"cpu_milli": 1, "cpu": 1000, "num_cpu": 1000, "cpu_cores": 1000}
+"""Columns of CPU, with the thousandths of a core that their unit has."""
+MEMORY = {"memory_mib": 1, "memory_gib": 1024, "memory_bytes": 1 / MIB}
+"""Columns of memory, in MiB."""
+PLENTY_MIB = 2**20
+"""What a node has if the trace has no memory."""
+MODELS = re.compile(r"[|,;/\s]+")
 
 
 class TraceError(Exception):
@@ -73,12 +83,22 @@ class Trace(NamedTuple):
 
 def read_trace(nodes: Path, pods: Path) -> Trace:
     """Read both files."""
-    trace = Trace(_read(nodes, _node), _read(pods, _pod))
+    trace = Trace(_distinct(_read(nodes, _node)), _read(pods, _pod))
     if not trace.capacity:
         raise TraceError(f"{nodes}: no node has a GPU; column gpu must be above 0 for some")
     if not any(each.gpu_milli for each in trace.pods):
         raise TraceError(f"{pods}: no pod requests a GPU; column num_gpu must be above 0 for some")
     return trace
+
+
+def _distinct(nodes: Sequence[NodeRow]) -> list[NodeRow]:
+    """Nodes with names of their own: rows that share a name get a number."""
+    seen: Counter[str] = Counter()
+    found = []
+    for each in nodes:
+        seen[each.name] += 1
+        found.append(each if seen[each.name] == 1 else each._replace(name=f"{each.name}-{seen[each.name]}"))
+    return found
 
 
 def arrivals(trace: Trace, random: Random, load: float) -> list[PodRow]:
@@ -130,20 +150,17 @@ def pod_object(row: PodRow, number: int) -> Pod:
 
 
 class _Row:
-    """A line of a CSV file."""
+    """A line of a CSV file, by the names of its columns."""
 
-    def __init__(self, path: Path, line: int, cells: dict[str, str | None]) -> None:
+    def __init__(self, path: Path, line: int, cells: Mapping[str, str]) -> None:
         self._path, self._line, self._cells = path, line, cells
 
     def text(self, *columns: str) -> str:
-        """The value of the first of these columns that the file has, "" if it has none of them."""
-        for column in columns:
-            if column in self._cells:
-                value = (self._cells[column] or "").strip()
-                return "" if value.lower() in EMPTY else value
-        return ""
+        """The value of the first of these columns that is not empty, "" if there is none."""
+        found = (self._cells.get(column, "").strip() for column in columns)
+        return next((each for each in found if each.lower() not in EMPTY), "")
 
-    def number(self, *columns: str, default: int | None = None, times: int = 1) -> int:
+    def number(self, *columns: str, default: float | None = None) -> float:
         """A number that is not negative; `default` where it is missing."""
         text = self.text(*columns)
         if not text and default is not None:
@@ -155,49 +172,76 @@ class _Row:
         if not 0 <= value < 2**62:
             has = f"is {text!r}" if text else "is missing"
             raise TraceError(f"{self._path}:{self._line}: {columns[0]} {has}; it must be a number from 0 on")
-        return round(value * times)
+        return value
 
-    def has(self, column: str) -> bool:
-        """Whether the file has a column."""
-        return column in self._cells
+    def amount(self, units: Mapping[str, float], default: float | None = None) -> int:
+        """An amount from one of several columns, each with a unit of its own."""
+        column = next((each for each in units if self.text(each)), next(iter(units)))
+        missing = None if default is None else default / units[column]
+        return round(self.number(column, default=missing) * units[column])
+
+    def has(self, columns: Iterable[str]) -> bool:
+        """Whether the file has one of these columns."""
+        return any(each in self._cells for each in columns)
 
 
 def _read(path: Path, parse: Callable[[_Row, int], T]) -> list[T]:
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = csv.DictReader(file)
-            found = [parse(_Row(path, rows.line_num, each), number) for number, each in enumerate(rows)]
-    except (OSError, UnicodeError, csv.Error) as problem:
+        with _opened(path) as file:
+            first = file.readline()
+            separator = max(",;\t", key=first.count)
+            names = [each.strip().lower() for each in next(csv.reader([first], delimiter=separator), [])]
+            lines = csv.reader(file, delimiter=separator)
+            found = [
+                parse(_Row(path, lines.line_num + 1, dict(zip(names, cells, strict=False))), number)
+                for number, cells in enumerate(each for each in lines if any(cell.strip() for cell in each))
+            ]
+    except (OSError, UnicodeError, EOFError, csv.Error) as problem:
         raise TraceError(f"{path}: {problem}") from None
     if not found:
         raise TraceError(f"{path}: the file has no rows; it needs a line with names of columns and a line per entry")
     return found
 
 
+def _opened(path: Path) -> TextIO:
+    """The text of a file, which may be compressed."""
+    with path.open("rb") as file:
+        compressed = file.read(2) == b"\x1f\x8b"
+    return (
+        gzip.open(path, "rt", newline="", encoding="utf-8-sig")
+        if compressed
+        else path.open(newline="", encoding="utf-8-sig")
+    )
+
+
 def _node(row: _Row, number: int) -> NodeRow:
     return NodeRow(
-        name=row.text("sn", "name", "node") or f"node-{number:04}",
-        cpu_milli=_cpu(row),
-        memory_mib=row.number("memory_mib", default=2**20),
-        gpus=row.number("gpu", "num_gpu", "gpus", default=0),
-        model=row.text("model", "gpu_model", "gpu_type"),
+        name=row.text("sn", "name", "node", "node_name") or f"node-{number:04}",
+        cpu_milli=row.amount(CPU),
+        memory_mib=row.amount(MEMORY, default=PLENTY_MIB),
+        gpus=int(row.number("gpu", "num_gpu", "gpus", "gpu_count", default=0)),
+        model=row.text("model", "gpu_model", "gpu_type", "gpu_spec"),
     )
 
 
 def _pod(row: _Row, number: int) -> PodRow:
-    gpus = row.number("num_gpu", default=0)
-    milli = min(row.number("gpu_milli", default=WHOLE), WHOLE) if gpus else 0
-    gpus = gpus if milli else 0
+    gpus, milli = _gpus(row)
     request = Request(
-        milli_cpu=_cpu(row),
-        gpu_milli=milli if gpus < 2 else WHOLE,  # several GPUs are never shared
+        milli_cpu=row.amount(CPU, default=0 if row.has(CPU) else None),
+        gpu_milli=milli,
         gpus=gpus,
-        models=row.text("gpu_spec") if gpus else "",
+        models="|".join(sorted(set(filter(None, MODELS.split(row.text("gpu_spec", "gpu_type")))))) if gpus else "",
     )
-    return PodRow(row.text("name", "job_id") or f"pod-{number:04}", request, row.number("memory_mib", default=0))
+    return PodRow(row.text("name", "job_id") or f"pod-{number:04}", request, row.amount(MEMORY, default=0))
 
 
-def _cpu(row: _Row) -> int:
-    if row.has("cpu_milli"):
-        return row.number("cpu_milli")
-    return row.number("cpu", "num_cpu", times=1000)
+def _gpus(row: _Row) -> tuple[int, int]:
+    """How many GPUs a pod requests, and thousandths of each. Several GPUs are never shared."""
+    milli = row.number("gpu_milli", "gpu_share", default=-1)
+    number = row.number("num_gpu", "gpu", "gpus", default=1 if milli > 0 else 0)
+    if 0 < number < 1:  # a part of a GPU, written as such
+        number, milli = 1, number * WHOLE
+    if not number or not milli:
+        return 0, 0
+    whole = number > 1 or not 0 < milli < WHOLE
+    return round(number), WHOLE if whole else max(1, round(milli))

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from experiment import POLICIES, by_load
+from experiment import POLICIES, by_load, run
 from fragmentation import Fragmentation, Request, TypicalPod, typical_pods
 from gpu_share import GPU_INDEX, GPU_MILLI, GPU_MODEL, GpuShare
 from hypothesis import given
 from hypothesis import strategies as st
-from openb import TraceError, arrivals, read_trace
+from openb import NodeRow, TraceError, arrivals, read_trace
 from run import main
 
 from kubesched import CycleState, Plugin, Pod, Status, unschedulable
@@ -186,7 +188,7 @@ def test_the_command_prints_json(capsys: pytest.CaptureFixture[str], tmp_path: P
     [
         ("name,cpu_milli,num_gpu\na,1000,0\n", "no pod requests a GPU"),
         ("name,cpu_milli,num_gpu\na,x,1\n", ":2: cpu_milli is 'x'; it must be a number from 0 on"),
-        ("name,num_gpu\na,1\n", ":2: cpu is missing"),
+        ("name,num_gpu\na,1\n", ":2: cpu_milli is missing"),
         ("name,cpu_milli\n", "the file has no rows"),
     ],
 )
@@ -205,9 +207,77 @@ def test_traces_of_the_family_differ_in_columns(tmp_path: Path) -> None:
     file = tmp_path / "pods.csv"
     file.write_text("job_id,cpu,num_gpu,gpu_milli,gpu_spec\n7,1.5,1.0,2000,A||B\n8,2,0,500,T4\n9,1,2,500,nan\n")
     first, second, third = read_trace(NODES, file).pods
-    assert first.request == Request(1500, 1000, 1, "A||B")
+    assert first.request == Request(1500, 1000, 1, "A|B")
     assert second.request == Request(2000)
     assert (third.request, third.gpu_milli) == (Request(1000, 1000, 2), 2000)
+
+
+OPTIONAL = ("qos", "pod_phase", "creation_time", "deletion_time", "scheduled_time", "extra")
+
+
+@given(st.permutations(["name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "gpu_spec", *OPTIONAL]), st.data())
+def test_columns_may_come_in_any_order_and_form(columns: list[str], data: st.DataObject) -> None:
+    """Order, separator, capitals, empty lines, compression and missing columns of no interest change nothing."""
+    rows = [
+        {"name": "p1", "cpu_milli": "4000", "memory_mib": "1024", "num_gpu": "1", "gpu_milli": "500", "gpu_spec": "T4"},
+        {"name": "p2", "cpu_milli": "8000.0", "memory_mib": "", "num_gpu": "2", "gpu_milli": "", "gpu_spec": "B|A"},
+        {"name": "p3", "cpu_milli": "", "memory_mib": "0", "num_gpu": "0", "gpu_milli": "0", "gpu_spec": "NaN"},
+    ]
+    kept = [each for each in columns if each not in OPTIONAL or data.draw(st.booleans())]
+    separator = data.draw(st.sampled_from(",;\t"))
+    names = [each.upper() if data.draw(st.booleans()) else f" {each}" for each in kept]
+    lines = [names, *([row.get(each, "x") for each in kept] for row in rows), [""]]
+    text = data.draw(st.sampled_from(["", "\ufeff"])) + "\r\n".join(separator.join(line) for line in lines)
+    body = text.encode()
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "pods.csv"
+        file.write_bytes(gzip.compress(body) if data.draw(st.booleans()) else body)
+        found = read_trace(NODES, file).pods
+    assert [each.request for each in found] == [
+        Request(4000, 500, 1, "T4"),
+        Request(8000, 1000, 2, "A|B"),
+        Request(0),
+    ]
+    assert [each.memory_mib for each in found] == [1024, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        ("num_gpu,gpu_milli\n0.5,", Request(1000, 500, 1)),
+        ("gpu_milli\n300", Request(1000, 300, 1)),
+        ("num_gpu,gpu_milli\n4,250", Request(1000, 1000, 4)),
+        ("num_gpu,gpu_milli\n1,0", Request(1000)),
+        ("num_gpu\n8", Request(1000, 1000, 8)),
+    ],
+)
+def test_gpus_are_written_in_several_ways(cells: str, expected: Request, tmp_path: Path) -> None:
+    """As a part of a GPU, in thousandths without a number, or several at once, which are never shared."""
+    file = tmp_path / "pods.csv"
+    names, values = cells.split("\n")
+    file.write_text(f"cpu,{names}\n1,{values}\n1,{'1,' * (names.count(',') + 1)}\n")
+    assert read_trace(NODES, file).pods[0].request == expected
+
+
+def test_nodes_differ_in_columns_too(tmp_path: Path) -> None:
+    """Cores and GiB instead of thousandths and MiB, no memory at all, and two rows of one name."""
+    file = tmp_path / "nodes.csv"
+    file.write_text("gpu_type,gpus,cpu,name,memory_gib\nT4,2,64,a,256\n,0,32,a,\n")
+    assert read_trace(file, PODS).nodes == [
+        NodeRow("a", 64_000, 256 * 1024, 2, "T4"),
+        NodeRow("a-2", 32_000, 2**20, 0, ""),
+    ]
+
+
+@pytest.mark.parametrize("policy", list(POLICIES))
+def test_every_policy_runs_on_an_unusual_trace(policy: str, tmp_path: Path) -> None:
+    """Nodes without GPUs and with sixteen, an unknown model, pods without CPU, and far more pods than fit."""
+    nodes, pods = tmp_path / "nodes.csv", tmp_path / "pods.csv"
+    nodes.write_text("model,gpu,cpu_milli\n,0,8000\nX,16,256000\nT4,1,4000\n")
+    rows = ["1,200,,0", "4,,X,16000", "1,1000,NOWHERE,1000", "0,,,2000"]
+    pods.write_text("num_gpu,gpu_milli,gpu_spec,cpu_milli\n" + "\n".join(rows * 12) + "\n")
+    found = run(read_trace(nodes, pods), policy, 1)
+    assert 50 < found[130] <= 100
 
 
 def test_a_per_cent_that_was_stepped_over_keeps_the_value_before_it() -> None:

@@ -47,7 +47,6 @@ from kubesched.library.configuration import adapted, unknown_plugins
 from kubesched.library.live import fetch_attempts, fetch_configuration, fetch_queue, fetch_tries, known_scheduler
 from kubesched.library.manifests import read_pod
 from kubesched.library.recorded import attempts, recorded_pending, recorded_pod, report_of
-from kubesched.library.suppose import suppose
 
 PENDING = 3
 """The exit code if a pod is pending. 1 and 2 are errors."""
@@ -338,7 +337,7 @@ def _asked(
         cluster, tries = _cluster(options)
         if added is not None:
             cluster.add(added)
-        edits = suppose(cluster, options.what_if)
+        edits = cluster.suppose(*options.what_if)
         if edits:
             _edit(cluster, edits, about)
         explainer = cluster.explainer(now=time.time(), tries=tries, queue=_queue(options))

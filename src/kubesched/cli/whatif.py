@@ -10,7 +10,8 @@ import click
 from kubesched.cli.questions import QuestionFlags, expected_problems, print_answer, with_cluster_options
 from kubesched.explain.document import Block, Heading, Items, Table, Text
 from kubesched.library.cluster import Cluster
-from kubesched.library.consolidation import Consolidation, MovePlan
+from kubesched.library.consolidation import Consolidation
+from kubesched.library.moves import MovePlan
 from kubesched.library.results import Fate, Placement, Placements
 from kubesched.library.suppose import FORMS
 from kubesched.library.what_if import WhatIfResult

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec.structs import replace
 
 from kubesched.api import objects as api
 from kubesched.explain.explainer import verdict_on
 from kubesched.explain.survey import Survey
+from kubesched.library.core import ClusterCore
 from kubesched.library.results import Fate
 from kubesched.library.tables import as_frame, as_html
 from kubesched.library.templates import PodTemplate
-
-if TYPE_CHECKING:
-    from kubesched.library.cluster import Cluster
 
 
 @dataclass(slots=True)
@@ -92,14 +90,14 @@ class CapacityReport:
 
 
 def count_fitting(
-    cluster: Cluster, templates: Sequence[PodTemplate], *, sequence: bool, preempt: bool, at_most: int
+    cluster: ClusterCore, templates: Sequence[PodTemplate], *, sequence: bool, preempt: bool, at_most: int
 ) -> CapacityReport:
     """Place copies until one does not fit: of each template in turn by its count, or of one after the other."""
     trial = cluster.copy()
     for template in templates:
         for each in template.others:
-            trial._set(each)
-    prepared = [replace_pod(template, trial._incoming(template.pod)) for template in templates]
+            trial.set(each)
+    prepared = [replace_pod(template, trial.incoming(template.pod)) for template in templates]
     result = CapacityReport([TemplateCapacity(each.name) for each in prepared])
     filler = _Filler(trial, result, preempt, at_most)
     if sequence:
@@ -122,7 +120,7 @@ def replace_pod(template: PodTemplate, pod: api.Pod) -> PodTemplate:
 
 
 class _Filler:
-    def __init__(self, trial: Cluster, result: CapacityReport, preempt: bool, at_most: int) -> None:
+    def __init__(self, trial: ClusterCore, result: CapacityReport, preempt: bool, at_most: int) -> None:
         self._trial = trial
         self._result = result
         self._preempt = preempt
@@ -135,7 +133,7 @@ class _Filler:
             self._result.at_least = True
             return False
         pod = template.copy(self._trial, found.count)
-        (placement,) = self._trial._play([pod])
+        (placement,) = self._trial.play([pod])
         node = placement.node
         if placement.fate is not Fate.PLACED and self._preempt:
             node = self._evict_for(pod)
@@ -149,7 +147,7 @@ class _Filler:
         return True
 
     def _evict_for(self, pod: api.Pod) -> str:
-        decision = self._trial.schedule(replace(pod, spec=replace(pod.spec, node_name="")))
+        decision = self._trial.decide(self._trial.incoming(replace(pod, spec=replace(pod.spec, node_name=""))))
         # To push away what was placed here before would be to count the same room twice.
         if not decision.nominated_node or any(each.uid in self._made for each in decision.victims):
             return ""
@@ -158,7 +156,7 @@ class _Filler:
         return decision.nominated_node
 
     def _note_limits(self, pod: api.Pod, found: TemplateCapacity) -> None:
-        engine = self._trial._engines.get(pod.scheduler_name)
+        engine = self._trial.engines.get(pod.scheduler_name)
         if engine is None or pod.spec.scheduling_gates:
             return
         survey = Survey(engine, pod)

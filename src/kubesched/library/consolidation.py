@@ -1,29 +1,24 @@
-"""Which nodes could go, in a safe order, and how few moves make a pending pod fit."""
+"""Which nodes could go altogether, in a safe order, and where their pods go."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kubesched.api import objects as api
-from kubesched.explain.evicting import Protection, belongs_to_node, promising, victims_on
-from kubesched.explain.survey import Survey
+from kubesched.explain.evicting import belongs_to_node
+from kubesched.library.core import ClusterCore
 from kubesched.library.draining import Budgets, evictions
-from kubesched.library.results import Fate, Placement, Placements
-from kubesched.library.tables import as_frame
+from kubesched.library.results import Fate, Placements
+from kubesched.library.tables import as_frame, as_html
 from kubesched.library.trial import MoveTrial
-
-if TYPE_CHECKING:
-    from kubesched.library.cluster import Cluster
 
 BLOCKING = {
     "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
     "karpenter.sh/do-not-disrupt": "true",
 }
 """Annotations with which people say that a pod must not be moved."""
-MOST_ROWS = 40
-"""Nodes on which a plan for a pending pod is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +51,20 @@ class Consolidation:
 
     def to_frame(self) -> Any:
         """A data frame with a row per move."""
-        return as_frame([{"drained": each.node, **move.to_dict()} for each in self.removals for move in each.moves])
+        return as_frame(self._rows())
+
+    def _rows(self) -> list[dict[str, object]]:
+        return [{"drained": each.node, **move.to_dict()} for each in self.removals for move in each.moves]
+
+    def _repr_html_(self) -> str:
+        return as_html(str(self), self._rows())
+
+    def __str__(self) -> str:
+        moves = sum(len(each.moves) for each in self.removals)
+        return f"{len(self.removals)} of {len(self.removals) + len(self.kept)} nodes can go; {moves} pods move"
 
 
-def consolidate(cluster: Cluster, names: Iterable[str] | None = None) -> Consolidation:
+def consolidate(cluster: ClusterCore, names: Iterable[str] | None = None) -> Consolidation:
     """Find nodes whose pods fit on the others. `names` are those that may go; all of them by default."""
     load = _load(cluster)
     chosen = list(load) if names is None else list(names)
@@ -93,11 +98,11 @@ def _singles(trial: MoveTrial, gone: Sequence[str], others: Sequence[str]) -> li
     return found
 
 
-def _load(cluster: Cluster) -> dict[str, float]:
+def _load(cluster: ClusterCore) -> dict[str, float]:
     """How much of each node is requested: the larger share of CPU and memory."""
-    table = cluster._state.nodes
+    table = cluster.state.nodes
     shares = {}
-    for name in cluster._names():
+    for name in (each.name for each in cluster.all(api.Node)):
         row = table.row_of[name]
         parts = (
             (int(table.used[column, row]), int(table.allocatable[column, row]))
@@ -107,17 +112,17 @@ def _load(cluster: Cluster) -> dict[str, float]:
     return shares
 
 
-def _blocked(cluster: Cluster, name: str) -> str:
+def _blocked(cluster: ClusterCore, name: str) -> str:
     """Why a node cannot go whatever room there is; empty if it may."""
-    for pod in cluster.pods:
-        if pod.node_name != name or pod.is_terminal or belongs_to_node(pod):
+    for pod in cluster.pods_on(name):
+        if belongs_to_node(pod):
             continue
         if not any(owner.controller for owner in pod.metadata.owner_references):
             return f"pod {pod.key} has no controller that would create it again"
         if any(pod.annotations.get(key) == value for key, value in BLOCKING.items()):
             return f"pod {pod.key} must not be moved, as an annotation says"
-    budgets = Budgets(cluster._all(api.PodDisruptionBudget))
-    refused = [each for each in evictions(budgets, _pods_on(cluster, name)) if each.fate is Fate.REFUSED]
+    budgets = Budgets(cluster.all(api.PodDisruptionBudget))
+    refused = [each for each in evictions(budgets, cluster.pods_on(name)) if each.fate is Fate.REFUSED]
     return f"pod {refused[0].pod.key}: {refused[0].message}" if refused else ""
 
 
@@ -137,82 +142,12 @@ def _drain(trial: MoveTrial, names: Sequence[str]) -> list[NodeRemoval] | None:
         trial.cordon(name)
     for name in names:
         # Each drain waits until the pods of the last one run elsewhere, so budgets begin anew.
-        plan = list(evictions(Budgets(trial.cluster._all(api.PodDisruptionBudget)), _pods_on(trial.cluster, name)))
+        plan = list(evictions(Budgets(trial.cluster.all(api.PodDisruptionBudget)), trial.cluster.pods_on(name)))
         if any(each.fate is Fate.REFUSED for each in plan):
             return None
         moving = [each.pod for each in plan if each.fate is Fate.PENDING]
         placed = trial.place_all([trial.displace(each) for each in moving])
         if placed is None:
             return None
-        removals.append(NodeRemoval(name, Placements(_moved(each, name) for each in placed)))
+        removals.append(NodeRemoval(name, Placements(each.moved_from(name) for each in placed)))
     return removals
-
-
-def _moved(placement: Placement, origin: str) -> Placement:
-    return Placement(placement.pod, placement.fate, placement.node, placement.message, origin)
-
-
-def _pods_on(cluster: Cluster, name: str) -> list[api.Pod]:
-    row = cluster._state.nodes.row_of.get(name)
-    return [] if row is None else [info.pod for info in cluster._state.nodes.pods[row].values()]
-
-
-@dataclass(frozen=True, slots=True)
-class MovePlan:
-    """Pods to move so that another one fits."""
-
-    pod: api.Pod
-    node: str
-    """Where the pod goes then; empty if no plan was found."""
-    moves: Placements
-    message: str = ""
-
-    @property
-    def ok(self) -> bool:
-        """Whether the pod fits in the end."""
-        return bool(self.node)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The plan as a dict that can be written as JSON."""
-        body = {"pod": self.pod.key, "node": self.node, "moves": self.moves.to_dict()}
-        return body if self.ok else {**body, "message": self.message}
-
-
-def plan_moves(cluster: Cluster, pod: api.Pod) -> MovePlan:
-    """The fewest moves that make a pending pod fit, among the nodes that lack the least. Budgets are respected."""
-    trial = MoveTrial(cluster)
-    if pod.uid in {each.uid for each in trial.cluster.pending}:
-        trial.cluster.remove(pod)
-    mark = trial.mark()
-    first = trial.place(pod)
-    trial.back_to(mark)
-    if first.fate is Fate.PLACED:
-        return MovePlan(pod, first.node, Placements(()))
-    best: MovePlan | None = None
-    survey = Survey(trial.cluster._engines[pod.scheduler_name], pod)
-    protection = Protection(survey.cluster)
-    for row in promising(survey, MOST_ROWS):
-        victims = victims_on(survey, row, protection, any_priority=True)
-        if not victims or (best is not None and len(victims) >= len(best.moves)):
-            continue
-        found = _try(trial, pod, survey.table.names[row], victims)
-        best = found or best
-        if best is not None and len(best.moves) == 1:
-            break
-    return best or MovePlan(pod, "", Placements(()), first.message)
-
-
-def _try(trial: MoveTrial, pod: api.Pod, node: str, victims: Sequence[api.Pod]) -> MovePlan | None:
-    mark = trial.mark()
-    try:
-        waiting = [trial.displace(each) for each in victims]
-        target = trial.place(pod)
-        if target.fate is not Fate.PLACED:
-            return None
-        placed = trial.place_all(waiting)
-        if placed is None:
-            return None
-        origins = {each.uid: each.node_name for each in victims}
-        return MovePlan(pod, target.node, Placements(_moved(each, origins[each.pod.uid]) for each in placed))
-    finally:
-        trial.back_to(mark)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -67,16 +67,17 @@ class NodeType(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         )
 
 
-def read_node_types(source: str | Path | list[Any]) -> list[NodeType]:
-    """Node types from a file or a list of dicts. Raises `ConfigError` with everything that is wrong."""
-    where, tree = str(source), source
+def read_node_types(source: str | Path | Iterable[NodeType | Mapping[str, Any]]) -> list[NodeType]:
+    """Node types from a file or a list. Raises `ConfigError` with everything that is wrong."""
+    where = str(source)
+    tree: object
     if isinstance(source, str | Path):
         try:
             tree = read_yaml(Path(source).read_bytes())
         except DocumentError as error:
             raise ConfigError(where, [Problem("", f"not valid YAML: {error}")]) from None
     else:
-        where = "<node types>"
+        where, tree = "<node types>", list(source)
     listed = tree.get("nodeTypes") if isinstance(tree, dict) else tree
     problems: list[Problem] = []
     if not isinstance(listed, list) or not listed:
@@ -84,7 +85,8 @@ def read_node_types(source: str | Path | list[Any]) -> list[NodeType]:
         raise ConfigError(where, [Problem("nodeTypes", "expected a list of node types", listed, hint)])
     found = []
     for index, each in enumerate(listed):
-        decoded = decode(NodeType, each, f"nodeTypes[{index}]", problems)
+        is_type = isinstance(each, NodeType)
+        decoded = each if is_type else decode(NodeType, each, f"nodeTypes[{index}]", problems)
         if decoded is not None:
             problems += decoded.problems(f"nodeTypes[{index}]")
             found.append(decoded)

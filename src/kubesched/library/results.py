@@ -35,6 +35,10 @@ class Placement:
     origin: str = ""
     """The node from which it was moved; empty if it had none."""
 
+    def moved_from(self, origin: str) -> Placement:
+        """The same placement of a pod that was on another node before."""
+        return Placement(self.pod, self.fate, self.node, self.message, origin)
+
     def to_dict(self) -> dict[str, str]:
         """The placement as a dict that can be written as JSON."""
         body = {"pod": self.pod.key, "fate": self.fate.value, "node": self.node, "message": self.message}

@@ -13,18 +13,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kubesched.api import objects as api
 from kubesched.api.resources import allocatable, scheduling_requests
 from kubesched.explain.amounts import requested
+from kubesched.library.core import ClusterCore
 from kubesched.library.node_types import NodeType
 from kubesched.library.results import Fate, Placement, Placements
-from kubesched.library.tables import as_frame
+from kubesched.library.tables import as_frame, as_html
 from kubesched.library.trial import by_priority
-
-if TYPE_CHECKING:
-    from kubesched.library.cluster import Cluster
 
 HINT = "the cheapest mix needs SciPy; install kubesched[solver]. Without it, nodes are added one by one"
 SOLVER_SECONDS = 20.0
@@ -67,15 +65,26 @@ class NodesNeeded:
 
     def types_frame(self) -> Any:
         """A data frame with a row per type."""
-        return as_frame([{"type": name, "nodes": number} for name, number in self.nodes.items()])
+        return as_frame(self._rows())
+
+    def _rows(self) -> list[dict[str, object]]:
+        return [{"type": name, "nodes": number} for name, number in self.nodes.items()]
+
+    def _repr_html_(self) -> str:
+        return as_html(str(self), self._rows())
+
+    def __str__(self) -> str:
+        nodes = ", ".join(f"{number} {name}" for name, number in self.nodes.items()) or "no more nodes"
+        pending = len(self.placements.pending)
+        return f"{nodes} for {self.price:g} an hour" + (f"; {pending} pods still have no place" if pending else "")
 
 
 def nodes_needed(
-    cluster: Cluster, pods: Sequence[api.Pod], types: Sequence[NodeType], *, solver: bool = True
+    cluster: ClusterCore, pods: Sequence[api.Pod], types: Sequence[NodeType], *, solver: bool = True
 ) -> NodesNeeded:
     """The cheapest nodes on which, beside those of the cluster, all pods fit; without a `solver`, nearly so."""
     ordered = by_priority(pods)
-    rest = [each.pod for each in cluster.copy()._play(ordered) if each.fate is Fate.PENDING]
+    rest = [each.pod for each in cluster.copy().play(ordered) if each.fate is Fate.PENDING]
     classes = _classes(cluster, rest, types)
     counts, bound = _solved(classes, types) if solver else (Counter[str](), None)
     buyer = _Buyer(cluster, ordered, types, classes)
@@ -96,18 +105,18 @@ class _PodKind:
     allowed: frozenset[str]
 
 
-def _classes(cluster: Cluster, pods: Sequence[api.Pod], types: Sequence[NodeType]) -> dict[object, _PodKind]:
+def _classes(cluster: ClusterCore, pods: Sequence[api.Pod], types: Sequence[NodeType]) -> dict[object, _PodKind]:
     """Pods by class. Which types they may go to is asked of the scheduler, on an empty node of the type."""
-    infos = [cluster._state.classes.info(each) for each in pods]
+    infos = [cluster.state.classes.info(each) for each in pods]
     number = Counter(info.pod_class for info in infos)
     first = {info.pod_class: info.pod for info in reversed(infos)}
     allowed: dict[object, set[str]] = {each: set() for each in number}
     for each in types:
-        bare = cluster.reconfigured(cluster._config, cluster._plugins)
-        bare.remove(*bare.nodes)
-        bare.add(each.node(1))
+        bare = cluster.reconfigured(cluster.config, cluster.plugins)
+        bare.remove(*bare.all(api.Node))
+        bare.set(each.node(1))
         for pod_class, pod in first.items():
-            if bare._attempt(pod).node:
+            if pod.scheduler_name in bare.engines and bare.attempt(pod).node:
                 allowed[pod_class].add(each.name)
     return {
         pod_class: _PodKind(_amounts(first[pod_class]), count, frozenset(allowed[pod_class]))
@@ -173,7 +182,11 @@ class _Buyer:
     """Schedules the pods on a mix of nodes, and changes the mix until it is enough and nothing is too much."""
 
     def __init__(
-        self, cluster: Cluster, pods: Sequence[api.Pod], types: Sequence[NodeType], classes: Mapping[object, _PodKind]
+        self,
+        cluster: ClusterCore,
+        pods: Sequence[api.Pod],
+        types: Sequence[NodeType],
+        classes: Mapping[object, _PodKind],
     ) -> None:
         self._cluster = cluster
         self._pods = pods
@@ -215,8 +228,8 @@ class _Buyer:
         trial = self._cluster.copy()
         for each in self._types:
             for number in range(1, counts.get(each.name, 0) + 1):
-                trial._set(each.node(number))
-        return list(trial._play(self._pods))
+                trial.set(each.node(number))
+        return list(trial.play(self._pods))
 
     def _cheapest_for(self, placements: Sequence[Placement], counts: Mapping[str, int]) -> Counter[str]:
         """Nodes for the pods that have no place: as many as their amounts need at least, of the cheapest type."""
@@ -226,7 +239,7 @@ class _Buyer:
         for each in placements:
             if each.fate is not Fate.PENDING:
                 continue
-            kind = self._classes.get(self._cluster._state.classes.info(each.pod).pod_class)
+            kind = self._classes.get(self._cluster.state.classes.info(each.pod).pod_class)
             fitting = [t for t in room if kind is not None and t.name in kind.allowed]
             if kind is None or not fitting:
                 continue

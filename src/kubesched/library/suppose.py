@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -19,13 +18,12 @@ from kubesched.api.builders import ZONE
 from kubesched.api.quantity import QuantityError, nanos
 from kubesched.api.taints import tolerates
 from kubesched.explain.evicting import belongs_to_node
+from kubesched.explain.explainer import Explainer
 from kubesched.explain.rules.resources import HOSTNAME, with_requests
+from kubesched.library.core import ClusterCore
 from kubesched.library.draining import Budgets, evictions
 from kubesched.library.results import Fate, Placement
 from kubesched.library.trial import by_priority, fresh
-
-if TYPE_CHECKING:
-    from kubesched.library.cluster import Cluster
 
 FORMS = (
     "drain N",
@@ -60,7 +58,7 @@ class Displaced:
     """What statements change in the pods that are asked about."""
 
 
-def suppose(cluster: Cluster, statements: Iterable[str]) -> list[PodEdit]:
+def suppose(cluster: ClusterCore, statements: Iterable[str]) -> list[PodEdit]:
     """Change the cluster as the statements say; returns what they change in the pods that are asked about.
 
     Pods that a statement displaces go where they would go then.
@@ -69,22 +67,22 @@ def suppose(cluster: Cluster, statements: Iterable[str]) -> list[PodEdit]:
     for each in statements:
         effect = apply(cluster, [each])
         waiting = [fresh(placement.pod) for placement in effect.pods if placement.fate is Fate.PENDING]
-        for placement in list(cluster._play(by_priority(waiting))):
+        for placement in list(cluster.play(by_priority(waiting))):
             if placement.fate is Fate.PENDING:
-                cluster._set(placement.pod)
+                cluster.set(placement.pod)
         edits += effect.edits
     return edits
 
 
-def apply(cluster: Cluster, statements: Iterable[str]) -> Displaced:
+def apply(cluster: ClusterCore, statements: Iterable[str]) -> Displaced:
     """Change the cluster's nodes and take displaced pods from it."""
-    effect = Displaced(Budgets(cluster._all(api.PodDisruptionBudget)))
+    effect = Displaced(Budgets(cluster.all(api.PodDisruptionBudget)))
     for each in statements:
         _apply(cluster, each, effect)
     return effect
 
 
-def _apply(cluster: Cluster, statement: str, effect: Displaced) -> None:
+def _apply(cluster: ClusterCore, statement: str, effect: Displaced) -> None:
     request = _REQUEST.fullmatch(statement.strip())
     if request is not None:
         effect.edits.append(_requesting(statement, request["resource"], request["amount"]))
@@ -95,12 +93,12 @@ def _apply(cluster: Cluster, statement: str, effect: Displaced) -> None:
         raise SupposeError(f"--what-if {statement!r}: {problem.args[0]}") from None
 
 
-def _apply_to_nodes(cluster: Cluster, statement: str, effect: Displaced) -> None:
+def _apply_to_nodes(cluster: ClusterCore, statement: str, effect: Displaced) -> None:
     match statement.split():
         case ["drain", name]:
             for node in _nodes(cluster, name):
                 _set_cordon(cluster, node, True)
-                _displace(cluster, effect, evictions(effect.budgets, _pods_on(cluster, node.name)))
+                _displace(cluster, effect, evictions(effect.budgets, cluster.pods_on(node.name)))
         case ["cordon" | "uncordon" as verb, name]:
             for node in _nodes(cluster, name):
                 _set_cordon(cluster, node, verb == "cordon")
@@ -116,65 +114,57 @@ def _apply_to_nodes(cluster: Cluster, statement: str, effect: Displaced) -> None
         case ["add", count, "like", name] if count.isdecimal():
             _add_like(cluster, int(count), name)
         case ["delete", "pod", key]:
-            cluster.remove(cluster.explainer().find(key))
+            cluster.remove(Explainer(cluster.state, cluster.engines, cluster.all(api.Pod)).find(key))
         case ["delete", "node", name]:
             cluster.remove(cluster.node(name))
         case _:
             raise SupposeError(f"--what-if {statement!r} cannot be read; write one of: {', '.join(FORMS)}")
 
 
-def _nodes(cluster: Cluster, name: str) -> list[api.Node]:
+def _nodes(cluster: ClusterCore, name: str) -> list[api.Node]:
     """The nodes of a name, or of a pattern such as ``pool-a-*``."""
     if not any(sign in name for sign in "*?["):
         return [cluster.node(name)]
-    found = [each for each in cluster.nodes if fnmatchcase(each.name, name)]
+    found = [each for each in cluster.all(api.Node) if fnmatchcase(each.name, name)]
     if not found:
         raise LookupError(f"no node is called {name!r}")
     return found
 
 
-def _in_zone(cluster: Cluster, zone: str) -> list[api.Node]:
-    found = [each for each in cluster.nodes if each.labels.get(ZONE) == zone]
+def _in_zone(cluster: ClusterCore, zone: str) -> list[api.Node]:
+    nodes = cluster.all(api.Node)
+    found = [each for each in nodes if each.labels.get(ZONE) == zone]
     if not found:
-        known = sorted({each.labels[ZONE] for each in cluster.nodes if ZONE in each.labels})
+        known = sorted({each.labels[ZONE] for each in nodes if ZONE in each.labels})
         raise LookupError(f"no node is in zone {zone!r}; the zones are {', '.join(known) or 'not labelled'}")
     return found
 
 
-def _pods_on(cluster: Cluster, name: str) -> list[api.Pod]:
-    return [each for each in cluster.pods if each.node_name == name]
-
-
-def _displace(cluster: Cluster, effect: Displaced, plan: Iterable[Placement]) -> None:
+def _displace(cluster: ClusterCore, effect: Displaced, plan: Iterable[Placement]) -> None:
     for each in list(plan):
         if each.fate is Fate.PENDING:
             cluster.remove(each.pod)
-            each = replace_origin(each)
+            each = each.moved_from(each.pod.node_name)
         effect.pods.append(each)
 
 
-def replace_origin(placement: Placement) -> Placement:
-    """The placement of a pod that has been taken from its node."""
-    return Placement(placement.pod, placement.fate, "", placement.message, placement.pod.node_name)
-
-
-def _lose(cluster: Cluster, nodes: Iterable[api.Node], effect: Displaced) -> None:
+def _lose(cluster: ClusterCore, nodes: Iterable[api.Node], effect: Displaced) -> None:
     """Take nodes away, whatever budgets say. Pods of DaemonSets go with them."""
     for node in nodes:
-        for pod in _pods_on(cluster, node.name):
-            if belongs_to_node(pod) or pod.is_terminal:
+        for pod in cluster.pods_on(node.name):
+            if belongs_to_node(pod):
                 cluster.remove(pod)
             else:
                 _displace(cluster, effect, [Placement(pod, Fate.PENDING)])
         cluster.remove(node)
 
 
-def _taint(cluster: Cluster, node: api.Node, taint: api.Taint, effect: Displaced) -> None:
+def _taint(cluster: ClusterCore, node: api.Node, taint: api.Taint, effect: Displaced) -> None:
     others = tuple(each for each in node.spec.taints if (each.key, each.effect) != (taint.key, taint.effect))
-    cluster.add(replace(node, spec=replace(node.spec, taints=(*others, taint))))
+    cluster.set(replace(node, spec=replace(node.spec, taints=(*others, taint))))
     if taint.effect == "NoExecute":
-        leaving = [each for each in _pods_on(cluster, node.name) if not _tolerated(each, taint)]
-        _displace(cluster, effect, (Placement(each, Fate.PENDING) for each in leaving if not each.is_terminal))
+        leaving = [each for each in cluster.pods_on(node.name) if not _tolerated(each, taint)]
+        _displace(cluster, effect, (Placement(each, Fate.PENDING) for each in leaving))
 
 
 def _tolerated(pod: api.Pod, taint: api.Taint) -> bool:
@@ -190,21 +180,21 @@ def _requesting(statement: str, resource: str, amount: str) -> PodEdit:
     return lambda pod: with_requests(pod, {resource: units})
 
 
-def _set_cordon(cluster: Cluster, node: api.Node, cordoned: bool) -> None:
-    cluster.add(replace(node, spec=replace(node.spec, unschedulable=cordoned)))
+def _set_cordon(cluster: ClusterCore, node: api.Node, cordoned: bool) -> None:
+    cluster.set(replace(node, spec=replace(node.spec, unschedulable=cordoned)))
 
 
-def _untaint(cluster: Cluster, name: str, key: str) -> None:
+def _untaint(cluster: ClusterCore, name: str, key: str) -> None:
     node = cluster.node(name)
     left = tuple(taint for taint in node.spec.taints if taint.key != key)
     if len(left) == len(node.spec.taints):
         has = ", ".join(taint.key for taint in node.spec.taints) or "none"
         raise LookupError(f"node {name} has no taint {key!r}; it has {has}")
-    cluster.add(replace(node, spec=replace(node.spec, taints=left)))
+    cluster.set(replace(node, spec=replace(node.spec, taints=left)))
 
 
-def _add_like(cluster: Cluster, count: int, name: str) -> None:
-    node, known = cluster.node(name), {each.name for each in cluster.nodes}
+def _add_like(cluster: ClusterCore, count: int, name: str) -> None:
+    node, known = cluster.node(name), {each.name for each in cluster.all(api.Node)}
     number = 0
     for _ in range(count):
         number += 1
@@ -212,4 +202,4 @@ def _add_like(cluster: Cluster, count: int, name: str) -> None:
             number += 1
         new = f"{name}-new-{number}"
         labels = {**node.labels, **({HOSTNAME: new} if HOSTNAME in node.labels else {})}
-        cluster.add(replace(node, metadata=replace(node.metadata, name=new, uid="", labels=labels)))
+        cluster.set(replace(node, metadata=replace(node.metadata, name=new, uid="", labels=labels)))

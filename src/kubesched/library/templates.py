@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
 from kubesched.api import objects as api
 from kubesched.api.decoding import decode_as
 from kubesched.api.devices import DeviceSubRequest, ExactDeviceRequest, ResourceClaimSpec
+from kubesched.library.core import ClusterCore
 from kubesched.library.manifests import DEFAULT_NAMESPACE, Source, completed
 from kubesched.snapshots.contents import Item
 from kubesched.snapshots.reader import ManifestError, Reader
-
-if TYPE_CHECKING:
-    from kubesched.library.cluster import Cluster
 
 R = TypeVar("R", ExactDeviceRequest, DeviceSubRequest)
 
@@ -38,7 +36,7 @@ class PodTemplate:
         """As results name it."""
         return self.pod.name
 
-    def copy(self, cluster: Cluster, number: int) -> api.Pod:
+    def copy(self, cluster: ClusterCore, number: int) -> api.Pod:
         """A pod of this template, with its claims in the cluster as controllers would make them."""
         name = f"{self.pod.name}-{number}"
         pod = replace(self.pod, metadata=replace(self.pod.metadata, name=name, uid=f"{self.pod.uid}:{number}"))
@@ -47,11 +45,11 @@ class PodTemplate:
         for each in pod.spec.resource_claims:
             made = _device_claim(cluster, pod, each)
             if made is not None:
-                cluster._set(made)
+                cluster.set(made)
                 statuses.append(api.PodResourceClaimStatus(each.name, made.name))
         return replace(pod, status=replace(pod.status, resource_claim_statuses=tuple(statuses))) if statuses else pod
 
-    def _with_volume_claims(self, cluster: Cluster, pod: api.Pod, number: int) -> api.Pod:
+    def _with_volume_claims(self, cluster: ClusterCore, pod: api.Pod, number: int) -> api.Pod:
         for volume in pod.spec.volumes:
             if volume.ephemeral is not None and volume.ephemeral.volume_claim_template is not None:
                 owner = api.OwnerReference(api_version="v1", kind="Pod", name=pod.name, uid=pod.uid, controller=True)
@@ -59,23 +57,23 @@ class PodTemplate:
                     name=f"{pod.name}-{volume.name}", namespace=pod.namespace, owner_references=(owner,)
                 )
                 spec = volume.ephemeral.volume_claim_template.spec
-                cluster._set(api.PersistentVolumeClaim(metadata=meta, spec=spec))
+                cluster.set(api.PersistentVolumeClaim(metadata=meta, spec=spec))
         extra = []
         for claim in self.claims:
             name = f"{claim.name}-{pod.name}"
             meta = replace(claim.metadata, name=name, namespace=pod.namespace)
-            cluster._set(replace(claim, metadata=meta))
+            cluster.set(replace(claim, metadata=meta))
             source = api.PersistentVolumeClaimVolumeSource(claim_name=name)
             extra.append(api.Volume(name=claim.name, persistent_volume_claim=source))
         return replace(pod, spec=replace(pod.spec, volumes=(*pod.spec.volumes, *extra))) if extra else pod
 
 
-def _device_claim(cluster: Cluster, pod: api.Pod, claim: api.PodResourceClaim) -> api.ResourceClaim | None:
+def _device_claim(cluster: ClusterCore, pod: api.Pod, claim: api.PodResourceClaim) -> api.ResourceClaim | None:
     if not claim.resource_claim_template_name:
         return None
     key = f"{pod.namespace}/{claim.resource_claim_template_name}"
-    found = cluster._objects.get((api.ResourceClaimTemplate, key))
-    if not isinstance(found, api.ResourceClaimTemplate):
+    found = cluster.get(api.ResourceClaimTemplate, key)
+    if found is None:
         raise LookupError(f"pod {pod.key}: the cluster has no ResourceClaimTemplate {key}")
     owner = api.OwnerReference(api_version="v1", kind="Pod", name=pod.name, uid=pod.uid, controller=True)
     name = f"{pod.name}-{claim.name}"

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from kubesched.api import objects as api
+from kubesched.library.core import ClusterCore
 from kubesched.library.results import Fate, Placement
-
-if TYPE_CHECKING:
-    from kubesched.library.cluster import Cluster
 
 
 class MoveTrial:
     """Changes a cluster of its own. Every change can be taken back, the newest first."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: ClusterCore) -> None:
         self.cluster = cluster.copy()
         self._undo: list[Callable[[], None]] = []
 
@@ -33,18 +30,18 @@ class MoveTrial:
     def cordon(self, name: str) -> None:
         """Let no new pods go to a node."""
         node = self.cluster.node(name)
-        self.cluster._set(replace(node, spec=replace(node.spec, unschedulable=True)))
-        self._undo.append(lambda: self.cluster._set(node))
+        self.cluster.set(replace(node, spec=replace(node.spec, unschedulable=True)))
+        self._undo.append(lambda: self.cluster.set(node))
 
     def displace(self, pod: api.Pod) -> api.Pod:
         """Take a pod from its node. Returns it as its controller would create it again."""
         self.cluster.remove(pod)
-        self._undo.append(lambda: self.cluster._set(pod))
+        self._undo.append(lambda: self.cluster.set(pod))
         return fresh(pod)
 
     def place(self, pod: api.Pod) -> Placement:
         """Schedule a pod. One that has no place is not in the cluster afterwards."""
-        (placement,) = self.cluster._play([pod])
+        (placement,) = self.cluster.play([pod])
         if placement.fate is Fate.PLACED:
             bound = replace(pod, spec=replace(pod.spec, node_name=placement.node))
             self._undo.append(lambda: self.cluster.remove(bound))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kubesched.api import objects as api
+from kubesched.library.core import ClusterCore
 from kubesched.library.draining import BudgetUse
 from kubesched.library.results import Fate, Placement, Placements
 from kubesched.library.suppose import apply
@@ -67,9 +68,11 @@ class WhatIfResult:
         return "\n".join([head, *lines])
 
 
-def what_if(cluster: Cluster, changes: Iterable[str], *, preempt: bool = True) -> WhatIfResult:
-    """Make changes to a copy of a cluster, and schedule what has to move and what was pending, by priority."""
-    trial = cluster.copy()
+def what_if(trial: ClusterCore, changes: Iterable[str], cluster: Cluster, *, preempt: bool = True) -> WhatIfResult:
+    """Change `trial`, and schedule what has to move and what was pending, by priority.
+
+    `cluster` is the public interface to `trial`, for the result.
+    """
     waiting = {each.uid for each in trial.pending}
     effect = apply(trial, changes)
     # What no profile schedules, or a gate holds, waits for reasons that no change of nodes touches.
@@ -88,28 +91,24 @@ def what_if(cluster: Cluster, changes: Iterable[str], *, preempt: bool = True) -
         pushed_from |= {each.uid: each.node_name for each in victims}
         queue += by_priority(fresh(each) for each in victims)
         if placement.fate is Fate.PENDING:
-            trial._set(pod)
+            trial.set(pod)
         if pod.uid in pushed_from:
-            pushed.append(_from(placement, pushed_from[pod.uid]))
+            pushed.append(placement.moved_from(pushed_from[pod.uid]))
         elif pod.uid in origins:
-            moved.append(_from(placement, origins[pod.uid].origin))
+            moved.append(placement.moved_from(origins[pod.uid].origin))
         else:
             unlocked.append(placement)
     return WhatIfResult(
-        Placements(moved), Placements(unlocked), Placements(pushed), tuple(effect.budgets.rows()), trial
+        Placements(moved), Placements(unlocked), Placements(pushed), tuple(effect.budgets.rows()), cluster
     )
 
 
-def _from(placement: Placement, origin: str) -> Placement:
-    return Placement(placement.pod, placement.fate, placement.node, placement.message, origin)
-
-
-def _schedule(trial: Cluster, pod: api.Pod, preempt: bool) -> tuple[Placement, list[api.Pod]]:
+def _schedule(trial: ClusterCore, pod: api.Pod, preempt: bool) -> tuple[Placement, list[api.Pod]]:
     """Schedule a pod; if it may and must preempt others, these are removed and returned."""
-    (placement,) = trial._play([pod])
-    if placement.fate is Fate.PLACED or not preempt or pod.scheduler_name not in trial._engines:
+    (placement,) = trial.play([pod])
+    if placement.fate is Fate.PLACED or not preempt or pod.scheduler_name not in trial.engines:
         return placement, []
-    decision = trial.schedule(pod)
+    decision = trial.decide(pod)
     if not decision.nominated_node:
         return placement, []
     decision.place(evict=True)

@@ -26,7 +26,6 @@ from kubesched.config.errors import Problem, join
 from kubesched.explain.evicting import belongs_to_node
 from kubesched.library.cluster import Cluster
 from kubesched.library.node_types import NodeType
-from kubesched.library.sizing import nodes_needed
 from kubesched.reconcile.access import NODES, PODS, Access
 from kubesched.simulator.timeline import Timeline
 
@@ -134,11 +133,10 @@ class Autoscaler:
 
     def _scale_up(self) -> None:
         waiting = list(self._unschedulable())
-        if not waiting:
+        types = [each for each in map(self._remaining, self._groups.values()) if each.maximum != 0]
+        if not waiting or not types:
             return
-        types = [self._remaining(each) for each in self._groups.values()]
-        trial = Cluster(*self._upcoming())
-        needed = nodes_needed(trial, waiting, [each for each in types if each.maximum != 0], solver=False)
+        needed = Cluster(*self._upcoming()).nodes_needed(waiting, types, solver=False)
         for name, number in needed.nodes.items():
             for _ in range(number):
                 self._start(self._boot(self._order(self._groups[name])))
