@@ -8,12 +8,14 @@ adds a socket and a scheduler; simulations and tests add a scheduler.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
 
 from kubesched.apiserver.apiserver import ApiServer
 from kubesched.base.features import DEFAULT_FEATURES, Features
+from kubesched.base.types import JSON
 from kubesched.controllers.manager import ControllerManager
 from kubesched.controllers.node_lifecycle import LifecycleSettings
 from kubesched.kubelet.kubelet import Kubelets
@@ -21,6 +23,8 @@ from kubesched.kubelet.nodes import NodeSettings
 from kubesched.kubelet.settings import KubeletSettings
 from kubesched.reconcile.access import Access
 from kubesched.reconcile.context import ControllerContext, make_context
+
+ZONE = "topology.kubernetes.io/zone"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +77,18 @@ class EmbeddedCluster:
             self._kubelets_task = None
         await self.controllers.stop()
 
-    def add_nodes(self, count: int, name_format: str = "node-{}") -> list[str]:
-        """Register `count` nodes and return their names."""
+    def add_nodes(
+        self,
+        count: int,
+        name_format: str = "node-{}",
+        *,
+        zones: int = 0,
+        labels: Mapping[str, str] | None = None,
+        taints: Sequence[JSON] = (),
+    ) -> list[str]:
+        """Register `count` nodes and return their names. With `zones`, they are in zone-1, zone-2 and so on in turn."""
         names = [name_format.format(number) for number in range(1, count + 1)]
-        for name in names:
-            self.kubelets.nodes.create(name)
+        for number, name in enumerate(names):
+            zone = {ZONE: f"zone-{number % zones + 1}"} if zones else {}
+            self.kubelets.nodes.create(name, {**zone, **(labels or {})}, taints)
         return names

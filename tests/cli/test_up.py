@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
 import signal
 import socket
@@ -12,6 +11,7 @@ import ssl
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -360,6 +360,10 @@ def test_a_configuration_names_a_kubeconfig_that_is_not_there(up: Callable[..., 
         (["--node-name-format={nodes}"], "is not a format"),
         (["--node-cpus=3"], "unknown flag: --node-cpus; did you mean --node-cpu"),
         (["--pod-start-delay=soon"], "--pod-start-delay"),
+        (["--zones=-1"], "--zones -1 must not be negative"),
+        (["--node-labels=disk=s d"], '--node-labels: Invalid value: "s d"'),
+        (["--node-taints=spot"], '--node-taints: "spot" is not a taint; write key=value:Effect'),
+        (["--node-taints=s p:NoSchedule"], '--node-taints: "s p:NoSchedule": Invalid value: "s p"'),
     ],
 )
 def test_wrong_flags(flags: list[str], problem: str) -> None:
@@ -386,12 +390,130 @@ def test_it_listens_on_loopback() -> None:
     assert options.serving.bind_address == "0.0.0.0"
 
 
-def test_the_help_lists_all_flags() -> None:
+def said(*words: str) -> str:
+    """What `up` prints for a question about itself."""
+    done = subprocess.run([*KUBESCHED, "up", *words], capture_output=True, text=True, timeout=PATIENCE, check=True)
+    assert done.stderr == ""
+    return done.stdout
+
+
+def test_the_short_help_has_the_flags_of_the_cluster() -> None:
+    """It fits on two screens, and names the long one."""
+    help_text = said("--help")
+    assert re.search(r"--data-dir string +Folder to store the cluster in\n", help_text)
+    assert "--leader-elect" not in help_text
+    assert "kubesched up --help-all" in help_text or "up --help-all" in help_text
+    assert len(help_text.splitlines()) < 90
+
+
+def test_the_long_help_lists_all_flags() -> None:
     """Those of the cluster first, then all of the daemon's."""
-    done = subprocess.run([*KUBESCHED, "up", "--help"], capture_output=True, text=True, timeout=PATIENCE, check=True)
-    assert done.stdout.index("--node-memory") < done.stdout.index("--leader-elect")
-    assert re.search(r"--data-dir string +Folder to store the cluster in", done.stdout)
-    assert os.linesep in done.stdout
+    help_text = said("--help-all")
+    assert help_text.index("--node-memory") < help_text.index("--leader-elect")
+    assert re.search(r"--data-dir string +Folder to store the cluster in\. ", help_text)
+
+
+def test_the_version() -> None:
+    """--version prints it and starts nothing."""
+    assert re.fullmatch(r"Kubernetes v1\.36\.0\+kubesched\.[\w.]+\n", said("--version"))
+
+
+async def nodes_of(*flags: str) -> list[dict[str, Any]]:
+    """The nodes that a cluster starts with."""
+    options = UpOptions()
+    assert parse(["--port=0", *flags], options).problems == []
+    cluster = LocalCluster(options, options.logging().logger())
+    try:
+        await cluster.start()
+        return [record.load() for record in cluster.server.api.store.records("/nodes")]
+    finally:
+        await cluster.stop()
+
+
+async def test_zones_labels_and_taints() -> None:
+    """Nodes are in the zones in turn, and all have the labels and taints."""
+    nodes = await nodes_of(
+        "--nodes=3",
+        "--zones=2",
+        "--node-labels=disk=ssd,team=a",
+        "--node-taints=dedicated=batch:NoSchedule,spot:NoExecute",
+    )
+    labels = [node["metadata"]["labels"] for node in nodes]
+    assert [each["topology.kubernetes.io/zone"] for each in labels] == ["zone-1", "zone-2", "zone-1"]
+    assert {(each["disk"], each["team"]) for each in labels} == {("ssd", "a")}
+    wanted = [{"key": "dedicated", "value": "batch", "effect": "NoSchedule"}, {"key": "spot", "effect": "NoExecute"}]
+    assert all([taint for taint in wanted if taint in node["spec"]["taints"]] == wanted for node in nodes)
+
+
+async def test_nodes_from_files(tmp_path: Path) -> None:
+    """-f can be repeated; the files' nodes take the place of the default ones, and --nodes adds some if given."""
+    for name, cpu in (("big", 64), ("small", 1)):
+        text = f'apiVersion: v1\nkind: Node\nmetadata: {{name: {name}}}\nstatus: {{capacity: {{cpu: "{cpu}"}}}}\n'
+        (tmp_path / f"{name}.yaml").write_text(text, "utf-8")
+    files = (f"-f={tmp_path}/big.yaml", "-f", f"{tmp_path}/small.yaml")
+    assert [node["metadata"]["name"] for node in await nodes_of(*files)] == ["big", "small"]
+    more = await nodes_of(*files, "--nodes=1")
+    assert [(node["metadata"]["name"], node["status"]["capacity"]["cpu"]) for node in more] == [
+        ("big", "64"),
+        ("node-1", "4"),
+        ("small", "1"),
+    ]
+
+
+def test_without_a_scheduler_pods_wait_for_another(up: Callable[..., Up], tmp_path: Path) -> None:
+    """--no-scheduler says how to start one; a second process schedules, and a configuration is refused."""
+    cluster = up("--nodes=1", "--no-scheduler")
+    assert f"no scheduler: start one with kubesched run --kubeconfig={cluster.kubeconfig}\n" in cluster.err
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "one"}}
+    cluster.call(
+        "POST", "/api/v1/namespaces/default/pods", {**pod, "spec": {"containers": [{"name": "a", "image": "a"}]}}
+    )
+    with pytest.raises(urllib.error.HTTPError, match="400"):
+        cluster.call("POST", "/api/v1/schedulerconfiguration", {"profiles": []})
+    assert cluster.phase("one") == "Pending"
+    command = [*KUBESCHED, "run", f"--kubeconfig={cluster.kubeconfig}", "--secure-port=0", "--leader-elect=false"]
+    with (tmp_path / "scheduler").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as scheduler:
+        try:
+            eventually(lambda: cluster.phase("one") == "Running")
+        finally:
+            scheduler.terminate()
+    assert cluster.stop() == 0
+
+
+async def test_a_second_cluster_says_that_one_is_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With its address, its kubeconfig, and how to start another one."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    options = UpOptions()
+    assert parse(["--port=0"], options).problems == []
+    first = LocalCluster(options, options.logging().logger())
+    try:
+        await first.start()
+        path = first.write_kubeconfig()
+        said = await asyncio.to_thread(refused, f"--port={first.server.port}", "--secure-port=0")
+    finally:
+        await first.stop()
+    assert f"a cluster is running already on {first.server.url}. Use it with export KUBECONFIG={path}" in said
+
+
+async def test_kubeconfigs_of_former_clusters_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside the usual file, those whose cluster does not run go at the next start, and its own at the end."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    options = UpOptions()
+    assert parse(["--port=0"], options).problems == []
+    first, second = (LocalCluster(options, options.logging().logger()) for _ in range(2))
+    try:
+        await first.start()
+        await second.start()
+        usual = first.write_kubeconfig()
+        old, unrelated = usual.with_name("kubesched-1.config"), usual.with_name("config")
+        old.write_text(usual.read_text("utf-8").replace(str(first.server.port), "1"), "utf-8")
+        unrelated.write_text("of another cluster", "utf-8")
+        other = await asyncio.to_thread(second.write_kubeconfig)
+        assert (old.exists(), unrelated.exists(), other.exists()) == (False, True, True)
+    finally:
+        await second.stop()
+        await first.stop()
+    assert sorted(each.name for each in usual.parent.iterdir()) == ["config", "kubesched.config"]
 
 
 def test_decisions_are_served_logged_annotated_and_in_events(up: Callable[..., Up], tmp_path: Path) -> None:

@@ -15,9 +15,10 @@ import click
 from kubesched.cli.go_flags import GoFlagsCommand
 from kubesched.config.load import DEFAULT_SCHEDULER_NAME as DEFAULT
 from kubesched.daemon.flags import parse, usage
-from kubesched.daemon.main import write_config
+from kubesched.daemon.main import log_election_once, write_config
 from kubesched.daemon.setup import Setup, SetupError
-from kubesched.local.flags import INTRODUCTION, UpOptions
+from kubesched.daemon.version import short_version, version_info
+from kubesched.local.flags import DETAILS, INTRODUCTION, UpOptions
 from kubesched.logs import Logger
 from kubesched.logs.levels import WARNING
 from kubesched.logs.standard import install
@@ -27,11 +28,18 @@ if TYPE_CHECKING:
     from kubesched.local.cluster import LocalCluster
 
 DONE, FAILED, INTERRUPTED = 0, 1, 130
+SHORT = ("Cluster", "Plugin")
+MORE = """
+All flags of kube-scheduler work too, such as --config=FILE and -v=5.
+{program} --help-all shows them and explains more.
+"""
 
 
-def help_text(program: str) -> str:
-    """Return the help of `up`."""
-    return usage(program, introduction=INTRODUCTION, options=UpOptions())
+def help_text(program: str, *, everything: bool = False) -> str:
+    """Return the help of `up`: the flags of the cluster, or all."""
+    if everything:
+        return usage(program, introduction=INTRODUCTION + DETAILS, options=UpOptions())
+    return usage(program, introduction=INTRODUCTION, options=UpOptions(), titles=SHORT) + MORE.format(program=program)
 
 
 @click.command(cls=GoFlagsCommand, usage=help_text)
@@ -46,13 +54,17 @@ def start(argv: Sequence[str], *, plugins: Iterable[PluginSource] = (), program:
     began = time.perf_counter()
     options = UpOptions()
     problems = parse(argv, options).problems
-    if options.globals.help:
-        print(help_text(program), end="")
+    if options.globals.help or options.globals.help_all:
+        print(help_text(program, everything=options.globals.help_all), end="")
+        return DONE
+    if options.globals.version != "false" and not problems:
+        print(version_info() if options.globals.version == "raw" else f"Kubernetes {short_version()}")
         return DONE
     if problems:
         return _report_problems(problems, program)
     log = options.logging().logger()
     bridge = install(log)
+    log_election_once(options)
     try:
         return asyncio.run(_run(options, log, tuple(plugins), began))
     except SetupError as error:
@@ -120,7 +132,8 @@ async def _serve(
 def _announce(cluster: LocalCluster, setup: Setup, began: float, link: str) -> None:
     """Print what has been started and what to do next, each with a single write: the log goes on meanwhile."""
     names = [profile.scheduler_name for profile in setup.config.profiles]
-    if DEFAULT not in names:
+    alone = cluster.has_no_scheduler
+    if DEFAULT not in names and not alone:
         wanted = " or ".join(f'"{name}"' for name in names)
         setup.log(WARNING, f"No profile is named {DEFAULT}: pods stay Pending unless spec.schedulerName is {wanted}")
     # Written last, when everything else works: the file may belong to another running cluster.
@@ -131,12 +144,16 @@ def _announce(cluster: LocalCluster, setup: Setup, began: float, link: str) -> N
         f"  {_counted(len(cluster.embedded.context.nodes.objects), 'node')}, controllers\n"
         f"  kubeconfig in {path}\n"
         f"{_open_port(cluster)}"
-        f"  scheduler of {', '.join(names)}{f', serving on https://127.0.0.1:{port}' if port else ''}\n",
+        + (
+            f"  no scheduler: start one with kubesched run --kubeconfig={path}\n"
+            if alone
+            else f"  scheduler of {', '.join(names)}{f', serving on https://127.0.0.1:{port}' if port else ''}\n"
+        ),
         end="",
         file=sys.stderr,
         flush=True,
     )
-    _say_what_next(path, names, time.perf_counter() - began, link)
+    _say_what_next(path, [DEFAULT] if alone else names, time.perf_counter() - began, link)
 
 
 def _open_port(cluster: LocalCluster) -> str:

@@ -50,13 +50,17 @@ def start(argv: Sequence[str], *, plugins: Iterable[PluginSource] = (), program:
         return _report_problems(parsed.problems, program)
     log = options.logging().logger()
     bridge = install(log)
-    # `Process` logs the start and the end of leadership itself, as upstream does at any verbosity.
-    logging.getLogger(leader.__name__).setLevel(logging.WARNING if options.logs.v < DETAILS else logging.NOTSET)
+    log_election_once(options)
     try:
         return _run(options, log, plugins, program)
     finally:
         log.flush()
         bridge.close()
+
+
+def log_election_once(options: Options) -> None:
+    """Silence the election's own messages at low verbosity: `Process` logs the start and the end of leadership."""
+    logging.getLogger(leader.__name__).setLevel(logging.WARNING if options.logs.v < DETAILS else logging.NOTSET)
 
 
 def _run(options: Options, log: Logger, plugins: Iterable[PluginSource], program: str) -> int:

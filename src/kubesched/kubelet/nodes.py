@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -71,9 +71,10 @@ class SimulatedNodes(Controller):
 
     # --- registration ----------------------------------------------------------------------------------------------
 
-    def create(self, name: str, labels: dict[str, str] | None = None) -> None:
+    def create(self, name: str, labels: dict[str, str] | None = None, taints: Sequence[JSON] = ()) -> None:
         """Register a node like a kubelet. An existing node is left alone."""
-        body: JSON = {"metadata": {"name": name, "labels": dict(labels or {})}, "spec": {}, "status": {}}
+        spec = {"taints": [dict(taint) for taint in taints]} if taints else {}
+        body: JSON = {"metadata": {"name": name, "labels": dict(labels or {})}, "spec": spec, "status": {}}
         self._complete(body)
         self._status(body)
         try:

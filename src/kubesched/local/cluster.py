@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import socket
-import ssl
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import msgspec
 import yaml
@@ -27,7 +24,8 @@ from kubesched.embedded import ClusterSettings, EmbeddedCluster
 from kubesched.framework.registry import PluginSource
 from kubesched.kubelet.nodes import NodeSettings
 from kubesched.kubelet.settings import KubeletSettings
-from kubesched.local.flags import UpOptions
+from kubesched.local import kubeconfigs
+from kubesched.local.flags import UpOptions, parse_taint
 from kubesched.local.open_port import OpenPort
 from kubesched.logs import Logger
 from kubesched.logs.levels import WARNING
@@ -74,9 +72,16 @@ class LocalCluster:
         )
         certificate = self.server.identity.authority.certificate_pem.decode()
         self.embedded = EmbeddedCluster(self.server.api, settings, root_certificate=certificate)
+        self._own_kubeconfig: Path | None = None
+        """A file of this run alone, to be removed at its end."""
         self.open_port: OpenPort | None = None
         if flags.simulator_port:
             self.open_port = OpenPort(self.server.api, flags.simulator_port, flags.simulator_origins)
+
+    @property
+    def has_no_scheduler(self) -> bool:
+        """Whether the user starts the scheduler."""
+        return self._options.cluster.no_scheduler
 
     async def start(self) -> None:
         """Start the API server, the controllers and the kubelets. Raises `SetupError` if the port is in use."""
@@ -86,27 +91,39 @@ class LocalCluster:
             if self.open_port is not None:
                 await self.open_port.start()
         except AddressInUseError as error:
-            text = str(error)
-            why = f"{text.partition(': ')[0]}: it is in use" if "in use" in text else text
-            raise SetupError(
-                [
-                    f"{why}; choose another --port, or --port=0 for a free one. A second cluster also needs "
-                    "--secure-port=0, and another --simulator-port if that is given"
-                ]
-            ) from None
+            raise SetupError([self._why_in_use(str(error))]) from None
         if self._options.history.annotate_results:
             self.server.api.bootstrap.grant("kubesched:annotate-results", SCHEDULER, RoleRule("patch", "core", "pods"))
         self._restore(flags.from_)
         self.embedded.start()
         if "nodes" in self._options.changed or not self.server.api.store.shelf(NODES).records:
-            self.embedded.add_nodes(flags.nodes, flags.node_name_format)
+            self.embedded.add_nodes(
+                flags.nodes,
+                flags.node_name_format,
+                zones=flags.zones,
+                labels=flags.node_labels,
+                taints=[parse_taint(each) for each in flags.node_taints],
+            )
 
-    def _restore(self, source: str) -> None:
-        """Store the cluster of --from, as if it had been stopped and started again."""
-        if not source:
+    def _why_in_use(self, text: str) -> str:
+        running = kubeconfigs.running_at(self.server.url)
+        if running is not None:
+            return (
+                f"a cluster is running already on {self.server.url}. Use it with export KUBECONFIG={running}, stop it, "
+                "or start a second one with --port=0 --secure-port=0"
+            )
+        why = f"{text.partition(': ')[0]}: it is in use" if "in use" in text else text
+        return (
+            f"{why}; choose another --port, or --port=0 for a free one. A second cluster also needs --secure-port=0, "
+            "and another --simulator-port if that is given"
+        )
+
+    def _restore(self, sources: Sequence[str]) -> None:
+        """Store the objects of --from: those of a cluster as if it had been stopped and started again."""
+        if not sources:
             return
         try:
-            contents = load_contents(Path(source).expanduser())
+            contents = load_contents(*(Path(source).expanduser() for source in sources))
         except (ManifestError, OSError) as error:
             raise SetupError([f"--from: {line}" for line in str(error).splitlines()]) from None
         result = restore(self.server.api, contents.at())
@@ -121,23 +138,19 @@ class LocalCluster:
         if self.open_port is not None:
             await self.open_port.stop()
         await self.server.stop()
+        if self._own_kubeconfig is not None:
+            self._own_kubeconfig.unlink(missing_ok=True)
 
     def write_kubeconfig(self) -> Path:
         """Write the administrator's kubeconfig and return its path."""
         given = self._options.cluster.write_kubeconfig
-        path = Path(given).expanduser() if given else self._usual_place()
+        path = Path(given).expanduser() if given else kubeconfigs.choose(self.server, self._log)
         try:
             self.server.write_kubeconfig(path)
         except OSError as error:
             raise SetupError([f"--write-kubeconfig: {path} cannot be written: {error.strerror or error}"]) from None
-        return path
-
-    def _usual_place(self) -> Path:
-        usual = Path.home() / ".kube" / "kubesched.config"
-        if not _leads_to_another(usual, self.server.url):
-            return usual
-        path = usual.with_name(f"kubesched-{self.server.port}.config")
-        self._log(WARNING, f"{usual} belongs to another running cluster; the kubeconfig of this one is {path}")
+        if not given and path != kubeconfigs.usual():
+            self._own_kubeconfig = path
         return path
 
     def scheduler(
@@ -159,20 +172,6 @@ class LocalCluster:
         pair = self.server.identity.authority.client_pair(SCHEDULER)
         text = yaml.safe_dump(self.server.kubeconfig(SCHEDULER, pair)).encode()
         return resolve(kubeconfig.parse(text, "the embedded cluster"))
-
-
-def _leads_to_another(path: Path, own: str) -> bool:
-    """Whether a kubeconfig's cluster is running: a server at its address has a certificate that it trusts."""
-    try:
-        known = resolve(kubeconfig.load_file(str(path)))
-        trust = ssl.create_default_context(cadata=known.tls.ca_data.decode())
-        host, port = urlsplit(known.server).hostname or "", urlsplit(known.server).port or 443
-        if known.server == own:
-            return False
-        with socket.create_connection((host, port), timeout=1) as plain, trust.wrap_socket(plain, server_hostname=host):
-            return True
-    except (OSError, ValueError, kubeconfig.KubeconfigError):
-        return False
 
 
 def _unlimited(setup: Setup) -> Setup:

@@ -9,11 +9,14 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from kubesched.api.quantity import QuantityError, nanos
+from kubesched.apiserver.validation.pod import check_labels
+from kubesched.apiserver.validation.problems import Problems
+from kubesched.base.types import JSON
 from kubesched.config.duration import Duration
-from kubesched.daemon.flags.declarations import HistoryFlags, ServingFlags
+from kubesched.daemon.flags.declarations import GlobalFlags, HistoryFlags, ServingFlags
 from kubesched.daemon.flags.flag import Flag, FlagSection, flag
 from kubesched.daemon.flags.options import Options
-from kubesched.daemon.flags.value_types import BOOL, DURATION, INT, IP, STRING, WORDS
+from kubesched.daemon.flags.value_types import BOOL, DURATION, INT, IP, PAIRS, PATHS, STRING, WORDS
 from kubesched.kubelet.devices import DeviceTextError, parse_devices
 
 INTRODUCTION = """\
@@ -29,7 +32,8 @@ In another terminal:
 With a plugin of your own, a function or class in a file (docs/guides/plugins.md):
 
   kubesched up --plugin=rule.py --enable=my_rule
-
+"""
+DETAILS = """
 --nodes creates nodes, and so does kubectl apply with a Node object. Pods that end, such as those of Jobs, run for
 --pod-run-time or for the duration in their annotation kubesched.io/run-time (90s, 1h), and exit with the code in
 kubesched.io/exit-code. kubectl annotate node NAME kubesched.io/kubelet=stopped simulates an unresponsive machine.
@@ -44,6 +48,26 @@ _MILLISECOND = 1_000_000
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+
+def parse_taint(text: str) -> JSON:
+    """Parse ``key=value:Effect`` or ``key:Effect``, as kubectl taint and the kubelet do. Raises ValueError."""
+    pair, _, effect = text.rpartition(":")
+    key, _, value = pair.partition("=")
+    if not key or effect not in _EFFECTS:
+        raise ValueError(f'"{text}" is not a taint; write key=value:Effect, with {", ".join(_EFFECTS)} as the effect')
+    for problem in _label_problems({key: value}, f'"{text}"'):
+        raise ValueError(problem)
+    return {"key": key, "value": value, "effect": effect} if value else {"key": key, "effect": effect}
+
+
+def _label_problems(labels: JSON, where: str) -> Iterator[str]:
+    problems = Problems()
+    check_labels(labels, where, problems)
+    yield from (f"{cause.field}: {cause.message}" for cause in problems.found)
+
+
 @dataclass
 class ClusterFlags(FlagSection):
     title: ClassVar[str] = "Cluster"
@@ -52,27 +76,40 @@ class ClusterFlags(FlagSection):
     write_kubeconfig: str = flag(
         STRING,
         "",
-        "File for the administrator's kubeconfig. Default: ~/.kube/kubesched.config, or another file beside it if a "
-        "running cluster uses that one.",
+        "File for the administrator's kubeconfig. The default is ~/.kube/kubesched.config, or another file beside it "
+        "if a running cluster uses that one.",
     )
     ui: bool = flag(BOOL, True, "Serve the web page (kubesched ui). It costs nothing until a browser opens it.")
     ui_port: int = flag(INT, 7070, "Port of the web page on 127.0.0.1. If it is in use, or 0, a free one is chosen.")
     data_dir: str = flag(STRING, "", "Folder to store the cluster in. Without it, everything is in memory.")
-    from_: str = flag(
-        STRING,
-        "",
-        "Start with the cluster in this file or folder: a snapshot, kubectl get -o json, manifests. Of a recording, "
-        "its end. --nodes adds nodes to it only if given.",
+    from_: tuple[str, ...] = flag(
+        PATHS,
+        (),
+        "Start with the objects in a file or folder: manifests, a snapshot, kubectl get -o json. Of a recording, its "
+        "end. If there are nodes in it, --nodes adds more only if given. Can be repeated.",
+        shorthand="f",
     )
+    no_scheduler: bool = flag(BOOL, False, "Start no scheduler: pods wait for the one that you start yourself.")
     nodes: int = flag(INT, 3, "Number of nodes to start with, including those already in --data-dir.")
     node_cpu: str = flag(STRING, "4", "CPUs of a node that does not declare its own.")
     node_memory: str = flag(STRING, "8Gi", "Memory of a node that does not declare its own.")
     node_pods: int = flag(INT, 110, "Maximum pods on a node that does not declare its own.")
+    node_labels: dict[str, str] = flag(PAIRS, {}, "Labels of the nodes that --nodes creates: disk=ssd,team=a")
+    node_taints: tuple[str, ...] = flag(
+        WORDS, (), "Taints of the nodes that --nodes creates: dedicated=batch:NoSchedule"
+    )
+    zones: int = flag(
+        INT,
+        0,
+        "Number of zones to spread the nodes over. The nodes that --nodes creates get the labels "
+        "topology.kubernetes.io/zone=zone-1, zone-2 and so on in turn.",
+    )
     devices: str = flag(
         STRING,
         "",
-        "Devices of every node that has no annotation kubesched.io/devices: driver=count, then attributes and "
-        "capacities after colons, with commas between drivers: gpu.example.com=4:memory=80Gi:model=a100",
+        "Devices of every node: gpu.example.com=4:memory=80Gi:model=a100. A driver and its number of devices, then "
+        "attributes and capacities after colons, with commas between drivers. The annotation kubesched.io/devices of a "
+        "node takes precedence.",
     )
     node_name_format: str = flag(
         STRING,
@@ -110,12 +147,21 @@ class LocalHistoryFlags(HistoryFlags):
 
 
 @dataclass
+class LocalGlobalFlags(GlobalFlags):
+    """The daemon's global flags, with a short help and a long one."""
+
+    help: bool = flag(BOOL, False, "Show the flags of the cluster.", shorthand="h")
+    help_all: bool = flag(BOOL, False, "Show all flags, with those of the scheduler.")
+
+
+@dataclass
 class UpOptions(Options):
     """The options of `up`."""
 
     cluster: ClusterFlags = field(default_factory=ClusterFlags)
     history: HistoryFlags = field(default_factory=LocalHistoryFlags)
     serving: ServingFlags = field(default_factory=LocalServingFlags)
+    globals: LocalGlobalFlags = field(default_factory=LocalGlobalFlags)
 
     def sections(self) -> Iterator[FlagSection]:
         yield self.cluster
@@ -134,6 +180,10 @@ class UpOptions(Options):
             yield f"--nodes {cluster.nodes} must be between 0 and 100000"
         if cluster.node_pods < 0:
             yield f"--node-pods {cluster.node_pods} must not be negative"
+        if cluster.zones < 0:
+            yield f"--zones {cluster.zones} must not be negative"
+        yield from self._label_problems()
+        yield from self._taint_problems()
         yield from self._quantity_problems()
         yield from self._device_problems()
         yield from self._delay_problems()
@@ -146,6 +196,16 @@ class UpOptions(Options):
                     yield f'--{name} "{text}" must not be negative'
             except QuantityError:
                 yield f'--{name} "{text}" is not a quantity; write it as 4, 500m or 8Gi'
+
+    def _label_problems(self) -> Iterator[str]:
+        yield from _label_problems(self.cluster.node_labels, "--node-labels")
+
+    def _taint_problems(self) -> Iterator[str]:
+        for text in self.cluster.node_taints:
+            try:
+                parse_taint(text)
+            except ValueError as error:
+                yield f"--node-taints: {error}"
 
     def _device_problems(self) -> Iterator[str]:
         try:

@@ -45,6 +45,9 @@ class LocalScheduler:
 
     async def run(self) -> int:
         """Run until the end and return the exit code. Raises `SetupError` if the scheduler cannot start."""
+        if self._options.cluster.no_scheduler:
+            self._serving()
+            await asyncio.Event().wait()
         code = RESTART
         try:
             while code == RESTART:
@@ -87,6 +90,10 @@ class LocalScheduler:
 
         Returns once the new scheduler runs. Raises `SetupError` if it cannot, and the old one goes on.
         """
+        if self._options.cluster.no_scheduler:
+            if config is not None:
+                raise SetupError(["the cluster was started with --no-scheduler"])
+            return
         if config is not None and (problems := self.problems(config)):
             raise SetupError(problems)
         assert self._process is not None, "the scheduler must run"

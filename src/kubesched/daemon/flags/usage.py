@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from kubesched.daemon.flags.flag import Flag
 from kubesched.daemon.flags.gates import EFFECTIVE
@@ -44,16 +44,25 @@ INDENT = 6
 
 
 def usage(
-    program: str = "kubesched run", width: int = 0, *, introduction: str = INTRODUCTION, options: Options | None = None
+    program: str = "kubesched run",
+    width: int = 0,
+    *,
+    introduction: str = INTRODUCTION,
+    options: Options | None = None,
+    titles: Collection[str] = (),
 ) -> str:
-    """Return the whole help text."""
+    """Return the help text: the whole, or the sections with some titles and the first sentence on each flag."""
     columns = min(width or shutil.get_terminal_size().columns, MOST_WIDTH)
     parts = [_filled(introduction.format(program=program), columns), f"Usage:\n  {program} [flags]\n"]
     for section in (options or Options()).sections():
+        if titles and section.title not in titles:
+            continue
         parts.append(f"{section.title} flags:")
-        if section.note:
+        if section.note and not titles:
             parts.append(textwrap.fill(section.note, columns, initial_indent="  ", subsequent_indent="  "))
-        parts.append("\n".join(_lines(list(type(section).flags()), columns)) + "\n")
+        parts.append("\n".join(_lines(list(type(section).flags()), columns, brief=bool(titles))) + "\n")
+    if titles:
+        return "\n".join(parts)
     longest = max(map(len, EFFECTIVE))
     gates = "\n".join(f"      {name:<{longest}}  {what}" for name, what in EFFECTIVE.items())
     parts.append(f"Feature gates with an effect here:\n{gates}\n")
@@ -72,11 +81,13 @@ def _filled(text: str, columns: int) -> str:
     )
 
 
-def _lines(flags: list[Flag], columns: int) -> Iterator[str]:
+def _lines(flags: list[Flag], columns: int, *, brief: bool) -> Iterator[str]:
     heads = [_head(flag) for flag in flags]
     start = min(max(map(len, heads)) + 3, columns // 2)
     for flag, head in zip(flags, heads, strict=True):
-        text = textwrap.wrap(flag.help + _default(flag), max(columns - start, 30), break_on_hyphens=False) or [""]
+        said = flag.help.partition(". ")[0].removesuffix(".") if brief else flag.help
+        width = max(columns - start, 30)
+        text = textwrap.wrap(said + _default(flag), width, break_on_hyphens=False, break_long_words=False) or [""]
         if len(head) + 2 > start:
             yield head
             head = ""

@@ -197,6 +197,9 @@ VERSION: Final = FlagType("version[=true]", _version, bare="true")
 PLUGINS: Final[FlagType[tuple[str, ...]]] = FlagType(
     "module:Class", lambda text: (text,), _show_list, add=lambda old, new: old + new
 )
+PATHS: Final[FlagType[tuple[str, ...]]] = FlagType(
+    "path", lambda text: (text,), _show_list, add=lambda old, new: old + new
+)
 FOLDERS: Final[FlagType[tuple[str, ...]]] = FlagType(
     "folder", lambda text: (text,), _show_list, add=lambda old, new: old + new
 )
