@@ -16,8 +16,7 @@ from kubesched.api import objects as api
 from kubesched.base.clocks import VirtualClock, virtual_time
 from kubesched.client.protocol import ApiError
 from kubesched.framework.status import Status
-from kubesched.plugins.dynamic_resources import DynamicResources
-from kubesched.plugins.dynamic_resources import plugin as dynamic_resources
+from kubesched.plugins.dynamic_resources import DynamicResources, hints
 from kubesched.plugins.dynamic_resources.claims import refers_to
 
 
@@ -51,6 +50,8 @@ async def test_a_claim_is_allocated_and_reserved_for_its_pod(clock: VirtualClock
         assert found.metadata.finalizers == (dra.FINALIZER,)
         assert found.status.allocation is not None
         assert found.status.allocation.allocation_timestamp is not None
+        # Two writes to the claim, one binding: nothing waits, so that the node is not announced in the pod's status.
+        assert (here.api.calls["merge_patch"], here.api.calls["patch_pod_status"], here.api.calls["bind"]) == (2, 0, 1)
 
 
 @virtual_time
@@ -156,6 +157,7 @@ async def test_a_pod_is_bound_when_its_device_is_ready(clock: VirtualClock) -> N
         assert here.events.of("BindingConditionsPending") == [
             ("p", "waiting for binding conditions for device on node n1")
         ]
+        assert here.pod("p").nominated_node_name == "n1"
         here.api.update(reported(claim_of(here, "c"), Ready="True"))
         await here.settle(6)
         assert here.node_of("p") == "n1"
@@ -299,7 +301,7 @@ async def test_a_claim_is_checked_for_the_pods_that_mention_it(
         asked.append((waiting.name, changed.name))
         return refers_to(waiting, changed)
 
-    monkeypatch.setattr(dynamic_resources, "refers_to", counted)
+    monkeypatch.setattr(hints, "refers_to", counted)
     async with world(clock, node("n1"), device_class(), gpus("n1", 20)) as here:
         for number in range(20):
             here.create(pod(f"p{number}", resource_claims=[f"c{number}"]))

@@ -35,6 +35,7 @@ PARAMETERS: Final = {
     "unreserve": "state, pod, node_name",
     "permit": "state, pod, node_name",
     "pre_bind_needed": "state, pod, node_name",
+    "pre_bind_waits": "state, pod, node_name",
     "pre_bind": "state, pod, node_name",
     "bind": "state, pod, node_name",
     "post_bind": "state, pod, node_name",

@@ -16,6 +16,8 @@ A plugin is a class with a `name`. It takes part in an extension point by having
 | Reserve    | `reserve(state, pod, node_name)`, `unreserve`                 | `None` or `Status`                      |
 | Permit     | `permit(state, pod, node_name)`                               | `None`, `Status`, `(Status, seconds)`   |
 | PreBind    | `pre_bind_needed(state, pod, node_name)`, if it has one       | whether there is anything to do         |
+|            | `pre_bind_waits(state, pod, node_name)`, if it has one        | whether it waits for others, not only   |
+|            |                                                               | for its own writes                      |
 |            | `async pre_bind(state, pod, node_name)`                       | `None` or `Status`                      |
 | Bind       | `async bind(state, pod, node_name)`                           | `None` or `Status` (Skip: not mine)     |
 | PostBind   | `async post_bind(state, pod, node_name)`                      |                                         |

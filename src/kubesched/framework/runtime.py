@@ -371,6 +371,15 @@ class Framework:
         record.end_point("PreBindPreFlight", SUCCESS if needed else Code.SKIP.upstream)
         return needed, None
 
+    def pre_bind_waits(self, plugins: Sequence[Any], state: CycleState, pod: api.Pod, node_name: str) -> bool:
+        """Whether PreBind waits for more than its own writes. A plugin without `pre_bind_waits` may."""
+        for plugin in plugins:
+            ask = getattr(plugin, "pre_bind_waits", None)
+            # An exception counts as a yes: the caller only saves work after a no.
+            if ask is None or self._try(state.record, plugin, "PreBindPreFlight", ask, state, pod, node_name):
+                return True
+        return False
+
     async def ask_pre_bind(self, plugin: Any, state: CycleState, pod: api.Pod, node_name: str) -> Status | None:
         """Run one plugin's PreBind."""
         answer = await self._try_async(state.record, plugin, "PreBind", plugin.pre_bind, state, pod, node_name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 
 from kubesched.api import objects as api
@@ -102,15 +103,18 @@ class BindingCycle:
             needed, status = framework.plugins_to_pre_bind(attempt.state, pod, attempt.chosen)
         if status is not None:
             return Failure.of_status(status)
+        waits = framework.pre_bind_waits(needed, attempt.state, pod, attempt.chosen)
         if needed or attempt.permit_timeouts:
-            if announces:
+            if announces and (waits or attempt.permit_timeouts):
                 await self._announce(attempt)
             status = await self._wait_on_permit(attempt)
             if status is not None:
                 return Failure.of_refusal(status)
         # From here on nothing makes the pod unschedulable, so the queue need not keep events for it.
         shared.inbox.put(shared.queue.done, pod.uid)
-        status = await run_pre_bind(shared, attempt, needed)
+        # A PreBind that only writes is part of the binding: events wait for it too.
+        with nullcontext() if waits else self._calls:
+            status = await run_pre_bind(shared, attempt, needed)
         if status is not None:
             return Failure.of_status(status)
         if not self._statuses.is_async:
@@ -122,7 +126,10 @@ class BindingCycle:
         return None
 
     async def _announce(self, attempt: Attempt) -> None:
-        """Before a wait, publish the pod's future node, above all for the autoscaler."""
+        """Before a wait, publish the pod's future node, above all for the autoscaler.
+
+        Upstream does so even where PreBind only writes. That call is saved here: the pod is bound soon anyway.
+        """
         message = "Failed to update the nominated node name in the binding cycle"
         task = self._statuses.update(attempt.pod, nominated=attempt.chosen, on_error=message)
         if task is not None and not self._statuses.is_async:

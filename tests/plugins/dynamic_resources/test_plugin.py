@@ -125,7 +125,7 @@ def test_which_claim_events_wake_a_pod() -> None:
     waiting = pod("p", resource_claims=["c"])
     taken = replace(other, status=api.decode_as(dra.ResourceClaimStatus, allocation("a", "a")))
     changed = replace(mine, metadata=replace(mine.metadata, labels={"a": "b"}))
-    hints = plugin._after_claim_change
+    hints = plugin._hints.after_claim_change
     assert hints(waiting, None, mine) is Hint.QUEUE
     assert hints(waiting, mine, changed) is Hint.SKIP
     assert hints(waiting, None, other) is Hint.SKIP
@@ -177,4 +177,4 @@ async def test_the_filter_timeout_has_a_gate(clock: VirtualClock, gate: bool) ->
     made = ClusterState(Features(dra_scheduler_filter_timeout=gate))
     handle = Handle(made, Random(0), services=Services(clock=clock))
     plugin = DynamicResources(DynamicResourcesArgs(filter_timeout=Duration.of(1)), handle)
-    assert (plugin._timer(0) is not None) is gate
+    assert (plugin._context.timer(0) is not None) is gate

@@ -28,8 +28,8 @@ TIMEOUT, FAILURE = "device binding timeout", "device binding failed"
 RETRIES = 5
 RETRY_SECONDS = 0.01
 POLL_SECONDS = 5.0
-CLAIM_POLL_SECONDS, CLAIM_POLL_LIMIT = 1.0, 120.0
-"""How often, and for how long, to look whether the watch shows a claim that was just created."""
+CLAIM_POLL_SECONDS, CLAIM_POLL_MOST, CLAIM_POLL_LIMIT = 0.01, 1.0, 120.0
+"""How often at first and at last, and for how long, to look whether the watch shows a claim that was just created."""
 
 T = TypeVar("T")
 
@@ -101,12 +101,12 @@ class ClaimBinder:
 
     async def _assume(self, claim: dra.ResourceClaim, *, special: bool) -> bool:
         """Use the claim as it was written; the watch may take a while to show one that is new."""
-        waited = 0.0
+        waited, pause = 0.0, CLAIM_POLL_SECONDS
         while not self._ledger.assume(claim):
             if not special or waited >= CLAIM_POLL_LIMIT:
                 return False
-            await self._handle.clock.sleep(CLAIM_POLL_SECONDS)
-            waited += CLAIM_POLL_SECONDS
+            await self._handle.clock.sleep(pause)
+            waited, pause = waited + pause, min(2 * pause, CLAIM_POLL_MOST)
         return True
 
     async def _write(

@@ -75,6 +75,13 @@ class Cycle:
         """The claim for extended resources."""
         return self.claims[self.user_claims] if len(self.claims) > self.user_claims else None
 
+    @property
+    def has_binding_conditions(self) -> bool:
+        """Whether a device has to be made ready before the pod may be bound."""
+        pairs = zip(self.claims, self.allocations, strict=True)
+        found = (made or claim.status.allocation for claim, made in pairs)
+        return any(result.binding_conditions for each in found if each is not None for result in each.devices.results)
+
     def to_allocate(self) -> Iterator[int]:
         """The claims without an allocation."""
         found = (index for index, claim in enumerate(self.claims) if claim.status.allocation is None)
