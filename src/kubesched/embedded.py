@@ -17,6 +17,7 @@ from kubesched.apiserver.apiserver import ApiServer
 from kubesched.base.features import DEFAULT_FEATURES, Features
 from kubesched.base.types import JSON
 from kubesched.controllers.manager import ControllerManager
+from kubesched.controllers.metrics import MetricsApi
 from kubesched.controllers.node_lifecycle import LifecycleSettings
 from kubesched.kubelet.kubelet import Kubelets
 from kubesched.kubelet.nodes import NodeSettings
@@ -61,6 +62,7 @@ class EmbeddedCluster:
             root_certificate=root_certificate,
             workloads=self.settings.workloads,
         )
+        MetricsApi(self.context.access).install()
         self._kubelets_task: asyncio.Task[None] | None = None
 
     def start(self) -> None:

@@ -25,7 +25,7 @@ from kubesched.apiserver.kinds.registry import ApiResource, ResourceRegistry
 from kubesched.apiserver.names import NameGenerator
 from kubesched.apiserver.openapi.documents import OpenAPI
 from kubesched.apiserver.rest.deletion import Deleter
-from kubesched.apiserver.rest.handlers import ResourceHandler
+from kubesched.apiserver.rest.handlers import ObjectSource, ResourceHandler
 from kubesched.apiserver.rest.selectors import NAME, split_fields
 from kubesched.apiserver.rest.subresources import PodSubresources
 from kubesched.apiserver.rest.writer import Writer
@@ -102,6 +102,11 @@ class ApiServer:
     def resource(self, group: str, version: str, plural: str) -> ApiResource:
         """A kind by its path."""
         return self.registry.find(group, version, plural)
+
+    def serve_computed(self, resource: ApiResource, source: ObjectSource) -> None:
+        """Serve a kind whose objects are computed when they are read."""
+        self.registry.add(resource)
+        self.rest.computed[resource] = source
 
     async def handle(self, request: ApiRequest) -> ApiResponse:
         """Return the response to a request. A refusal is a response too."""

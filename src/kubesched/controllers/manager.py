@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
+from kubesched.controllers.autoscaler import AutoscalerController
 from kubesched.controllers.cronjob import CronJobController
 from kubesched.controllers.daemonset import DaemonSetController
 from kubesched.controllers.deployment import DeploymentController
@@ -82,6 +83,7 @@ class ControllerManager:
         yield DaemonSetController(context)
         yield JobController(context)
         yield CronJobController(context)
+        yield AutoscalerController(context)
 
     def start(self) -> None:
         """Start reconciling."""

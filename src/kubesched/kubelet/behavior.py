@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from kubesched.base import annotations as names
 from kubesched.config.duration import Duration
+from kubesched.reconcile.usage import read_usage
 
 _DURATIONS = {
     names.RUN_TIME: "run_time",
@@ -67,6 +68,8 @@ def _read(name: str, text: str, values: dict[str, float | int | bool]) -> None:
         if not text.isascii() or not text.isdecimal() or int(text) > 255:
             raise ValueError(f'expected a number from 0 to 255, got "{text}"')
         values["exit_code"] = int(text)
+    elif name in (names.CPU_USAGE, names.MEMORY_USAGE):
+        read_usage(text)  # `reconcile.usage` reads the value; here only a problem counts
 
 
 def _seconds(text: str) -> float:

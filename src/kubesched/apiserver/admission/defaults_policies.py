@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from kubesched.apiserver.kinds.autoscalers import METRICS_ANNOTATION, V1
 from kubesched.base.types import JSON
 
 
@@ -29,7 +30,10 @@ def _autoscaler(obj: JSON) -> None:
     cpu = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}
     spec = _spec(obj)
     _fill(spec, minReplicas=1)
-    if not spec.get("metrics"):
+    if obj.get("apiVersion") == V1:
+        if METRICS_ANNOTATION not in (obj["metadata"].get("annotations") or {}):
+            _fill(spec, targetCPUUtilizationPercentage=80)
+    elif not spec.get("metrics"):
         spec["metrics"] = [{"type": "Resource", "resource": cpu}]
 
 

@@ -1,10 +1,11 @@
-"""Conversion between stored and served objects: Events of two groups, custom resources in several versions.
+"""Conversion between stored and served objects: Events of two groups, autoscalers and custom resources in versions.
 
 Events are stored in the core form, with the older field names. Fields without a counterpart keep their names.
 """
 
 from __future__ import annotations
 
+from kubesched.apiserver.kinds.autoscalers import autoscaler_to_v1, autoscaler_to_v2, is_old_autoscaler
 from kubesched.apiserver.kinds.registry import ApiResource
 from kubesched.apiserver.storage.store import Record, decode, encode
 from kubesched.base.types import JSON
@@ -24,14 +25,14 @@ _NEW_EVENTS = "events.k8s.io"
 
 def is_converted(resource: ApiResource) -> bool:
     """Whether the served form differs from the stored one."""
-    return resource.group == _NEW_EVENTS or resource.custom
+    return resource.group == _NEW_EVENTS or resource.custom or is_old_autoscaler(resource)
 
 
 def to_stored(resource: ApiResource, obj: JSON) -> JSON:
     """The stored form of an object."""
     if resource.group == _NEW_EVENTS:
         return {**_renamed(obj, _TO_CORE), "apiVersion": "v1"}
-    return obj
+    return autoscaler_to_v2(obj) if is_old_autoscaler(resource) else obj
 
 
 def to_served(resource: ApiResource, obj: JSON) -> JSON:
@@ -40,7 +41,7 @@ def to_served(resource: ApiResource, obj: JSON) -> JSON:
         return {**_renamed(obj, _FROM_CORE), "apiVersion": f"{_NEW_EVENTS}/v1"}
     if resource.custom:
         obj["apiVersion"] = resource.group_version
-    return obj
+    return autoscaler_to_v1(obj) if is_old_autoscaler(resource) else obj
 
 
 def served_object(resource: ApiResource, record: Record) -> JSON:

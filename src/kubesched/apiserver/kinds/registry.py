@@ -107,6 +107,7 @@ def _kind(
     categories: str = "",
     verbs: tuple[str, ...] = ALL_VERBS,
     stored_as: str = "",
+    schema_group: str = "",
 ) -> ApiResource:
     group, _, version = group_version.rpartition("/")
     return ApiResource(
@@ -120,7 +121,7 @@ def _kind(
         subresources=subresources,
         verbs=verbs,
         singular=kind.lower(),
-        schema=f"{_schema_group(group)}.{kind}",
+        schema=f"{schema_group or _schema_group(group)}.{kind}",
         stored_as=stored_as,
         field_paths=FIELDS.get((group, plural), {}),
     )
@@ -226,6 +227,15 @@ BUILT_IN: tuple[ApiResource, ...] = (
         subresources=(STATUS,),
         categories="all",
     ),
+    _kind(
+        "autoscaling/v1",
+        "HorizontalPodAutoscaler",
+        "horizontalpodautoscalers",
+        "hpa",
+        subresources=(STATUS,),
+        categories="all",
+        schema_group="autoscalingv1",
+    ),
     _kind(_NETWORKING, "IngressClass", "ingressclasses", cluster=True),
     _kind(_NETWORKING, "Ingress", "ingresses", "ing", subresources=(STATUS,)),
     _kind(_NETWORKING, "IPAddress", "ipaddresses", "ip", cluster=True),
@@ -260,6 +270,10 @@ BUILT_IN: tuple[ApiResource, ...] = (
     _kind(_RESOURCE, "ResourceSlice", "resourceslices", cluster=True),
     _kind(_TAINT_RULES, "DeviceTaintRule", "devicetaintrules", cluster=True, subresources=(STATUS,)),
 )
+
+NODE_METRICS = _kind("metrics.k8s.io/v1beta1", "NodeMetrics", "nodes", cluster=True, verbs=("get", "list"))
+POD_METRICS = _kind("metrics.k8s.io/v1beta1", "PodMetrics", "pods", verbs=("get", "list"))
+"""Served where something computes them."""
 
 
 class ResourceRegistry:

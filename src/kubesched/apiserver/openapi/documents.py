@@ -22,6 +22,9 @@ _META = "io.k8s.apimachinery.pkg.apis.meta.v1"
 _PREFIXES = {
     "meta": _META,
     "apiextensions": "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1",
+    "autoscaling": "io.k8s.api.autoscaling.v2",
+    "autoscalingv1": "io.k8s.api.autoscaling.v1",
+    "metrics": "io.k8s.metrics.pkg.apis.metrics.v1beta1",
     "apiregistration": "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1",
 }
 _SCALARS: dict[str, JSON] = {

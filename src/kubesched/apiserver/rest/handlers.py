@@ -7,7 +7,7 @@ is acknowledged, and shown to readers, only when it is durable.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from random import Random
 from typing import Any
@@ -35,12 +35,12 @@ from kubesched.apiserver.rest.body import (
     unknown_in,
 )
 from kubesched.apiserver.rest.deletion import Deleter, read_options
-from kubesched.apiserver.rest.listing import list_page, selection_of
+from kubesched.apiserver.rest.listing import ListPage, list_page, selection_of
 from kubesched.apiserver.rest.rendering import Renderer
 from kubesched.apiserver.rest.subresources import PodSubresources, scale_of, set_scale
 from kubesched.apiserver.rest.watching import Watch, watch_start
 from kubesched.apiserver.rest.writer import Writer, replacement
-from kubesched.apiserver.storage.store import Shelf, encode
+from kubesched.apiserver.storage.store import Record, Shelf, encode
 from kubesched.apiserver.wire.negotiation import PLAIN, negotiate, not_acceptable
 from kubesched.apiserver.wire.request import ApiRequest, ApiResponse, RequestTarget, is_watch
 from kubesched.apiserver.wire.status import (
@@ -68,7 +68,6 @@ _WITHOUT_EFFECT = frozenset(
         "APIService",
         "CertificateSigningRequest",
         "FlowSchema",
-        "HorizontalPodAutoscaler",
         "IPAddress",
         "Ingress",
         "IngressClass",
@@ -100,6 +99,8 @@ _RETURNS_DELETED = frozenset(
         "/services",
     )
 )
+ObjectSource = Callable[[str], Iterable[JSON]]
+"""Computes the objects of a kind in a namespace; empty for all."""
 _RETURNS_DELETED_GROUPS = ("resource.k8s.io", "storage.k8s.io")
 
 
@@ -124,6 +125,8 @@ class ResourceHandler:
         self._reviews = reviews
         self._custom: CustomResources = writer.custom
         self._random = random
+        self.computed: dict[ApiResource, ObjectSource] = {}
+        """Kinds whose objects are computed when they are read, and what computes those of a namespace."""
         self.closing = False
         """Set to end every watch, so that the server can stop."""
 
@@ -136,7 +139,9 @@ class ResourceHandler:
             request.warnings.append(f"{resource.kind} is stored but has no effect in this cluster")
         if resource.storage in _DEPRECATED:
             request.warnings.append(_DEPRECATED[resource.storage])
-        if target.subresource:
+        if resource in self.computed:
+            response = self._read_computed(request, target, resource)
+        elif target.subresource:
             response = self._subresource(request, target, resource)
         elif target.name:
             response = self._one(request, target, resource)
@@ -154,6 +159,26 @@ class ResourceHandler:
         form = negotiate(request.headers.get("accept", ""))
         columns = self._custom.columns(resource) if resource.custom else None
         return Renderer(resource, form, columns, request.query.get("includeObject", ""), self._writer.clock.now)
+
+    def _read_computed(self, request: ApiRequest, target: RequestTarget, resource: ApiResource) -> ApiResponse:
+        if request.method not in ("GET", "HEAD") or is_watch(request, target):
+            raise method_not_allowed()
+        selection = selection_of(request, resource, target.namespace)
+        made = (self._computed_record(resource, obj) for obj in self.computed[resource](target.namespace))
+        records = [record for record in made if selection.matches(record)]
+        renderer = self._renderer(request, resource)
+        if not target.name:
+            return renderer.page(ListPage(records, self._store.version))
+        for record in records:
+            if record.name == target.name:
+                return renderer.one(record)
+        raise not_found(resource.plural, resource.group, target.name)
+
+    def _computed_record(self, resource: ApiResource, obj: JSON) -> Record:
+        metadata = obj["metadata"]
+        body = {"apiVersion": resource.group_version, "kind": resource.kind, **obj}
+        key = resource.key(metadata.get("namespace", ""), metadata["name"])
+        return Record(key, self._store.version, encode(body), metadata.get("labels") or {}, {})
 
     # --- collections --------------------------------------------------------------------------------------------------
 

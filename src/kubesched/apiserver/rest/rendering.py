@@ -8,6 +8,7 @@ from kubesched.apiserver.kinds.conversion import is_converted, served_bytes, ser
 from kubesched.apiserver.kinds.registry import ApiResource
 from kubesched.apiserver.printing.columns_core import COLUMNS as CORE_COLUMNS
 from kubesched.apiserver.printing.columns_pods import COLUMNS as POD_COLUMNS
+from kubesched.apiserver.printing.columns_policies import COLUMNS as POLICY_COLUMNS
 from kubesched.apiserver.printing.table import Columns, Tabulator, partial
 from kubesched.apiserver.rest.listing import ListPage
 from kubesched.apiserver.storage.store import Record, encode
@@ -15,7 +16,7 @@ from kubesched.apiserver.wire.negotiation import Form
 from kubesched.apiserver.wire.request import ApiResponse
 from kubesched.base.types import JSON
 
-_COLUMNS = {**CORE_COLUMNS, **POD_COLUMNS}
+_COLUMNS = {**CORE_COLUMNS, **POD_COLUMNS, **POLICY_COLUMNS}
 
 
 class Renderer:
