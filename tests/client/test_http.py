@@ -13,8 +13,9 @@ from kubesched.api import objects as api
 from kubesched.base.clocks import SystemClock
 from kubesched.client.connection import Connection, Impersonation
 from kubesched.client.http import HttpClient
+from kubesched.client.pool import BrokenConnection
 from kubesched.client.protocol import ApiError, Client, WatchEvent, WatchType
-from kubesched.client.transport import BrokenConnection, RequestDone, user_agent
+from kubesched.client.transport import RequestDone, user_agent
 
 
 class QuickClock(SystemClock):

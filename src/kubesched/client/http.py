@@ -14,7 +14,6 @@ from urllib.parse import urlencode
 
 import aiohttp
 import msgspec
-from yarl import URL
 
 from kubesched.api import objects as api
 from kubesched.base.clock import Clock
@@ -22,9 +21,10 @@ from kubesched.base.clocks import SystemClock
 from kubesched.base.types import JSON
 from kubesched.client.connection import Connection
 from kubesched.client.endpoints import EVENTS, LEASES, endpoint_of, endpoint_of_event
+from kubesched.client.pool import MayWrite
 from kubesched.client.protocol import ApiError, Listing, Malformed, WatchEvent, WatchType
 from kubesched.client.ratelimit import TokenBucket
-from kubesched.client.transport import APPLICATION_JSON, MayWrite, Observer, Request, Transport
+from kubesched.client.transport import APPLICATION_JSON, Observer, Request, Transport
 from kubesched.client.whole import WholeObjects
 from kubesched.client.wire import decode_json, decode_line, decode_object, decode_page, raw_object
 
@@ -45,7 +45,6 @@ SLICE_BYTES = 256 * 1024
 """After decoding this much, other tasks get their turn."""
 
 Query = Mapping[str, str]
-
 
 OnPage = Callable[[type[api.Object], int], None]
 """Called during a list, for every page that has arrived, with the number of objects so far."""
@@ -74,7 +73,6 @@ class HttpClient:
         on_page: OnPage | None = None,
     ) -> None:
         own_clock = clock or SystemClock()
-        self._server = connection.server
         self._timeout = timeout
         self._chance = chance or random.Random()
         self._whole = whole or WholeObjects({})
@@ -107,8 +105,7 @@ class HttpClient:
         """Send a request and return the response body. `path` must be quoted; a timeout of 0 means none."""
         data = msgspec.json.encode(body) if isinstance(body, dict) else body
         seconds = self._timeout if timeout is None else timeout
-        total = aiohttp.ClientTimeout(total=seconds or None)
-        return await self._transport.fetch(Request(method, self._url(path, query), total, data, content_type))
+        return await self._transport.fetch(Request(method, _target(path, query), seconds, data, content_type))
 
     async def get(self, path: str, query: Query | None = None) -> JSON:
         """The JSON at a path."""
@@ -129,10 +126,6 @@ class HttpClient:
     async def delete(self, path: str, body: JSON | None = None, query: Query | None = None) -> JSON:
         """Delete the object at a path. `body` has the options."""
         return _json(await self.request("DELETE", path, body, query=query))
-
-    def _url(self, path: str, query: Query | None) -> URL:
-        text = f"{self._server}{path}"
-        return URL(f"{text}?{urlencode(query)}" if query else text, encoded=True)
 
     # --- the client protocol ------------------------------------------------------------------------------------------
 
@@ -172,9 +165,8 @@ class HttpClient:
             **_selector(kind),
         }
         # The server ends a watch after `seconds`. If it does not, it is unreachable.
-        timeout = aiohttp.ClientTimeout(total=seconds + 60, sock_connect=30)
-        request = Request("GET", self._url(endpoint_of(kind).path(), query), timeout)
-        async with self._transport.answer(request) as response:
+        request = Request("GET", _target(endpoint_of(kind).path(), query), seconds + 60)
+        async with self._transport.stream(request) as response:
             async for line in _lines(response.content):
                 event = decode_line(kind, line)
                 if kind in self._whole and event.object is not None:
@@ -232,6 +224,10 @@ class HttpClient:
 
     async def update_lease(self, namespace: str, name: str, lease: JSON) -> JSON:
         return await self.put(LEASES.path(namespace, name), lease)
+
+
+def _target(path: str, query: Query | None) -> str:
+    return f"{path}?{urlencode(query)}" if query else path
 
 
 def _selector(kind: type[api.Object]) -> dict[str, str]:

@@ -24,20 +24,22 @@ class TokenBucket:
         self._tokens = float(self.burst)
         self._updated = clock.monotonic()
 
-    async def acquire(self) -> None:
-        """Take a token; wait if there is none."""
+    async def acquire(self) -> float:
+        """Take a token; wait if there is none. Returns the seconds that it waited."""
         if self.qps < 0:
-            return
+            return 0.0
         self._refill()
         self._tokens -= 1
         if self._tokens >= 0:
-            return
+            return 0.0
+        began = self._clock.monotonic()
         try:
             await self._clock.sleep(-self._tokens / self.qps)
         except BaseException:
             # A caller that gives up leaves its token to those behind it.
             self._tokens = min(self._tokens + 1, float(self.burst))
             raise
+        return self._clock.monotonic() - began
 
     def _refill(self) -> None:
         now = self._clock.monotonic()

@@ -17,7 +17,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from importlib import metadata
 from typing import Any, NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import aiohttp
 from multidict import CIMultiDict
@@ -25,7 +25,16 @@ from yarl import URL
 
 from kubesched.base.clock import Clock
 from kubesched.client.connection import Connection
-from kubesched.client.credentials import Identity, credentials_of
+from kubesched.client.credentials import ANONYMOUS, Identity, credentials_of
+from kubesched.client.http1 import BadResponseError, Response
+from kubesched.client.pool import (
+    KEEP_ALIVE,
+    BrokenConnection,
+    ConnectionPool,
+    Exchange,
+    MayWrite,
+    keep_alive,
+)
 from kubesched.client.protocol import ApiError
 from kubesched.client.proxy import is_socks, proxy_for
 from kubesched.client.ratelimit import TokenBucket
@@ -34,18 +43,12 @@ from kubesched.client.wire import error_of
 
 APPLICATION_JSON = "application/json"
 
-CONNECTIONS = 100
+CONNECTIONS = 48
 """Concurrent requests, not counting watches. More would only queue in the server."""
 
-KEEP_ALIVE = 60.0
-"""Less than the 90 s after which an API server closes an idle connection, so that no bind is sent on a closing one."""
-
+CONNECT_SECONDS = 30.0
 RETRIES = 10
 BROKEN_RETRIES = 2
-
-
-class BrokenConnection(ConnectionResetError):  # noqa: N818 - named after its base, which has no suffix either
-    """A connection broke before the end of the response. Whether the request took effect is unknown."""
 
 
 class RequestDone(NamedTuple):
@@ -60,21 +63,18 @@ class RequestDone(NamedTuple):
 
 
 Observer = Callable[[RequestDone], None]
-MayWrite = Callable[[], bool]
-"""Whether requests that change something may be sent now."""
 
 
 class Request(NamedTuple):
     """A request without credentials."""
 
     method: str
-    url: URL
-    timeout: aiohttp.ClientTimeout
+    target: str
+    """The path, quoted, with the query. The server's own path comes before it."""
+    timeout: float
+    """Seconds for the whole exchange; 0 for no limit."""
     body: bytes | None = None
     content_type: str = APPLICATION_JSON
-
-    def __str__(self) -> str:
-        return f"{self.method} {self.url.with_query(None)}"
 
 
 def user_agent(part: str = "") -> str:
@@ -95,20 +95,31 @@ class Transport:
         observe: Observer | None = None,
         may_write: MayWrite | None = None,
     ) -> None:
+        place = urlsplit(connection.server)
         self._connection = connection
+        self._host, self._path = place.netloc, place.path
         self._limit = limit
         self._clock = clock
         self._observe = observe
         self._request_class = request_class(may_write)
         self._credentials = credentials_of(connection, clock)
-        self._tls = TlsContexts(connection.tls, clock)
+        self._tls = TlsContexts(connection.tls, clock) if place.scheme == "https" else None
         self._proxy = connection.proxy_url or proxy_for(connection.server, os.environ)
         self._by_socks = self._proxy is not None and is_socks(self._proxy)
         self._headers = _headers(connection, user_agent(agent))
+        self._identity, self._head = ANONYMOUS, self._head_of(ANONYMOUS)
         self._slots = asyncio.Semaphore(CONNECTIONS)
         self._session: aiohttp.ClientSession | None = None
+        self._pool = ConnectionPool(
+            place.hostname or "",
+            place.port or (443 if self._tls else 80),
+            limit=CONNECTIONS,
+            server_name=connection.tls.server_name,
+            may_write=may_write,
+        )
 
     async def close(self) -> None:
+        await self._pool.close()
         if self._session is not None:
             await self._session.close()
             self._session = None
@@ -118,8 +129,7 @@ class Transport:
         tries = 0
         while True:
             try:
-                async with self._slots, self.answer(request) as response:
-                    return await response.read()
+                return await (self._fetch_directly(request) if self._proxy is None else self._fetch_by_proxy(request))
             except (ApiError, BrokenConnection) as error:
                 tries += 1
                 delay = _delay_before_retry(request.method, error, tries)
@@ -127,12 +137,75 @@ class Transport:
                     raise
             await self._clock.sleep(delay)
 
+    def _observed(self, request: Request, code: int, seconds: float, waited: float) -> None:
+        if self._observe is not None:
+            self._observe(RequestDone(request.method, self._host, code, seconds, waited))
+
+    # --- single requests, over our own connections --------------------------------------------------------------------
+
+    async def _fetch_directly(self, request: Request) -> bytes:
+        waited = await self._limit.acquire()
+        response = await self._exchange_authenticated(request, waited)
+        if response.status >= 300:
+            raise error_of(response.status, response.body, response.header("Retry-After"))
+        return response.body
+
+    async def _exchange_authenticated(self, request: Request, waited: float) -> Response:
+        identity = await self._credentials.current()
+        response = await self._exchange(request, identity, waited)
+        if response.status != 401:
+            return response
+        renewed = await self._credentials.after_refusal(identity)
+        return response if renewed == identity else await self._exchange(request, renewed, 0.0)
+
+    async def _exchange(self, request: Request, identity: Identity, waited: float) -> Response:
+        context = None if self._tls is None else self._tls.get(identity.key_pair)
+        exchange = Exchange(
+            self._encoded(request, identity), context, request.timeout, is_write=request.method != "GET"
+        )
+        code = 0
+        try:
+            response = await self._pool.send(exchange)
+            code = response.status
+            return response
+        except (ConnectionError, TimeoutError, BadResponseError) as error:
+            raise self._as_os_error(request, error) from error
+        finally:
+            if exchange.began:
+                self._observed(request, code, time.perf_counter() - exchange.began, waited)
+
+    def _encoded(self, request: Request, identity: Identity) -> bytes:
+        if identity is not self._identity:
+            self._identity, self._head = identity, self._head_of(identity)
+        body, target = request.body, f"{self._path}{request.target}"
+        if not target.isprintable() or " " in target:
+            raise ValueError(f"not a path: {target!r}")
+        start = f"{request.method} {target} HTTP/1.1\r\n{self._head}"
+        if body is not None:
+            return f"{start}Content-Type: {request.content_type}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+        return f"{start}\r\n".encode() if request.method == "GET" else f"{start}Content-Length: 0\r\n\r\n".encode()
+
+    def _head_of(self, identity: Identity) -> str:
+        """The headers of every request of an identity."""
+        lines = [("Host", self._host), *self._headers.items()]
+        if identity.authorization:
+            lines.append(("Authorization", identity.authorization))
+        for name, value in lines:
+            if any(character in value for character in "\r\n\0"):
+                raise ValueError(f"the header {name} must not contain a line break")
+        return "".join(f"{name}: {value}\r\n" for name, value in lines)
+
+    # --- watches, and everything through a proxy ----------------------------------------------------------------------
+
+    async def _fetch_by_proxy(self, request: Request) -> bytes:
+        async with self._slots, self.stream(request) as response:
+            return await response.read()
+
     @asynccontextmanager
-    async def answer(self, request: Request) -> AsyncGenerator[aiohttp.ClientResponse, None]:
-        """A successful response. Anything else is raised as one of the errors of the `Client` protocol."""
-        began = self._clock.monotonic()
-        await self._limit.acquire()
-        waited = self._clock.monotonic() - began
+    async def stream(self, request: Request) -> AsyncGenerator[aiohttp.ClientResponse, None]:
+        """A successful response, whose body is read bit by bit. Anything else is raised as one of the errors of the
+        `Client` protocol."""
+        waited = await self._limit.acquire()
         try:
             response = await self._send_observed(request, waited)
             try:
@@ -142,7 +215,7 @@ class Transport:
             finally:
                 response.release()
         except (aiohttp.ClientError, TimeoutError, ConnectionResetError) as error:
-            raise _as_os_error(request, error) from error
+            raise self._as_os_error(request, error) from error
 
     async def _send_observed(self, request: Request, waited: float) -> aiohttp.ClientResponse:
         began, code = time.perf_counter(), 0
@@ -151,9 +224,7 @@ class Transport:
             code = response.status
             return response
         finally:
-            if self._observe is not None:
-                seconds = time.perf_counter() - began
-                self._observe(RequestDone(request.method, request.url.authority, code, seconds, waited))
+            self._observed(request, code, time.perf_counter() - began, waited)
 
     async def _send_authenticated(self, request: Request) -> aiohttp.ClientResponse:
         identity = await self._credentials.current()
@@ -174,13 +245,13 @@ class Transport:
             headers["Authorization"] = identity.authorization
         return await self._open_session().request(
             request.method,
-            request.url,
+            URL(f"{self._connection.server}{request.target}", encoded=True),
             data=request.body,
             headers=headers,
             proxy=None if self._by_socks else self._proxy,
-            ssl=self._tls.get(identity.key_pair) if request.url.scheme == "https" else True,
+            ssl=True if self._tls is None else self._tls.get(identity.key_pair),
             server_hostname=self._connection.tls.server_name or None,
-            timeout=request.timeout,
+            timeout=aiohttp.ClientTimeout(total=request.timeout or None, sock_connect=CONNECT_SECONDS),
             allow_redirects=False,
         )
 
@@ -199,7 +270,20 @@ class Transport:
             return aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE, socket_factory=_socket)
         from kubesched.client.socks import SocksConnector  # few need it
 
-        return SocksConnector(self._proxy, _keep_alive, limit=0, keepalive_timeout=KEEP_ALIVE)
+        return SocksConnector(self._proxy, keep_alive, limit=0, keepalive_timeout=KEEP_ALIVE)
+
+    # --- errors -------------------------------------------------------------------------------------------------------
+
+    def _as_os_error(self, request: Request, error: Exception) -> OSError:
+        """An error of the `Client` protocol, with a message for a log rather than for a debugger."""
+        name = f"{request.method} {self._connection.server}{request.target.partition('?')[0]}"
+        if isinstance(error, TimeoutError):
+            return TimeoutError(f"{name}: no answer within {request.timeout:g} s")
+        if isinstance(error, BrokenConnection):
+            return BrokenConnection(f"{name}: {error}")
+        if isinstance(error, BadResponseError):
+            return ConnectionError(f"{name}: the response is not valid: {error}")
+        return _of_aiohttp(name, error)
 
 
 def request_class(may_write: MayWrite | None) -> type[aiohttp.ClientRequest]:
@@ -247,33 +331,22 @@ def _delay_before_retry(method: str, error: ApiError | BrokenConnection, tries: 
     return error.retry_after if not_carried_out and tries <= RETRIES else None
 
 
-def _as_os_error(request: Request, error: Exception) -> OSError:
-    """An error of the `Client` protocol, with a message for a log rather than for a debugger."""
-    if isinstance(error, TimeoutError):
-        return TimeoutError(f"{request}: no answer within {request.timeout.total or 0:g} s")
+def _of_aiohttp(name: str, error: Exception) -> OSError:
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        return ConnectionError(f"{request}: {error.certificate_error}; check the certificate authority and the address")
+        return ConnectionError(f"{name}: {error.certificate_error}; check the certificate authority and the address")
     if isinstance(error, aiohttp.ClientConnectorError):
         reason = os.strerror(error.os_error.errno) if error.os_error.errno else error.os_error
-        return ConnectionError(f"{request}: cannot connect: {reason}")
+        return ConnectionError(f"{name}: cannot connect: {reason}")
     if isinstance(error, aiohttp.ClientPayloadError):
-        return BrokenConnection(f"{request}: the response ended early")
+        return BrokenConnection(f"{name}: the response ended early")
     broken = isinstance(error, aiohttp.ServerDisconnectedError | ConnectionResetError)
     if broken or (isinstance(error, OSError) and error.errno in (errno.ECONNRESET, errno.EPIPE)):
-        return BrokenConnection(f"{request}: the connection broke")
-    return ConnectionError(f"{request}: {str(error) or type(error).__name__}")
+        return BrokenConnection(f"{name}: the connection broke")
+    return ConnectionError(f"{name}: {str(error) or type(error).__name__}")
 
 
 def _socket(address: Any) -> socket.socket:
     family, kind, protocol, _, _ = address
     made = socket.socket(family, kind, protocol)
-    _keep_alive(made)
+    keep_alive(made)
     return made
-
-
-def _keep_alive(made: socket.socket) -> None:
-    """Detect within a minute that the other end is gone, as upstream does."""
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 60_000)):
-        if hasattr(socket, name):
-            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)

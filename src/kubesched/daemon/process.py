@@ -21,7 +21,7 @@ from kubesched.client.connection import Connection
 from kubesched.client.http import HttpClient
 from kubesched.client.leader import Ended, LeaderElector
 from kubesched.client.lease_candidate import LeaseCandidate
-from kubesched.client.transport import MayWrite
+from kubesched.client.pool import MayWrite
 from kubesched.client.whole import WholeObjects
 from kubesched.config import dump
 from kubesched.daemon import garbage_collection

@@ -17,8 +17,8 @@ from kubesched.api.custom import resource_name
 from kubesched.base.clock import Clock
 from kubesched.base.features import DEFAULT_FEATURES, Features
 from kubesched.base.log import SILENT, Log
+from kubesched.client.pool import MayWrite
 from kubesched.client.protocol import Client
-from kubesched.client.transport import MayWrite
 from kubesched.cluster.pods import PodInfo
 from kubesched.cluster.state import ClusterState
 from kubesched.config.types import KubeSchedulerConfiguration

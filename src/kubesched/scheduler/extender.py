@@ -21,8 +21,9 @@ from kubesched.api import objects as api
 from kubesched.base.clock import Clock
 from kubesched.base.clocks import SystemClock
 from kubesched.client.connection import Tls
+from kubesched.client.pool import MayWrite
 from kubesched.client.tls import TlsContexts
-from kubesched.client.transport import MayWrite, request_class
+from kubesched.client.transport import request_class
 from kubesched.client.whole import Wanted
 from kubesched.cluster.pods import PodInfo
 from kubesched.config import types as config

@@ -1,0 +1,205 @@
+"""Reading HTTP/1.1 responses: one at a time, from pieces of any size.
+
+An API server's responses are small and come by the thousand, so that a general parser would take most of the time of
+a request. This one looks only for what says where the response ends. What it does not understand it refuses.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from typing import NamedTuple
+
+MAX_LINES = 64 * 1024
+"""The size that the head, a line between chunks and the trailers may have, in bytes."""
+
+_STATUS_LINE = re.compile(rb"HTTP/1\.([01]) (\d{3})(?: [^\r\n]*)?")
+_LENGTH = re.compile(rb"\d{1,18}")
+_CHUNK_SIZE = re.compile(rb"([0-9a-f]{1,15})[ \t]*(?:;.*)?", re.IGNORECASE | re.DOTALL)
+
+
+class BadResponseError(ValueError):
+    """The other end does not speak HTTP/1.1 as this reader understands it."""
+
+
+class Response(NamedTuple):
+    """A whole response."""
+
+    status: int
+    head: bytes
+    """The status line and the headers."""
+    body: bytes
+
+    def header(self, name: str) -> str | None:
+        """The first header with a name."""
+        for line in self.head.split(b"\r\n")[1:]:
+            key, _, value = line.partition(b":")
+            if key.lower() == name.lower().encode():
+                return value.strip().decode("latin-1")
+        return None
+
+
+class _Part(Enum):
+    """What comes next."""
+
+    HEAD = "the head"
+    LENGTH = "a body of known length"
+    UNTIL_CLOSED = "a body that ends with the connection"
+    SIZE = "the size of a chunk"
+    CHUNK = "the rest of a chunk"
+    CHUNK_END = "the end of a chunk's line"
+    TRAILER = "a trailer"
+
+
+class ResponseReader:
+    """Reads the responses of one connection. Each request expects one response, apart from interim ones."""
+
+    def __init__(self) -> None:
+        self.begun = False
+        """Whether any byte of the current response has arrived."""
+        self.in_body = False
+        """Whether its head has arrived."""
+        self.reusable = True
+        """Whether another request may follow the response on the same connection."""
+        self._next = _Part.HEAD
+        self._rest = b""
+        self._head = b""
+        self._status = 0
+        self._left = 0
+        self._trailers = 0
+        self._pieces: list[bytes] = []
+
+    def feed(self, data: bytes) -> Response | None:
+        """Take what has arrived. Returns the response once it is whole."""
+        self.begun = True
+        if self._rest:
+            data, self._rest = self._rest + data, b""
+        while self._next is _Part.HEAD:
+            head, found, data = data.partition(b"\r\n\r\n")
+            if not found:
+                self._keep(head)
+                return None
+            self._begin(head)
+        if self._next is _Part.LENGTH:
+            return self._feed_length(data)
+        if self._next is _Part.UNTIL_CLOSED:
+            self._pieces.append(data)
+            return None
+        return self._feed_chunks(data)
+
+    def closed(self) -> Response | None:
+        """The connection was closed. Returns the response if that was its end."""
+        return self._done() if self._next is _Part.UNTIL_CLOSED else None
+
+    def _keep(self, rest: bytes) -> None:
+        if len(rest) > MAX_LINES:
+            raise BadResponseError(f"{self._next.value} is longer than {MAX_LINES} bytes")
+        self._rest = rest
+
+    # --- the head -----------------------------------------------------------------------------------------------------
+
+    def _begin(self, head: bytes) -> None:
+        first = _STATUS_LINE.match(head)
+        if first is None or head[first.end() : first.end() + 2] not in (b"", b"\r\n"):
+            raise BadResponseError("it does not begin with a status line of HTTP/1.1")
+        status = int(first[2])
+        if status < 200:
+            if status == 101:
+                raise BadResponseError("it changes the protocol")
+            return  # an interim response
+        lower = head.lower()
+        if b"\r\n " in lower or b"\r\n\t" in lower:
+            raise BadResponseError("a header is continued on a second line")
+        self._head, self._status, self.in_body = head, status, True
+        connection = _value(lower, b"\r\nconnection:") or (b"close" if first[1] == b"0" else b"")
+        if b"close" in connection:
+            self.reusable = False
+        self._next = self._body_of(status, lower)
+
+    def _body_of(self, status: int, lower: bytes) -> _Part:
+        coding, length = _value(lower, b"\r\ntransfer-encoding:"), _value(lower, b"\r\ncontent-length:")
+        if status in (204, 304):
+            self._left = 0
+            return _Part.LENGTH
+        if coding is not None:
+            if coding != b"chunked" or length is not None:
+                raise BadResponseError("its length is not clear")
+            return _Part.SIZE
+        if length is None:
+            self.reusable = False
+            return _Part.UNTIL_CLOSED
+        if _LENGTH.fullmatch(length) is None:
+            raise BadResponseError("its Content-Length is not a number")
+        self._left = int(length)
+        return _Part.LENGTH
+
+    # --- the body -----------------------------------------------------------------------------------------------------
+
+    def _feed_length(self, data: bytes) -> Response | None:
+        size = len(data)
+        if size < self._left:
+            self._left -= size
+            self._pieces.append(data)
+            return None
+        if size > self._left:
+            self.reusable = False  # nobody has asked for more
+            data = data[: self._left]
+        self._pieces.append(data)
+        return self._done()
+
+    def _feed_chunks(self, data: bytes) -> Response | None:
+        at = 0
+        while True:
+            if self._next is _Part.CHUNK:
+                piece = data[at : at + self._left]
+                self._pieces.append(piece)
+                at += len(piece)
+                self._left -= len(piece)
+                if self._left:
+                    return None
+                self._next = _Part.CHUNK_END
+            end = data.find(b"\r\n", at)
+            if end < 0:
+                self._keep(data[at:])
+                return None
+            line, at = data[at:end], end + 2
+            if self._next is _Part.TRAILER and not line:
+                self.reusable = self.reusable and at == len(data)
+                return self._done()
+            self._take_line(line)
+
+    def _take_line(self, line: bytes) -> None:
+        if self._next is _Part.TRAILER:
+            self._trailers += len(line)
+            if self._trailers > MAX_LINES:
+                raise BadResponseError("its trailers are too long")
+        elif self._next is _Part.CHUNK_END:
+            if line:
+                raise BadResponseError("a chunk is longer than announced")
+            self._next = _Part.SIZE
+        else:
+            size = _CHUNK_SIZE.fullmatch(line)
+            if size is None:
+                raise BadResponseError("the size of a chunk is not a number")
+            self._left = int(size[1], 16)
+            self._next = _Part.CHUNK if self._left else _Part.TRAILER
+
+    def _done(self) -> Response:
+        pieces = self._pieces
+        body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        response = Response(self._status, self._head, body)
+        self._next, self._pieces, self._trailers = _Part.HEAD, [], 0
+        self.begun = self.in_body = False
+        return response
+
+
+def _value(lower: bytes, name: bytes) -> bytes | None:
+    """The value of a header in a head in lower case; `name` includes the end of the line before it."""
+    start = lower.find(name)
+    if start < 0:
+        return None
+    start += len(name)
+    if lower.find(name, start) >= 0:
+        raise BadResponseError(f"it has two headers{name.decode().rstrip(':').replace(chr(13) + chr(10), ' ')}")
+    end = lower.find(b"\r\n", start)
+    return lower[start : end if end >= 0 else None].strip()
