@@ -48,6 +48,24 @@ def test_a_frozen_process_does_nothing_until_it_is_thawed() -> None:
     on_loop(test)
 
 
+def test_a_timer_that_is_cancelled_after_the_thaw_does_not_fire() -> None:
+    """A timer that came due in a frozen process can still be cancelled by a step that runs before it."""
+
+    async def test(loop: ProcessLoop) -> None:
+        fired: list[str] = []
+        process = SimulatedProcess("one", loop)
+        late = process.run(lambda: loop.call_later(2, fired.append, "late"))
+        process.run(lambda: loop.call_later(1, late.cancel))
+        process.run(lambda: loop.call_later(3, fired.append, "kept"))
+        process.freeze()
+        await asyncio.sleep(5)
+        process.thaw()
+        await asyncio.sleep(0.1)
+        assert fired == ["kept"]
+
+    on_loop(test)
+
+
 def test_a_killed_process_cleans_nothing_up() -> None:
     """Nothing of a killed process runs again, not even its finally blocks."""
 

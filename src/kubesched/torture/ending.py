@@ -6,18 +6,31 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from kubesched.api import objects as api
-from kubesched.apiserver.inprocess.reader import StoreReader
+from kubesched.apiserver.inprocess.reader import StoreReader, _is_selected
 from kubesched.cluster.state import ClusterState
+from kubesched.engine.engine import Engine
 from kubesched.engine.outcome import Outcome
 from kubesched.engine.profiles import build_engines
+from kubesched.plugins.dynamic_resources.devices import Devices
+from kubesched.queue.heap import PodHeap
 from kubesched.reconcile.access import DEPLOYMENTS, JOBS, PODS, STATEFUL_SETS
 from kubesched.scheduler.handlers import KINDS
+from kubesched.scheduler.recorder import EventRecorder
 from kubesched.scheduler.scheduler import Scheduler
+from kubesched.scheduler.statuses import StatusWriter
+from kubesched.torture.invariants import Witness
+from kubesched.torture.leftovers import reachable_pods
+from kubesched.torture.moods import LIAR
+from kubesched.torture.network import NetworkClient
+from kubesched.torture.rebuilding import differences
 
 if TYPE_CHECKING:
+    from kubesched.torture.replica import Replica
     from kubesched.torture.world import World
 
 WORKLOADS = (DEPLOYMENTS, STATEFUL_SETS, JOBS)
+BOUNDED = (EventRecorder, StatusWriter, PodHeap)
+"""What keeps a limited number of pods that may be gone."""
 
 
 def check_end(world: World) -> None:
@@ -30,8 +43,31 @@ def check_end(world: World) -> None:
     assert scheduler is not None
     rebuilt = rebuild(world, scheduler)
     _check_liveness(world, scheduler, rebuilt)
+    _check_gangs(world, scheduler)
     _check_leftovers(world, scheduler)
-    _check_counters(world, scheduler)
+    for replica in world.replicas:
+        if replica.scheduler is not None:
+            _check_informers(world, replica.scheduler)
+            check_rebuild(world, replica, caches=True)
+
+
+def _check_informers(world: World, scheduler: Scheduler) -> None:
+    """What the informers hold is what the API server has."""
+    for kind in KINDS:
+        known = {obj.key: (obj.uid, obj.metadata.resource_version) for obj in scheduler.known(kind)}
+        stored = {obj.key: (obj.uid, obj.metadata.resource_version) for obj in objects(world, kind)}
+        if known != stored:
+            names = sorted({key for key, _ in known.items() ^ stored.items()})
+            world.report("informer", f"{kind.__name__}: differs from the API server in {', '.join(names)}")
+
+
+def check_rebuild(world: World, replica: Replica, *, caches: bool) -> None:
+    """What a process has built up event by event equals the same built from scratch."""
+    scheduler = replica.scheduler
+    if scheduler is None or not scheduler.synced.is_set() or len(scheduler.shared.inbox):
+        return
+    for text in differences(scheduler, caches=caches, except_of=LIAR):
+        world.report("rebuild", f"{replica.name}: {text}")
 
 
 def rebuild(world: World, scheduler: Scheduler) -> ClusterState:
@@ -47,7 +83,7 @@ def rebuild(world: World, scheduler: Scheduler) -> ClusterState:
 def objects(world: World, kind: type[api.Object]) -> list[api.Object]:
     client: StoreReader = world.server.client
     shelf = client._shelf(kind)
-    found = [client._decode(kind, record) for record in shelf.records.values()]
+    found = [client._decode(kind, record) for record in shelf.records.values() if _is_selected(kind, record)]
     return [each for each in found if isinstance(each, kind)]
 
 
@@ -63,16 +99,41 @@ def _check_liveness(world: World, scheduler: Scheduler, rebuilt: ClusterState) -
             continue
         decision = engine.schedule(rebuilt.classes.info(pod))
         if decision.outcome is Outcome.SCHEDULED:
-            where = scheduler.queue.pod_lists()
-            place = next(
-                (
-                    name
-                    for name in ("active", "backoff", "unschedulable", "gated", "in_flight")
-                    if any(each.uid == pod.uid for each in getattr(where, name))
-                ),
-                "nowhere",
-            )
+            place = _place(scheduler, pod)
             world.report("pod not scheduled", f"{pod.key} fits on {decision.chosen} and waits ({place} in the queue)")
+        elif decision.post_filter is not None and decision.post_filter.victims:
+            place, victims = _place(scheduler, pod), [info.pod.key for info in decision.post_filter.victims]
+            world.report("no preemption", f"{pod.key} could preempt {victims} and waits ({place} in the queue)")
+
+
+def _place(scheduler: Scheduler, pod: api.Pod) -> str:
+    state = scheduler.queue.state_of(pod.uid)
+    return "nowhere" if state is None else state.place
+
+
+def _check_gangs(world: World, scheduler: Scheduler) -> None:
+    """A gang of which enough members fit beside each other is scheduled."""
+    for group in objects(world, api.PodGroup):
+        assert isinstance(group, api.PodGroup)
+        state = rebuild(world, scheduler)
+        engines = build_engines(scheduler.config, world.around.registry(), state, Random(0))
+        members = [pod for pod in objects(world, api.Pod) if isinstance(pod, api.Pod) and pod.pod_group == group.key]
+        members = [pod for pod in members if not pod.is_terminal]
+        missing = [pod for pod in members if not pod.node_name and not pod.is_terminating]
+        if not missing or group.min_count is None:
+            continue
+        fitting = [pod for pod in missing if _fits_too(engines[pod.scheduler_name], state, pod)]
+        if len(members) - len(missing) + len(fitting) >= max(group.min_count, 1) and fitting:
+            places = {pod.name: _place(scheduler, pod) for pod in fitting}
+            world.report("gang not scheduled", f"{group.key}: {len(fitting)} members fit and wait: {places}")
+
+
+def _fits_too(engine: Engine, state: ClusterState, pod: api.Pod) -> bool:
+    info = state.classes.info(pod)
+    decision = engine.schedule(info)
+    if decision.outcome is Outcome.SCHEDULED:
+        state.assume(info, decision.chosen)
+    return decision.outcome is Outcome.SCHEDULED
 
 
 def _check_leftovers(world: World, scheduler: Scheduler) -> None:
@@ -87,32 +148,29 @@ def _check_leftovers(world: World, scheduler: Scheduler) -> None:
     if flying := scheduler.queue.pod_lists().in_flight:
         world.report("left behind", f"in flight for ever: {', '.join(pod.key for pod in flying)}")
     pending = {pod.uid for pod in scheduler.known(api.Pod) if not pod.node_name}
+    if shared.pre_binding:
+        world.report("left behind", f"in PreBind for ever: {', '.join(shared.pre_binding)}")
+    if shared.queue._in_flight.event_count:
+        world.report("left behind", "events are kept although no pod is in flight")
+    _check_reservations(world, scheduler)
     for node in tuple(cluster.nominations.nodes):
         for info in cluster.nominations.on(node):
             if info.pod.uid not in pending:
                 world.report("left behind", f"{info.pod.key} is nominated to {node} and does not wait")
 
 
-def _check_counters(world: World, scheduler: Scheduler) -> None:
-    """Counts of pods by row, against a recount."""
-    cluster = scheduler.cluster
-    for key, counter in cluster.counts._counters.items():
-        wanted: dict[int, int] = {}
-        for info in cluster.pods.values():
-            if counter.matches(info.pod_class) and not (counter.skip_terminating and info.terminating):
-                wanted[info.row] = wanted.get(info.row, 0) + 1
-        found = {row: int(count) for row, count in enumerate(counter.rows) if count}
-        if found != wanted:
-            world.report("counters", f"counter {key}: {found} and not {wanted}")
-        for label, domain in counter._domains.items():
-            domain.refresh()
-            sums = dict.fromkeys(range(len(domain.counts)), 0)
-            for row, count in wanted.items():
-                value = int(domain.column.ids[row])
-                if value >= 0 and (domain.eligible is None or domain.eligible[row]):
-                    sums[value] += count
-            if [int(count) for count in domain.counts] != list(sums.values()):
-                world.report("counters", f"domains of {label} for {key}: {domain.counts} and not {sums}")
+def _check_reservations(world: World, scheduler: Scheduler) -> None:
+    """Decisions about claims and volumes that were never written, nor taken back."""
+    ledger = scheduler.cluster.share(Devices).ledger
+    ledger.sync()
+    if ledger._pending:
+        world.report("left behind", f"devices are reserved for ever: {list(ledger._pending)}")
+    bound = {pod.uid for pod in scheduler.known(api.Pod) if pod.node_name}
+    for claim in objects(world, api.ResourceClaim):
+        assert isinstance(claim, api.ResourceClaim)
+        for consumer in claim.status.reserved_for:
+            if consumer.uid not in bound and world.get(PODS, f"{claim.namespace}/{consumer.name}") is None:
+                world.report("left behind", f"claim {claim.key} is reserved for {consumer.name}, which is gone")
 
 
 def empty(world: World) -> None:
@@ -140,6 +198,11 @@ def check_emptiness(world: World) -> None:
         if pods or waiting or len(cluster.nominations) or cluster.assumed:
             world.report("left behind", f"{replica.name} still has {pods or waiting or 'nominations'}")
         used = cluster.nodes.used
-        if used.any():
+        if used.any() or cluster.nodes.tagged or cluster.counts._live:
             world.report("left behind", f"{replica.name} counts resources of pods that are gone")
+        for pod, path in reachable_pods(
+            scheduler, world.pods.everyone, (NetworkClient, Witness, type(world), *BOUNDED)
+        ):
+            world.report("memory", f"{replica.name} still holds {pod.key}: {path}")
+            break
     return None

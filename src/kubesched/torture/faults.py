@@ -6,9 +6,10 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from kubesched.api import objects as api
+from kubesched.client.faults import ClientCall
 from kubesched.client.protocol import ApiError
 from kubesched.scheduler.handlers import KINDS
-from kubesched.torture.moods import POINTS, WAYS
+from kubesched.torture.moods import LIES, POINTS, WAYS
 from kubesched.torture.network import LATEST_SECONDS, LostError
 from kubesched.torture.plan import Act, Params, Plan
 
@@ -24,6 +25,7 @@ CALLS = (
     "read",
     "list",
     "watch",
+    "watch_event",
     "create_event",
     "merge_patch",
     "get_lease",
@@ -61,8 +63,10 @@ def _who(random: Random, plan: Plan) -> int:
 def make_fail(random: Random, plan: Plan) -> tuple[Params, str]:
     who, call, error = _who(random, plan), random.choice(CALLS), random.choice(ERRORS)
     after, chance, seconds = random.random() < 0.4, random.choice((0.1, 0.5, 1.0)), random.choice((2, 8, 20))
+    if random.random() < 0.08:
+        call, error = random.choice(("list", "watch", "watch_event")), "410"
     # A refusal says that nothing was done; only silence and server errors may come after the effect.
-    after = after and error not in ("409", "429")
+    after = after and error not in ("409", "410", "429")
     return {"who": who, "call": call, "error": error, "after": after, "chance": chance, "seconds": seconds}, (
         f"for {seconds}s {chance:.0%} of scheduler-{who}'s calls {call} fail with {error}"
         f"{' after they took effect' if after else ''}"
@@ -143,7 +147,7 @@ def do_stale(world: World, params: Params) -> None:
     random, until, kind = Random(params["seed"]), world.now + params["seconds"], BY_NAME.get(params["kind"])
     world.replicas[params["who"]].faults.delay(
         "watch_event",
-        lambda: world.struck("stale watch", random.uniform(0, params["late"])),
+        lambda: world.struck("kinds reordered" if kind else "stale watch", random.uniform(0, params["late"])),
         when=lambda call: world.now < until and kind in (None, call.args[0]),
     )
 
@@ -173,12 +177,15 @@ def do_old_lists(world: World, params: Params) -> None:
 
 
 def make_bookmarks(random: Random, plan: Plan) -> tuple[Params, str]:
-    return {}, "all watches get bookmarks"
+    then = random.random() < 0.5
+    return {"then": then}, f"all watches get bookmarks{', then history is forgotten and they end' if then else ''}"
 
 
 def do_bookmarks(world: World, params: Params) -> None:
     for shelf in world.api.store.shelves.values():
         shelf.publish(world.api.store.visible)
+    if params.get("then"):
+        world.later(0.2, lambda: do_compact(world, {"cut": True}))
 
 
 # --- the API server ---------------------------------------------------------------------------------------------------
@@ -254,15 +261,46 @@ def do_jump(world: World, params: Params) -> None:
     world.met.note("clock jumps", replica.name)
 
 
+# --- others who write at the worst moment ---------------------------------------------------------------------------
+
+MEDDLING = (
+    "delete the pod",
+    "relabel the pod",
+    "bind the pod elsewhere",
+    "delete the node",
+    "taint the node",
+    "recreate",
+)
+
+
+def make_meddle(random: Random, plan: Plan) -> tuple[Params, str]:
+    what, chance, seconds = random.choice(MEDDLING), random.choice((0.1, 0.3, 1.0)), random.choice((2, 8, 20))
+    return {"what": what, "chance": chance, "seconds": seconds}, (
+        f"for {seconds}s, when {chance:.0%} of the schedulers' writes arrive, or have just taken effect, others {what}"
+    )
+
+
+def do_meddle(world: World, params: Params) -> None:
+    random, until = Random(params["seed"]), world.now + params["seconds"]
+
+    def meddle(call: ClientCall) -> None:
+        if world.now < until and random.random() < params["chance"]:
+            world.meddle(params["what"], call)
+
+    world.server.meddle = meddle
+
+
 # --- plugins and extenders --------------------------------------------------------------------------------------------
 
 
 def make_mood(random: Random, plan: Plan) -> tuple[Params, str]:
     points: tuple[str, ...] = POINTS
     if plan.extender and random.random() < 0.5:
-        points = ("extender filter", "extender prioritize")
+        points = ("extender filter", "extender prioritize", "extender bind", "extender preempt")
     point, way, seconds = random.choice(points), random.choice(WAYS), random.choice((3, 10, 30))
     chance = random.choice((0.1, 0.5, 1.0))
+    if plan.liar and random.random() < 0.5:
+        point, way = LIES, "lies"
     return {"point": point, "way": way, "seconds": seconds, "chance": chance}, (
         f"for {seconds}s {chance:.0%} of the calls of {point} go wrong: it {way}"
     )
@@ -289,6 +327,7 @@ ACTIONS: dict[str, Any] = {
     "drift": Act(make_drift, do_drift),
     "jump": Act(make_jump, do_jump),
     "mood": Act(make_mood, do_mood),
+    "meddle": Act(make_meddle, do_meddle),
 }
 WEIGHTS = {
     "calls fail": 10,
@@ -306,4 +345,5 @@ WEIGHTS = {
     "drift": 1,
     "jump": 1,
     "mood": 6,
+    "meddle": 6,
 }

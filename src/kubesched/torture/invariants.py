@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from kubesched.api import objects as api
 from kubesched.apiserver.storage.store import ChangeType, StoreEvent
-from kubesched.cluster.view import NodeInfo
 from kubesched.engine.outcome import Outcome
 from kubesched.scheduler.attempt import Attempt, Dropped
+from kubesched.scheduler.scheduler import Scheduler
 from kubesched.scheduler.subscribers.publisher import Subscriber
-from kubesched.torture.oracle import SeenCluster, objections
+from kubesched.torture.oracle import SeenCluster, SeenStorage, objections
 
 if TYPE_CHECKING:
     from kubesched.torture.replica import Replica
 
 Report = Callable[[str, str], None]
+FOLLOWED = (api.Pod, api.Node)
 
 
 class Witness(Subscriber):
@@ -42,9 +45,12 @@ class Witness(Subscriber):
     def view(self) -> SeenCluster:
         """What the process has seen, and what it has placed itself."""
         self.forget_known()
-        seen = [pod for pod in self._replica.seen(api.Pod) if not pod.is_terminal]
-        pods = [(pod, pod.node_name) for pod in seen if pod.node_name]
-        return SeenCluster(self._replica.seen(api.Node), [*pods, *self._placed.values()])
+        pods = [(pod, pod.node_name) for pod in self._replica.seen(api.Pod) if pod.node_name and not pod.is_terminal]
+        seen = self._replica.seen
+        storage = SeenStorage(
+            seen(api.PersistentVolumeClaim), seen(api.PersistentVolume), seen(api.StorageClass), seen(api.CSINode)
+        )
+        return SeenCluster(seen(api.Node), [*pods, *self._placed.values()], storage)
 
     def forget_known(self) -> None:
         """Forget placed pods that the watch has delivered on their node, or as deleted."""
@@ -78,11 +84,14 @@ class StoreWatcher:
     def __init__(self, report: Report) -> None:
         self._report = report
         self.nodes: dict[str, str] = {}
+        self.everyone: set[str] = set()
+        """UIDs of all pods that ever were."""
         self.bound = 0
 
     def on_pod(self, event: StoreEvent) -> None:
         pod = event.record.load()
         uid, node = pod["metadata"]["uid"], (pod.get("spec") or {}).get("nodeName") or ""
+        self.everyone.add(uid)
         before = self.nodes.get(uid, "")
         if before and node != before:
             self._report("bound twice", f"{event.record.key} moves from {before} to {node or 'nowhere'}")
@@ -119,58 +128,96 @@ class DeviceWatcher:
                     self._report("device given twice", f"{device[2]} in {device[1]} belongs to {other} and to {key}")
 
 
-def check_process(replica: Replica, report: Report) -> None:
-    """The parts of a scheduler agree with each other and with what its informers hold."""
-    scheduler = replica.scheduler
-    if scheduler is None or not scheduler.synced.is_set() or len(scheduler.shared.inbox):
-        return
-    cluster, queue = scheduler.cluster, scheduler.queue
-    seen = {pod.uid: pod for pod in scheduler.known(api.Pod) if not pod.is_terminal}
-    lists = queue.pod_lists()
-    waiting = [*lists.active, *lists.backoff, *lists.unschedulable, *lists.gated]
-    places = [*(pod.uid for pod in waiting), *(pod.uid for pod in lists.in_flight)]
-    if len(places) != len(set(places)):
-        twice = sorted({uid for uid in places if places.count(uid) > 1})
-        report("queue", f"{replica.name}: in two places of the queue: {twice}")
-    for pod in waiting:
-        if pod.uid not in seen:
-            report("queue", f"{replica.name}: {pod.key} waits although it does not exist")
-        elif seen[pod.uid].node_name:
-            report("queue", f"{replica.name}: {pod.key} waits although it is on {seen[pod.uid].node_name}")
-        elif seen[pod.uid].metadata.resource_version != pod.metadata.resource_version:
-            report("queue", f"{replica.name}: the queue has an old state of {pod.key}")
-    known = {*places, *cluster.pods}
-    for uid, pod in seen.items():
-        ours = pod.scheduler_name in scheduler.profiles and not pod.is_terminating
-        if not pod.node_name and ours and uid not in known:
-            report("pod lost", f"{replica.name}: {pod.key} is neither in the queue nor assumed")
-        if pod.node_name and uid not in cluster.pods:
-            report("cluster", f"{replica.name}: {pod.key} on {pod.node_name} is not counted")
-    for uid, info in cluster.pods.items():
-        if uid not in seen and uid not in cluster.assumed:
-            report("cluster", f"{replica.name}: {info.pod.key} is counted although it does not exist")
-    _check_table(replica, report)
+class ProcessCheck:
+    """Compares the parts of one scheduler process with each other and with what its informers hold."""
+
+    def __init__(self, replica: Replica, report: Report) -> None:
+        self._replica = replica
+        self._report = report
+        self._seen: Hashable = None
+
+    def run(self) -> None:
+        """Check, unless nothing has changed since the last time."""
+        scheduler = self._replica.scheduler
+        if scheduler is None or not scheduler.synced.is_set() or len(scheduler.shared.inbox):
+            return
+        state = _state(scheduler)
+        if state == self._seen:
+            return
+        self._seen = state
+        seen = {pod.uid: pod for pod in scheduler.known(api.Pod) if not pod.is_terminal}
+        self._check_queue(scheduler, seen)
+        self._check_cluster(scheduler, seen)
+        self._check_table(scheduler)
+
+    def _wrong(self, invariant: str, message: str) -> None:
+        self._report(invariant, f"{self._replica.name}: {message}")
+
+    def _check_queue(self, scheduler: Scheduler, seen: Mapping[str, api.Pod]) -> None:
+        lists = scheduler.queue.pod_lists()
+        waiting = [*lists.active, *lists.backoff, *lists.unschedulable, *lists.gated]
+        places = [pod.uid for pod in (*waiting, *lists.in_flight)]
+        here = set(places)
+        if len(places) != len(here):
+            twice = sorted({uid for uid in places if places.count(uid) > 1})
+            self._wrong("queue", f"in two places of the queue: {twice}")
+        for pod in waiting:
+            known = seen.get(pod.uid)
+            if known is None:
+                self._wrong("queue", f"{pod.key} waits although it does not exist")
+            elif known.node_name:
+                self._wrong("queue", f"{pod.key} waits although it is on {known.node_name}")
+            elif known.metadata.resource_version != pod.metadata.resource_version:
+                self._wrong("queue", f"the queue has an old state of {pod.key}")
+        placed = scheduler.cluster.pods
+        for uid, pod in seen.items():
+            if pod.node_name or uid in here or uid in placed:
+                continue
+            if pod.scheduler_name in scheduler.profiles and not pod.is_terminating:
+                self._wrong("pod lost", f"{pod.key} is neither in the queue nor assumed")
+
+    def _check_cluster(self, scheduler: Scheduler, seen: Mapping[str, api.Pod]) -> None:
+        cluster = scheduler.cluster
+        names = cluster.nodes.names
+        for uid, pod in seen.items():
+            if pod.node_name:
+                info = cluster.pods.get(uid)
+                if info is None:
+                    self._wrong("cluster", f"{pod.key} on {pod.node_name} is not counted")
+                elif names[info.row] != pod.node_name:
+                    self._wrong("cluster", f"{pod.key} on {pod.node_name} is counted on {names[info.row]}")
+                elif uid in cluster.assumed:
+                    self._wrong("cluster", f"{pod.key} is on {pod.node_name} and still assumed")
+        for uid, info in cluster.pods.items():
+            known = seen.get(uid)
+            if uid not in cluster.assumed and (known is None or not known.node_name):
+                self._wrong("cluster", f"{info.pod.key} is counted although it does not exist on a node")
+
+    def _check_table(self, scheduler: Scheduler) -> None:
+        cluster = scheduler.cluster
+        table = cluster.nodes
+        wanted = np.zeros_like(table.used)
+        rows: dict[int, int] = {}
+        for info in cluster.pods.values():
+            wanted[:, info.row] += table.usage(info.pod_class)
+            rows[info.row] = rows.get(info.row, 0) + 1
+        if not np.array_equal(wanted, table.used):
+            for row in np.flatnonzero((wanted != table.used).any(axis=0)).tolist():
+                counted, sums = table.used[:, row].tolist(), wanted[:, row].tolist()
+                self._wrong("counters", f"{table.names[row]} counts {counted}; its pods sum up to {sums}")
+        for name, row in table.row_of.items():
+            if len(table.pods[row]) != rows.get(row, 0):
+                self._wrong("counters", f"{name} lists {len(table.pods[row])} pods and has {rows.get(row, 0)}")
+        nodes = {node.name for node in scheduler.known(api.Node)}
+        valid = {name for name, row in table.row_of.items() if table.valid[row]}
+        if nodes != valid:
+            self._wrong("cluster", f"nodes {sorted(nodes ^ valid)} are known in one place only")
 
 
-def _check_table(replica: Replica, report: Report) -> None:
-    scheduler = replica.scheduler
-    assert scheduler is not None
-    table, cluster = scheduler.cluster.nodes, scheduler.cluster
-    wanted: dict[int, list[int]] = {}
-    for info in cluster.pods.values():
-        sums = wanted.setdefault(info.row, [0, 0, 0])
-        requests = info.pod_class.node_requests
-        sums[0] += requests.milli_cpu
-        sums[1] += requests.memory
-        sums[2] += 1
-    for name, row in table.row_of.items():
-        cpu, memory, pods = wanted.get(row, [0, 0, 0])
-        found = NodeInfo(table, row).requested
-        if (found.milli_cpu, found.memory, len(table.pods[row])) != (cpu, memory, pods):
-            counted = f"{found.milli_cpu}m, {found.memory}, {len(table.pods[row])} pods"
-            wanted_text = f"{cpu}m, {memory}, {pods} pods"
-            report("counters", f"{replica.name}: {name} counts {counted}; its pods sum up to {wanted_text}")
-    nodes = {node.name for node in scheduler.known(api.Node)}
-    valid = {name for name, row in table.row_of.items() if table.valid[row]}
-    if nodes != valid:
-        report("cluster", f"{replica.name}: nodes {sorted(nodes ^ valid)} are known in one place only")
+def _state(scheduler: Scheduler) -> Hashable:
+    """Something that is different whenever pods, nodes, the queue or the cluster have changed."""
+    table = scheduler.cluster.nodes
+    informers = tuple(each.resource_version for each in scheduler._sources.informers if each.kind in FOLLOWED)
+    counts = tuple(scheduler.queue.counts().values())
+    cycles = scheduler.queue.scheduling_cycle
+    return informers, counts, cycles, table.log_end, table.node_version, len(scheduler.cluster.assumed)

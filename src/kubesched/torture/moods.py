@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
 from kubesched.api import objects as api
@@ -18,6 +18,8 @@ from kubesched.torture.network import Met
 POINTS = ("pre_filter", "filter", "score", "reserve", "unreserve", "permit", "pre_bind", "post_bind", "hint")
 WAYS = ("raises", "refuses", "is slow")
 MOODY = "Moody"
+LIAR = "Liar"
+LIES = "liar"
 
 
 class Mood:
@@ -39,12 +41,18 @@ class Mood:
         else:
             self._ways.clear()
 
+    @property
+    def is_calm(self) -> bool:
+        """Whether everything behaves."""
+        return not self._ways
+
     def now(self, point: str) -> str:
         """How to behave in this call: one of `WAYS`, or nothing."""
         way, probability = self._ways.get(point, ("", 0.0))
         if not way or self._random.random() >= probability:
             return ""
-        self._met.note(f"plugin {way}" if point in POINTS else f"extender {way}", point)
+        who = "plugin" if point in POINTS or point == LIES else "extender"
+        self._met.note(f"{who} {way}", point)
         return way
 
 
@@ -121,6 +129,31 @@ def moody_plugin(mood: Mood) -> type[Plugin]:
     return Moody
 
 
+def lying_plugin(mood: Mood) -> type[Plugin]:
+    """A plugin class that declares to read only nodes, and answers by its mood and by the pods on a node."""
+
+    class Liar(Plugin):
+        """Wrong answers may cost places. They must not cost anything else."""
+
+        name = LIAR
+        reads = Reads.NODE
+
+        def events_to_register(self) -> list[EventHint]:
+            return [on(Resource.NODE, Action.ADD | Action.UPDATE)]
+
+        def filter(self, state: CycleState, pod: api.Pod, node: NodeInfo) -> Status | None:
+            return unschedulable("not this one") if mood.now(LIES) else None
+
+        def score(self, state: CycleState, pod: api.Pod, node: NodeInfo) -> int:
+            return min(100, len(node.pods)) if mood.now(LIES) else 50
+
+    return Liar
+
+
+Bind = Callable[[api.Pod, str], bool]
+"""Binds a pod to a node; False if that is refused."""
+
+
 class MoodyExtender:
     """Filters nothing and likes all nodes, unless it is in a mood."""
 
@@ -129,11 +162,12 @@ class MoodyExtender:
     ignorable = False
     is_filter = True
     is_prioritizer = True
-    is_binder = False
-    supports_preemption = False
 
-    def __init__(self, mood: Mood) -> None:
+    def __init__(self, mood: Mood, bind: Bind, *, binds: bool, preempts: bool) -> None:
         self._mood = mood
+        self._bind = bind
+        self.is_binder = binds
+        self.supports_preemption = preempts
 
     def is_interested(self, pod: api.Pod) -> bool:
         return True
@@ -149,10 +183,17 @@ class MoodyExtender:
     async def process_preemption(
         self, pod: api.Pod, victims: Mapping[str, ExtenderVictims]
     ) -> Mapping[str, ExtenderVictims]:
+        await self._behave("extender preempt")
+        if self._mood.now("extender preempt") == "is slow" and len(victims) > 1:
+            return dict(list(victims.items())[1:])
         return victims
 
     async def bind(self, pod: api.Pod, node_name: str) -> None:
-        raise ExtenderError("it binds nothing")
+        await self._behave("extender bind")
+        if not self._bind(pod, node_name):
+            raise ExtenderError("the API server refuses the binding")
+        if self._mood.now("extender bind"):
+            raise ExtenderError("the answer got lost")
 
     async def _behave(self, verb: str) -> None:
         await asyncio.sleep(0.002)

@@ -61,6 +61,8 @@ class Server:
         self.away = False
         self.lag = 0
         """How many versions behind lists are."""
+        self.meddle: Callable[[ClientCall], None] | None = None
+        """Called when a call arrives and when it has taken effect: the moment for others to change something."""
 
 
 class _Stream:
@@ -119,7 +121,7 @@ class NetworkClient(FaultyClient):
         """End open watches."""
         for stream in tuple(self._streams):
             if kind in (None, stream.kind):
-                self._met.note("watch cut", f"watch of {stream.kind.__name__}")
+                self._met.note(f"watch cut: {_kind(error)}", f"watch of {stream.kind.__name__}")
                 stream.end(error)
 
     # --- calls --------------------------------------------------------------------------------------------------------
@@ -174,7 +176,13 @@ class NetworkClient(FaultyClient):
             raise ConnectionRefusedError("connection refused")
         if call.name == "list" and self._server.lag:
             return await self._old_list(call.args[0])
-        return await getattr(self._server.client, method)(*call.args)
+        if self._server.meddle is None or call.name in READS:
+            return await getattr(self._server.client, method)(*call.args)
+        self._server.meddle(call)
+        result = await getattr(self._server.client, method)(*call.args)
+        if self._server.meddle is not None:
+            self._server.meddle(call)
+        return result
 
     async def _old_list(self, kind: type[api.Object]) -> Listing:
         self._met.note("old list", f"list of {kind.__name__}")
@@ -222,7 +230,9 @@ class NetworkClient(FaultyClient):
             stream.end(error)
 
 
-def _kind(error: Exception) -> str:
+def _kind(error: Exception | None) -> str:
+    if error is None:
+        return "its end"
     return str(error.code) if isinstance(error, ApiError) else type(error).__name__
 
 

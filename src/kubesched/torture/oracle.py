@@ -18,10 +18,43 @@ HARD = ("NoSchedule", "NoExecute")
 UNSCHEDULABLE = api.Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
 
+class SeenStorage:
+    """The objects of storage that a scheduler has seen."""
+
+    def __init__(
+        self,
+        claims: Iterable[api.PersistentVolumeClaim] = (),
+        volumes: Iterable[api.PersistentVolume] = (),
+        classes: Iterable[api.StorageClass] = (),
+        csi_nodes: Iterable[api.CSINode] = (),
+    ) -> None:
+        self.claims = {claim.key: claim for claim in claims}
+        self.volumes = {volume.name: volume for volume in volumes}
+        self.classes = {each.name: each for each in classes}
+        self.csi_nodes = {each.name: each for each in csi_nodes}
+
+    def of(self, pod: api.Pod) -> list[api.PersistentVolumeClaim]:
+        """The claims of a pod that exist."""
+        names = (each.persistent_volume_claim.claim_name for each in pod.spec.volumes if each.persistent_volume_claim)
+        found = (self.claims.get(f"{pod.namespace}/{name}") for name in names)
+        return [claim for claim in found if claim is not None]
+
+    def driver(self, claim: api.PersistentVolumeClaim) -> str:
+        """The CSI driver of a claim's volume, or of the volume that it will get."""
+        volume = self.volumes.get(claim.spec.volume_name or "")
+        if volume is not None:
+            return volume.spec.csi.driver if volume.spec.csi is not None else ""
+        found = self.classes.get(claim.spec.storage_class_name or "")
+        return "" if found is None else found.provisioner
+
+
 class SeenCluster:
     """The objects that a scheduler has seen, and the pods that it has placed itself since."""
 
-    def __init__(self, nodes: Iterable[api.Node], pods: Iterable[tuple[api.Pod, str]]) -> None:
+    def __init__(
+        self, nodes: Iterable[api.Node], pods: Iterable[tuple[api.Pod, str]], storage: SeenStorage | None = None
+    ) -> None:
+        self.storage = storage or SeenStorage()
         self.nodes = {node.name: node for node in nodes}
         self.pods = list(pods)
         """Pods on nodes, with the names of the nodes."""
@@ -37,7 +70,8 @@ def objections(pod: api.Pod, node_name: str, view: SeenCluster) -> list[str]:
         return ["the node does not exist"]
     others = [each for each in view.on(node_name) if each.uid != pod.uid]
     found = [*_resources(pod, node, others), *_ports(pod, others), *_taints(pod, node), *_node_affinity(pod, node)]
-    return [*found, *_anti_affinity(pod, node, view), *_spread(pod, node, view)]
+    found += [*_volume_limits(pod, node, others, view.storage), *_volume_places(pod, node, view.storage)]
+    return [*found, *_anti_affinity(pod, node, view), *_affinity(pod, node, view), *_spread(pod, node, view)]
 
 
 def _amounts(requests: Requests) -> dict[str, int]:
@@ -76,6 +110,27 @@ def _ports(pod: api.Pod, others: Sequence[api.Pod]) -> Iterable[str]:
     for other in others:
         if both := _ports_of(pod) & _ports_of(other):
             yield f"{other.key} has host port {next(iter(both))[1]}"
+
+
+def _volume_limits(pod: api.Pod, node: api.Node, others: Sequence[api.Pod], storage: SeenStorage) -> Iterable[str]:
+    csi_node = storage.csi_nodes.get(node.name)
+    attached = {claim.key: claim for other in others for claim in storage.of(other)}
+    new = {claim.key: claim for claim in storage.of(pod) if claim.key not in attached}
+    for driver in csi_node.spec.drivers if csi_node is not None else ():
+        limit = driver.allocatable.count if driver.allocatable is not None else None
+        mine = sum(storage.driver(claim) == driver.name for claim in new.values())
+        theirs = sum(storage.driver(claim) == driver.name for claim in attached.values())
+        if limit is not None and mine and mine + theirs > limit:
+            yield f"{theirs} volumes of {driver.name} are attached and {mine} wanted; the node takes {limit}"
+
+
+def _volume_places(pod: api.Pod, node: api.Node, storage: SeenStorage) -> Iterable[str]:
+    for claim in storage.of(pod):
+        volume = storage.volumes.get(claim.spec.volume_name or "")
+        affinity = volume.spec.node_affinity if volume is not None else None
+        required = affinity.required if affinity is not None else None
+        if required is not None and not any(_term(term, node) for term in required.node_selector_terms):
+            yield f"the volume of claim {claim.key} cannot be reached from there"
 
 
 def _tolerates(pod: api.Pod, taint: api.Taint) -> bool:
@@ -137,6 +192,26 @@ def _anti_affinity(pod: api.Pod, node: api.Node, view: SeenCluster) -> Iterable[
                 same = domain is not None and view.nodes[where].labels.get(term.topology_key) == domain
                 if same and _selects(term.label_selector, theirs.labels):
                     yield f"{whose} anti-affinity forbids {other.key} beside it in {term.topology_key}={domain}"
+
+
+def _affinity(pod: api.Pod, node: api.Node, view: SeenCluster) -> Iterable[str]:
+    affinity = pod.spec.affinity and pod.spec.affinity.pod_affinity
+    for term in affinity.required_during_scheduling_ignored_during_execution if affinity else ():
+        domain = node.labels.get(term.topology_key)
+        if domain is None:
+            yield f"the node has no label {term.topology_key}"
+            continue
+        others = [
+            view.nodes[where].labels.get(term.topology_key)
+            for other, where in view.pods
+            if other.uid != pod.uid
+            and other.namespace == pod.namespace
+            and where in view.nodes
+            and _selects(term.label_selector, other.labels)
+        ]
+        first = not any(each is not None for each in others) and _selects(term.label_selector, pod.labels)
+        if domain not in others and not first:
+            yield f"no pod that its affinity wants is in {term.topology_key}={domain}"
 
 
 def _spread(pod: api.Pod, node: api.Node, view: SeenCluster) -> Iterable[str]:

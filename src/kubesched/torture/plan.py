@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from random import Random
 from typing import Any, NamedTuple
 
@@ -21,6 +21,12 @@ class Plan:
     async_preemption: bool
     batching: bool
     gangs: bool
+    liar: bool = False
+    """Whether a plugin of the second profile lies about what it reads."""
+    binds: bool = False
+    """Whether the extender binds pods."""
+    preempts: bool = False
+    """Whether the extender is asked about preemptions."""
     node_names: list[str] = field(default_factory=list)
     workloads: list[tuple[str, str]] = field(default_factory=list)
     """Storage and name."""
@@ -35,8 +41,16 @@ class Plan:
             async_calls=random.random() < 0.3,
             async_preemption=random.random() < 0.8,
             batching=random.random() < 0.7,
-            gangs=random.random() < 0.2,
+            gangs=random.random() < 0.25,
+            liar=random.random() < 0.15,
+            binds=random.random() < 0.5,
+            preempts=random.random() < 0.5,
         )
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What decides about the world, without the names."""
+        return {key: value for key, value in asdict(self).items() if key not in ("node_names", "workloads", "count")}
 
     def name(self, kind: str) -> str:
         """A name that was not used before."""

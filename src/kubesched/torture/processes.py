@@ -131,17 +131,22 @@ class ProcessLoop(VirtualLoop):
         process = PROCESS.get() if context is None else context.get(PROCESS)
         if process is None:
             return super().call_at(when, callback, *args, context=context)
-        # The callback goes through `call_soon`, which asks whether the process runs.
-        return super().call_at(process.real_time(when), self._due, callback, args, context=context)
+        own: list[asyncio.TimerHandle] = []
+        timer = super().call_at(process.real_time(when), self._due, own, callback, args, context=context)
+        own.append(timer)
+        return timer
 
-    def _due(self, callback: Callable[..., object], args: tuple[Any, ...]) -> None:
+    def _due(self, own: list[asyncio.TimerHandle], callback: Callable[..., object], args: tuple[Any, ...]) -> None:
+        """A timer of a process is due. While the process is frozen the timer itself is held back, so that it does not
+        fire if it is cancelled after the thaw and before its turn."""
         process = PROCESS.get()
         assert process is not None
         process.steps += 1
         if process.state is ProcessState.RUNNING:
+            own.clear()
             callback(*args)
         else:
-            process.hold(asyncio.Handle(callback, args, self, copy_context()))
+            process.hold(own[0])
 
     def take_ready(self, process: SimulatedProcess) -> list[asyncio.Handle]:
         """Take the callbacks of a process out of those that are ready."""

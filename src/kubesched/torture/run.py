@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from kubesched.torture.ending import check_emptiness, check_end, empty
+from kubesched.torture.ending import check_emptiness, check_end, check_rebuild, empty
 from kubesched.torture.network import Met
-from kubesched.torture.plan import Plan
 from kubesched.torture.processes import ProcessLoop
-from kubesched.torture.story import ACTIONS, SECONDS, StoryStep, story_of
+from kubesched.torture.story import ACTIONS, SECONDS, Story, StoryStep, story_of
 from kubesched.torture.world import Violation, World
 
 SETTLE_SECONDS = 150.0
 """Longer than everything that code under test waits for: calls, leases, backoffs, unclear bindings."""
 CLEAR_SECONDS = 60.0
+REBUILD_EVERY = 4
+"""Steps between two comparisons with everything built from scratch."""
 
 
 @dataclass(slots=True)
@@ -35,11 +36,14 @@ class StoryOutcome:
     met: Met = field(default_factory=Met)
 
 
-def run_story(seed: int, only: Sequence[int] | None = None, met: Met | None = None) -> StoryOutcome:
+def run_story(seed: int, only: Collection[int] | None = None, met: Met | None = None) -> StoryOutcome:
     """Run a seed's story, or only some of its steps."""
-    plan, steps = story_of(seed)
-    if only is not None:
-        steps = [step for step in steps if step.number in set(only)]
+    story = story_of(seed)
+    return play(story if only is None else story.only(only), met)
+
+
+def play(story: Story, met: Met | None = None) -> StoryOutcome:
+    """Run a story."""
     met = Met() if met is None else met
     loop = ProcessLoop()
     catcher = _Catcher()
@@ -50,7 +54,7 @@ def run_story(seed: int, only: Sequence[int] | None = None, met: Met | None = No
     logger.propagate = False
     asyncio.set_event_loop(loop)
     try:
-        return loop.run_until_complete(_run(loop, plan, seed, steps, met, catcher))
+        return loop.run_until_complete(_run(loop, story, met, catcher))
     finally:
         logger.removeHandler(catcher)
         logger.setLevel(before)
@@ -59,19 +63,17 @@ def run_story(seed: int, only: Sequence[int] | None = None, met: Met | None = No
         loop.close()
 
 
-async def _run(
-    loop: ProcessLoop, plan: Plan, seed: int, steps: list[StoryStep], met: Met, catcher: _Catcher
-) -> StoryOutcome:
-    world = World(loop, plan, seed, met)
+async def _run(loop: ProcessLoop, story: Story, met: Met, catcher: _Catcher) -> StoryOutcome:
+    world = World(loop, story.plan, story.seed, met)
     catcher.world = world
-    outcome = StoryOutcome(seed, None, steps, met=met)
+    outcome = StoryOutcome(story.seed, None, story.steps, met=met)
     try:
-        await _play(world, steps, outcome)
+        await _play(world, story.steps, outcome)
     except Violation as found:
         outcome.violation = found
     finally:
         catcher.world = None
-        outcome.bound = world._watcher.bound
+        outcome.bound = world.pods.bound
         outcome.decisions = sum(each.decisions for each in world.witnesses)
         outcome.digest, outcome.seconds = world.digest, world.now
         await world.stop()
@@ -83,6 +85,9 @@ async def _play(world: World, steps: list[StoryStep], outcome: StoryOutcome) -> 
     for step in steps:
         await until(world, step.at)
         outcome.reached += 1
+        if outcome.reached % REBUILD_EVERY == 0:
+            for replica in world.replicas:
+                check_rebuild(world, replica, caches=world.mood.is_calm)
         ACTIONS[step.action].do(world, step.params)
         raise_first(world)
     await until(world, SECONDS)

@@ -6,8 +6,8 @@ That is what makes a failing story reducible.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field
 from random import Random
 from typing import Any
 
@@ -35,7 +35,27 @@ class StoryStep:
 ACTIONS: dict[str, Act] = {**workload.ACTIONS, **faults.ACTIONS}
 
 
-def story_of(seed: int) -> tuple[Plan, list[StoryStep]]:
+@dataclass(frozen=True, slots=True)
+class Story:
+    """The world of a simulation, and the steps in it. It can be kept as JSON, whatever becomes of the generator."""
+
+    seed: int
+    plan: Plan
+    steps: list[StoryStep]
+
+    def only(self, numbers: Collection[int]) -> Story:
+        """Some steps of the story."""
+        return Story(self.seed, self.plan, [step for step in self.steps if step.number in numbers])
+
+    def to_json(self) -> dict[str, Any]:
+        return {"seed": self.seed, "plan": self.plan.settings, "steps": [asdict(step) for step in self.steps]}
+
+    @classmethod
+    def from_json(cls, kept: Mapping[str, Any]) -> Story:
+        return cls(kept["seed"], Plan(**kept["plan"]), [StoryStep(**step) for step in kept["steps"]])
+
+
+def story_of(seed: int) -> Story:
     """The story of a seed: the world it plays in, and its steps in order."""
     random = Random(f"story {seed}")
     plan = Plan.of(random)
@@ -51,11 +71,8 @@ def story_of(seed: int) -> tuple[Plan, list[StoryStep]]:
     for index, (at, name) in enumerate(chosen):
         params, words = ACTIONS[name].make(random, plan)
         steps.append(StoryStep(index, at, name, {**params, "seed": seed * 100_000 + index}, words))
-    return plan, steps
+    return Story(seed, plan, steps)
 
 
 def _pick(weights: dict[str, int], random: Random) -> str:
     return random.choices(list(weights), list(weights.values()))[0]
-
-
-Do = Callable[[Any, dict[str, Any]], None]

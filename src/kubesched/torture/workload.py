@@ -6,6 +6,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from kubesched.base.types import JSON
+from kubesched.controllers.volumes import PROVISIONER
 from kubesched.reconcile.access import (
     BUDGETS,
     CLAIM_TEMPLATES,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 APPS = ("web", "db", "cache")
 DRIVER = "gpu.example.com"
+CSI_NODES = "storage.k8s.io/csinodes"
 GROUPS = "scheduling.k8s.io/podgroups"
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 PROFILES = ("default-scheduler", "second")
@@ -42,7 +44,10 @@ def _pod(random: Random) -> tuple[JSON, str]:
     spec: JSON = {"containers": [container], "schedulerName": random.choice((PROFILES[0], *PROFILES))}
     labels = {"app": app}
     special = random.choice(
-        ("", "", "", "port", "selector", "away", "spread", "tolerant", "priority", "priority", "gate", "wait", "short")
+        (
+            *("", "", "port", "selector", "away", "near", "spread", "tolerant"),
+            *("priority", "priority", "gate", "wait", "wait", "short"),
+        )
     )
     if special == "port":
         container["ports"] = [{"containerPort": 80, "hostPort": random.choice((8080, 8081))}]
@@ -51,6 +56,9 @@ def _pod(random: Random) -> tuple[JSON, str]:
     elif special == "away":
         term = {"topologyKey": random.choice((ZONE, HOSTNAME)), "labelSelector": {"matchLabels": {"app": app}}}
         spec["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    elif special == "near":
+        term = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": app}}}
+        spec["affinity"] = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     elif special == "spread":
         rule = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"}
         spec["topologySpreadConstraints"] = [{**rule, "labelSelector": {"matchLabels": {"app": app}}}]
@@ -62,6 +70,7 @@ def _pod(random: Random) -> tuple[JSON, str]:
         spec["schedulingGates"] = [{"name": "example.com/later"}]
     elif special == "wait":
         labels["wait"] = "a-moment"
+        spec["schedulerName"] = PROFILES[1]
     elif special == "short":
         spec["restartPolicy"] = "Never"
     return {"metadata": {"labels": labels}, "spec": spec}, special or "plain"
@@ -237,13 +246,38 @@ def do_ungate(world: World, params: Params) -> None:
         world.edit(PODS, key, lambda obj: obj["spec"].pop("schedulingGates", None))
 
 
+def _waiting(world: World, rank: float) -> str | None:
+    """Some pod that has no node."""
+    waiting = [key for key in world.keys(PODS) if not (world.get(PODS, key) or {}).get("spec", {}).get("nodeName")]
+    return waiting[int(rank * len(waiting))] if waiting else None
+
+
 def do_steal(world: World, params: Params) -> None:
     """Another scheduler binds a pod that waits."""
-    waiting = [key for key in world.keys(PODS) if not (world.get(PODS, key) or {}).get("spec", {}).get("nodeName")]
-    nodes = world.keys(NODES)
-    if waiting and nodes:
-        key = waiting[int(params["rank"] * len(waiting))]
-        world.bind(key, nodes[int(params["rank"] * 997) % len(nodes)])
+    key, nodes = _waiting(world, params["rank"]), world.keys(NODES)
+    if key is not None and nodes:
+        world.steal(key, nodes[int(params["rank"] * 997) % len(nodes)])
+
+
+def do_delete_waiting(world: World, params: Params) -> None:
+    if (key := _waiting(world, params["rank"])) is not None:
+        world.delete(PODS, key, grace=0)
+
+
+def do_relabel_waiting(world: World, params: Params) -> None:
+    if (key := _waiting(world, params["rank"])) is not None:
+        app = APPS[int(params["rank"] * 1000) % len(APPS)]
+        world.edit(PODS, key, lambda obj: obj["metadata"].setdefault("labels", {}).update(app=app))
+
+
+def do_recreate(world: World, params: Params) -> None:
+    """A pod is replaced by another of the same name; schedulers may see that as one change."""
+    key = _waiting(world, params["rank"]) if params["at once"] else world.pod(params["rank"])
+    if key is not None:
+        world.recreate(key)
+        if params["rank"] * 100 % 1 < 0.6:
+            world.forget_history()
+            world.cut_all(None)
 
 
 # --- nodes ------------------------------------------------------------------------------------------------------------
@@ -254,8 +288,11 @@ def make_node(random: Random, plan: Plan) -> tuple[Params, str]:
     plan.node_names.append(name)
     cpu, pods, zone = random.choice((2, 4, 8)), random.choice((5, 20, 110)), random.choice("ab")
     gpus = random.choice((0, 0, 1, 3))
-    return {"name": name, "cpu": cpu, "pods": pods, "zone": zone, "gpus": gpus}, (
-        f"{name} comes: {cpu} CPUs, {pods} pods, zone {zone}" + (f", {gpus} devices" if gpus else "")
+    volumes = random.choice((None, None, 1, 2))
+    return {"name": name, "cpu": cpu, "pods": pods, "zone": zone, "gpus": gpus, "volumes": volumes}, (
+        f"{name} comes: {cpu} CPUs, {pods} pods, zone {zone}"
+        + (f", {gpus} devices" if gpus else "")
+        + (f", at most {volumes} volumes" if volumes else "")
     )
 
 
@@ -265,6 +302,9 @@ def do_node(world: World, params: Params) -> None:
     if params["gpus"]:
         meta["annotations"] = {world.devices_annotation: f"{DRIVER}={params['gpus']}"}
     world.create(NODES, {"metadata": meta, "spec": {}, "status": {"capacity": amounts, "allocatable": amounts}})
+    if params.get("volumes"):
+        driver = {"name": PROVISIONER, "nodeID": params["name"], "allocatable": {"count": params["volumes"]}}
+        world.create(CSI_NODES, {"metadata": {"name": params["name"]}, "spec": {"drivers": [driver]}})
 
 
 def _some_node(words: str, **more: Any) -> Any:
@@ -276,16 +316,22 @@ def _some_node(words: str, **more: Any) -> Any:
 
 
 def do_drop_node(world: World, params: Params) -> None:
-    world.delete(NODES, params["name"])
+    if params["draw"] < 0.5:
+        world.drop_node(params["name"])
+    else:
+        world.delete(NODES, params["name"])
+        world.met.note("node deleted", "a node")
 
 
 def do_cordon(world: World, params: Params) -> None:
+    world.met.note("node changed", params["name"])
     world.edit(
         NODES, params["name"], lambda obj: obj["spec"].update(unschedulable=not obj["spec"].get("unschedulable"))
     )
 
 
 def do_taint(world: World, params: Params) -> None:
+    world.met.note("node changed", params["name"])
     effect = ("NoSchedule", "NoExecute", "PreferNoSchedule")[int(params["draw"] * 3)]
 
     def edit(obj: JSON) -> None:
@@ -297,12 +343,14 @@ def do_taint(world: World, params: Params) -> None:
 
 
 def do_rezone(world: World, params: Params) -> None:
+    world.met.note("node changed", params["name"])
     world.edit(
         NODES, params["name"], lambda obj: obj["metadata"]["labels"].update({ZONE: "ab"[int(params["draw"] * 2)]})
     )
 
 
 def do_resize(world: World, params: Params) -> None:
+    world.met.note("node changed", params["name"])
     cpu = str((1, 2, 6, 16)[int(params["draw"] * 4)])
     world.edit(NODES, params["name"], lambda obj: obj["status"]["allocatable"].update(cpu=cpu), "status")
 
@@ -321,6 +369,9 @@ ACTIONS = {
     "relabel pod": Act(_some_pod("some pod gets another label"), do_relabel_pod),
     "ungate": Act(_some_pod("all gates are removed"), do_ungate),
     "steal": Act(_some_pod("another scheduler binds a pod that waits"), do_steal),
+    "delete waiting": Act(_some_pod("a pod that waits is deleted"), do_delete_waiting),
+    "relabel waiting": Act(_some_pod("a pod that waits gets another label"), do_relabel_waiting),
+    "recreate": Act(_some_pod("a pod is deleted and created again at once"), do_recreate),
     "node": Act(make_node, do_node),
     "drop node": Act(_some_node("{} is deleted"), do_drop_node),
     "cordon": Act(_some_node("{} is cordoned, or opened again"), do_cordon),
@@ -342,6 +393,9 @@ WEIGHTS = {
     "relabel pod": 2,
     "ungate": 1,
     "steal": 2,
+    "delete waiting": 3,
+    "relabel waiting": 2,
+    "recreate": 2,
     "node": 2,
     "drop node": 2,
     "cordon": 2,

@@ -6,16 +6,19 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import copy_context
+from copy import deepcopy
 from random import Random
 from typing import Any
 
+from kubesched.api import objects as api
 from kubesched.apiserver.apiserver import ApiServer
 from kubesched.apiserver.inprocess.direct import DirectClient
-from kubesched.apiserver.storage.store import Record, Store
+from kubesched.apiserver.storage.store import Record, Store, StoreEvent
 from kubesched.apiserver.wire.status import StatusError
 from kubesched.base.annotations import DEVICES
 from kubesched.base.features import Features
 from kubesched.base.types import JSON
+from kubesched.client.faults import ClientCall
 from kubesched.config.load import load
 from kubesched.config.types import API_VERSION, KIND
 from kubesched.embedded import ClusterSettings, EmbeddedCluster
@@ -25,14 +28,20 @@ from kubesched.kubelet.nodes import NodeSettings
 from kubesched.kubelet.settings import KubeletSettings
 from kubesched.plugins import in_tree_registry
 from kubesched.reconcile.access import DEVICE_CLAIMS, DEVICE_CLASSES, LEASES, NODES, PODS, Access, Edit
-from kubesched.torture.invariants import DeviceWatcher, StoreWatcher, Witness, check_process
-from kubesched.torture.moods import MOODY, Mood, MoodyExtender, moody_plugin
+from kubesched.torture.invariants import DeviceWatcher, ProcessCheck, StoreWatcher, Witness
+from kubesched.torture.moods import LIAR, MOODY, Mood, MoodyExtender, lying_plugin, moody_plugin
 from kubesched.torture.network import Met, Server
 from kubesched.torture.plan import Plan
 from kubesched.torture.processes import ProcessClock, ProcessLoop, ProcessState, SimulatedProcess
-from kubesched.torture.replica import Replica, Surroundings
+from kubesched.torture.replica import ELECTION, Replica, Surroundings
 from kubesched.torture.workload import DRIVER
 
+LEASE_SECONDS = ELECTION.lease_duration
+DOUBTFUL_SECONDS = 60.0
+"""After a rollback, how long calls may arrive that were decided in the history that is gone."""
+MEDDLED = {"key": "example.com/meddled", "effect": "NoSchedule"}
+VOLUME_BINDING = {"name": "VolumeBinding", "args": {"bindTimeoutSeconds": 60}}
+"""A pod whose claim was rolled back waits this long. It must be less than the time in which everything settles."""
 VERSION_GAP = 1000
 """A restored store continues well above the versions that clients have seen, as etcd's restore does."""
 
@@ -75,14 +84,16 @@ class World:
         self.mood = Mood(met)
         self.violations: list[Violation] = []
         self.restarts = 0
+        self._stolen: set[str] = set()
+        self._rolled_back = float("-inf")
         self.digest = 0
         self.api = ApiServer(clock=self.clock, random=Random(seed))
         self.embedded = self._embed()
         self.server = Server(DirectClient(self.api))
-        self._watcher = StoreWatcher(self.report)
+        self.pods = StoreWatcher(self.report)
         self._devices = DeviceWatcher(self.report)
         self._follow()
-        self._moody = moody_plugin(self.mood)
+        self._plugins = (moody_plugin(self.mood), lying_plugin(self.mood))
         registry = self._registry()
         around = Surroundings(
             loop,
@@ -90,7 +101,7 @@ class World:
             self.server,
             met,
             self.outside,
-            load(_configuration(), points=registry.points, args_types=registry.args_types).config,
+            load(_configuration(plan), points=registry.points, args_types=registry.args_types).config,
             self._registry,
             features_of(plan),
             self._extenders,
@@ -100,6 +111,7 @@ class World:
         self.replicas = [Replica(number, around, seed) for number in range(plan.replicas)]
         self.witnesses: list[Witness] = []
         self._current: dict[str, Witness] = {}
+        self._checks: dict[SimulatedProcess, ProcessCheck] = {}
         self._checked: dict[SimulatedProcess, int] = {}
         for replica in self.replicas:
             replica.subscriber = self._witness
@@ -115,11 +127,20 @@ class World:
 
     def _registry(self) -> Registry:
         registry = in_tree_registry()
-        registry.add(self._moody)
+        for plugin in self._plugins:
+            registry.add(plugin)
         return registry
 
     def _extenders(self) -> Sequence[Extender]:
-        return [MoodyExtender(self.mood)] if self.plan.extender else []
+        if not self.plan.extender:
+            return []
+        return [MoodyExtender(self.mood, self._bind_by_extender, binds=self.plan.binds, preempts=self.plan.preempts)]
+
+    def _bind_by_extender(self, pod: api.Pod, node: str) -> bool:
+        current = self.get(PODS, pod.key)
+        if current is None or current["metadata"]["uid"] != pod.uid:
+            return False
+        return self.bind(pod.key, node)
 
     def _witness(self, replica: Replica) -> Witness:
         witness = self._current[replica.name] = Witness(replica, self.report)
@@ -171,6 +192,11 @@ class World:
         """Nothing goes wrong any more."""
         self.mood.calm()
         self.server.lag = 0
+        self.server.meddle = None
+        if self.plan.liar:
+            # What a plugin says that lies about what it reads is kept until a node changes.
+            for key in self.keys(NODES):
+                self.edit(NODES, key, lambda obj: obj["metadata"].setdefault("labels", {}).update(honest="true"))
         for replica in self.replicas:
             replica.faults.heal()
             if replica.process.state is ProcessState.FROZEN:
@@ -189,7 +215,10 @@ class World:
         for replica in self.replicas:
             if replica.is_up and self._checked.get(replica.process) != replica.process.steps:
                 self._checked[replica.process] = replica.process.steps
-                check_process(replica, self.report)
+                check = self._checks.get(replica.process)
+                if check is None:
+                    check = self._checks[replica.process] = ProcessCheck(replica, self.report)
+                check.run()
                 self._current[replica.name].forget_known()
 
     def _sent(self, replica: Replica, name: str, args: tuple[Any, ...]) -> None:
@@ -200,15 +229,37 @@ class World:
 
     def _follow(self) -> None:
         store = self.api.store
-        self._watcher.nodes = {}
+        self.pods.nodes = {}
         for record in store.shelf(PODS).records.values():
             pod = record.load()
-            self._watcher.nodes[pod["metadata"]["uid"]] = (pod.get("spec") or {}).get("nodeName") or ""
-        store.shelf(PODS).observers.append(self._watcher.on_pod)
+            self.pods.nodes[pod["metadata"]["uid"]] = (pod.get("spec") or {}).get("nodeName") or ""
+        store.shelf(PODS).observers.append(self.pods.on_pod)
+        store.shelf(PODS).observers.append(self._on_bound)
         store.shelf(DEVICE_CLAIMS).observers.append(
             lambda _: self._devices.on_claim([record.load() for record in store.shelf(DEVICE_CLAIMS).records.values()])
         )
         store.shelf(PODS).observers.append(lambda event: self._digest(event.record.data))
+
+    def _on_bound(self, event: StoreEvent) -> None:
+        """A pod that one of our schedulers binds has its devices."""
+        pod = event.record.load()
+        node, uid = (pod.get("spec") or {}).get("nodeName"), pod["metadata"]["uid"]
+        before = (event.previous.load().get("spec") or {}).get("nodeName") if event.previous is not None else ""
+        if not node or before or uid in self._stolen or self.now < self._rolled_back + DOUBTFUL_SECONDS:
+            return
+        for status in (pod.get("status") or {}).get("resourceClaimStatuses") or ():
+            claim = self.get(DEVICE_CLAIMS, f"{pod['metadata']['namespace']}/{status.get('resourceClaimName')}")
+            if claim is not None:
+                self._check_claim(event.record.key, uid, node, claim)
+
+    def _check_claim(self, key: str, uid: str, node: str, claim: JSON) -> None:
+        name, status = claim["metadata"]["name"], claim.get("status") or {}
+        if uid not in [each.get("uid") for each in status.get("reservedFor") or ()]:
+            self.report("devices", f"{key} is bound to {node}; its claim {name} is not reserved for it")
+        results = ((status.get("allocation") or {}).get("devices") or {}).get("results") or ()
+        pools = {result["pool"] for result in results}
+        if not results or pools != {node}:
+            self.report("devices", f"{key} is bound to {node}; its claim {name} has devices of {pools or 'nobody'}")
 
     def _digest(self, data: bytes) -> None:
         self.digest = hash((self.digest, sum(data), len(data)))
@@ -226,7 +277,8 @@ class World:
             return None
 
     def create(self, storage: str, obj: JSON) -> None:
-        self._attempt(lambda access: access.create(storage, obj))
+        # A copy: the API server completes what it is given, and a story must stay as it was written.
+        self._attempt(lambda access: access.create(storage, deepcopy(obj)))
 
     def edit(self, storage: str, key: str, edit: Edit, subresource: str = "") -> None:
         self._attempt(lambda access: access.edit(storage, key, edit, subresource))
@@ -245,10 +297,69 @@ class World:
         keys = self.keys(PODS)
         return keys[int(rank * len(keys))] if keys else None
 
-    def bind(self, key: str, node: str) -> None:
+    def bind(self, key: str, node: str) -> bool:
+        """Bind a pod as another program does; False if that is refused."""
         namespace, _, name = key.partition("/")
         target = {"target": {"kind": "Node", "name": node}, "metadata": {}}
-        self._attempt(lambda access: access.api.pods.bind(namespace, name, target))
+
+        def act(access: Access) -> bool:
+            access.api.pods.bind(namespace, name, target)
+            return True
+
+        return bool(self._attempt(act))
+
+    def recreate(self, key: str) -> None:
+        """Replace a pod by another of the same name."""
+        pod = self.get(PODS, key)
+        if pod is None:
+            return
+        self.delete(PODS, key, grace=0)
+        meta = {each: pod["metadata"][each] for each in ("name", "namespace", "labels") if each in pod["metadata"]}
+        spec = {each: value for each, value in pod["spec"].items() if each not in ("nodeName", "volumes")}
+        self.create(PODS, {"metadata": meta, "spec": spec})
+        self.met.note("pod recreated", "a pod")
+
+    def meddle(self, what: str, call: ClientCall) -> None:
+        """Others change the object of a call, or its node, right now."""
+        pod = call.args[0] if call.args and isinstance(call.args[0], api.Pod) else None
+        if pod is None:
+            return
+        node = call.args[1] if call.name == "bind" else pod.nominated_node_name
+        self.met.note(f"edited by others: {what}", call.name)
+        if what == "delete the pod":
+            self.delete(PODS, pod.key, grace=0)
+        elif what == "recreate":
+            self.recreate(pod.key)
+        elif what == "relabel the pod":
+            self.edit(PODS, pod.key, lambda obj: obj["metadata"].setdefault("labels", {}).update(app="web"))
+        elif what == "bind the pod elsewhere":
+            others = [key for key in self.keys(NODES) if key != node]
+            if others:
+                self.steal(pod.key, others[0])
+        elif what == "delete the node" and node:
+            self.drop_node(node)
+        elif what == "taint the node" and node:
+            self.edit(NODES, node, lambda obj: obj["spec"].update(taints=[MEDDLED]))
+
+    def steal(self, key: str, node: str) -> None:
+        """Another scheduler binds a pod."""
+        pod = self.get(PODS, key)
+        if pod is not None:
+            self._stolen.add(pod["metadata"]["uid"])
+            self.bind(key, node)
+
+    def drop_node(self, name: str) -> None:
+        """Delete a node. It comes back after a while."""
+        node = self.get(NODES, name)
+        if node is not None:
+            self.delete(NODES, name)
+            self.met.note("node deleted", "a node")
+            self.later(15.0, lambda: self._back(node))
+
+    def _back(self, node: JSON) -> None:
+        if self.get(NODES, node["metadata"]["name"]) is None:
+            self.create(NODES, _as_new(node))
+            self.met.note("node back", "a node")
 
     # --- what goes wrong ----------------------------------------------------------------------------------------------
 
@@ -279,6 +390,8 @@ class World:
             self.loop.create_task(self._restart(seconds, back))
 
     async def _restart(self, seconds: float, back: int) -> None:
+        if back:
+            self._rolled_back = self.now
         self.met.note("store rolled back" if back else "API server restarted", "API server")
         await self.embedded.stop()
         old = self.api.store
@@ -324,8 +437,9 @@ class World:
         process = replica.process
         if process.state is not ProcessState.RUNNING:
             return
+        past = "frozen past the lease" if seconds > LEASE_SECONDS and replica.leads else "frozen"
         for where in waiting_in(replica):
-            self.met.note("frozen", where)
+            self.met.note(past, where)
         process.freeze()
         self.later(seconds, process.thaw_if_frozen)
 
@@ -366,18 +480,18 @@ def features_of(plan: Plan) -> Features:
     )
 
 
-def _configuration() -> JSON:
-    plugins = {"multiPoint": {"enabled": [{"name": MOODY}]}}
+def _configuration(plan: Plan) -> JSON:
+    plugins = {"multiPoint": {"enabled": [{"name": name} for name in ((MOODY, LIAR) if plan.liar else (MOODY,))]}}
     least = {"scoringStrategy": {"type": "MostAllocated", "resources": [{"name": "cpu", "weight": 1}]}}
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
         "profiles": [
-            {"schedulerName": "default-scheduler"},
+            {"schedulerName": "default-scheduler", "pluginConfig": [VOLUME_BINDING]},
             {
                 "schedulerName": "second",
                 "plugins": plugins,
-                "pluginConfig": [{"name": "NodeResourcesFit", "args": least}],
+                "pluginConfig": [{"name": "NodeResourcesFit", "args": least}, VOLUME_BINDING],
             },
         ],
     }

@@ -1,0 +1,179 @@
+"""Compares what a scheduler process has built up, event by event, with the same built from scratch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from kubesched.api import objects as api
+from kubesched.cluster.pods import PodInfo
+from kubesched.cluster.state import ClusterState
+from kubesched.cluster.table import NodeTable
+from kubesched.engine.cache import CachedAnswers
+from kubesched.engine.engine import Engine
+from kubesched.framework.runtime import NOT_RECORDED
+from kubesched.scheduler.handlers import KINDS
+from kubesched.scheduler.scheduler import Scheduler
+
+
+def differences(scheduler: Scheduler, *, caches: bool, except_of: str = "") -> Iterator[str]:
+    """Where the cluster state of a process differs from one that is made from its informers' objects.
+
+    With `caches`, the cached answers of plugins are compared too, except those of one plugin.
+    """
+    cluster = scheduler.cluster
+    yield from _tables(cluster, rebuilt(scheduler))
+    yield from _counters(cluster)
+    yield from _classes(cluster)
+    yield from _objects(scheduler)
+    yield from _groups(scheduler)
+    if caches:
+        for profile in scheduler.profiles.values():
+            yield from _answers(scheduler, profile.engine, except_of)
+
+
+def rebuilt(scheduler: Scheduler) -> ClusterState:
+    """The cluster state made from what the informers hold, and from the pods that the process has assumed."""
+    cluster = scheduler.cluster
+    state = ClusterState(cluster.features)
+    for kind in KINDS:
+        for obj in scheduler.known(kind):
+            if not isinstance(obj, api.Pod) or (obj.node_name and not obj.is_terminal):
+                state.set(obj)
+    for uid in cluster.assumed:
+        info = cluster.pods[uid]
+        state.assume(state.classes.info(info.pod), cluster.nodes.names[info.row])
+    return state
+
+
+def _tables(one: ClusterState, other: ClusterState) -> Iterator[str]:
+    found, wanted = _contents(one.nodes), _contents(other.nodes)
+    for name in sorted(found.keys() | wanted.keys()):
+        mine, theirs = found.get(name, {}), wanted.get(name, {})
+        for key in sorted(mine.keys() | theirs.keys()):
+            if mine.get(key) != theirs.get(key):
+                yield f"node {name}: {key} is {mine.get(key)} and not {theirs.get(key)}"
+
+
+def _contents(table: NodeTable) -> dict[str, dict[str, Any]]:
+    """Everything about each row in plain values. Zeros are left out: columns are made on demand."""
+    found: dict[str, dict[str, Any]] = {}
+    for name, row in table.row_of.items():
+        cells = {"valid": bool(table.valid[row]), "unschedulable": bool(table.unschedulable[row])}
+        amounts: dict[str, Any] = {}
+        for resource, column in table.resource_columns.items():
+            amounts[f"allocatable {resource}"] = int(table.allocatable[column, row])
+            amounts[f"used {resource}"] = int(table.used[column, row])
+        node = table.nodes[row]
+        texts = {
+            "taints": table.taint_sets[table.taint_set[row]],
+            "pods": tuple(sorted(table.pods[row])),
+            "version": node.metadata.resource_version if node is not None else "",
+            "tags": tuple(sorted(repr((tag, rows[row])) for tag, rows in table.tagged.items() if row in rows)),
+        }
+        found[name] = {key: value for key, value in {**cells, **amounts, **texts}.items() if value}
+        labels = {} if node is None else node.labels
+        for key, label in table.label_columns.items():
+            value = int(label.ids[row])
+            if (label.values[value] if value >= 0 else None) != labels.get(key):
+                found[name][f"label {key}"] = "wrong"
+    return found
+
+
+def _counters(cluster: ClusterState) -> Iterator[str]:
+    """Counts of pods by row and by domain, against a recount."""
+    for key, counter in cluster.counts._counters.items():
+        wanted: dict[int, int] = {}
+        for info in cluster.pods.values():
+            if counter.matches(info.pod_class) and not (counter.skip_terminating and info.terminating):
+                wanted[info.row] = wanted.get(info.row, 0) + 1
+        found = {row: int(count) for row, count in enumerate(counter.rows) if count}
+        if found != wanted:
+            yield f"counter {key}: {found} and not {wanted}"
+        for label, domain in counter._domains.items():
+            domain.refresh()
+            sums = dict.fromkeys(range(len(domain.counts)), 0)
+            for row, count in wanted.items():
+                value = int(domain.column.ids[row])
+                if value >= 0 and (domain.eligible is None or domain.eligible[row]):
+                    sums[value] += count
+            if [int(count) for count in domain.counts] != list(sums.values()):
+                yield f"domains of {label} for {key}: {domain.counts} and not {sums}"
+    for terms in cluster.counts.term_list:
+        carriers = sum(terms in info.pod_class.counters for info in cluster.pods.values())
+        if terms.total != carriers or int(terms.rows.sum()) != carriers:
+            yield f"term {terms.term}: counted {terms.total} times and carried by {carriers} pods"
+
+
+def _classes(cluster: ClusterState) -> Iterator[str]:
+    """What a pod class knows of its pods, against a recount."""
+    wanted: dict[Any, dict[int, int]] = {}
+    for info in cluster.pods.values():
+        rows = wanted.setdefault(info.pod_class, {})
+        rows[info.row] = rows.get(info.row, 0) + 1
+    if set(cluster.counts._live) != set(wanted):
+        yield f"{len(cluster.counts._live)} classes count as live and {len(wanted)} are"
+    for pod_class, rows in wanted.items():
+        if pod_class.rows != rows or pod_class.pods != sum(rows.values()):
+            yield f"class of {pod_class.labels}: rows {pod_class.rows} and not {rows}"
+
+
+def _objects(scheduler: Scheduler) -> Iterator[str]:
+    for kind in KINDS:
+        if kind in (api.Pod, api.Node):
+            continue
+        found = {obj.key: obj.metadata.resource_version for obj in scheduler.cluster.all(kind)}
+        wanted = {obj.key: obj.metadata.resource_version for obj in scheduler.known(kind)}
+        if found != wanted:
+            yield f"{kind.__name__}: {dict(found.items() ^ wanted.items())}"
+
+
+def _groups(scheduler: Scheduler) -> Iterator[str]:
+    cluster = scheduler.cluster
+    if not cluster.features.generic_workload:
+        return
+    wanted: dict[str, tuple[set[str], set[str]]] = {}
+    for pod in scheduler.known(api.Pod):
+        ours = pod.node_name or pod.scheduler_name in scheduler.profiles
+        if pod.pod_group and ours and not pod.is_terminal:
+            members, scheduled = wanted.setdefault(pod.pod_group, (set(), set()))
+            members.add(pod.uid)
+            if pod.uid in cluster.pods:
+                scheduled.add(pod.uid)
+    found = {key: (set(group.pods), set(group.scheduled)) for key, group in cluster.pod_groups._groups.items()}
+    if found != wanted:
+        yield f"pod groups: {found} and not {wanted}"
+
+
+def _answers(scheduler: Scheduler, engine: Engine, except_of: str) -> Iterator[str]:
+    """Cached answers of plugins, against answers that are made now."""
+    infos: dict[Any, PodInfo] = {}
+    queued = (scheduler.queue.get(pod.uid) for pod in scheduler.queue.pending_pods()[0])
+    for info in (*scheduler.cluster.pods.values(), *(each.info for each in queued if each is not None)):
+        infos.setdefault(engine.framework.cache_class(info.pod_class), info)
+    for pod_class, info in infos.items():
+        cached = pod_class.memo.get(engine.filtering)
+        if not isinstance(cached, CachedAnswers):
+            continue
+        scored = cached._scored
+        cached.refresh(info.pod, NOT_RECORDED)
+        fresh = CachedAnswers(engine.framework, pod_class)
+        fresh.refresh(info.pod, NOT_RECORDED)
+        found, wanted = _passing(cached), _passing(fresh)
+        for name in sorted(found.keys() | wanted.keys()):
+            mine, theirs = found.get(name, []), wanted.get(name, [])
+            if name != except_of and mine != theirs:
+                yield f"cached answers of {name} about {info.pod.key}: it rejects {mine} and not {theirs}"
+        if scored and cached._scored and not except_of:
+            fresh.score(info.pod, NOT_RECORDED)
+            if not np.array_equal(cached.base, fresh.base) or not np.array_equal(cached.mask, fresh.mask):
+                yield f"cached scores of {info.pod.key}: {cached.base} and not {fresh.base}"
+
+
+def _passing(answers: CachedAnswers) -> dict[str, list[int]]:
+    """The rows that each plugin rejects, of those that have a node."""
+    valid = answers._table.valid
+    rejected = {each.plugin.name: np.flatnonzero(each.codes).tolist() for each in answers.filters}
+    return {name: [row for row in rows if valid[row]] for name, rows in rejected.items()}
