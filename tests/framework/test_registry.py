@@ -8,7 +8,7 @@ from kubesched.api import objects as api
 from kubesched.framework.plugin import Plugin, points_of
 from kubesched.framework.registry import Registry, UnknownPluginError
 from kubesched.framework.status import Status
-from kubesched.plugins import IN_TREE, in_tree_registry
+from kubesched.plugins import IN_TREE, OFFERED, in_tree_registry
 from kubesched.plugins.node_name import NodeName
 
 
@@ -77,4 +77,4 @@ def test_points_follow_from_methods() -> None:
     assert points["PrioritySort"] == {"queueSort"}
     assert points["NodeAffinity"] == {"preFilter", "filter", "preScore", "score"}
     assert points["DefaultBinder"] == {"bind"}
-    assert {plugin.name for plugin in IN_TREE} == set(points)
+    assert {plugin.name for plugin in IN_TREE} | set(OFFERED) == set(points)

@@ -25,7 +25,7 @@ from kubesched.framework.plugin import Plugin, points_of
 from kubesched.framework.runtime import Framework
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import Status
-from kubesched.plugins import in_tree_registry
+from kubesched.plugins import IN_TREE, in_tree_registry
 from kubesched.queue.build import build_queue
 from kubesched.queue.hooks import Subqueue
 from kubesched.queue.registrations import EVERYTHING, REJECTING_POINTS, EventMap, event_map
@@ -143,7 +143,7 @@ def test_every_kind_that_our_plugins_wait_for_is_watched() -> None:
 def test_every_in_tree_plugin_registers_its_events() -> None:
     """Every in-tree plugin registers its events, so that its pods are not retried on all of them."""
     silent = Plugin.events_to_register
-    plugins = [plugin for plugin in in_tree_registry().values() if points_of(plugin) & REJECTING_POINTS]
+    plugins = [plugin for plugin in IN_TREE if points_of(plugin) & REJECTING_POINTS]
     assert [plugin.name for plugin in plugins if plugin.events_to_register is silent] == []
 
 

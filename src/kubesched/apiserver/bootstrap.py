@@ -83,6 +83,11 @@ class Bootstrap:
         body = {"roleRef": _reference("ClusterRole", name), "subjects": [_subject(f"user {user}")]}
         self._ensure(GROUP, "clusterrolebindings", "", name, body)
 
+    def define(self, definition: JSON) -> None:
+        """Install a custom resource definition."""
+        name, spec = definition["metadata"]["name"], {"spec": definition["spec"]}
+        self._ensure("apiextensions.k8s.io", "customresourcedefinitions", "", name, spec)
+
     def announce(self, address: str, port: int) -> None:
         """Write the server's address to the endpoints of the service `kubernetes`, replacing an earlier server's."""
         ports = [{"name": "https", "port": port, "protocol": "TCP"}]

@@ -26,7 +26,7 @@ from kubesched.engine.outcome import Outcome
 from kubesched.engine.profiles import build_engines
 from kubesched.framework.one_at_a_time import one_at_a_time
 from kubesched.framework.registry import Registry
-from kubesched.plugins import in_tree_registry
+from kubesched.plugins import IN_TREE, in_tree_registry
 
 ONE_AT_A_TIME_SECONDS = 3.0
 
@@ -68,7 +68,7 @@ def measure(workload: BenchWorkload) -> DecisionResult:
 
 
 def _one_at_a_time(workload: BenchWorkload) -> float:
-    registry = Registry(one_at_a_time(plugin) for plugin in in_tree_registry().values())
+    registry = Registry(one_at_a_time(plugin) for plugin in IN_TREE)
     engine, pods = _prepare(workload, registry)
     started = time.perf_counter()
     done = 0

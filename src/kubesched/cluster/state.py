@@ -6,7 +6,7 @@ order, a pod's before its node's included; the resulting state is the same as if
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TypeVar, cast
 
 from kubesched.api import objects as api
@@ -20,6 +20,9 @@ from kubesched.cluster.table import NodeTable
 
 O = TypeVar("O", bound=api.Object)  # noqa: E741  # the one-letter name for "some kind of object"
 T = TypeVar("T")
+
+PodObserver = Callable[[api.Pod | None, api.Pod | None], None]
+"""Receives a pod before and after a change; None means that it did not exist."""
 
 
 class ClusterState:
@@ -35,8 +38,12 @@ class ClusterState:
         self.pods: dict[str, PodInfo] = {}
         """Pods on nodes, assumed ones included, by UID."""
         self.assumed: set[str] = set()
+        self.terminating: dict[str, PodInfo] = {}
+        """Pods on nodes that are being deleted, by UID."""
         self.pod_groups = PodGroups()
         """Empty unless the gate GenericWorkload is on."""
+        self.pod_observers: list[PodObserver] = []
+        """Called for every pod that is created, changed or deleted, pods without a node included."""
         self._shared: dict[type, object] = {}
 
     def share(self, kind: type[T]) -> T:
@@ -195,6 +202,8 @@ class ClusterState:
         row = info.row = self.nodes.row_for_pod(node_name)
         self.nodes.place(info, row)
         self.pods[info.pod.metadata.uid] = info
+        if info.terminating:
+            self.terminating[info.pod.metadata.uid] = info
         self.counts.placed(info, row)
         if len(self.pod_groups):
             self.pod_groups.placed(info.pod)
@@ -203,6 +212,8 @@ class ClusterState:
         row = info.row
         self.nodes.take_off(info, row)
         del self.pods[info.pod.metadata.uid]
+        if info.terminating:
+            self.terminating.pop(info.pod.metadata.uid, None)
         self.counts.taken_off(info, row)
         if len(self.pod_groups):
             self.pod_groups.taken_off(info.pod)

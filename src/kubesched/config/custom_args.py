@@ -15,6 +15,7 @@ import msgspec
 from msgspec import inspect as mi
 from msgspec.structs import replace
 
+from kubesched.config.args import ARGS
 from kubesched.config.errors import Problem, join, suggest
 from kubesched.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile, PluginConfig
 
@@ -26,9 +27,10 @@ _describe = cache(mi.type_info)
 
 
 def with_custom_args(
-    config: KubeSchedulerConfiguration, types: Mapping[str, type]
+    config: KubeSchedulerConfiguration, types: Mapping[str, type | None]
 ) -> tuple[KubeSchedulerConfiguration, list[Problem]]:
-    """The configuration with typed arguments for every enabled plugin of ``types``, and what is wrong with them."""
+    """The configuration with typed arguments for every enabled plugin that ``types`` has a struct for, and what is
+    wrong with them. Built-in plugins have theirs already."""
     problems: list[Problem] = []
     profiles = [_profile(each, f"profiles[{i}]", types, problems) for i, each in enumerate(config.profiles)]
     return replace(config, profiles=tuple(profiles)), problems
@@ -55,18 +57,24 @@ def decode_args(cls: type, args: object, path: str, problems: list[Problem]) -> 
 
 
 def _profile(
-    profile: KubeSchedulerProfile, path: str, types: Mapping[str, type], problems: list[Problem]
+    profile: KubeSchedulerProfile, path: str, types: Mapping[str, type | None], problems: list[Problem]
 ) -> KubeSchedulerProfile:
     configs: list[PluginConfig] = []
     for index, each in enumerate(profile.plugin_config):
-        cls = types.get(each.name)
+        cls = _custom(each.name, types)
         if cls is not None:
             each = replace(each, args=decode_args(cls, each.args, f"{path}.pluginConfig[{index}].args", problems))
         configs.append(each)
     given = {each.name for each in configs}
-    missing = [name for name in profile.plugins.names() if name in types and name not in given]
-    configs += [PluginConfig(name=name, args=_defaults(name, types[name], path, problems)) for name in missing]
+    for name in profile.plugins.names():
+        cls = None if name in given else _custom(name, types)
+        if cls is not None:
+            configs.append(PluginConfig(name=name, args=_defaults(name, cls, path, problems)))
     return replace(profile, plugin_config=tuple(configs))
+
+
+def _custom(name: str, types: Mapping[str, type | None]) -> type | None:
+    return None if name in ARGS else types.get(name)
 
 
 def _defaults(name: str, cls: type, path: str, problems: list[Problem]) -> object:

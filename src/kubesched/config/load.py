@@ -47,7 +47,7 @@ def load(
     source: str = "<config>",
     known_plugins: Collection[str] | None = None,
     points: Mapping[str, frozenset[str]] | None = None,
-    args_types: Mapping[str, type] | None = None,
+    args_types: Mapping[str, type | None] | None = None,
     features: Features = DEFAULT_FEATURES,
 ) -> Loaded:
     """Load a KubeSchedulerConfiguration; ConfigError lists everything that is wrong with it.
@@ -72,7 +72,7 @@ def load(
     problems += _unrelated(validate(config, features), problems)
     problems += _unrelated(validate_profiles(config.profiles, points), problems)
     if args_types:
-        config, found = with_custom_args(config, {n: t for n, t in args_types.items() if n not in ARGS})
+        config, found = with_custom_args(config, args_types)
         problems += _unrelated(found, problems)
     if problems:
         raise ConfigError(source, problems)

@@ -17,6 +17,7 @@ from kubesched.apiserver.storage.durable import DataDirectoryError
 from kubesched.client import kubeconfig
 from kubesched.client.connection import Connection, resolve
 from kubesched.config.types import KubeSchedulerConfiguration
+from kubesched.contrib.crds import DEFINITIONS, READ_GROUPS, READ_RESOURCES
 from kubesched.daemon.process import Process
 from kubesched.daemon.serving.tls.context import PairSource
 from kubesched.daemon.setup import Setup, SetupError, prepare
@@ -94,6 +95,10 @@ class LocalCluster:
             raise SetupError([self._why_in_use(str(error))]) from None
         if self._options.history.annotate_results:
             self.server.api.bootstrap.grant("kubesched:annotate-results", SCHEDULER, RoleRule("patch", "core", "pods"))
+        for definition in DEFINITIONS:
+            self.server.api.bootstrap.define(definition)
+        readable = RoleRule("get list watch", READ_GROUPS, READ_RESOURCES)
+        self.server.api.bootstrap.grant("kubesched:contrib", SCHEDULER, readable)
         self._restore(flags.from_)
         self.embedded.start()
         if "nodes" in self._options.changed or not self.server.api.store.shelf(NODES).records:

@@ -1,6 +1,6 @@
 """kube-scheduler's default plugins, one module each, in the order in which they are enabled."""
 
-from kubesched.framework.registry import BUILT_IN, Origin, Registry
+from kubesched.framework.registry import BUILT_IN, CONTRIB, Origin, Registry
 from kubesched.plugins.default_binder import DefaultBinder
 from kubesched.plugins.default_preemption import DefaultPreemption
 from kubesched.plugins.dynamic_resources import DynamicResources
@@ -50,6 +50,18 @@ IN_TREE = (
 )
 
 
+OFFERED = {
+    "Coscheduling": "kubesched.contrib.coscheduling:Coscheduling",
+    "NodeMetadata": "kubesched.contrib.node_metadata:NodeMetadata",
+    "NodeResourcesAllocatable": "kubesched.contrib.node_resources_allocatable:NodeResourcesAllocatable",
+    "PodState": "kubesched.contrib.pod_state:PodState",
+    "QOSSort": "kubesched.contrib.qos_sort:QOSSort",
+}
+"""The plugins of scheduler-plugins: known by name, off by default, and imported only when a profile enables one."""
+
+
 def in_tree_registry() -> Registry:
-    """A new registry with the built-in plugins, to which others may be added."""
-    return Registry(IN_TREE, Origin(BUILT_IN))
+    """A new registry with the plugins that ship with kubesched, to which others may be added."""
+    registry = Registry(IN_TREE, Origin(BUILT_IN))
+    registry.offer(OFFERED, Origin(CONTRIB))
+    return registry

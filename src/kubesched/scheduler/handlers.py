@@ -97,6 +97,8 @@ class EventHandlers:
             old = None
         if self._cluster.features.generic_workload:
             self._group_member(old, new)
+        for observe in self._cluster.pod_observers:
+            observe(old, new)
         if new is not None:
             self._shared.pods[new.key] = new
             if old is None:

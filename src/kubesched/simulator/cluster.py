@@ -19,9 +19,11 @@ from kubesched.base.clocks import VirtualClock
 from kubesched.client.faults import Faults, FaultyClient
 from kubesched.client.protocol import Client
 from kubesched.config.types import KubeSchedulerConfiguration
+from kubesched.contrib.crds import DEFINITIONS
 from kubesched.embedded import EmbeddedCluster
 from kubesched.engine.decision import Decision
 from kubesched.framework.registry import Registry
+from kubesched.plugins import OFFERED
 from kubesched.scheduler.bind_calls import BindCalls
 from kubesched.scheduler.build import build_scheduler
 from kubesched.scheduler.recorder import EventRecorder
@@ -121,6 +123,9 @@ class SimulatedCluster:
             detailed=watch is not None,
             choose=None if follow is None else follow.choose,
         )
+        if any(name in OFFERED for profile in config.profiles for name in profile.plugins.names()):
+            for definition in DEFINITIONS:
+                self.api.bootstrap.define(definition)
         if follow is not None:
             follow.row_of = self.scheduler.cluster.nodes.row_of
 

@@ -8,6 +8,7 @@ from typing import Any
 from kubesched.apiserver.crd.custom_resources import resources_of
 from kubesched.apiserver.kinds.registry import BUILT_IN, ApiResource
 from kubesched.config.errors import Problem, join, suggest
+from kubesched.contrib.crds import DEFINITIONS
 from kubesched.simulator.steps import StepAction
 
 
@@ -26,7 +27,8 @@ def suggestion(kind: str, served: Iterable[ApiResource]) -> str:
 def kind_problems(actions: Iterable[StepAction]) -> Iterator[Problem]:
     """Yield kinds that the API will not serve when the scenario runs. Each mistake is reported once."""
     actions = list(actions)
-    served = [*BUILT_IN, *(each for action in actions for each in _defined(action))]
+    shipped = [each for definition in DEFINITIONS for each in resources_of(definition)]
+    served = [*BUILT_IN, *shipped, *(each for action in actions for each in _defined(action))]
     found = (_problem(action, served) for action in actions)
     yield from dict.fromkeys(problem for problem in found if problem is not None)
 
