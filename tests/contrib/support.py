@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kubesched import Decision
+from kubesched.engine.decision import Decision
 from kubesched.testing import VirtualCluster
 
 

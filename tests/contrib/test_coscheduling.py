@@ -177,7 +177,8 @@ class Queued:
 
     def __init__(self, each: Pod, first: float) -> None:
         self.pod = each
-        self.timestamp = self.initial_attempt_timestamp = first
+        self.timestamp = first
+        self.initial_attempt_timestamp: float | None = first
 
 
 @pytest.fixture
