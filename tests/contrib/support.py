@@ -20,9 +20,10 @@ def sorter(name: str, args: Mapping[str, Any] | None = None, **sections: Any) ->
     return profile(plugins, {name: args or {}})
 
 
-def everywhere(name: str, args: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """A configuration with a plugin at all its points; if it makes room, in the place of DefaultPreemption."""
-    return profile({"multiPoint": {"enabled": [{"name": name}]}}, {name: args or {}})
+def preemptor(name: str, args: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """A configuration with a plugin at all its points, in the place of DefaultPreemption."""
+    section = {"enabled": [{"name": name}]}
+    return profile({"multiPoint": section, "postFilter": section | {"disabled": [{"name": "*"}]}}, {name: args or {}})
 
 
 def profile(plugins: Mapping[str, Any], args: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

@@ -43,6 +43,26 @@ SAMPLES: dict[str, tuple[str, str]] = {
 """,
     ),
     "PodState": ("v1", "[{schedulerName: default-scheduler, plugins: {score: {enabled: [{name: PodState}]}}}]"),
+    "CapacityScheduling": (
+        "v1",
+        """
+- schedulerName: default-scheduler
+  plugins:
+    multiPoint: {enabled: [{name: CapacityScheduling}]}
+    postFilter: {enabled: [{name: CapacityScheduling}], disabled: [{name: "*"}]}
+""",
+    ),
+    "PreemptionToleration": (
+        "v1",
+        """
+- schedulerName: default-scheduler
+  plugins:
+    postFilter: {enabled: [{name: PreemptionToleration}], disabled: [{name: DefaultPreemption}]}
+  pluginConfig:
+  - name: PreemptionToleration
+    args: {minCandidateNodesPercentage: 10, minCandidateNodesAbsolute: 100}
+""",
+    ),
     "QOSSort": (
         "v1beta3",
         """

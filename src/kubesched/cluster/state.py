@@ -23,6 +23,8 @@ T = TypeVar("T")
 
 PodObserver = Callable[[api.Pod | None, api.Pod | None], None]
 """Receives a pod before and after a change; None means that it did not exist."""
+PlacementObserver = Callable[[PodInfo, int], None]
+"""Receives a pod, and 1 if it was put on its node or -1 if it was taken off."""
 
 
 class ClusterState:
@@ -44,6 +46,8 @@ class ClusterState:
         """Empty unless the gate GenericWorkload is on."""
         self.pod_observers: list[PodObserver] = []
         """Called for every pod that is created, changed or deleted, pods without a node included."""
+        self.placement_observers: list[PlacementObserver] = []
+        """Called for every pod that is put on a node or taken off, assumed ones included."""
         self._shared: dict[type, object] = {}
 
     def share(self, kind: type[T]) -> T:
@@ -204,6 +208,8 @@ class ClusterState:
         self.pods[info.pod.metadata.uid] = info
         if info.terminating:
             self.terminating[info.pod.metadata.uid] = info
+        for observe in self.placement_observers:
+            observe(info, 1)
         self.counts.placed(info, row)
         if len(self.pod_groups):
             self.pod_groups.placed(info.pod)
@@ -214,6 +220,8 @@ class ClusterState:
         del self.pods[info.pod.metadata.uid]
         if info.terminating:
             self.terminating.pop(info.pod.metadata.uid, None)
+        for observe in self.placement_observers:
+            observe(info, -1)
         self.counts.taken_off(info, row)
         if len(self.pod_groups):
             self.pod_groups.taken_off(info.pod)

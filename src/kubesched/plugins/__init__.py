@@ -51,10 +51,12 @@ IN_TREE = (
 
 
 OFFERED = {
+    "CapacityScheduling": "kubesched.contrib.capacity_scheduling:CapacityScheduling",
     "Coscheduling": "kubesched.contrib.coscheduling:Coscheduling",
     "NodeMetadata": "kubesched.contrib.node_metadata:NodeMetadata",
     "NodeResourcesAllocatable": "kubesched.contrib.node_resources_allocatable:NodeResourcesAllocatable",
     "PodState": "kubesched.contrib.pod_state:PodState",
+    "PreemptionToleration": "kubesched.contrib.preemption_toleration:PreemptionToleration",
     "QOSSort": "kubesched.contrib.qos_sort:QOSSort",
 }
 """The plugins of scheduler-plugins: known by name, off by default, and imported only when a profile enables one."""

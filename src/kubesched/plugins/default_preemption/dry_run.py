@@ -8,7 +8,7 @@ added back are the victims.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,6 +22,8 @@ from kubesched.framework.status import Status, unresolvable
 from kubesched.framework.what_if import WhatIf, attributed
 from kubesched.plugins.default_preemption.victims import Badness, Budget, badness, most_important_first, violating
 
+Evictable = Callable[[api.Pod, Collection[PodInfo]], list[PodInfo]]
+"""Which of the pods on a node a pod may evict."""
 NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
 
 
@@ -124,13 +126,24 @@ class OneRowProbe(TrialProbe):
         return [self._what_if.status_on(self._state, self._pod, row) for row in rows]
 
 
+def lower_priority(pod: api.Pod, infos: Collection[PodInfo]) -> list[PodInfo]:
+    """The pods of a node that a pod may evict."""
+    return [info for info in infos if info.pod.priority < pod.priority]
+
+
 def dry_run(
-    what_if: WhatIf, table: NodeTable, probe: TrialProbe, pod: api.Pod, rows: Sequence[int], budgets: Sequence[Budget]
+    what_if: WhatIf,
+    table: NodeTable,
+    probe: TrialProbe,
+    pod: api.Pod,
+    rows: Sequence[int],
+    budgets: Sequence[Budget],
+    evictable: Evictable = lower_priority,
 ) -> list[Trial]:
     """Try rows, all of them in step."""
     trials = [Trial(row) for row in rows]
     for trial in trials:
-        trial.order = [info for info in table.pods[trial.row].values() if info.pod.priority < pod.priority]
+        trial.order = evictable(pod, table.pods[trial.row].values())
         if not trial.order:
             trial.failure = NO_VICTIMS
     open_ = [trial for trial in trials if trial.order]

@@ -1,0 +1,102 @@
+"""PreemptionToleration: preemption in which victims of some priority classes are protected for a while."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from typing import Final
+
+from kubesched.api import objects as api
+from kubesched.cluster.pods import PodInfo
+from kubesched.config.args import DefaultPreemptionArgs
+from kubesched.contrib.go_time import parse_time
+from kubesched.contrib.preemption import SelectivePreemption
+from kubesched.framework.diagnosis import Diagnosis
+from kubesched.framework.events import Action, EventHint, Hint, on
+from kubesched.framework.plugin import Handle
+from kubesched.framework.state import CycleState
+from kubesched.framework.status import Code
+
+PREFIX: Final = "preemption-toleration.scheduling.x-k8s.io/"
+MINIMUM: Final = f"{PREFIX}minimum-preemptable-priority"
+SECONDS: Final = f"{PREFIX}toleration-seconds"
+
+
+class PreemptionTolerationArgs(DefaultPreemptionArgs, frozen=True, kw_only=True):
+    """Those of DefaultPreemption."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.min_candidate_nodes_percentage <= 100:
+            raise ValueError(
+                f"minCandidateNodesPercentage is not in valid range [0, 100]: {self.min_candidate_nodes_percentage}"
+            )
+        if self.min_candidate_nodes_absolute < 0:
+            raise ValueError(
+                f"minCandidateNodesAbsolute is not in valid range [0, inf): {self.min_candidate_nodes_absolute}"
+            )
+
+
+class PreemptionToleration(SelectivePreemption):
+    """Preempts as DefaultPreemption does, but leaves alone pods that tolerate it."""
+
+    name = "PreemptionToleration"
+    args_type = PreemptionTolerationArgs
+
+    def __init__(self, args: PreemptionTolerationArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._now = handle.clock.now if hasattr(handle, "clock") else time.time
+
+    def events_to_register(self) -> list[EventHint]:
+        # PostFilter rejects no pod by itself. Registering makes the scheduler watch the kind.
+        watched = on(api.PriorityClass, Action.ALL, lambda pod, old, new: Hint.SKIP)
+        return [*super().events_to_register(), watched]
+
+    def evictable(self, state: CycleState, pod: api.Pod, infos: Collection[PodInfo]) -> list[PodInfo]:
+        now = self._now()
+        return [info for info in infos if info.pod.priority < pod.priority and not self.tolerates(info.pod, pod, now)]
+
+    def tolerates(self, victim: api.Pod, preemptor: api.Pod, now: float) -> bool:
+        """Whether a pod is protected from another."""
+        name = victim.spec.priority_class_name
+        if not name:
+            return False
+        found = self.handle.cluster.get(api.PriorityClass, name)
+        if found is None:
+            raise LookupError(f'priorityclass.scheduling.k8s.io "{name}" not found')
+        if preemptor.spec.preemption_policy == "Never":
+            return True
+        try:
+            minimum, seconds = policy(found)
+        except ValueError:
+            message = "Failed to parse preemption toleration policy of victim candidate's priorityclass"
+            self.handle.log(-1, message, PreemptorPod=preemptor, VictimCandidatePod=victim, priorityClass=name)
+            return False
+        if preemptor.priority >= minimum:
+            return False
+        return seconds < 0 or _is_protected_at(victim, seconds, now)
+
+    def _objection(self, pod: api.Pod, diagnosis: Diagnosis) -> str:
+        """Unlike DefaultPreemption, waits for any terminating pod of lower priority on the nominated node."""
+        if pod.spec.preemption_policy == "Never":
+            return "not eligible due to preemptionPolicy=Never."
+        nominated = pod.nominated_node_name
+        if not nominated or diagnosis.code_of(nominated) is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+            return ""
+        row = self.handle.cluster.nodes.row_of.get(nominated)
+        infos = () if row is None else self.handle.cluster.nodes.pods[row].values()
+        leaving = any(info.pod.priority < pod.priority and info.pod.is_terminating for info in infos)
+        return "not eligible due to a terminating pod on the nominated node." if leaving else ""
+
+
+def policy(found: api.PriorityClass) -> tuple[int, int]:
+    """From which priority on pods may preempt at once, and for how many seconds others may not. ValueError if an
+    annotation is no number."""
+    return int(found.annotations.get(MINIMUM, found.value + 1)), int(found.annotations.get(SECONDS, 0))
+
+
+def _is_protected_at(victim: api.Pod, seconds: int, now: float) -> bool:
+    """Whether so many seconds since it was scheduled are not over. A pod that is just being bound is protected."""
+    scheduled = next((each for each in victim.status.conditions if each.type == "PodScheduled"), None)
+    if scheduled is None or scheduled.status != "True" or not scheduled.last_transition_time:
+        return True
+    return parse_time(scheduled.last_transition_time) + seconds > now
