@@ -310,6 +310,18 @@ async def test_taint_rules(client: LocalClient) -> None:
     assert (await client.get(f"{path}/r"))["spec"]["taint"]["timeAdded"]
 
 
+async def test_taint_rules_in_two_versions(client: LocalClient) -> None:
+    """The older version of the kind serves the same objects, each under the version that was asked for."""
+    older = RULES.replace("v1beta2", "v1alpha3")
+    body: JSON = {"metadata": {"name": "r"}, "spec": {"taint": {"key": "a", "effect": "NoSchedule"}}}
+    made = await client.create(older, {"apiVersion": "resource.k8s.io/v1alpha3", "kind": "DeviceTaintRule", **body})
+    assert made["apiVersion"] == "resource.k8s.io/v1alpha3"
+    found = await client.get(f"{RULES}/r")
+    assert found["apiVersion"] == "resource.k8s.io/v1beta2"
+    (listed,) = (await client.get(older))["items"]
+    assert (listed["spec"], listed["metadata"]["uid"]) == (found["spec"], found["metadata"]["uid"])
+
+
 @pytest.mark.parametrize(
     ("claims", "used", "text"),
     [

@@ -87,12 +87,83 @@ def scenario(api: Api) -> None:
     until(lambda: condition(api.pod("never")).get("reason"), "never is turned down")
 
 
+ALPHA_GATES = "--feature-gates=" + ",".join(
+    f"{gate}=true" for gate in ("DRADeviceTaintRules", "DRAListTypeAttributes", "DRANodeAllocatableResources")
+)
+SERVED = "--runtime-config=resource.k8s.io/v1beta2=true"
+
+
+def alpha_scenario(api: Api) -> None:
+    """Lists as attributes, devices that stand for CPUs, and a rule that taints devices, in one cluster."""
+    api.create(node("n1", cpu="8"), node("n2", cpu="4"))
+    api.create(resource("DeviceClass", "gpu", {"selectors": [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]}))
+    numa = [{"ints": [0]}, {"ints": [0, 1]}, {"ints": [1]}, {"ints": [2]}]
+    mapping = {"cpu": {"allocationMultiplier": "2"}}
+    for name, count in (("n1", 4), ("n2", 2)):
+        made = devices(name, *["a"] * count)
+        for each, values in zip(made["spec"]["devices"], numa, strict=False):
+            each["attributes"]["numa"] = values
+            each["nodeAllocatableResourceMappings"] = mapping
+        api.create(made)
+    rule = {"taint": {"key": "broken", "effect": "NoSchedule"}, "deviceSelector": {"pool": "n1", "device": "d0"}}
+    body = {**resource("DeviceTaintRule", "broken", rule), "apiVersion": "resource.k8s.io/v1beta2"}
+    api.post("/apis/resource.k8s.io/v1beta2/devicetaintrules", body)
+    api.create(
+        claim("near", exactly(count=2, selectors=numa_node(1))), claim("second", exactly(selectors=numa_node(2)))
+    )
+    api.create(
+        claim("far", exactly(count=3, selectors=numa_node(1))), claim("third", exactly()), claim("fourth", exactly())
+    )
+    bound(api, taker("near"), taker("second"))
+    api.create(pod("plain", cpu="3", nodeSelector={"kubernetes.io/hostname": "n1"}))
+    until(lambda: condition(api.pod("plain")).get("reason"), "plain is turned down")
+    bound(api, taker("third"))
+    for name in ("far", "fourth"):
+        api.create(taker(name))
+        until(lambda name=name: condition(api.pod(name)).get("reason"), f"{name} is turned down")  # type: ignore[misc]
+
+
+def numa_node(number: int) -> list[JSON]:
+    """Selects devices near a NUMA node. In constraints, kube-scheduler 1.36.3 cannot compare lists."""
+    return [{"cel": {"expression": f'device.attributes["{DRIVER}"].numa.includes({number})'}}]
+
+
+def taker(name: str) -> JSON:
+    """A pod whose container uses the claim of the same name."""
+    made = user(name, name)
+    made["spec"]["containers"][0]["resources"]["claims"] = [{"name": name}]
+    return made
+
+
 def allocated(claim: JSON) -> JSON:
     """What a scheduler wrote to a claim, without generated names, identities and times."""
     status = claim.get("status") or {}
     allocation = {key: value for key, value in (status.get("allocation") or {}).items() if key != "allocationTimestamp"}
     reserved = sorted(each["name"] for each in status.get("reservedFor") or ())
     return {"allocation": allocation, "for": reserved, "finalizers": claim["metadata"].get("finalizers")}
+
+
+def alpha_played(program: str, folder: Path) -> JSON:
+    """What the API has after the scenario of the alpha gates with one of the two schedulers."""
+    folder.mkdir()
+    plane = ControlPlane(folder, ALPHA_GATES, SERVED)
+    try:
+        plane.start()
+        start(program, plane, ALPHA_GATES)
+        api = plane.admin
+        alpha_scenario(api)
+        claims = {each["metadata"]["name"]: allocated(each) for each in api.items(CLAIMS)}
+        pods = {
+            each["metadata"]["name"]: {
+                "node": node_of(each),
+                "taken": each["status"].get("nodeAllocatableResourceClaimStatuses"),
+                "said": condition(each).get("message"),
+            }
+            for each in api.pods()
+        }
+        return {"claims": claims, "pods": pods}
+    finally:
+        plane.stop()
 
 
 def played(program: str, folder: Path) -> JSON:
@@ -119,4 +190,12 @@ def test_devices_end_the_same(folder: Path) -> None:
     with ThreadPoolExecutor(2) as pool:
         theirs = pool.submit(played, KUBE_SCHEDULER, folder / KUBE_SCHEDULER)
         ours = pool.submit(played, KUBESCHED, folder / KUBESCHED)
+        assert ours.result() == theirs.result()
+
+
+def test_alpha_gates_together_end_the_same(folder: Path) -> None:
+    """With three alpha gates on at once: allocations, what they take of nodes, and messages are the same."""
+    with ThreadPoolExecutor(2) as pool:
+        theirs = pool.submit(alpha_played, KUBE_SCHEDULER, folder / KUBE_SCHEDULER)
+        ours = pool.submit(alpha_played, KUBESCHED, folder / KUBESCHED)
         assert ours.result() == theirs.result()

@@ -119,6 +119,8 @@ async def test_an_extended_resource_is_served_by_devices(clock: VirtualClock) ->
         assert found.name.startswith("p-extended-resources-")
         assert found.annotations[dra.EXTENDED_RESOURCE_CLAIM] == "true"
         assert devices_of(found) == [("n1", "gpu-0"), ("n1", "gpu-1")]
+        assert found.metadata.finalizers == (dra.FINALIZER,)
+        assert (here.api.calls["create_object"], here.api.calls["merge_patch"]) == (1, 1)
         here.create(pod("q", requests={"example.com/gpu": "1"}))
         await here.settle(5)
         assert "1 cannot allocate all claims" in here.message("q")

@@ -1,4 +1,4 @@
-"""Conversion between stored and served objects: Events of two groups, autoscalers and custom resources in versions.
+"""Conversion between stored and served objects: Events of two groups, autoscalers and other kinds in versions.
 
 Events are stored in the core form, with the older field names. Fields without a counterpart keep their names.
 """
@@ -25,13 +25,15 @@ _NEW_EVENTS = "events.k8s.io"
 
 def is_converted(resource: ApiResource) -> bool:
     """Whether the served form differs from the stored one."""
-    return resource.group == _NEW_EVENTS or resource.custom or is_old_autoscaler(resource)
+    return resource.group == _NEW_EVENTS or _has_versions(resource) or is_old_autoscaler(resource)
 
 
 def to_stored(resource: ApiResource, obj: JSON) -> JSON:
     """The stored form of an object."""
     if resource.group == _NEW_EVENTS:
         return {**_renamed(obj, _TO_CORE), "apiVersion": "v1"}
+    if resource.stored_version:
+        return {**obj, "apiVersion": f"{resource.group}/{resource.stored_version}"}
     return autoscaler_to_v2(obj) if is_old_autoscaler(resource) else obj
 
 
@@ -39,7 +41,7 @@ def to_served(resource: ApiResource, obj: JSON) -> JSON:
     """The served form of a stored object."""
     if resource.group == _NEW_EVENTS:
         return {**_renamed(obj, _FROM_CORE), "apiVersion": f"{_NEW_EVENTS}/v1"}
-    if resource.custom:
+    if _has_versions(resource):
         obj["apiVersion"] = resource.group_version
     return autoscaler_to_v1(obj) if is_old_autoscaler(resource) else obj
 
@@ -53,9 +55,14 @@ def served_bytes(resource: ApiResource, data: bytes) -> bytes:
     """The served form of stored bytes. Mostly they are the same."""
     if not is_converted(resource):
         return data
-    if resource.custom and f'"apiVersion":"{resource.group_version}"'.encode() in data[:200]:
+    if _has_versions(resource) and f'"apiVersion":"{resource.group_version}"'.encode() in data[:200]:
         return data
     return encode(to_served(resource, decode(data)))
+
+
+def _has_versions(resource: ApiResource) -> bool:
+    """Whether its objects may be stored in another version, which differs in nothing but its name."""
+    return resource.custom or bool(resource.stored_version)
 
 
 def _renamed(obj: JSON, names: dict[str, str]) -> JSON:

@@ -60,6 +60,8 @@ class ApiResource:
     """The name of its type among the schemas; empty for a custom resource."""
     stored_as: str = ""
     """The storage name of the other resource, if one kind of object is served in two groups."""
+    stored_version: str = ""
+    """The version that its objects are stored in, if it is another one with the same fields."""
     custom: bool = False
     field_paths: FieldPaths = field(default_factory=dict)
 
@@ -108,6 +110,7 @@ def _kind(
     verbs: tuple[str, ...] = ALL_VERBS,
     stored_as: str = "",
     schema_group: str = "",
+    stored_version: str = "",
 ) -> ApiResource:
     group, _, version = group_version.rpartition("/")
     return ApiResource(
@@ -123,6 +126,7 @@ def _kind(
         singular=kind.lower(),
         schema=f"{schema_group or _schema_group(group)}.{kind}",
         stored_as=stored_as,
+        stored_version=stored_version,
         field_paths=FIELDS.get((group, plural), {}),
     )
 
@@ -269,6 +273,14 @@ BUILT_IN: tuple[ApiResource, ...] = (
     _kind(_RESOURCE, "ResourceClaimTemplate", "resourceclaimtemplates"),
     _kind(_RESOURCE, "ResourceSlice", "resourceslices", cluster=True),
     _kind(_TAINT_RULES, "DeviceTaintRule", "devicetaintrules", cluster=True, subresources=(STATUS,)),
+    _kind(
+        "resource.k8s.io/v1alpha3",
+        "DeviceTaintRule",
+        "devicetaintrules",
+        cluster=True,
+        subresources=(STATUS,),
+        stored_version="v1beta2",
+    ),
 )
 
 NODE_METRICS = _kind("metrics.k8s.io/v1beta1", "NodeMetrics", "nodes", cluster=True, verbs=("get", "list"))

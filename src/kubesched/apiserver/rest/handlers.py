@@ -61,6 +61,7 @@ _GATED = {
     for version, gates in (
         ("scheduling.k8s.io/v1alpha2", "gates GenericWorkload and GangScheduling"),
         ("resource.k8s.io/v1beta2", "gate DRADeviceTaintRules"),
+        ("resource.k8s.io/v1alpha3", "gate DRADeviceTaintRules"),
     )
 }
 _WITHOUT_EFFECT = frozenset(

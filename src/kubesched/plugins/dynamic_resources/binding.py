@@ -185,6 +185,8 @@ class ClaimBinder:
             "namespace": pod.namespace,
             "annotations": claim.annotations,
             "ownerReferences": [_json(owner) for owner in claim.metadata.owner_references],
+            # Upstream adds it by a second write.
+            "finalizers": [dra.FINALIZER],
         }
         body = {"metadata": metadata, "spec": _json(claim.spec)}
         say("create claim for extended resources", resourceclaim=claim)
