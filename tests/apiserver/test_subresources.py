@@ -9,6 +9,8 @@ from tests.apiserver.support import DEPLOYMENTS, PODS, deployment, pod, refusal
 
 from kubesched.apiserver.inprocess.local import LocalClient
 from kubesched.apiserver.rest.patch import STRATEGIC
+from kubesched.apiserver.rest.pod_logs import no_output, pod_log, shortened
+from kubesched.apiserver.wire.request import ApiRequest
 from kubesched.base.types import JSON
 
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
@@ -203,12 +205,38 @@ async def test_token_requests(client: LocalClient) -> None:
 
 @pytest.mark.parametrize(
     ("path", "words"),
-    [("log", "there is no log"), ("exec", "nothing to run a command in"), ("portforward", "no port to forward to")],
+    [("exec", "nothing to run a command in"), ("portforward", "no port to forward to")],
 )
 async def test_what_only_a_container_could_answer(client: LocalClient, path: str, words: str) -> None:
-    """Logs and the like do not exist where no container runs, and that is said; a pod that is not there is 404."""
+    """There is nothing to talk to where no container runs, and that is said; a pod that is not there is 404."""
     assert (await refusal(client.get(f"{PODS}/p/{path}"))).code == 404
     await client.create(PODS, pod("p"))
     error = await refusal(client.get(f"{PODS}/p/{path}"))
     assert error.code == 501
     assert words in error.message
+
+
+async def test_logs_are_honest(client: LocalClient) -> None:
+    """A container that runs has a log that says that nothing runs in it; one that waits has none."""
+    await client.create(PODS, pod("p"))
+    error = await refusal(client.get(f"{PODS}/p/log"))
+    assert (error.code, error.message) == (400, 'container "main" in pod "p" is waiting to start: ContainerCreating')
+    assert (
+        await refusal(client.get(f"{PODS}/p/log?container=none"))
+    ).message == "container none is not valid for pod p"
+
+
+def test_the_lines_of_a_log() -> None:
+    """A container that has ended has its start, the explanation, and its end with the exit code."""
+    ended = {"startedAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:00:09Z", "exitCode": 3}
+    status = {"containerStatuses": [{"name": "main", "state": {"terminated": ended}}]}
+    text = pod_log(
+        {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "main"}]}, "status": status}, "", no_output
+    )
+    assert text.decode().splitlines() == [
+        "2026-01-01T00:00:00Z container main started",
+        "kubesched up simulates this container: no program runs in it, so it prints nothing",
+        "2026-01-01T00:00:09Z container main ended with exit code 3",
+    ]
+    assert shortened(text, ApiRequest("GET", "", {"tailLines": "1"})) == text.splitlines(keepends=True)[-1]
+    assert shortened(text, ApiRequest("GET", "", {"limitBytes": "4"})) == b"2026"

@@ -82,6 +82,17 @@ class Kubelets:
             worker = self._workers[uid] = PodWorker(self._host, pod)
         worker.update(pod)
 
+    def exited(self, pod: Pod, container: str, exit_code: int) -> None:
+        """End a container whose program has ended by itself; the pod's restart policy decides what follows."""
+        current = self._context.pods.get(pod.key)
+        if current is None or current.metadata.uid != pod.metadata.uid or not self.nodes.is_up(pod.spec.node_name):
+            return
+        worker = self._workers.get(pod.metadata.uid)
+        if worker is None:
+            worker = self._workers[pod.metadata.uid] = PodWorker(self._host, current)
+            worker.update(current)
+        worker.exited(container, exit_code)
+
     def _drop(self, uid: str) -> None:
         if (worker := self._workers.pop(uid, None)) is not None:
             worker.close()

@@ -54,6 +54,8 @@ class PodWorker:
         self._timer: asyncio.TimerHandle | None = None
         self._initialized = False
         self._pulling: set[str] = set()
+        self._exits: dict[str, int] = {}
+        """Exit codes of containers whose program has ended, until their run ends."""
         self._failed_pulls = 0
         self._retry: Callable[[], None] = self._begin
         """What to do at once when annotations change."""
@@ -70,6 +72,12 @@ class PodWorker:
             self._after(0.0, self._retry)
         elif stage == "stopping" and before.metadata != pod.metadata:
             self._plan_stop()
+
+    def exited(self, container: str, exit_code: int) -> None:
+        """End the current run of a container: a program that ran for it has ended."""
+        self._exits[container] = exit_code
+        if self._stage == "active":
+            self._after(0.0, self._retry)
 
     def close(self) -> None:
         """Do nothing more, even if a write in progress has led to this call."""
@@ -271,6 +279,7 @@ class PodWorker:
             probe = run.failed_probe
             self._record("Warning", "Unhealthy", f"{probe.title()} probe failed: simulated failure", each.spec)
             self._record("Normal", "Killing", f"Container {name} failed {probe} probe, will be restarted", each.spec)
+        self._exits.pop(name, None)
         each.end(run.exit_code, self._access.now())
         if not self._restarts(each, run.exit_code):
             return
@@ -296,6 +305,8 @@ class PodWorker:
 
     def _timeline(self, each: SimulatedContainer) -> ContainerRun:
         """Plan the current run of a container."""
+        if each.spec.name in self._exits:
+            return ContainerRun(ends=0.0, exit_code=self._exits[each.spec.name])
         behavior, command = self._behavior, each.spec.command_line
         code = int(command[:1] == ("false",))
         seconds = sleep_seconds(command)

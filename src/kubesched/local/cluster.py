@@ -22,12 +22,14 @@ from kubesched.daemon.process import Process
 from kubesched.daemon.serving.tls.context import PairSource
 from kubesched.daemon.setup import Setup, SetupError, prepare
 from kubesched.embedded import ClusterSettings, EmbeddedCluster
+from kubesched.framework.loading import plugin_files
 from kubesched.framework.registry import PluginSource
 from kubesched.kubelet.nodes import NodeSettings
 from kubesched.kubelet.settings import KubeletSettings
 from kubesched.local import kubeconfigs
 from kubesched.local.flags import UpOptions, parse_taint
 from kubesched.local.open_port import OpenPort
+from kubesched.local.scheduler_pods import SchedulerPods
 from kubesched.logs import Logger
 from kubesched.logs.levels import WARNING
 from kubesched.reconcile.access import NODES
@@ -73,6 +75,7 @@ class LocalCluster:
         )
         certificate = self.server.identity.authority.certificate_pem.decode()
         self.embedded = EmbeddedCluster(self.server.api, settings, root_certificate=certificate)
+        self._scheduler_pods: SchedulerPods | None = None
         self._own_kubeconfig: Path | None = None
         """A file of this run alone, to be removed at its end."""
         self.open_port: OpenPort | None = None
@@ -101,6 +104,9 @@ class LocalCluster:
         self.server.api.bootstrap.grant("kubesched:contrib", SCHEDULER, readable)
         self._restore(flags.from_)
         self.embedded.start()
+        self._scheduler_pods = SchedulerPods(
+            self.server, self.embedded, _plugin_flags(self._options), enabled=flags.run_schedulers
+        )
         if "nodes" in self._options.changed or not self.server.api.store.shelf(NODES).records:
             self.embedded.add_nodes(
                 flags.nodes,
@@ -139,6 +145,8 @@ class LocalCluster:
 
     async def stop(self) -> None:
         """Stop everything, the API server and its store last."""
+        if self._scheduler_pods is not None:
+            await self._scheduler_pods.stop()
         await self.embedded.stop()
         if self.open_port is not None:
             await self.open_port.stop()
@@ -177,6 +185,15 @@ class LocalCluster:
         pair = self.server.identity.authority.client_pair(SCHEDULER)
         text = yaml.safe_dump(self.server.kubeconfig(SCHEDULER, pair)).encode()
         return resolve(kubeconfig.parse(text, "the embedded cluster"))
+
+
+def _plugin_flags(options: UpOptions) -> list[str]:
+    """The flags that load the same plugins in another process."""
+    flags = options.plugins
+    return [
+        *(f"--plugin={place}" for place in flags.plugin),
+        *(f"--plugin={file}" for folder in flags.plugin_dir for file in plugin_files(folder)),
+    ]
 
 
 def _unlimited(setup: Setup) -> Setup:

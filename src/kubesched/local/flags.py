@@ -116,6 +116,12 @@ class ClusterFlags(FlagSection):
         "node-{}",
         "Names of the nodes; {} is the number, {:02} the number with two digits: worker{:02}.local",
     )
+    run_schedulers: bool = flag(
+        BOOL,
+        True,
+        "Run schedulers that are deployed as pods, as processes of their own. A container counts if its command is "
+        "kube-scheduler or kubesched run, or if its --config is in a mounted ConfigMap.",
+    )
     simulator_port: int = flag(
         INT,
         0,

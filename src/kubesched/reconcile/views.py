@@ -175,6 +175,7 @@ class _SchedulingGroup(Part, frozen=True):
 
 class PodSpec(Part, frozen=True):
     node_name: str = ""
+    service_account_name: str = ""
     restart_policy: str = "Always"
     host_network: bool = False
     hostname: str = ""

@@ -36,6 +36,7 @@ from kubesched.apiserver.rest.body import (
 )
 from kubesched.apiserver.rest.deletion import Deleter, read_options
 from kubesched.apiserver.rest.listing import ListPage, list_page, selection_of
+from kubesched.apiserver.rest.pod_logs import LogSource, no_output, pod_log, shortened
 from kubesched.apiserver.rest.rendering import Renderer
 from kubesched.apiserver.rest.subresources import PodSubresources, scale_of, set_scale
 from kubesched.apiserver.rest.watching import Watch, watch_start
@@ -82,7 +83,6 @@ _WITHOUT_EFFECT = frozenset(
 )
 _SIMULATED = "the nodes of this cluster are simulated and run no containers, so there is"
 _NEEDS_CONTAINERS = {
-    "log": f"{_SIMULATED} no log; see kubectl describe and kubectl events for what happened to the pod",
     "exec": f"{_SIMULATED} nothing to run a command in",
     "attach": f"{_SIMULATED} nothing to attach to",
     "portforward": f"{_SIMULATED} no port to forward to",
@@ -128,6 +128,8 @@ class ResourceHandler:
         self._random = random
         self.computed: dict[ApiResource, ObjectSource] = {}
         """Kinds whose objects are computed when they are read, and what computes those of a namespace."""
+        self.log_of: LogSource = no_output
+        """What a container has printed; None if nothing runs in it."""
         self.closing = False
         """Set to end every watch, so that the server can stop."""
 
@@ -352,12 +354,21 @@ class ResourceHandler:
             return self._one(request, target, resource)
         if subresource.name == "scale":
             return self._scale(request, target, resource)
+        if subresource.name == "log":
+            return self._log(request, target, resource)
         if subresource.name in _NEEDS_CONTAINERS:
             self._writer.find(resource, target.namespace, target.name)
             raise StatusError(501, _NEEDS_CONTAINERS[subresource.name], reason="NotImplemented")
         if request.method != "POST":
             raise method_not_allowed()
         return {"binding": self._bind, "eviction": self._evict, "token": self._token}[subresource.name](request, target)
+
+    def _log(self, request: ApiRequest, target: RequestTarget, resource: ApiResource) -> ApiResponse:
+        if request.method not in ("GET", "HEAD"):
+            raise method_not_allowed()
+        pod = self._writer.find(resource, target.namespace, target.name).load()
+        text = pod_log(pod, request.query.get("container", ""), self.log_of)
+        return ApiResponse(body=shortened(text, request), content_type="text/plain")
 
     def _read_body(self, request: ApiRequest, group_version: str, kind: str, schema: str) -> JSON:
         obj = parse(request, type_of(schema))

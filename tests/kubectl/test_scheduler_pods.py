@@ -1,0 +1,70 @@
+"""Schedulers deployed as pods: the example's deployment as it is, one that cannot start, and one with a host's file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tests.kubectl.local import ROOT, Local, eventually, local
+
+SAMPLE = ROOT / "examples/sample2"
+STATIC = """
+apiVersion: v1
+kind: Pod
+metadata: {name: kube-scheduler, namespace: kube-system}
+spec:
+  containers:
+  - name: kube-scheduler
+    image: registry.k8s.io/kube-scheduler:v1.36.0
+    command: [kube-scheduler, --kubeconfig=/etc/kubernetes/scheduler.conf, --leader-elect=false, --secure-port=10259]
+    volumeMounts: [{name: kubeconfig, mountPath: /etc/kubernetes/scheduler.conf}]
+  volumes: [{name: kubeconfig, hostPath: {path: /etc/kubernetes/scheduler.conf}}]
+"""
+
+
+@pytest.fixture(scope="module")
+def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
+    """A cluster with two nodes."""
+    with local(tmp_path_factory.mktemp("pods"), "--nodes=2") as running:
+        yield running
+
+
+def test_the_example_is_deployed_as_it_is(deployed: Local) -> None:
+    """Its ConfigMap has the configuration and the plugin; its pods wait for a label, and its log is kubectl's to read."""
+    deployed(f"apply -f {SAMPLE}/sample-scheduler.yaml -f {SAMPLE}/test-scheduler.yaml")
+    deployed("rollout status deployment/sample-scheduler -n kube-system")
+    eventually(lambda: "1 Node: node-1, 1 Node: node-2" in deployed("get events"), 60, "the scheduler has tried")
+    deployed("label node node-1 cpu=true")
+    deployed("rollout status deployment/test-scheduler")
+    log = deployed("logs deployment/sample-scheduler -n kube-system")
+    assert '"Successfully bound pod to node"' in log
+    assert len(deployed("logs deployment/sample-scheduler -n kube-system --tail=2").splitlines()) == 2
+    deployed(f"delete -f {SAMPLE}/sample-scheduler.yaml")
+
+
+def test_a_scheduler_that_cannot_start_is_restarted_with_back_off(deployed: Local) -> None:
+    """Its pod ends with the exit code, and an event has the error."""
+    pod = STATIC.replace("--leader-elect=false", "--no-such-flag").replace("kube-scheduler, n", "broken, n")
+    deployed("apply -f -", pod)
+    eventually(lambda: "unknown flag: --no-such-flag" in deployed("get events -n kube-system"), 60, "the event")
+    eventually(lambda: "CrashLoopBackOff" in deployed("get pod broken -n kube-system"), 60, "the back-off")
+    deployed("delete pod broken -n kube-system")
+
+
+def test_without_programs_an_event_says_so(deployed: Local) -> None:
+    """A program with a service account of its own would act on the cluster, but nothing runs."""
+    deployed("create serviceaccount operator")
+    spec = "{serviceAccountName: operator, containers: [{name: main, image: operator}]}"
+    deployed("apply -f -", f"apiVersion: v1\nkind: Pod\nmetadata: {{name: operator}}\nspec: {spec}\n")
+    eventually(lambda: "No program runs in this container" in deployed("get events"), 60, "the event")
+    assert "no program runs in it" in deployed("logs operator")
+
+
+def test_a_static_pods_manifest_schedules_a_cluster_without_a_scheduler(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """kubeadm's manifest of kube-scheduler, bound to a node by hand, schedules with --no-scheduler."""
+    with local(tmp_path_factory.mktemp("static"), "--nodes=1", "--no-scheduler") as cluster:
+        cluster("apply -f -", STATIC.replace("spec:\n", "spec:\n  nodeName: node-1\n", 1))
+        cluster("create deployment web --image=nginx")
+        cluster("rollout status deployment/web")
