@@ -220,7 +220,7 @@ async def test_logs_are_honest(client: LocalClient) -> None:
     """A container that runs has a log that says that nothing runs in it; one that waits has none."""
     await client.create(PODS, pod("p"))
     error = await refusal(client.get(f"{PODS}/p/log"))
-    assert (error.code, error.message) == (400, 'container "main" in pod "p" is waiting to start: ContainerCreating')
+    assert (error.code, error.message) == (400, 'container "c" in pod "p" is waiting to start: ContainerCreating')
     assert (
         await refusal(client.get(f"{PODS}/p/log?container=none"))
     ).message == "container none is not valid for pod p"

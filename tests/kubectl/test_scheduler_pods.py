@@ -30,7 +30,7 @@ def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
 
 
 def test_the_example_is_deployed_as_it_is(deployed: Local) -> None:
-    """Its ConfigMap has the configuration and the plugin; its pods wait for a label, and its log is kubectl's to read."""
+    """Its ConfigMap has the configuration and the plugin; its pods wait for a label; kubectl shows its log."""
     deployed(f"apply -f {SAMPLE}/sample-scheduler.yaml -f {SAMPLE}/test-scheduler.yaml")
     deployed("rollout status deployment/sample-scheduler -n kube-system")
     eventually(lambda: "1 Node: node-1, 1 Node: node-2" in deployed("get events"), 60, "the scheduler has tried")
