@@ -6,13 +6,15 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 from kubesched.api import objects as api
+from kubesched.base.clocks import VirtualClock, virtual_time
 from kubesched.client.connection import Connection
 from kubesched.client.http import HttpClient
-from kubesched.client.pool import BrokenConnection
+from kubesched.client.pool import BrokenConnection, ConnectionPool, Exchange
 from kubesched.client.transport import RequestDone
 
 OK = b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}"
@@ -243,3 +245,32 @@ async def test_every_request_is_observed_once() -> None:
         await client.bind(POD, "n")
     assert [(done.verb, done.code) for done in seen] == [("POST", 0), ("POST", 201)]
     assert all(0 < done.seconds < 10 and done.host in server.url for done in seen)
+
+
+@virtual_time
+async def test_every_deadline_counts_when_places_change_hands(clock: VirtualClock) -> None:
+    """A request that gets the place of one that timed out does not prolong the time of the others."""
+    async with running(*[never] * 9) as server:
+        place = urlsplit(server.url)
+        pool = ConnectionPool(str(place.hostname), int(place.port or 0), limit=3)
+
+        async def timed_out(number: int) -> float:
+            await clock.sleep(number)
+            with pytest.raises(TimeoutError):
+                await pool.send(Exchange(b"GET / HTTP/1.1\r\n\r\n", None, 10.0, is_write=False))
+            return clock.monotonic()
+
+        began = clock.monotonic()
+        ends = await asyncio.gather(*(timed_out(number) for number in range(6)))
+        await pool.close()
+    assert [round(end - began) for end in ends] == [10, 11, 12, 20, 21, 22]
+
+
+async def test_a_server_that_closes_connections_at_once() -> None:
+    """Connections that are closed during the TLS handshake fail their requests at once, and nothing waits for them."""
+    listening = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
+    port = listening.sockets[0].getsockname()[1]
+    async with HttpClient(Connection(f"https://127.0.0.1:{port}"), qps=-1) as client, asyncio.timeout(10):
+        outcomes = await asyncio.gather(*(client.bind(POD, "n") for _ in range(100)), return_exceptions=True)
+    listening.close()
+    assert all(isinstance(each, ConnectionError) and "cannot connect" in str(each) for each in outcomes)

@@ -21,8 +21,9 @@ from kubesched.client.http1 import BadResponseError, Response, ResponseReader
 KEEP_ALIVE = 60.0
 """Less than the 90 s after which an API server closes an idle connection, so that no bind is sent on a closing one."""
 
-HANDSHAKES = 4
-"""TLS handshakes at a time. Each takes a millisecond of CPU time; a burst of them must not block the event loop."""
+HANDSHAKES = 8
+"""Connections that are opened at a time. A TLS handshake takes a millisecond of CPU time, and a burst of them must not
+block the event loop."""
 
 MayWrite = Callable[[], bool]
 """Whether requests that change something may be sent now."""
@@ -170,8 +171,9 @@ class ConnectionPool:
         for exchange in [each for each in self._active if each.timeout and each.deadline <= now]:
             self._fail(exchange, TimeoutError())
         left = min((each.deadline for each in self._active if each.timeout), default=None)
-        if left is not None and self._timer is None:
-            self._timer = loop.call_at(left, self._expire)
+        if self._timer is not None:
+            self._timer.cancel()  # it is for a request that has taken the place of another one just now
+        self._timer = None if left is None else loop.call_at(left, self._expire)
 
     # --- connections --------------------------------------------------------------------------------------------------
 
@@ -179,35 +181,31 @@ class ConnectionPool:
         """An idle connection that is not too old and that was opened with the same certificates."""
         while self._idle:
             connection = self._idle.pop()
-            if connection.context is context and time.monotonic() - connection.idle_since < KEEP_ALIVE:
+            is_fresh = time.monotonic() - connection.idle_since < KEEP_ALIVE
+            if is_fresh and connection.context is context and connection.is_reusable:
                 return connection
             connection.close()
         return None
 
     async def _connect(self, exchange: Exchange) -> None:
-        connection = _Connection(self, exchange.context)
-        loop = asyncio.get_running_loop()
+        connection, context = _Connection(self, exchange.context), exchange.context
         try:
-            plain, _ = await loop.create_connection(lambda: connection, self._host, self._port)
-            if exchange.context is not None:
-                async with self._handshakes:
-                    secure = await loop.start_tls(
-                        plain, connection, exchange.context, server_hostname=self._server_name
-                    )
-                if secure is None:
-                    raise ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")
-                connection.transport = cast(asyncio.WriteTransport, secure)
-        except BaseException as problem:
-            # Without a completed handshake, the event loop does not report the end of the connection.
-            connection.abort()
-            self.lost(connection)
-            if not isinstance(problem, Exception):
-                raise
+            async with self._handshakes:
+                await asyncio.get_running_loop().create_connection(
+                    lambda: connection,
+                    self._host,
+                    self._port,
+                    ssl=context,
+                    server_hostname=None if context is None else self._server_name,
+                )
+            if connection.is_lost:
+                raise ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")
+        except Exception as problem:
             exchange.opening = None
             self._fail(exchange, _cannot_connect(problem))
-            return
-        exchange.opening = None
-        self._send(connection, exchange)
+        else:
+            exchange.opening = None
+            self._send(connection, exchange)
 
     def opened(self, connection: _Connection) -> None:
         """A connection is open."""
@@ -227,6 +225,7 @@ class _Connection(asyncio.Protocol):
         self.context = context
         self.idle_since = time.monotonic()
         self.transport: asyncio.WriteTransport | None = None
+        self.is_lost = False
         self._pool = pool
         self._reader = ResponseReader()
         self._exchange: Exchange | None = None
@@ -274,7 +273,7 @@ class _Connection(asyncio.Protocol):
         self._pool.answered(self, exchange, response)
 
     def connection_lost(self, problem: Exception | None) -> None:
-        exchange = self._exchange
+        exchange, self.is_lost = self._exchange, True
         if exchange is not None:
             response = self._reader.closed() if problem is None else None
             if response is not None:
