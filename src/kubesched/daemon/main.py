@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import sys
 from collections.abc import Iterable, Sequence
@@ -12,6 +11,7 @@ from msgspec.structs import replace
 from kubesched.client import leader
 from kubesched.config import dump
 from kubesched.config.types import KubeSchedulerConfiguration
+from kubesched.daemon.event_loop import run_on_fast_loop
 from kubesched.daemon.flags import Options, parse, usage
 from kubesched.daemon.setup import Setup, SetupError, prepare
 from kubesched.daemon.version import short_version, version_info
@@ -77,7 +77,7 @@ def _run(options: Options, log: Logger, plugins: Iterable[PluginSource], program
             log(2, "Using component config", config=dump.to_yaml(_without_keys(setup.config)))
         if options.misc.write_config_to:
             return write_config(setup, options.misc.write_config_to)
-        while (code := asyncio.run(Process(setup, plugins).run())) == RESTART:
+        while (code := run_on_fast_loop(Process(setup, plugins).run())) == RESTART:
             setup = prepare(options, log, plugins)
         return code
     except SetupError as error:
