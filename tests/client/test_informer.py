@@ -313,6 +313,55 @@ async def test_a_version_from_the_future(clock: VirtualClock) -> None:
         assert cluster.calls["list"] == 2
 
 
+class OldLists(FaultyApi):
+    """A server whose lists are as many versions behind as a test says."""
+
+    behind = 0
+
+    async def list(self, kind: type[api.Object]) -> Listing:
+        self.calls["list"] += 1
+        return await self.memory.list_at(kind, self.behind)
+
+
+@virtual_time
+async def test_a_list_from_an_old_cache_is_refused(clock: VirtualClock) -> None:
+    """After a gap, a list that is older than what was seen changes nothing: the next list that is not old does."""
+    cluster = OldLists(clock)
+    async with following(cluster, clock) as (informer, log):
+        cluster.create(node("a"))
+        cluster.create(node("b"))
+        await clock.settle()
+        log.take()
+        cluster.behind = 2
+        cluster.cut_watches(error=ApiError(410, "Expired", "too old resource version"))
+        await clock.advance(20)
+        assert log.take() == []
+        assert sorted(informer.store) == ["a", "b"]
+        cluster.behind = 0
+        cluster.create(node("c"))
+        await clock.advance(60)
+        assert log.take() == [("add", "c", False)]
+
+
+@virtual_time
+async def test_a_server_that_has_really_gone_back_is_followed(clock: VirtualClock) -> None:
+    """A list stays older than what was seen: after a minute it counts, as after a restored backup."""
+    cluster = OldLists(clock)
+    async with following(cluster, clock) as (informer, _):
+        cluster.create(node("a"))
+        cluster.create(node("b"))
+        await clock.settle()
+        cluster.behind = 1
+        cluster.cut_watches(error=ApiError(410, "Expired", "too old resource version"))
+        await clock.advance(50)
+        assert sorted(informer.store) == ["a", "b"]
+        lists = cluster.calls["list"]
+        await clock.advance(60)
+        assert sorted(informer.store) == ["a", "b"]  # the watch from the old version brings the rest
+        assert cluster.calls["watch"] == 2
+        assert cluster.calls["list"] > lists
+
+
 @virtual_time
 async def test_a_server_that_closes_every_watch_at_once(clock: VirtualClock) -> None:
     """Watches that end at once without an event count as failures and back off."""

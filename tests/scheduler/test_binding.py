@@ -7,6 +7,7 @@ import math
 from typing import Any, ClassVar
 
 import pytest
+from msgspec.structs import replace
 from tests.builders import node, pod
 from tests.scheduler.world import world
 
@@ -319,6 +320,28 @@ async def test_a_waiting_pod_times_out(clock: VirtualClock) -> None:
         await here.settle(10.5)
         expected = "rejected due to timeout after waiting 10s at plugin Recording"
         assert here.message("web") == f"0/1 nodes are available: 1 {expected}."
+
+
+@virtual_time
+async def test_an_update_of_a_waiting_pod_counts_once_it_is_back(clock: VirtualClock) -> None:
+    """A pod that gets the label it waits for on Permit is tried again after the timeout, without another event."""
+
+    class Knocking(Waiting):
+        def events_to_register(self) -> list[EventHint]:
+            return [on(Resource.POD, Action.UPDATE_POD_LABEL)]
+
+        def permit(self, state: CycleState, pod: api.Pod, node_name: str) -> Permit:
+            return None if "open" in pod.labels else (Status(Code.WAIT), 10.0)
+
+    async with world(clock, node("n1"), plugins=[Knocking]) as here:
+        here.create(pod("web"))
+        await here.settle(5)
+        known = here.api.get(api.Pod, "default/web")
+        assert known is not None
+        metadata = replace(known.metadata, labels={"open": "true"})
+        here.api.update(replace(known, metadata=metadata))
+        await here.settle(20)
+        assert here.node_of("web") == "n1"
 
 
 @virtual_time

@@ -47,6 +47,11 @@ SHORT_WATCH = 1.0
 """A watch that ends sooner than this without an event counts as a failure, so that a broken server is not flooded."""
 
 
+STALE_LISTS = 60.0
+"""Seconds for which lists are refused that are older than what was seen before: a server or a proxy answers from an old
+cache, and objects would lose what was written to them. After that the server has really gone back, to a backup."""
+
+
 class Handler(Protocol[H]):
     """Is notified of changes of a kind, one at a time and in order."""
 
@@ -88,6 +93,8 @@ class Informer(Generic[O]):
         self._backoff = Backoff(self._clock, chance or random.Random())
         self._settled = asyncio.Event()
         self._version: str | None = None
+        self._newest = 0
+        self._stale_since: float | None = None
         self._passed_on = 0
         self._busy = 0.0
         self._reported_missing = False
@@ -135,6 +142,7 @@ class Informer(Generic[O]):
 
     async def _list(self) -> None:
         listing = await self._client.list(self.kind)
+        self._refuse_if_stale(listing.resource_version)
         self.missing = None
         for problem in listing.malformed:
             self._report_malformed(problem)
@@ -154,6 +162,15 @@ class Informer(Generic[O]):
         self._version, self._listed_at = listing.resource_version, self._clock.monotonic()
         self.synced.set()
         self._settled.set()
+
+    def _refuse_if_stale(self, version: str) -> None:
+        now, known = self._clock.monotonic(), _number(version)
+        if known >= self._newest or not version.isdecimal():
+            self._stale_since = None
+        elif self._stale_since is None or now - self._stale_since < STALE_LISTS:
+            self._stale_since = now if self._stale_since is None else self._stale_since
+            raise OSError(f"the server's list has version {version}, but version {self._newest} was seen before")
+        self._newest = known
 
     # --- watching -----------------------------------------------------------------------------------------------------
 
@@ -176,6 +193,7 @@ class Informer(Generic[O]):
     def _apply(self, event: WatchEvent) -> None:
         # A line that could not be decoded has no version. The next good one has a later version.
         self._version = event.resource_version or self._version
+        self._newest = max(self._newest, _number(event.resource_version))
         if event.malformed is not None:
             self._report_malformed(event.malformed)
             if event.change is WatchType.DELETED:
@@ -228,6 +246,8 @@ class Informer(Generic[O]):
         """Log a refusal and prepare the next step. Returns whether to take it without delay."""
         if not _may_resume_watch(error):
             self._version = None
+        if _went_back(error):
+            self._newest = 0
         if error.code == 410:
             logger.info("the history of %s is gone: %s; listing again", self.resource, error)
             # The server works and we are behind. Wait only if even a fresh list was too old.
@@ -269,6 +289,14 @@ def _may_resume_watch(error: ApiError) -> bool:
     If our version is ahead of the server's, as after a restored backup, the server returns a timeout. Then only a list
     helps.
     """
-    if "too large resource version" in error.message.lower():
-        return False
-    return error.code == 429 or error.code >= 500
+    return not _went_back(error) and (error.code == 429 or error.code >= 500)
+
+
+def _went_back(error: ApiError) -> bool:
+    """Whether the server says that our version is ahead of its own."""
+    return "too large resource version" in error.message.lower()
+
+
+def _number(version: str) -> int:
+    """A resource version as a number; 0 if it is none."""
+    return int(version) if version.isdecimal() else 0

@@ -117,9 +117,7 @@ class SchedulingQueue:
             self.delete(old)
             self.add(new)
             return
-        flight = self._in_flight.get(new.uid)
-        if flight is not None:
-            self._update_in_flight(flight, old, new)
+        if self.update_in_flight(old, new):
             return
         queued = self.get(new.uid)
         if queued is None:
@@ -131,6 +129,17 @@ class SchedulingQueue:
             self._update_unschedulable(queued, old, new)
         else:
             self._subqueues.reorder(queued)
+
+    def update_in_flight(self, old: api.Pod, new: api.Pod) -> bool:
+        """A pod has changed while it was in flight, which may help it once it is requeued; False if it is not in
+        flight."""
+        flight = self._in_flight.get(new.uid)
+        if flight is None:
+            return False
+        flight.pod, flight.updated, flight.gone = new, True, False
+        for event in pod_changes(old, new, self._features):
+            self._in_flight.record_for(flight, ObservedEvent(event, old, new))
+        return True
 
     def delete(self, pod: api.Pod) -> None:
         """A pod was deleted, or bound by another scheduler. If it is in flight, it will not be requeued."""
@@ -147,11 +156,6 @@ class SchedulingQueue:
         if self._subqueues.to_active(queued, event.label):
             self._nominator.add(queued.info)
             self._on_ready()
-
-    def _update_in_flight(self, flight: Flight, old: api.Pod, new: api.Pod) -> None:
-        flight.pod, flight.updated, flight.gone = new, True, False
-        for event in pod_changes(old, new, self._features):
-            self._in_flight.record_for(flight, ObservedEvent(event, old, new))
 
     def _update_unschedulable(self, queued: QueuedPodInfo, old: api.Pod, new: api.Pod) -> None:
         for event in pod_changes(old, new, self._features):

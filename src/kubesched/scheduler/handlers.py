@@ -181,7 +181,8 @@ class EventHandlers:
             return
         started = self._shared.clock.monotonic()
         if new.uid in self._cluster.assumed:
-            # The pod is already assumed, so the queue must not get it. Only its deletion matters.
+            # The pod is already assumed, so it must not be queued. The update counts if its binding fails.
+            self._queue.update_in_flight(old, new)
             if new.is_terminating and not old.is_terminating:
                 self._assumed_pod_deleted(new)
             self._all_handled(UNSCHEDULED_POD_UPDATE, pod_changes(old, new, self._cluster.features), started)

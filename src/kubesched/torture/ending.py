@@ -20,7 +20,7 @@ from kubesched.scheduler.scheduler import Scheduler
 from kubesched.scheduler.statuses import StatusWriter
 from kubesched.torture.invariants import Witness
 from kubesched.torture.leftovers import reachable_pods
-from kubesched.torture.moods import LIAR
+from kubesched.torture.moods import KNOCK, LIAR, opens
 from kubesched.torture.network import NetworkClient
 from kubesched.torture.rebuilding import differences
 
@@ -96,6 +96,8 @@ def _check_liveness(world: World, scheduler: Scheduler, rebuilt: ClusterState) -
         if engine is None or not waits or pod.spec.scheduling_group is not None or pod.spec.scheduling_gates:
             continue
         if engine.framework.run_pre_enqueue(pod) is not None:
+            continue
+        if KNOCK in pod.labels and not any(opens(pod, each) for each in (pod, *rebuilt.all(api.Node))):
             continue
         decision = engine.schedule(rebuilt.classes.info(pod))
         if decision.outcome is Outcome.SCHEDULED:

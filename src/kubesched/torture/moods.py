@@ -20,6 +20,8 @@ WAYS = ("raises", "refuses", "is slow")
 MOODY = "Moody"
 LIAR = "Liar"
 LIES = "liar"
+KNOCK, OPEN = "knock", "open"
+KNOCK_SECONDS = 3.0
 
 
 class Mood:
@@ -60,11 +62,19 @@ class SulkError(Exception):
     """What a moody plugin raises."""
 
 
+def opens(pod: api.Pod, obj: api.Object | None) -> bool:
+    """Whether an object lets a pod in that knocks: the pod itself, or a node, with a label for it."""
+    if isinstance(obj, api.Pod):
+        return obj.uid == pod.uid and OPEN in obj.labels
+    return obj is not None and f"{OPEN}-{pod.labels[KNOCK]}" in obj.labels
+
+
 def moody_plugin(mood: Mood) -> type[Plugin]:
     """The plugin class of a world."""
 
     class Moody(Plugin):
-        """Takes part everywhere. On Permit, pods with the label "wait" wait a moment."""
+        """Takes part everywhere. On Permit, pods with the label "wait" wait a moment. Pods with the label "knock" wait
+        in vain until a label lets them in; this may happen while they are still in flight."""
 
         name = MOODY
         reads = Reads.PODS
@@ -73,10 +83,13 @@ def moody_plugin(mood: Mood) -> type[Plugin]:
             return [
                 on(Resource.NODE, Action.ADD | Action.UPDATE, self._hint),
                 on(Resource.ASSIGNED_POD, Action.DELETE, self._hint),
+                on(Resource.POD, Action.UPDATE_POD_LABEL, self._hint),
             ]
 
         def _hint(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
             self._behave("hint")
+            if KNOCK in pod.labels:
+                return Hint.QUEUE if opens(pod, new) and not opens(pod, old) else Hint.SKIP
             return Hint.QUEUE
 
         def _behave(self, point: str) -> Status | None:
@@ -102,6 +115,9 @@ def moody_plugin(mood: Mood) -> type[Plugin]:
             self._behave("unreserve")
 
         def permit(self, state: CycleState, pod: api.Pod, node_name: str) -> tuple[Status, float] | Status | None:
+            if KNOCK in pod.labels:
+                opened = any(opens(pod, each) for each in (pod, *self.handle.cluster.all(api.Node)))
+                return None if opened else (Status(Code.WAIT), KNOCK_SECONDS)
             way = mood.now("permit")
             if way == "raises":
                 raise SulkError("permit does not want to")

@@ -69,7 +69,8 @@ def objections(pod: api.Pod, node_name: str, view: SeenCluster) -> list[str]:
     if node is None:
         return ["the node does not exist"]
     others = [each for each in view.on(node_name) if each.uid != pod.uid]
-    found = [*_resources(pod, node, others), *_ports(pod, others), *_taints(pod, node), *_node_affinity(pod, node)]
+    found = [f"gate {gate.name} is closed" for gate in pod.spec.scheduling_gates]
+    found += [*_resources(pod, node, others), *_ports(pod, others), *_taints(pod, node), *_node_affinity(pod, node)]
     found += [*_volume_limits(pod, node, others, view.storage), *_volume_places(pod, node, view.storage)]
     return [*found, *_anti_affinity(pod, node, view), *_affinity(pod, node, view), *_spread(pod, node, view)]
 

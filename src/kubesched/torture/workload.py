@@ -16,6 +16,7 @@ from kubesched.reconcile.access import (
     PODS,
     STATEFUL_SETS,
 )
+from kubesched.torture.moods import KNOCK, OPEN
 from kubesched.torture.plan import Act, Params, Plan
 
 if TYPE_CHECKING:
@@ -87,6 +88,31 @@ def do_pods(world: World, params: Params) -> None:
     for number in range(params["count"]):
         meta = {"name": f"{params['name']}-{number}", "namespace": "default", **template["metadata"]}
         world.create(PODS, {"metadata": meta, "spec": template["spec"]})
+
+
+def make_knock(random: Random, plan: Plan) -> tuple[Params, str]:
+    name, count, by = plan.name("knock"), random.randint(1, 3), random.choice(("node", "pod"))
+    after = random.uniform(0.1, 4.0)
+    return {"name": name, "count": count, "by": by, "after": after}, (
+        f"{count} pods {name}-* knock; {after:.1f}s later a label of {'a node' if by == 'node' else 'each'} lets them in"
+    )
+
+
+def do_knock(world: World, params: Params) -> None:
+    name = params["name"]
+    keys = [f"default/{name}-{number}" for number in range(params["count"])]
+    container = {"name": "main", "image": "pause", "resources": {"requests": {"cpu": "100m"}}}
+    for key in keys:
+        meta = {"name": key.removeprefix("default/"), "namespace": "default", "labels": {KNOCK: name, "app": "knock"}}
+        world.create(PODS, {"metadata": meta, "spec": {"containers": [container], "schedulerName": PROFILES[1]}})
+
+    def let_in() -> None:
+        label = f"{OPEN}-{name}" if params["by"] == "node" else OPEN
+        storage, these = (NODES, world.keys(NODES)[:1]) if params["by"] == "node" else (PODS, keys)
+        for key in these:
+            world.edit(storage, key, lambda obj: obj["metadata"].setdefault("labels", {}).update({label: "true"}))
+
+    world.later(params["after"], let_in)
 
 
 def make_device_pods(random: Random, plan: Plan) -> tuple[Params, str]:
@@ -357,6 +383,7 @@ def do_resize(world: World, params: Params) -> None:
 
 ACTIONS = {
     "pods": Act(make_pods, do_pods),
+    "knock": Act(make_knock, do_knock),
     "device pods": Act(make_device_pods, do_device_pods),
     "gang": Act(make_gang, do_gang),
     "deployment": Act(make_deployment, do_deployment),
@@ -381,6 +408,7 @@ ACTIONS = {
 }
 WEIGHTS = {
     "pods": 12,
+    "knock": 3,
     "device pods": 3,
     "gang": 2,
     "deployment": 6,

@@ -193,10 +193,9 @@ class World:
         self.mood.calm()
         self.server.lag = 0
         self.server.meddle = None
-        if self.plan.liar:
-            # What a plugin says that lies about what it reads is kept until a node changes.
-            for key in self.keys(NODES):
-                self.edit(NODES, key, lambda obj: obj["metadata"].setdefault("labels", {}).update(honest="true"))
+        # The plugins let pods in again that they refused. What a lying plugin said is kept until a node changes.
+        for key in self.keys(NODES):
+            self.edit(NODES, key, lambda obj: obj["metadata"].setdefault("labels", {}).update(calm="true"))
         for replica in self.replicas:
             replica.faults.heal()
             if replica.process.state is ProcessState.FROZEN:
