@@ -94,7 +94,7 @@ def make_knock(random: Random, plan: Plan) -> tuple[Params, str]:
     name, count, by = plan.name("knock"), random.randint(1, 3), random.choice(("node", "pod"))
     after = random.uniform(0.1, 4.0)
     return {"name": name, "count": count, "by": by, "after": after}, (
-        f"{count} pods {name}-* knock; {after:.1f}s later a label of {'a node' if by == 'node' else 'each'} lets them in"
+        f"{count} pods {name}-* knock; {after:.1f}s later a label of {by} lets them in"
     )
 
 
