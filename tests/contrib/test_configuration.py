@@ -63,6 +63,62 @@ SAMPLES: dict[str, tuple[str, str]] = {
     args: {minCandidateNodesPercentage: 10, minCandidateNodesAbsolute: 100}
 """,
     ),
+    "TargetLoadPacking": (
+        "v1beta3",
+        """
+- schedulerName: trimaran
+  plugins:
+    score:
+      disabled: [{name: NodeResourcesBalancedAllocation}, {name: NodeResourcesLeastAllocated}]
+      enabled: [{name: TargetLoadPacking}]
+  pluginConfig:
+  - name: TargetLoadPacking
+    args:
+      defaultRequestsMultiplier: "1"
+      targetUtilization: 40
+      metricProvider: {type: Prometheus, address: "http://replace_me_with_prometheus_server:9090"}
+""",
+    ),
+    "LoadVariationRiskBalancing": (
+        "v1",
+        """
+- schedulerName: trimaran
+  plugins: {score: {enabled: [{name: LoadVariationRiskBalancing}]}}
+  pluginConfig:
+  - name: LoadVariationRiskBalancing
+    args:
+      metricProvider: {type: Prometheus, address: "http://prometheus-k8s.monitoring.svc.cluster.local:9090"}
+      safeVarianceMargin: 1
+      safeVarianceSensitivity: 2
+""",
+    ),
+    "LowRiskOverCommitment": (
+        "v1",
+        """
+- schedulerName: trimaran
+  plugins: {preScore: {enabled: [{name: LowRiskOverCommitment}]}, score: {enabled: [{name: LowRiskOverCommitment}]}}
+  pluginConfig:
+  - name: LowRiskOverCommitment
+    args:
+      smoothingWindowSize: 5
+      riskLimitWeights: {cpu: 0.5, memory: 0.5}
+      metricProvider: {type: Prometheus, address: "http://prometheus-k8s:9090", insecureSkipVerify: true}
+""",
+    ),
+    "Peaks": (
+        "v1",
+        """
+- schedulerName: Peaks
+  plugins:
+    preScore: {disabled: [{name: "*"}]}
+    score: {enabled: [{name: Peaks}], disabled: [{name: "*"}]}
+  pluginConfig:
+  - name: Peaks
+    args:
+      WatcherAddress: http://127.0.0.1:2020
+      NodePowerModel: {node-1: {k0: 471.7412504314313, k1: -91.50493019588365, k2: -0.07186049052516228}}
+""",
+    ),
     "QOSSort": (
         "v1beta3",
         """

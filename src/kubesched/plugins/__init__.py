@@ -53,11 +53,15 @@ IN_TREE = (
 OFFERED = {
     "CapacityScheduling": "kubesched.contrib.capacity_scheduling:CapacityScheduling",
     "Coscheduling": "kubesched.contrib.coscheduling:Coscheduling",
+    "LoadVariationRiskBalancing": "kubesched.contrib.load_variation_risk_balancing:LoadVariationRiskBalancing",
+    "LowRiskOverCommitment": "kubesched.contrib.low_risk_over_commitment:LowRiskOverCommitment",
     "NodeMetadata": "kubesched.contrib.node_metadata:NodeMetadata",
     "NodeResourcesAllocatable": "kubesched.contrib.node_resources_allocatable:NodeResourcesAllocatable",
+    "Peaks": "kubesched.contrib.peaks:Peaks",
     "PodState": "kubesched.contrib.pod_state:PodState",
     "PreemptionToleration": "kubesched.contrib.preemption_toleration:PreemptionToleration",
     "QOSSort": "kubesched.contrib.qos_sort:QOSSort",
+    "TargetLoadPacking": "kubesched.contrib.target_load_packing:TargetLoadPacking",
 }
 """The plugins of scheduler-plugins: known by name, off by default, and imported only when a profile enables one."""
 
