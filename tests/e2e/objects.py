@@ -6,13 +6,16 @@ from tests.e2e.api import JSON
 
 
 def node(name: str, *, cpu: str = "4", memory: str = "8Gi", pods: str = "110", **more: object) -> JSON:
-    """A node that no kubelet serves. `labels`, `taints`, `unschedulable`, `images` and further resources may follow."""
+    """A node that no kubelet serves. `labels`, `taints`, `unschedulable`, `images`, `declared` features and further
+    resources may follow."""
     labels = {"kubernetes.io/hostname": name, **_mapping(more.pop("labels", {}))}
     spec = {field: more.pop(field) for field in ("taints", "unschedulable") if field in more}
     status: JSON = {"allocatable": {"cpu": cpu, "memory": memory, "pods": pods, **_mapping(more.pop("resources", {}))}}
     status["capacity"] = status["allocatable"]
     if "images" in more:
         status["images"] = more.pop("images")
+    if "declared" in more:
+        status["declaredFeatures"] = more.pop("declared")
     assert not more, more
     return _object("v1", "Node", name, "", spec=spec, status=status, labels=labels)
 

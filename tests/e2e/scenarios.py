@@ -26,6 +26,7 @@ from tests.e2e.waiting import until
 
 ZONE = "topology.kubernetes.io/zone"
 HOST = "kubernetes.io/hostname"
+RESTARTS_ALL = "RestartAllContainersOnContainerExits"
 
 
 def _in(key: str, *values: str) -> JSON:
@@ -45,8 +46,8 @@ def _preferring(key: str, value: str) -> JSON:
 
 
 def node_properties(stage: Stage) -> None:
-    """NodeUnschedulable, TaintToleration, NodeAffinity, NodePorts, NodeResourcesFit, ImageLocality and
-    SchedulingGates."""
+    """NodeUnschedulable, TaintToleration, NodeAffinity, NodePorts, NodeResourcesFit, ImageLocality,
+    NodeDeclaredFeatures and SchedulingGates."""
     image = {"names": ["example.com/large:1"], "sizeBytes": 900_000_000}
     stage.put(
         node("cordoned", unschedulable=True),
@@ -62,6 +63,8 @@ def node_properties(stage: Stage) -> None:
         node("empty", labels={"pool": "image"}),
         node("large", labels={"pool": "size"}, cpu="16", memory="32Gi"),
         node("small", labels={"pool": "size"}, cpu="4", memory="8Gi"),
+        node("older", labels={"pool": "feature"}, cpu="16"),
+        node("newer", labels={"pool": "feature"}, cpu="2", declared=[RESTARTS_ALL]),
     )
     infra = {"key": "dedicated", "operator": "Equal", "value": "infra", "effect": "NoSchedule"}
     anywhere = {"operator": "Exists"}
@@ -78,6 +81,7 @@ def node_properties(stage: Stage) -> None:
         pod("has-image", nodeSelector={"pool": "image"}, image="example.com/large:1"),
         pod("least-allocated", nodeSelector={"pool": "size"}, cpu="2", memory="4Gi"),
         pod("balanced", nodeSelector={"pool": "size"}, cpu="1", memory="6Gi"),
+        _restarting("restarts-all", {"pool": "feature"}),
     )
     stage.refused(
         pod("same-port", nodeSelector={"pool": "edge"}, ports=[8080]),
@@ -87,6 +91,7 @@ def node_properties(stage: Stage) -> None:
         pod("no-such-label", nodeSelector={"pool": "none"}),
         pod("not-tolerant", nodeSelector={HOST: "tainted"}, cpu="100m"),
         pod("not-there", nodeSelector={HOST: "cordoned"}, cpu="100m"),
+        _restarting("not-declared", {HOST: "older"}),
     )
     gated = pod("gated", nodeSelector={"disk": "ssd"}, schedulingGates=[{"name": "example.com/wait"}])
     stage.put(gated)
@@ -99,6 +104,19 @@ def node_properties(stage: Stage) -> None:
     stage.becomes_bound("not-tolerant")
     stage.gone("on-edge")
     stage.becomes_bound("same-port")
+    stage.api.patch("/api/v1/nodes/older/status", {"status": {"declaredFeatures": [RESTARTS_ALL]}})
+    stage.becomes_bound("not-declared")
+
+
+def _restarting(name: str, where: JSON) -> JSON:
+    """A pod that needs a feature of the kubelet: the exit of its container restarts all."""
+    made = pod(name, nodeSelector=where, cpu="100m", restartPolicy="Never")
+    exits = {"operator": "In", "values": [1]}
+    made["spec"]["containers"][0] |= {
+        "restartPolicy": "Never",
+        "restartPolicyRules": [{"action": "RestartAllContainers", "exitCodes": exits}],
+    }
+    return made
 
 
 def topology(stage: Stage) -> None:
