@@ -35,3 +35,16 @@ def test_only_candidates_say_whether_they_lead() -> None:
     assert "leader_election_master_status" not in shown(metrics)
     process.leads(False)
     assert 'leader_election_master_status{name="kube-scheduler"} 0' in shown(metrics)
+
+
+def test_what_go_programs_say_of_themselves() -> None:
+    """The version, the number of metrics, and what the kernel knows of memory and network."""
+    metrics = Metrics(disabled=["scheduler_pending_pods"])
+    ProcessMetrics(metrics)
+    page = shown(metrics)
+    assert 'component="kube",emulation="1.36",min_compat="1.35"} 1' in page
+    assert 'registered_metrics_total{deprecated_version="",stability_level="STABLE"}' in page
+    assert "disabled_metrics_total 1.0" in page
+    assert "hidden_metrics_total 0.0" in page
+    assert "process_virtual_memory_max_bytes " in page
+    assert "process_network_receive_bytes_total " in page

@@ -227,6 +227,7 @@ class Process:
             authorization,
             self._clock,
             self._log,
+            setup.metrics,
         )
         server = from_flags.secure_server(guard, setup.socket, setup.tls, authorities, self._clock, self._log)
         await server.start()

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import platform
+import resource
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from kubesched.client.transport import RequestDone
 from kubesched.daemon.version import KUBERNETES_MAJOR, KUBERNETES_MINOR, short_version
-from kubesched.scheduler.metric_types import BETA, CounterFamily, Gauge, Histogram
+from kubesched.scheduler.metric_types import BETA, Allowed, CounterFamily, Gauge, Histogram
 from kubesched.scheduler.metrics import Metrics
 
 LATENCIES = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0]
@@ -60,6 +67,21 @@ class ProcessMetrics:
         where = f"{platform.system().lower()}/{platform.machine()}"
         build.set((KUBERNETES_MAJOR, KUBERNETES_MINOR, short_version(), python, compiler, where), 1)
         metrics.add(build)
+        versions = Gauge(
+            "version_info",
+            "Provides the compatibility version info of the component. The component label is the name of the "
+            "component, usually kube, but is relevant for aggregated-apiservers.",
+            ("component", "binary", "emulation", "min_compat"),
+        )
+        minor = int(KUBERNETES_MINOR)
+        compatible = f"{KUBERNETES_MAJOR}.{minor}", f"{KUBERNETES_MAJOR}.{minor - 1}"
+        versions.set(("kube", short_version().removeprefix("v"), *compatible), 1)
+        metrics.add(versions)
+        metrics.add(_RegisteredMetrics(metrics))
+        metrics.add(CounterFamily("hidden_metrics_total", "The count of hidden metrics.", (), BETA))
+        disabled = metrics.add(CounterFamily("disabled_metrics_total", "The count of disabled metrics.", (), BETA))
+        disabled.add((), len(metrics.disabled))
+        metrics.registry.register(_Kernel())
 
     def request(self, done: RequestDone) -> None:
         """Count a finished request to the API server."""
@@ -71,3 +93,47 @@ class ProcessMetrics:
     def leads(self, leads: bool) -> None:
         """Record whether this process is the leader."""
         self._leader.set(("kube-scheduler",), int(leads))
+
+
+class _RegisteredMetrics(CounterFamily):
+    """How many metrics there are, counted on every scrape."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        text = "The count of registered metrics broken by stability level and deprecation version."
+        super().__init__("registered_metrics_total", text, ("stability_level", "deprecated_version"), BETA)
+        self._metrics = metrics
+
+    def metric(self, allowed: Allowed) -> Metric | None:
+        self.values = dict(Counter((family.stability, "") for family in self._metrics.families))
+        return super().metric(allowed)
+
+
+class _Kernel(Collector):
+    """What Go's process metrics have and Python's lack."""
+
+    def collect(self) -> Iterator[Metric]:
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        most = GaugeMetricFamily(
+            "process_virtual_memory_max_bytes", "Maximum amount of virtual memory available in bytes."
+        )
+        most.add_metric((), float(limit if limit != resource.RLIM_INFINITY else 2**64))
+        yield most
+        traffic = _network_traffic()
+        for name, done, column in (("receive", "received", "InOctets"), ("transmit", "sent", "OutOctets")):
+            if column in traffic:
+                text = f"Number of bytes {done} by the process over the network."
+                yield CounterMetricFamily(f"process_network_{name}_bytes_total", text, value=traffic[column])
+
+    def describe(self) -> Iterator[Metric]:
+        return iter(())
+
+
+def _network_traffic(path: Path = Path("/proc/self/net/netstat")) -> dict[str, int]:
+    """The IP counters of the network namespace, which is what Go's client reports for the process; empty where the
+    kernel has none."""
+    try:
+        lines = [line.split() for line in path.read_text("ascii").splitlines() if line.startswith("IpExt:")]
+        names, values = lines
+    except (OSError, ValueError):
+        return {}
+    return dict(zip(names[1:], map(int, values[1:]), strict=False))

@@ -59,11 +59,11 @@ class Metrics:
         pod_groups: bool = False,
         native_histograms: bool = False,
     ) -> None:
-        self._families: list[Family] = []
+        self.families: list[Family] = []
         self._native_histograms = native_histograms
         self._reads: dict[str, tuple[str, Callable[[], float]]] = {}
         self._tallies: list[Evaluations] = []
-        self._disabled = frozenset(disabled)
+        self.disabled = frozenset(disabled)
         self._allowed = _allowed(allowed_labels or {})
         self.registry = CollectorRegistry()
         """Ours alone: two schedulers in one process do not add up."""
@@ -303,7 +303,7 @@ class Metrics:
         """Add a family, subject to the flags."""
         if self._native_histograms and isinstance(family, Histogram):
             family.keep_native()
-        self._families.append(family)
+        self.families.append(family)
         return family
 
     # --- called by the loop -------------------------------------------------------------------------------------------
@@ -451,7 +451,7 @@ class Metrics:
 
     def reset(self) -> None:
         """Reset all counters, for measurements."""
-        for family in self._families:
+        for family in self.families:
             family.reset()
         for tally in self._tallies:
             tally.decisions = tally.nodes = tally.feasible = 0
@@ -459,13 +459,13 @@ class Metrics:
     def collect(self) -> Iterator[Metric]:
         """All families with something to export."""
         self._add_up_evaluations()
-        for family in self._families:
-            if family.name not in self._disabled:
+        for family in self.families:
+            if family.name not in self.disabled:
                 metric = family.metric(self._allowed)
                 if metric is not None:
                     yield metric
         for name, (text, read) in self._reads.items():
-            if name not in self._disabled:
+            if name not in self.disabled:
                 yield CounterMetricFamily(name, f"[{ALPHA}] {text}", value=read())
 
     def _add_up_evaluations(self) -> None:
@@ -483,7 +483,7 @@ class Metrics:
     def render(self, accept: str = "") -> tuple[bytes, str]:
         """The metrics page in the format that the Accept header requests, and its content type."""
         if metric_protobuf.is_wanted(accept):
-            histograms = (family for family in self._families if isinstance(family, Histogram))
+            histograms = (family for family in self.families if isinstance(family, Histogram))
             native = {family.name: family.native(self._allowed) for family in histograms}
             return metric_protobuf.render(self.registry.collect(), native), metric_protobuf.CONTENT_TYPE
         encode, content_type = choose_encoder(accept)

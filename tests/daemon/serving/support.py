@@ -18,10 +18,12 @@ from kubesched.daemon.serving.auth.authentication import DelegatingAuthenticator
 from kubesched.daemon.serving.auth.authorization import DelegatingAuthorizer
 from kubesched.daemon.serving.auth.client_authorities import Authorities
 from kubesched.daemon.serving.auth.guard import Guard
+from kubesched.daemon.serving.auth.metrics import AuthMetrics, CountedReviews
 from kubesched.daemon.serving.pages.endpoints import Endpoints, Served
 from kubesched.daemon.serving.server import SecureServer, listen
 from kubesched.daemon.serving.tls.context import PairSource, ServingTls, TlsSettings
 from kubesched.daemon.serving.tls.self_signed import make_pair
+from kubesched.scheduler.metrics import Metrics
 
 CLOCK = SystemClock()
 
@@ -119,16 +121,20 @@ async def running(
     settings: TlsSettings | None = None,
     allowed_paths: tuple[str, ...] = ("/healthz", "/readyz", "/livez"),
     log: Log | None = None,
+    metrics: Metrics | None = None,
     wrap: Callable[[Guard], Guard] = lambda guard: guard,
 ) -> AsyncIterator[Running]:
     """Serve over TLS on a port of its own."""
     log = log or Log()
-    tokens = TokenAuthenticator(api, CLOCK) if api is not None else None
+    counts = AuthMetrics(metrics or Metrics())
+    reviews = {} if api is None else {part: CountedReviews(api, part, counts) for part in ("authn", "authz")}
+    tokens = TokenAuthenticator(reviews["authn"], CLOCK, counts) if reviews else None
     guard = Guard(
         Endpoints(page or served(log)),
         DelegatingAuthenticator(tokens, authorities),
-        DelegatingAuthorizer(CLOCK, api=api, allowed_paths=allowed_paths),
+        DelegatingAuthorizer(CLOCK, api=reviews.get("authz"), allowed_paths=allowed_paths),
         log,
+        counts,
     )
     tls = ServingTls(settings or TlsSettings(PairSource(made=make_pair())), authorities, CLOCK, log)
     server = SecureServer(wrap(guard), listen("127.0.0.1", 0), tls.context(), log)

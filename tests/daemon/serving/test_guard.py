@@ -31,6 +31,7 @@ from kubesched.daemon.serving.auth.client_authorities import (
 )
 from kubesched.daemon.serving.auth.reviews import ReviewError
 from kubesched.daemon.serving.auth.users import ANONYMOUS, UserInfo
+from kubesched.scheduler.metrics import Metrics
 from kubesched.testing.faulty_api import FaultyApi
 
 USERS: dict[str, Any] = {
@@ -125,6 +126,31 @@ async def test_reviews_are_asked_as_upstream_asks_and_remembered() -> None:
         "extra": {"scopes": ["a", "b"]},
         "nonResourceAttributes": {"path": "/metrics", "verb": "get"},
     }
+
+
+async def test_requests_and_reviews_are_counted() -> None:
+    """Authentication, authorization, the token cache and reviews are counted under kube-scheduler's names."""
+    metrics = Metrics()
+    async with running(api=FakeApi(users=USERS, allowed={("prom", "get", "/metrics")}), metrics=metrics) as server:
+        for token in ("good", "good", "root", "bad", ""):
+            await server.get("/metrics", **(bearer(token) if token else {}))
+    lines = metrics.render()[0].decode().splitlines()
+    for line in (
+        'authenticated_user_requests{username="admin"} 1.0',
+        'authenticated_user_requests{username="other"} 3.0',
+        'authentication_attempts{result="success"} 4.0',
+        'authentication_attempts{result="failure"} 1.0',
+        'authentication_duration_seconds_count{result="success"} 4.0',
+        'authorization_attempts_total{result="allowed"} 3.0',
+        'authorization_attempts_total{result="no-opinion"} 1.0',
+        'authentication_token_cache_request_total{status="hit"} 1.0',
+        'authentication_token_cache_request_total{status="miss"} 3.0',
+        'authentication_token_cache_fetch_total{status="ok"} 3.0',
+        'authentication_token_cache_active_fetch_count{status="in_flight"} 0.0',
+        'apiserver_delegated_authn_request_total{code="201"} 3.0',
+        'apiserver_delegated_authz_request_total{code="201"} 2.0',
+    ):
+        assert line in lines
 
 
 async def test_an_api_server_out_of_reach() -> None:

@@ -12,11 +12,13 @@ from kubesched.daemon.serving.auth.authentication import DelegatingAuthenticator
 from kubesched.daemon.serving.auth.authorization import DelegatingAuthorizer
 from kubesched.daemon.serving.auth.client_authorities import Authorities, AuthorityError, ProxyHeaders
 from kubesched.daemon.serving.auth.guard import Guard, Handler
+from kubesched.daemon.serving.auth.metrics import AuthMetrics, CountedReviews
 from kubesched.daemon.serving.server import SecureServer, listen
 from kubesched.daemon.serving.tls import self_signed
 from kubesched.daemon.serving.tls.context import PairSource, ServingError, ServingTls, TlsSettings, can_set_curves
 from kubesched.logs import Logger
 from kubesched.logs.levels import WARNING
+from kubesched.scheduler.metrics import Metrics
 
 CONFIG_MAP = "configmap/extension-apiserver-authentication in kube-system"
 LOOKUP_HINT = (
@@ -125,21 +127,25 @@ def make_guard(
     authorization: HttpClient | None,
     clock: Clock,
     log: Logger,
+    metrics: Metrics,
 ) -> Guard:
     """Wrap a handler with authentication and authorization."""
+    counts = AuthMetrics(metrics)
     ttl = options.authentication.authentication_token_webhook_cache_ttl.seconds
-    tokens = TokenAuthenticator(authentication, clock, ttl) if authentication is not None else None
+    tokens = None
+    if authentication is not None:
+        tokens = TokenAuthenticator(CountedReviews(authentication, "authn", counts), clock, counts, ttl)
     if authorization is None:
         log(WARNING, "No authorization-kubeconfig provided, so SubjectAccessReview of authorization tokens won't work.")
     flags = options.authorization
     authorizer = DelegatingAuthorizer(
         clock,
-        api=authorization,
+        api=None if authorization is None else CountedReviews(authorization, "authz", counts),
         allowed_paths=flags.authorization_always_allow_paths,
         allowed_ttl=flags.authorization_webhook_cache_authorized_ttl.seconds,
         denied_ttl=flags.authorization_webhook_cache_unauthorized_ttl.seconds,
     )
-    return Guard(handler, DelegatingAuthenticator(tokens, authorities), authorizer, log)
+    return Guard(handler, DelegatingAuthenticator(tokens, authorities), authorizer, log, counts)
 
 
 def secure_server(

@@ -20,6 +20,7 @@ from kubesched.base.clock import Clock
 from kubesched.base.types import JSON
 from kubesched.daemon.serving.auth.client_authorities import Authorities, ProxyHeaders
 from kubesched.daemon.serving.auth.client_certificates import ClientCertificate, presented_certificate
+from kubesched.daemon.serving.auth.metrics import AuthMetrics
 from kubesched.daemon.serving.auth.review_cache import ReviewCache
 from kubesched.daemon.serving.auth.reviews import Api, ReviewError, review
 from kubesched.daemon.serving.auth.users import ANONYMOUS, UserInfo
@@ -120,8 +121,9 @@ def _extra(headers: Headers, prefixes: Sequence[str]) -> Mapping[str, tuple[str,
 class TokenAuthenticator:
     """Asks the API server whose token it is, and caches the result under a digest of the token."""
 
-    def __init__(self, api: Api, clock: Clock, ttl: float = 10.0) -> None:
+    def __init__(self, api: Api, clock: Clock, metrics: AuthMetrics, ttl: float = 10.0) -> None:
         self._api = api
+        self._metrics = metrics
         self._ttl = ttl
         self._cache: ReviewCache[UserInfo | None] = ReviewCache(clock)
         self._key = secrets.token_bytes(32)
@@ -129,10 +131,12 @@ class TokenAuthenticator:
     async def user(self, token: str) -> UserInfo | None:
         """Return the token's user; None if the token is not valid. Raises `ReviewError`."""
         digest = hmac.digest(self._key, token.encode("utf-8", "surrogateescape"), hashlib.sha256)
-        return await self._cache.get(digest, lambda: self._ask(token), lambda _: self._ttl)
+        with self._metrics.token_looked_up(cached=digest in self._cache):
+            return await self._cache.get(digest, lambda: self._ask(token), lambda _: self._ttl)
 
     async def _ask(self, token: str) -> UserInfo | None:
-        status = await review(self._api, TOKEN_REVIEWS, "TokenReview", {"token": token})
+        with self._metrics.token_fetched():
+            status = await review(self._api, TOKEN_REVIEWS, "TokenReview", {"token": token})
         if status.get("authenticated") is not True:
             return None
         return _reviewed(status.get("user") or {})

@@ -25,6 +25,13 @@ class Authorization:
 
     allowed: bool
     reason: str = ""
+    denied: bool = False
+    """Whether it is forbidden by a rule; otherwise no rule allows it."""
+
+    @property
+    def result(self) -> str:
+        """In the words of metrics."""
+        return "allowed" if self.allowed else "denied" if self.denied else "no-opinion"
 
 
 ALLOWED: Final = Authorization(True)
@@ -80,5 +87,6 @@ class DelegatingAuthorizer:
     async def _ask(self, spec: JSON) -> Authorization:
         assert self._api is not None
         status = await review(self._api, ACCESS_REVIEWS, "SubjectAccessReview", spec)
-        allowed = status.get("allowed") is True and status.get("denied") is not True
-        return Authorization(allowed, str(status.get("reason") or ""))
+        denied = status.get("denied") is True
+        allowed = status.get("allowed") is True and not denied
+        return Authorization(allowed, str(status.get("reason") or ""), denied)

@@ -9,8 +9,10 @@ from aiohttp import web
 
 from kubesched.base.log import ERROR, Log
 from kubesched.daemon.serving.auth.authentication import DelegatingAuthenticator, Unauthenticated
-from kubesched.daemon.serving.auth.authorization import DelegatingAuthorizer
+from kubesched.daemon.serving.auth.authorization import Authorization, DelegatingAuthorizer
+from kubesched.daemon.serving.auth.metrics import AuthMetrics
 from kubesched.daemon.serving.auth.reviews import ReviewError
+from kubesched.daemon.serving.auth.users import UserInfo
 from kubesched.daemon.serving.pages import responses
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
@@ -22,12 +24,18 @@ class Guard:
     """Passes allowed requests on to `handler`. Responses are marked private, so that no proxy caches them."""
 
     def __init__(
-        self, handler: Handler, authenticator: DelegatingAuthenticator, authorizer: DelegatingAuthorizer, log: Log
+        self,
+        handler: Handler,
+        authenticator: DelegatingAuthenticator,
+        authorizer: DelegatingAuthorizer,
+        log: Log,
+        metrics: AuthMetrics,
     ) -> None:
         self._handler = handler
         self._authenticator = authenticator
         self._authorizer = authorizer
         self._log = log
+        self._metrics = metrics
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         """Respond to a request."""
@@ -49,13 +57,13 @@ class Guard:
 
     async def _respond(self, request: web.BaseRequest) -> web.StreamResponse:
         try:
-            user = await self._authenticator.user(request)
+            user = await self._user_of(request)
         except Unauthenticated as problem:
             self._log(ERROR, "Unable to authenticate the request", err=problem)
             return responses.status(request, 401, "Unauthorized", "Unauthorized")
         verb = request.method.lower()
         try:
-            verdict = await self._authorizer.authorize(user, verb, request.path)
+            verdict = await self._authorize(user, verb, request.path)
         except ReviewError as problem:
             self._log(ERROR, "Unable to authorize the request", err=problem, URI=request.path)
             return responses.internal_error(request, problem)
@@ -64,6 +72,25 @@ class Guard:
             reason = f": {verdict.reason}" if verdict.reason else ""
             return responses.status(request, 403, "Forbidden", f"forbidden: {message}{reason}", details=True)
         return await self._handler(request)
+
+    async def _user_of(self, request: web.BaseRequest) -> UserInfo:
+        began = time.perf_counter()
+        try:
+            user = await self._authenticator.user(request)
+        except Unauthenticated:
+            self._metrics.authenticated("failure", time.perf_counter() - began)
+            raise
+        self._metrics.authenticated("success", time.perf_counter() - began, user.name)
+        return user
+
+    async def _authorize(self, user: UserInfo, verb: str, path: str) -> Authorization:
+        began, result = time.perf_counter(), "error"
+        try:
+            verdict = await self._authorizer.authorize(user, verb, path)
+            result = verdict.result
+            return verdict
+        finally:
+            self._metrics.authorized(result, time.perf_counter() - began)
 
     def _report(self, request: web.BaseRequest, response: web.StreamResponse, seconds: float) -> None:
         self._log(

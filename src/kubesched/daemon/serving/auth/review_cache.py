@@ -26,11 +26,14 @@ class ReviewCache(Generic[T]):
     def __len__(self) -> int:
         return len(self._results)
 
+    def __contains__(self, key: Hashable) -> bool:
+        cached = self._results.get(key)
+        return cached is not None and cached[0] > self._clock.monotonic()
+
     async def get(self, key: Hashable, ask: Callable[[], Awaitable[T]], seconds: Callable[[T], float]) -> T:
         """Return the cached result, or the result of `ask`. `seconds` returns its lifetime. Errors are not cached."""
-        cached = self._results.get(key)
-        if cached is not None and cached[0] > self._clock.monotonic():
-            return cached[1]
+        if key in self:
+            return self._results[key][1]
         task = self._pending.get(key)
         if task is None:
             task = self._pending[key] = asyncio.ensure_future(self._ask(key, ask, seconds))
