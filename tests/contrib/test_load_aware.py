@@ -17,7 +17,7 @@ from kubesched import Handle, Node
 from kubesched.base.clocks import SystemClock
 from kubesched.cluster.state import ClusterState
 from kubesched.contrib.beta import beta_cdf, shape_of
-from kubesched.contrib.load_sources import LoadMetric, LoadSource, MetricProvider, NodeLoads, NodeUsage
+from kubesched.contrib.load_sources import LoadMetric, LoadSource, MeasuredNode, MetricProvider, NodeLoads
 from kubesched.contrib.load_variation_risk_balancing import risk_scores
 from kubesched.contrib.low_risk_over_commitment import RESOURCES, Probabilities, limit_risk
 from kubesched.contrib.node_load import simulated
@@ -202,7 +202,7 @@ def test_an_annotation_that_cannot_be_read() -> None:
 
 def test_the_metrics_api(cluster: VirtualCluster) -> None:
     """By default loads come from the metrics API of the cluster, in the share of the node's capacity."""
-    cluster.api.create(NodeUsage(metadata=node("n1").metadata, usage={"cpu": "2", "memory": "512Mi"}))
+    cluster.api.create(MeasuredNode(metadata=node("n1").metadata, usage={"cpu": "2", "memory": "512Mi"}))
     cluster.configure(only_scorer("LoadVariationRiskBalancing"))
     cluster.add(loaded("", cpu="4"), node("n2"))
     cluster.advance(2)
@@ -215,7 +215,7 @@ def test_the_metrics_api(cluster: VirtualCluster) -> None:
         ({"metricProvider": {"type": "Nagios"}}, "args.metricProvider.type: invalid enum value 'Nagios'"),
         (
             {"metricProvider": {"type": "SignalFx"}},
-            "a provider of type SignalFx is not supported; let a load-watcher read it",
+            "type SignalFx is not supported; let a load-watcher read it",
         ),
         ({"defaultRequestsMultiplier": "much"}, 'defaultRequestsMultiplier must be a number such as "1.5", got .much'),
         ({"targetUtilization": 101}, "targetUtilization must be at most 100"),

@@ -96,7 +96,7 @@ class LoadSource(msgspec.Struct, frozen=True):
             return msgspec.json.decode(await answer.read())
 
 
-class NodeUsage(api.Object, frozen=True):
+class MeasuredNode(api.Object, frozen=True):
     """A NodeMetrics object of the metrics API."""
 
     api_version: ClassVar[str] = "metrics.k8s.io/v1beta1"
@@ -109,7 +109,7 @@ class NodeUsage(api.Object, frozen=True):
 
 async def _metrics_api(handle: Handle) -> dict[str, list[LoadMetric]]:
     found: dict[str, list[LoadMetric]] = {}
-    for each in await handle.client.list(NodeUsage):
+    for each in await handle.client.list(MeasuredNode):
         node = handle.cluster.get(api.Node, each.name)
         if node is not None:
             found[each.name] = [
