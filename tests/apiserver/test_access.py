@@ -25,9 +25,9 @@ async def _with_token(api: ApiServer, token: str, path: str = PODS) -> int:
 # --- authentication ---------------------------------------------------------------------------------------------------
 
 
-async def test_nobody_is_anonymous(api: ApiServer) -> None:
-    """Without credentials, or with wrong ones, a request is 401, but for health and version."""
-    assert await _with_token(api, "") == 401
+async def test_anonymous_users_may_read_little(api: ApiServer) -> None:
+    """Without credentials a user is anonymous and may read health and version only; wrong ones are 401."""
+    assert await _with_token(api, "") == 403
     assert await _with_token(api, "wrong") == 401
     for path in ("/healthz", "/livez", "/readyz", "/version"):
         assert await _with_token(api, "", path) == 200

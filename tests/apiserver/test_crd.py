@@ -255,3 +255,15 @@ async def test_a_pattern_that_go_does_not_have_is_refused(client: LocalClient) -
     refused = await refusal(client.create(DEFINITIONS, patterned("(?=lookahead)")))
     assert refused.code == 422
     assert "openAPIV3Schema.properties[spec].properties[cron].pattern: Invalid value" in refused.message
+
+
+async def test_defaults_that_come_later_are_read(client: LocalClient) -> None:
+    """An object that was stored before its schema had a default has it when it is read, listed or watched."""
+    await client.create(DEFINITIONS, definition())
+    await client.create(TABS, tab())
+    schema = {**SPEC_SCHEMA, "properties": {**SPEC_SCHEMA["properties"], "zone": {"type": "string", "default": "UTC"}}}
+    made = await client.get(f"{DEFINITIONS}/crontabs.stable.example.com")
+    made["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"] = schema
+    await client.replace(f"{DEFINITIONS}/crontabs.stable.example.com", made)
+    assert (await client.get(f"{TABS}/a"))["spec"]["zone"] == "UTC"
+    assert [each["spec"]["zone"] for each in (await client.get(TABS))["items"]] == ["UTC"]

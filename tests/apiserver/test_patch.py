@@ -78,7 +78,7 @@ A, B = {"name": "a", "image": "1"}, {"name": "b", "image": "1"}
 
 STRATEGIC: list[tuple[Any, Any, Any]] = [
     (_containers(A, B), _containers({"name": "b", "image": "2"}), _containers(A, {"name": "b", "image": "2"})),
-    (_containers(A), _containers(B), _containers(A, B)),
+    (_containers(A), _containers(B), _containers(B, A)),
     (_containers(A, B), _containers({"name": "a", "$patch": "delete"}), _containers(B)),
     (_containers(A), _containers({"$patch": "replace"}, B), _containers(B)),
     (_containers(A, args=["x"]), {"spec": {"args": ["y"]}}, _containers(A, args=["y"])),
@@ -95,7 +95,7 @@ STRATEGIC: list[tuple[Any, Any, Any]] = [
     (
         {"metadata": {"finalizers": ["a", "b"]}},
         {"metadata": {"$deleteFromPrimitiveList/finalizers": ["a"], "finalizers": ["c"]}},
-        {"metadata": {"finalizers": ["b", "c"]}},
+        {"metadata": {"finalizers": ["c", "b"]}},
     ),
     (
         {"metadata": {"labels": {"a": "1", "b": "2"}}},

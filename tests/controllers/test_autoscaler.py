@@ -83,6 +83,8 @@ async def test_bounds_and_targets_without_requests(clock: VirtualClock) -> None:
         deploy(w, 1, **{CPU_USAGE: "500%"})
         await w.until(lambda: replicas(w) == 3)
         await w.until(lambda: conditions(w).get("ScalingLimited") == ("True", "TooManyReplicas"))
+        w.access.edit(DEPLOYMENTS, "default/web", lambda obj: obj["metadata"].update(annotations={CPU_LOAD: "80%"}))
+        await w.until(lambda: "InvalidAnnotation" in w.reasons("web"))
         w.create(DEPLOYMENTS, "plain", workload("plain", 1))
         w.edit(AUTOSCALERS, "web", scaleTargetRef={**TARGET, "name": "plain"}, minReplicas=1)
         await w.until(lambda: conditions(w)["ScalingActive"] == ("False", "FailedGetResourceMetric"))

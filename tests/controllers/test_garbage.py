@@ -17,6 +17,10 @@ def _note(order: list[str], storage: str, event: StoreEvent) -> None:
         order.append(storage)
 
 
+def _set_owner(reference: JSON, obj: JSON) -> None:
+    obj["metadata"]["ownerReferences"] = [reference]
+
+
 def _hold(obj: JSON) -> None:
     obj["metadata"]["finalizers"] = ["example.com/hold"]
 
@@ -131,3 +135,18 @@ async def test_an_owner_waits_only_for_those_that_block_it(clock: VirtualClock) 
         w.access.edit(CONFIG_MAPS, "default/held-child", lambda obj: obj["metadata"].pop("finalizers"))
         await clock.advance(1)
         assert "held" not in w.names(CONFIG_MAPS)
+
+
+@virtual_time
+async def test_a_circle_of_owners_is_deleted(clock: VirtualClock) -> None:
+    """Each waits for the next with blockOwnerDeletion, and yet a foreground deletion of one deletes all."""
+    async with world(clock, nodes=0) as w:
+        for name in ("a", "b", "c"):
+            w.create(CONFIG_MAPS, name)
+        for name, owner in (("a", "c"), ("b", "a"), ("c", "b")):
+            above = w.get(CONFIG_MAPS, owner)["metadata"]
+            reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": owner, "uid": above["uid"]}
+            reference |= {"controller": True, "blockOwnerDeletion": True}
+            w.access.edit(CONFIG_MAPS, f"default/{name}", partial(_set_owner, reference))
+        w.delete(CONFIG_MAPS, "a", "Foreground")
+        await w.until(lambda: not {"a", "b", "c"} & set(w.names(CONFIG_MAPS)), timeout=5)

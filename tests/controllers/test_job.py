@@ -163,3 +163,29 @@ async def test_suspended_it_has_no_pods(clock: VirtualClock) -> None:
         await w.until(lambda: _ended(w, "Complete"))
         assert not _ended(w, "Suspended")
         assert w.reasons("pi") == ["Suspended", "SuccessfulCreate", "Resumed", "Completed"]
+
+
+@virtual_time
+async def test_a_decided_job_ends_when_its_pods_have(clock: VirtualClock) -> None:
+    """With a pod that takes its time to stop, the Job has SuccessCriteriaMet at once and Complete afterwards."""
+    async with world(clock) as w:
+        policy = {"rules": [{"succeededCount": 1}]}
+        slow = {"kubesched.io/stop-time": "20s", "kubesched.io/run-time": "1s"}
+        pod = template("pi", restartPolicy="Never", annotations=slow)
+        pod["spec"]["containers"][0]["command"] = ["run"]
+        w.create(
+            JOBS,
+            "pi",
+            {"completions": 2, "parallelism": 2, "completionMode": "Indexed", "template": pod, "successPolicy": policy},
+        )
+        await w.until(lambda: len(w.pods(app="pi")) == 2)
+        w.annotate(PODS, w.pods(app="pi")[1]["metadata"]["name"], **{"kubesched__io_run-time": "1h"})
+
+        def kinds() -> list[str]:
+            return [each["type"] for each in w.get(JOBS, "pi")["status"].get("conditions", [])]
+
+        await w.until(lambda: kinds() == ["SuccessCriteriaMet"])
+        assert w.get(JOBS, "pi")["status"]["terminating"] == 1
+        await w.until(lambda: kinds() == ["SuccessCriteriaMet", "Complete"])
+        status = w.get(JOBS, "pi")["status"]
+        assert (status["terminating"], status["ready"], status.get("active")) == (0, 0, None)

@@ -55,3 +55,19 @@ async def test_pods_of_a_node_that_is_gone_are_removed(clock: VirtualClock) -> N
         assert len(w.running(app="web")) == 3
         assert "node-2" not in w.nodes_of(app="web")
         assert len(w.names(PODS)) == 3
+
+
+@virtual_time
+async def test_pods_are_deleted_before_everything_else(clock: VirtualClock) -> None:
+    """As long as a pod of a terminating namespace is there, so is what it may need."""
+    async with world(clock) as w:
+        w.create(NAMESPACES, "team")
+        await clock.settle()
+        spec = {"containers": [{"name": "main", "image": "nginx"}]}
+        w.create(PODS, "held", spec, namespace="team", finalizers=["example.com/hold"])
+        w.create(CONFIG_MAPS, "settings", namespace="team")
+        w.delete(NAMESPACES, "team")
+        await clock.advance(60)
+        assert "settings" in w.names(CONFIG_MAPS, "team")
+        w.access.edit(PODS, "team/held", lambda obj: obj["metadata"].update(finalizers=[]))
+        await w.until(lambda: "team" not in w.names(NAMESPACES), timeout=5)

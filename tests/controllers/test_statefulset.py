@@ -8,7 +8,7 @@ from tests.controllers.world import World, template, workload, world
 from kubesched.apiserver.storage.store import ChangeType, StoreEvent
 from kubesched.base.clocks import VirtualClock, virtual_time
 from kubesched.controllers.statefulset import BURST
-from kubesched.reconcile.access import CLAIMS, EVENTS, PODS, STATEFUL_SETS, VOLUMES
+from kubesched.reconcile.access import CLAIMS, EVENTS, PODS, REVISIONS, STATEFUL_SETS, VOLUMES
 
 
 def _is_done(w: World, replicas: int) -> bool:
@@ -157,3 +157,17 @@ async def test_an_absurd_number_of_replicas_is_created_in_parts(clock: VirtualCl
         await clock.sleep(0.001)
         assert len(w.names(PODS)) >= many - 2 * BURST
         await w.until(lambda: not w.names(PODS))
+
+
+@virtual_time
+async def test_pods_are_labelled_with_the_name_of_their_revision(clock: VirtualClock) -> None:
+    """The label is the whole name, as the status and the ControllerRevision have it."""
+    async with world(clock) as w:
+        w.create(STATEFUL_SETS, "db", workload("db", 1, serviceName="db"))
+        await w.until(lambda: len(w.running(app="db")) == 1)
+        (pod,) = w.running(app="db")
+        (revision,) = w.access.list(REVISIONS, "default")
+        name = revision["metadata"]["name"]
+        assert pod["metadata"]["labels"]["controller-revision-hash"] == name
+        assert w.get(STATEFUL_SETS, "db")["status"]["updateRevision"] == name
+        assert list(revision["data"]["spec"]["template"]) == ["$patch", "metadata", "spec"]

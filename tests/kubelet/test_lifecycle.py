@@ -367,3 +367,42 @@ async def test_pods_become_ready_and_restart_in_real_time() -> None:
                 seen.add((each["restartCount"], each["ready"]))
     assert (0, True) in seen
     await cluster.stop()
+
+
+@virtual_time
+async def test_a_tag_can_say_that_an_image_does_not_exist(clock: VirtualClock) -> None:
+    """Its pull fails as with the annotation; other containers of the pod have their images."""
+    async with world(clock, nodes=1) as w:
+        w.create(PODS, "p", {"containers": [{"name": "main", "image": "nginx:non-existent"}]})
+        await w.until(lambda: "BackOff" in w.reasons("p"), 60)
+        assert _main(w)["state"]["waiting"]["reason"] == "ErrImagePull"
+        assert "ErrImagePull" in " ".join(_messages(w, "Failed"))
+
+
+@virtual_time
+async def test_a_host_port_that_is_taken(clock: VirtualClock) -> None:
+    """The kubelet rejects a pod that was bound by hand to a node where another pod has its port."""
+    async with world(clock, nodes=1) as w:
+        for name, address in (("first", "0.0.0.0"), ("second", "127.0.0.1")):
+            port = {"containerPort": 80, "hostPort": 8080, "hostIP": address}
+            container = {"name": "main", "image": "nginx", "ports": [port]}
+            w.create(PODS, name, {"nodeName": "node-1", "containers": [container]})
+            await clock.advance(5)
+        status = w.get(PODS, "second")["status"]
+        assert (w.get(PODS, "first")["status"]["phase"], status["phase"]) == ("Running", "Failed")
+        assert (status["reason"], status["message"].partition(":")[0]) == ("NodePorts", "Pod was rejected")
+
+
+@virtual_time
+async def test_an_annotation_that_nobody_reads_is_an_event(clock: VirtualClock) -> None:
+    """On a pod with the name that was probably meant, and on a node with the possible values."""
+    async with world(clock, nodes=1) as w:
+        w.create(PODS, "p", _pod(), annotations={"kubesched.io/runtime": "5s"})
+        await _running(w)
+        (message,) = _messages(w, "InvalidAnnotation")
+        assert message == (
+            "annotation kubesched.io/runtime: pods have no such annotation; did you mean kubesched.io/run-time "
+            "or kubesched.io/init-run-time?"
+        )
+        w.annotate(NODES, "node-1", kubesched__io_kubelet="stoped")
+        await w.until(lambda: len(_messages(w, "InvalidAnnotation")) == 2)

@@ -123,8 +123,6 @@ class ApiServer:
 
     async def _respond(self, request: ApiRequest) -> ApiResponse:
         target = parse_path(request.path)
-        if not target.is_resource and request.path in _ALWAYS_OPEN:
-            return self._non_resource(request)
         request.user = self._user(request)
         self.authorizer.check(request.user, _action(request, target))
         extra = self.extra_routes.get((request.method, request.path))
@@ -167,10 +165,6 @@ class ApiServer:
             "readyz": self.health.check,
             "metrics": self.health.metrics,
         }
-
-
-# Load balancers probe these without credentials.
-_ALWAYS_OPEN = frozenset(("/healthz", "/livez", "/readyz", "/version"))
 
 
 def _action(request: ApiRequest, target: RequestTarget) -> AccessRequest:

@@ -45,7 +45,7 @@ class AutoscalerController(Controller):
         super().__init__(context.loop)
         self._context = context
         self._access = context.access
-        self._usage = UsageReader(context.access)
+        self._usage = UsageReader(context.access, self._report)
         self._histories: dict[str, ScalingHistory] = {}
         shelf = self._access.store.shelf(AUTOSCALERS)
         shelf.observers.append(self._on_autoscaler)
@@ -92,6 +92,9 @@ class AutoscalerController(Controller):
 
     def now(self) -> float:
         return self._access.clock.now()
+
+    def _report(self, workload: JSON, problem: str) -> None:
+        self._context.events.record(self.name, reference(workload), "Warning", "InvalidAnnotation", problem)
 
     def record(self, autoscaler: JSON, kind: str, reason: str, message: str) -> None:
         self._context.events.record(self.name, reference(autoscaler), kind, reason, message)

@@ -158,7 +158,17 @@ class GarbageCollector(Controller):
             return
         # A foreground deletion of the owner also waits for the dependents of this object.
         policy = "Foreground" if waiting and self._dependents.get(meta.uid) else "Background"
+        if policy == "Foreground" and self._has_waiting_dependents(meta):
+            # Perhaps a circle of owners, in which each would wait for the next.
+            self._access.edit(*ref, _unblock)
         self._access.delete(ref[0], ref[1], uid=meta.uid, propagation=policy)
+
+    def _has_waiting_dependents(self, meta: Meta) -> bool:
+        for dependent in self._dependents.get(meta.uid, ()):
+            record = self._access.store.get(*dependent)
+            if record is not None and (found := _meta(record)).being_deleted and FOREGROUND in found.finalizers:
+                return True
+        return False
 
     def _drop_owners(self, ref: Ref, uids: set[str]) -> None:
         def edit(obj: JSON) -> None:
@@ -173,6 +183,12 @@ class GarbageCollector(Controller):
             obj["metadata"]["finalizers"] = [each for each in found if each != finalizer]
 
         self._access.edit(*ref, edit)
+
+
+def _unblock(obj: JSON) -> None:
+    """Let the owners of an object go before it."""
+    for owner in obj["metadata"].get("ownerReferences") or ():
+        owner["blockOwnerDeletion"] = False
 
 
 def _waits_for_pods(meta: Meta) -> bool:

@@ -26,6 +26,9 @@ _INDEX_VARIABLE: JSON = {
     "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": f"metadata.labels['{INDEX}']"}},
 }
 
+_BEFORE = {"Complete": "SuccessCriteriaMet", "Failed": "FailureTarget"}
+"""The condition that a Job has before each of its ends, while its pods end."""
+
 
 class JobController(Controller):
     """Runs Jobs to completion."""
@@ -81,7 +84,7 @@ class JobController(Controller):
             return
         state = self._state(job, pods)
         group = None if self._groups is None else self._groups.group_of(job, started=_has_started(job, pods))
-        outcome = self._outcome(key, job, state)
+        outcome = _decided(job) or self._outcome(key, job, state)
         if outcome is not None or job["spec"].get("suspend"):
             for pod in state.active:
                 delete_pod(self._context, self.name, pod, reference(job))
@@ -178,7 +181,9 @@ class JobController(Controller):
     # --- status -------------------------------------------------------------------------------------------------------
 
     def _write_status(self, key: str, job: JSON, state: _State, outcome: tuple[str, str, str] | None) -> None:
+        """Write the status. A Job whose outcome is decided ends when its pods have."""
         now = self._access.now()
+        ends = outcome is not None and not state.remaining
         suspended = bool(job["spec"].get("suspend"))
         changed = suspended is not _is_suspended(job)
 
@@ -192,7 +197,7 @@ class JobController(Controller):
             }
             status: JSON = {name: count for name, count in counts.items() if count or name == "ready"}
             status |= {
-                "terminating": sum(pod.metadata.being_deleted for pod in state.pods),
+                "terminating": sum(pod.metadata.being_deleted for pod in state.remaining),
                 "uncountedTerminatedPods": {},
             }
             if state.indexed and state.succeeded:
@@ -205,10 +210,12 @@ class JobController(Controller):
                 conditions.append(_suspension(suspended, now))
             if outcome is not None:
                 kind, reason, message = outcome
-                before = "SuccessCriteriaMet" if kind == "Complete" else "FailureTarget"
-                conditions += [_condition(before, reason, message, now), _condition(kind, reason, message, now)]
-                if kind == "Complete":
-                    status["completionTime"] = now
+                if _decided(obj) is None:
+                    conditions.append(_condition(_BEFORE[kind], reason, message, now))
+                if ends:
+                    conditions.append(_condition(kind, reason, message, now))
+                    if kind == "Complete":
+                        status["completionTime"] = now
             if conditions:
                 status["conditions"] = conditions
             obj["status"] = status
@@ -217,7 +224,7 @@ class JobController(Controller):
         if changed:
             reason, text = ("Suspended", "Job suspended") if suspended else ("Resumed", "Job resumed")
             self._context.events.record(self.name, reference(job), "Normal", reason, text)
-        if outcome is not None:
+        if outcome is not None and ends:
             kind, reason, message = outcome
             level, event = ("Normal", "Completed") if kind == "Complete" else ("Warning", reason)
             text = "Job completed" if kind == "Complete" else message
@@ -232,6 +239,8 @@ class _State:
         self.indexed = job["spec"].get("completionMode") == "Indexed"
         self._completions = job["spec"].get("completions") or 0
         self.active = [pod for pod in pods if pod.is_active]
+        self.remaining = [pod for pod in pods if not pod.has_ended]
+        """Pods that have not ended, with those that are being deleted."""
         done = [pod for pod in pods if pod.status.phase == "Succeeded"]
         self._done = sorted({int(pod.metadata.annotations.get(INDEX, "0")) for pod in done})
         self.succeeded = len(self._done) if self.indexed else len(done)
@@ -271,6 +280,15 @@ def finished_condition(job: JSON) -> str:
     conditions = (job.get("status") or {}).get("conditions") or []
     ends = (each["type"] for each in conditions if each["type"] in ("Complete", "Failed") and each["status"] == "True")
     return next(ends, "")
+
+
+def _decided(job: JSON) -> tuple[str, str, str] | None:
+    """The outcome of a Job that waits for its pods to end."""
+    for each in (job.get("status") or {}).get("conditions") or ():
+        for outcome, before in _BEFORE.items():
+            if each["type"] == before and each["status"] == "True":
+                return outcome, each.get("reason", ""), each.get("message", "")
+    return None
 
 
 def _has_started(job: JSON, pods: list[Pod]) -> bool:

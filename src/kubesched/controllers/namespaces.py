@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
+from kubesched.apiserver.kinds.registry import ApiResource
 from kubesched.apiserver.storage.store import ChangeType, StoreEvent
 from kubesched.apiserver.wire.status import StatusError
 from kubesched.base.types import JSON
@@ -52,10 +54,14 @@ class NamespaceController(Controller):
             self._finish(key)
 
     def _empty(self, namespace: str) -> dict[str, int]:
-        """Delete all objects. Returns how many are left of each kind."""
+        """Delete all objects, the pods first. Returns how many are left of each kind."""
+        pods = self._access.resource(PODS)
+        return self._empty_of([pods], namespace) or self._empty_of(self._access.api.registry, namespace)
+
+    def _empty_of(self, resources: Iterable[ApiResource], namespace: str) -> dict[str, int]:
         left: dict[str, int] = {}
         done: set[str] = set()
-        for resource in self._access.api.registry:
+        for resource in resources:
             storage = resource.storage
             if not resource.namespaced or not resource.is_stored or storage in done:
                 continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 from kubesched.base.types import JSON
 from kubesched.controllers.ownership import controller_reference, owner_of
@@ -28,16 +29,16 @@ class Revisions:
                 found.append(revision)
         return sorted(found, key=lambda each: int(each.get("revision", 0)))
 
-    def template(self, owner: JSON, suffix: str) -> JSON | None:
+    def template(self, owner: JSON, name: str) -> JSON | None:
         """Return the template of a revision, or None if the revision was deleted."""
         for revision in self.of(owner):
-            if revision["metadata"]["labels"].get(HASH_LABEL) == suffix:
+            if revision["metadata"]["name"] == name:
                 return {key: value for key, value in revision["data"]["spec"]["template"].items() if key != "$patch"}
         return None
 
     def current(self, owner: JSON) -> JSON:
         """Return the revision of the owner's current template. Creates or renumbers it if necessary."""
-        data = {"spec": {"template": {**copy.deepcopy(owner["spec"]["template"]), "$patch": "replace"}}}
+        data = _ordered({"spec": {"template": {**_as_go_encodes(owner["spec"]["template"]), "$patch": "replace"}}})
         known = self.of(owner)
         newest = int(known[-1]["revision"]) if known else 0
         for revision in known:
@@ -72,3 +73,20 @@ class Revisions:
         for revision in known[: max(0, len(known) - limit)]:
             key = f"{revision['metadata']['namespace']}/{revision['metadata']['name']}"
             self._access.delete(REVISIONS, key)
+
+
+def _as_go_encodes(template: JSON) -> JSON:
+    """A template with the empty objects that Go always writes. Clients compare revisions byte by byte."""
+    template = copy.deepcopy(template)
+    spec = template.get("spec") or {}
+    for field in ("initContainers", "containers"):
+        for container in spec.get(field) or ():
+            container.setdefault("resources", {})
+    return template
+
+
+def _ordered(value: Any) -> Any:
+    """A value with the keys of all its objects in order."""
+    if isinstance(value, dict):
+        return {key: _ordered(value[key]) for key in sorted(value)}
+    return [_ordered(each) for each in value] if isinstance(value, list) else value

@@ -52,8 +52,8 @@ class StatefulSetController(Controller):
         if owner is None:
             return
         pods = claimed_pods(self._context, owner, selector_of(owner))
-        revision: str = self._revisions.current(owner)["metadata"]["labels"][HASH_LABEL]
-        current = (owner.get("status") or {}).get("currentRevision", "").rpartition("-")[2] or revision
+        revision: str = self._revisions.current(owner)["metadata"]["name"]
+        current = (owner.get("status") or {}).get("currentRevision") or revision
         if "deletionTimestamp" not in owner["metadata"]:
             self._manage(owner, {_ordinal(owner, pod): pod for pod in pods}, current, revision)
         self._write_status(key, owner, self._context.pods_by_owner.get(owner["metadata"]["uid"]), current, revision)
@@ -187,7 +187,6 @@ class StatefulSetController(Controller):
         if len(updated) == len(ready) == wanted == len(alive):
             current = revision
         of_current = [pod for pod in alive if pod.metadata.labels.get(HASH_LABEL) == current]
-        name = owner["metadata"]["name"]
 
         def edit(obj: JSON) -> None:
             counts = {
@@ -199,8 +198,8 @@ class StatefulSetController(Controller):
                 "observedGeneration": obj["metadata"].get("generation", 0),
                 "replicas": len(alive),
                 **{field: count for field, count in counts.items() if count},
-                "currentRevision": f"{name}-{current}",
-                "updateRevision": f"{name}-{revision}",
+                "currentRevision": current,
+                "updateRevision": revision,
                 "collisionCount": 0,
                 "availableReplicas": len(available),
             }

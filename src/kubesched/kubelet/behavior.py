@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from kubesched.base import annotations as names
 from kubesched.config.duration import Duration
+from kubesched.config.errors import suggest
 from kubesched.reconcile.usage import read_usage
 
 _DURATIONS = {
@@ -18,6 +19,7 @@ _DURATIONS = {
     names.STOP_TIME: "stop_time",
 }
 _FLAGS = {names.NOT_READY: "not_ready", names.IMAGE_PULL_FAILS: "image_pull_fails"}
+_KNOWN = (*_DURATIONS, *_FLAGS, names.EXIT_CODE, names.CPU_USAGE, names.MEMORY_USAGE)
 _PREFIX = "kubesched.io/"
 
 
@@ -70,6 +72,9 @@ def _read(name: str, text: str, values: dict[str, float | int | bool]) -> None:
         values["exit_code"] = int(text)
     elif name in (names.CPU_USAGE, names.MEMORY_USAGE):
         read_usage(text)  # `reconcile.usage` reads the value; here only a problem counts
+    else:
+        hint = suggest(name, _KNOWN)
+        raise ValueError(f"pods have no such annotation{f'; {hint}' if hint else ''}")
 
 
 def _seconds(text: str) -> float:

@@ -20,3 +20,8 @@ def image_digest(image: str) -> str:
 def image_size(image: str) -> int:
     """Return a size between 20 and 200 MB, always the same for an image."""
     return 20_000_000 + int(image_digest(image)[:8], 16) % 180_000_000
+
+
+def does_not_exist(image: str) -> bool:
+    """Whether the tag of an image says that it does not exist, so that pulling it fails."""
+    return image.rpartition(":")[2] in ("non-existent", "nonexistent", "does-not-exist")

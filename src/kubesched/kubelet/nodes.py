@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from kubesched.apiserver.wire.status import StatusError
-from kubesched.base.annotations import DEVICES
+from kubesched.base.annotations import DEVICES, KUBELET
 from kubesched.base.types import JSON
 from kubesched.kubelet.addresses import Addresses
 from kubesched.kubelet.devices import DevicePublisher, DeviceTextError
@@ -95,10 +95,13 @@ class SimulatedNodes(Controller):
         fresh = old is None or old.metadata.uid != new.metadata.uid
         before = not fresh and new.metadata.name in self._up
         runs = not new.kubelet_stopped
-        if fresh or before != runs or (old is not None and self._has_other_devices(old, new)):
+        if fresh or before != runs or (old is not None and self._has_other_wishes(old, new)):
             self.enqueue(new.metadata.name)
 
-    def _has_other_devices(self, old: Node, new: Node) -> bool:
+    def _has_other_wishes(self, old: Node, new: Node) -> bool:
+        """Whether other devices are wanted, or the annotation about the kubelet has changed."""
+        if old.metadata.annotations.get(KUBELET) != new.metadata.annotations.get(KUBELET):
+            return True
         return old.status.devices != new.status.devices or self._devices.text_of(old) != self._devices.text_of(new)
 
     def _drop(self, name: str) -> None:
@@ -112,6 +115,8 @@ class SimulatedNodes(Controller):
         node = self._context.nodes.get(key)
         if node is None:
             return
+        if (wish := node.metadata.annotations.get(KUBELET, "")) not in ("", "running", "stopped"):
+            self._record(key, "Warning", "InvalidAnnotation", f'{KUBELET}: expected stopped or running, got "{wish}"')
         if node.kubelet_stopped:
             self._up.discard(key)
         elif key not in self._up:

@@ -16,8 +16,9 @@ from kubesched.base.types import JSON
 from kubesched.kubelet import status
 from kubesched.kubelet.behavior import DEFAULT, behavior_of
 from kubesched.kubelet.container_state import FIRST_BACK_OFF, MAX_BACK_OFF, Role, SimulatedContainer, waiting
+from kubesched.kubelet.images import does_not_exist
 from kubesched.kubelet.nodes import SimulatedNodes
-from kubesched.kubelet.preparation import refusal
+from kubesched.kubelet.preparation import has_port_conflict, refusal
 from kubesched.kubelet.settings import KubeletSettings
 from kubesched.kubelet.timeline import KILLED, ContainerRun, timeline
 from kubesched.reconcile.access import CLAIMS, PODS
@@ -25,6 +26,7 @@ from kubesched.reconcile.context import ControllerContext
 from kubesched.reconcile.views import Container, Pod
 
 MOUNT_RETRY = 2.0
+_PORTS = "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports"
 _ROUNDING = 1e-6
 
 
@@ -109,6 +111,10 @@ class PodWorker:
     def _begin(self) -> None:
         for problem in self._behavior.problems:
             self._record("Warning", "InvalidAnnotation", problem)
+        if has_port_conflict(self._pod, self._host.context.pods_by_node.get(self._pod.spec.node_name)):
+            self._record("Warning", "NodePorts", _PORTS)
+            self._write(status.rejected("NodePorts", f"Pod was rejected: {_PORTS}"))
+            return
         if missing := self._missing_claim():
             self._record("Warning", "FailedMount", missing)
             self._after(MOUNT_RETRY, self._begin)
@@ -125,7 +131,7 @@ class PodWorker:
         if self._host.settings.every_step:
             self._write(accept, self._statuses())
             self._pull()
-        elif self._behavior.image_pull_fails:
+        elif any(self._pull_fails(each.spec) for each in self._containers):
             self._write(accept)
             self._pull()
         else:
@@ -134,9 +140,9 @@ class PodWorker:
 
     def _pull(self) -> None:
         """Pull the images. If that fails, try again later."""
-        wanted = self._announce_pulls()
-        if wanted and self._behavior.image_pull_fails:
-            self._fail_pull(wanted)
+        failing = [each for each in self._announce_pulls() if self._pull_fails(each.spec)]
+        if failing:
+            self._fail_pull(failing)
         else:
             self._after(self._host.settings.start_delay / 2, self._connect)
 
@@ -177,6 +183,9 @@ class PodWorker:
         self._retry = self._advance
         self._advance(*edits)
         self._host.nodes.pulled(self._pod)
+
+    def _pull_fails(self, container: Container) -> bool:
+        return self._must_pull(container) and (self._behavior.image_pull_fails or does_not_exist(container.image))
 
     def _must_pull(self, container: Container) -> bool:
         policy = container.image_pull_policy

@@ -5,13 +5,15 @@ The scheduler sees to allocations and reservations. A pod that was bound without
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from kubesched.api import objects as api
 from kubesched.api.selectors import node_selector
 from kubesched.base.types import JSON
 from kubesched.reconcile.access import DEVICE_CLAIMS, NODES, Access
-from kubesched.reconcile.views import Pod
+from kubesched.reconcile.views import Pod, Port
 
 
 def refusal(access: Access, pod: Pod) -> str:
@@ -56,3 +58,23 @@ def _is_for_node(allocation: JSON | None, node: JSON | None) -> bool:
         return True
     compiled = node_selector(msgspec.convert(wanted, api.NodeSelector))
     return compiled.matches(node["metadata"].get("labels") or {}, node["metadata"]["name"])
+
+
+def has_port_conflict(pod: Pod, others: Iterable[Pod]) -> bool:
+    """Whether a pod wants a host port that an earlier pod on its node has. Only a pod bound by hand can."""
+    wanted = _host_ports(pod)
+    if not wanted:
+        return False
+    earlier = (each for each in others if each.metadata.uid != pod.metadata.uid and each.status.start_time)
+    taken = [port for each in earlier if not each.has_ended for port in _host_ports(each)]
+    return any(_conflict(one, other) for one in wanted for other in taken)
+
+
+def _host_ports(pod: Pod) -> list[Port]:
+    return [port for container in pod.spec.containers for port in container.ports if port.host_port]
+
+
+def _conflict(one: Port, other: Port) -> bool:
+    every = ("", "0.0.0.0")
+    same_address = one.host_ip == other.host_ip or one.host_ip in every or other.host_ip in every
+    return same_address and (one.host_port, one.protocol) == (other.host_port, other.protocol)

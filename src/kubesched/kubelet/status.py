@@ -149,3 +149,12 @@ def order_conditions(pod: JSON) -> None:
     """Bring the conditions into the order in which a kubelet writes them."""
     status = pod["status"]
     status["conditions"] = sorted(status.get("conditions") or [], key=lambda each: _ORDER.get(each["type"], 9))
+
+
+def rejected(reason: str, message: str) -> Edit:
+    """The kubelet does not admit the pod."""
+
+    def edit(pod: JSON) -> None:
+        pod["status"].update(phase="Failed", reason=reason, message=message)
+
+    return edit

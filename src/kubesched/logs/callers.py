@@ -56,6 +56,8 @@ _UPSTREAM: Final[dict[str, dict[int, str]]] = {
         642: "Failed to update PodGroup status",
         673: "Assuming placement in snapshot",
     },
+    "httplog/httplog.go": {134: "HTTP"},
+    "filters/authentication.go": {75: "Unable to authenticate the request"},
     "gangscheduling/gangscheduling.go": {
         92: "another pod was added but it doesn't match the target pod's scheduling group",
         97: "another pod was added and it matches the target pod's scheduling group, which may make the pod "
@@ -363,6 +365,12 @@ _PRINTF: Final = {
     "Generated self-signed cert (": "options/serving.go:405",
     "Generated self-signed cert in-memory": "options/serving.go:411",
     "Serving securely on ": "server/secure_serving.go:214",
+    "No authentication-kubeconfig provided in order to lookup client-ca-file": "options/authentication.go:368",
+    "No authentication-kubeconfig provided in order to lookup requestheader": "options/authentication.go:392",
+    "Error looking up in-cluster authentication configuration: ": "options/authentication.go:397",
+    "Continuing without authentication configuration.": "options/authentication.go:398",
+    "To require authentication configuration lookup to succeed": "options/authentication.go:399",
+    "No authorization-kubeconfig provided, so": "options/authorization.go:193",
 }
 """Messages, by how they begin, that upstream formats in klog's older way: no fields, and text without quotes."""
 PRINTF_PLACES: Final = frozenset(_PRINTF.values())

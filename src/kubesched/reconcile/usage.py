@@ -7,7 +7,7 @@ more pods means less for each. Without annotations a pod uses nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from kubesched.api.quantity import QuantityError, nanos
@@ -67,8 +67,11 @@ def read_usage(text: str) -> tuple[int, bool]:
 class UsageReader:
     """Reads what running pods use."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: Access, report: Callable[[JSON, str], None] | None = None) -> None:
+        """`report` is called with a workload and what is wrong with its annotation, once for each wrong value."""
         self._access = access
+        self._report = report
+        self._reported: set[tuple[str, str]] = set()
 
     def read(self, namespace: str = "") -> Iterator[PodUsage]:
         """The usage of all running pods, or of those in a namespace."""
@@ -91,7 +94,19 @@ class UsageReader:
         if owner["uid"] not in known:
             found = self._access.get(_STORAGES[owner["kind"]], f"{metadata['namespace']}/{owner['name']}")
             known[owner["uid"]] = (found and self._workload(found, known)) or found or {}
+            self._check(known[owner["uid"]])
         return known[owner["uid"]] or None
+
+    def _check(self, workload: JSON) -> None:
+        for name in (CPU_LOAD, MEMORY_LOAD):
+            text = ((workload.get("metadata") or {}).get("annotations") or {}).get(name)
+            if text is None or self._report is None or (workload["metadata"]["uid"], text) in self._reported:
+                continue
+            try:
+                _amount(text)
+            except ValueError as error:
+                self._reported.add((workload["metadata"]["uid"], text))
+                self._report(workload, f"annotation {name}: {error}")
 
 
 def _usage(pod: JSON, owner: JSON | None, sharing: int) -> dict[str, Amounts]:
@@ -100,7 +115,7 @@ def _usage(pod: JSON, owner: JSON | None, sharing: int) -> dict[str, Amounts]:
     for resource, (own, load) in RESOURCES.items():
         amount, percent = _read(pod, own)
         if owner is not None and sharing:
-            amount += _read(owner, load)[0] // sharing if not percent else 0
+            amount += _load(owner, load) // sharing if not percent else 0
         for each in containers:
             part = requested(each, resource) * amount // 100 if percent else amount // len(containers)
             result[each["name"]][resource] = part
@@ -113,6 +128,21 @@ def _read(obj: JSON, name: str) -> tuple[int, bool]:
         return read_usage(text) if text else (0, False)
     except ValueError:
         return 0, False
+
+
+def _amount(text: str) -> int:
+    amount, percent = read_usage(text)
+    if percent:
+        raise ValueError(f'expected an amount such as 2 or 500Mi, got "{text}"')
+    return amount
+
+
+def _load(workload: JSON, name: str) -> int:
+    text = (workload["metadata"].get("annotations") or {}).get(name)
+    try:
+        return _amount(text) if text else 0
+    except ValueError:
+        return 0
 
 
 def requested(container: JSON, resource: str) -> int:

@@ -90,6 +90,8 @@ class Port(Part, frozen=True):
     name: str = ""
     container_port: int = 0
     protocol: str = "TCP"
+    host_port: int = 0
+    host_ip: str = msgspec.field(default="", name="hostIP")
 
 
 class Probe(Part, frozen=True):

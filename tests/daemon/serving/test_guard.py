@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,6 +32,7 @@ from kubesched.daemon.serving.auth.client_authorities import (
 )
 from kubesched.daemon.serving.auth.reviews import ReviewError
 from kubesched.daemon.serving.auth.users import ANONYMOUS, UserInfo
+from kubesched.logs.callers import upstream_caller
 from kubesched.scheduler.metrics import Metrics
 from kubesched.testing.faulty_api import FaultyApi
 
@@ -464,3 +466,7 @@ async def test_requests_are_logged_at_level_three() -> None:
         await server.get("/healthz?verbose")
     (fields,) = [fields for _, message, fields in log.lines if message == "HTTP"]
     assert (fields["verb"], fields["URI"], fields["resp"]) == ("GET", "/healthz?verbose", 200)
+    assert list(fields) == ["verb", "URI", "latency", "userAgent", "audit-ID", "srcIP", "resp"]
+    assert re.fullmatch(r"127\.0\.0\.1:\d+", str(fields["srcIP"]))
+    assert re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", str(fields["audit-ID"]))
+    assert upstream_caller("HTTP", fields) == "httplog/httplog.go:134"

@@ -1,4 +1,4 @@
-"""Authentication by bearer token, service account token or client certificate. There are no anonymous users.
+"""Authentication by bearer token, service account token or client certificate. Without any, a user is anonymous.
 
 Static tokens are for the admin's kubeconfig and for tests. A service account's token is valid only while its account,
 and the pod it is bound to, exist.
@@ -23,6 +23,9 @@ _POD_UID = "authentication.kubernetes.io/pod-uid"
 _CREDENTIAL = "authentication.kubernetes.io/credential-id"
 
 
+ANONYMOUS = UserInfo("system:anonymous", ("system:unauthenticated",))
+
+
 def unauthorized() -> StatusError:
     return StatusError(401, "Unauthorized")
 
@@ -41,12 +44,12 @@ class Authenticator:
         self._static[token] = user
 
     def authenticate(self, request: ApiRequest) -> UserInfo:
-        """The user, or 401."""
+        """The user; 401 for wrong credentials."""
         if request.certificate is not None:
             return _authenticated(request.certificate)
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
-            raise unauthorized()
+            return ANONYMOUS
         user = self.user_of_token(token.strip())
         if user is None:
             raise unauthorized()

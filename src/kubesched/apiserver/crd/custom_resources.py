@@ -6,6 +6,7 @@ unknown fields are dropped unless the schema preserves them. Expressions (CEL) a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from kubesched.apiserver.crd.schema import Validator, columns_of
@@ -92,9 +93,10 @@ class CustomResources:
         self._withdraw(key, forget=False)
         resources = []
         for version in _served_versions(definition):
-            resource = _resource(definition, version)
+            validator = Validator((version.get("schema") or {}).get("openAPIV3Schema") or {})
+            resource = _resource(definition, version, validator.default if validator.has_defaults else None)
             self._versions[resource] = version
-            self._validators[resource] = Validator((version.get("schema") or {}).get("openAPIV3Schema") or {})
+            self._validators[resource] = validator
             resources.append(resource)
         resources.sort(key=lambda resource: _version_rank(resource.version))
         # All versions share one shelf, so it has the selectable fields of all.
@@ -150,7 +152,7 @@ def _served_versions(definition: JSON) -> list[JSON]:
     return [version for version in definition["spec"].get("versions") or [] if version.get("served")]
 
 
-def _resource(definition: JSON, version: JSON) -> ApiResource:
+def _resource(definition: JSON, version: JSON, complete_on_read: Callable[[JSON], None] | None = None) -> ApiResource:
     spec = definition["spec"]
     names = spec["names"]
     subresources = version.get("subresources") or {}
@@ -168,6 +170,7 @@ def _resource(definition: JSON, version: JSON) -> ApiResource:
         ),
         singular=names.get("singular") or names["kind"].lower(),
         custom=True,
+        complete_on_read=complete_on_read,
         field_paths={path.lstrip("."): tuple(path.strip(".").split(".")) for path in selectable},
     )
 

@@ -44,6 +44,11 @@ class Validator:
         """Fill in the schema's defaults."""
         _default(obj, self._schema)
 
+    @property
+    def has_defaults(self) -> bool:
+        """Whether any part of the schema has a default."""
+        return _has_defaults(self._schema)
+
     def problems(self, obj: JSON) -> list[Cause]:
         """The rules of the schema that the object breaks."""
         problems = Problems()
@@ -92,6 +97,11 @@ def _default(value: Any, schema: JSON) -> None:
     if isinstance(additional, dict):
         for item in value.values():
             _default(item, additional)
+
+
+def _has_defaults(schema: JSON) -> bool:
+    parts = [*(schema.get("properties") or {}).values(), schema.get("items"), schema.get("additionalProperties")]
+    return any(isinstance(part, dict) and ("default" in part or _has_defaults(part)) for part in parts)
 
 
 def _validate(value: Any, schema: JSON, path: str, problems: Problems) -> None:

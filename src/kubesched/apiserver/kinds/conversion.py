@@ -43,6 +43,8 @@ def to_served(resource: ApiResource, obj: JSON) -> JSON:
         return {**_renamed(obj, _FROM_CORE), "apiVersion": f"{_NEW_EVENTS}/v1"}
     if _has_versions(resource):
         obj["apiVersion"] = resource.group_version
+        if resource.complete_on_read is not None:
+            resource.complete_on_read(obj)
     return autoscaler_to_v1(obj) if is_old_autoscaler(resource) else obj
 
 
@@ -55,7 +57,8 @@ def served_bytes(resource: ApiResource, data: bytes) -> bytes:
     """The served form of stored bytes. Mostly they are the same."""
     if not is_converted(resource):
         return data
-    if _has_versions(resource) and f'"apiVersion":"{resource.group_version}"'.encode() in data[:200]:
+    in_version = _has_versions(resource) and f'"apiVersion":"{resource.group_version}"'.encode() in data[:200]
+    if in_version and resource.complete_on_read is None:
         return data
     return encode(to_served(resource, decode(data)))
 

@@ -5,11 +5,12 @@ Discovery, routing, OpenAPI and Table output all read this table. Custom resourc
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from kubesched.apiserver.kinds.fields import FIELDS, FieldPaths
 from kubesched.apiserver.wire.status import no_such_path, qualified
+from kubesched.base.types import JSON
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 CREATE_ONLY = ("create",)
@@ -64,6 +65,8 @@ class ApiResource:
     """The version that its objects are stored in, if it is another one with the same fields."""
     custom: bool = False
     field_paths: FieldPaths = field(default_factory=dict)
+    complete_on_read: Callable[[JSON], None] | None = None
+    """Fills in defaults that a definition got after an object was stored; None if there are none."""
 
     @property
     def group_version(self) -> str:

@@ -210,6 +210,11 @@ class Definitions:
             **(schema.get("properties") or {}),
             **{field: self._field(common[field]) for field in ("apiVersion", "kind", "metadata")},
         }
+        if schema.get("x-kubernetes-preserve-unknown-fields") and not self._v3:
+            # As upstream: version 2 cannot express it, so it says nothing, lest clients refuse valid objects.
+            self.found[name] = {"type": "object", "x-kubernetes-group-version-kind": [kind]}
+            self._add_list(f"{name}List", name, resource)
+            return
         self.found[name] = {
             "type": "object",
             **schema,

@@ -224,7 +224,7 @@ def _merge_object(target: JSON, patch: JSON, type_: ObjectType | None) -> JSON:
         if not key.startswith("$"):
             _merge_field(result, key, value, type_)
     _delete_from_primitive_lists(result, patch)
-    _order_lists(result, patch, type_)
+    _order_lists(result, target, patch, type_)
     return result
 
 
@@ -286,25 +286,31 @@ def _delete_from_primitive_lists(result: JSON, patch: JSON) -> None:
             result[name] = [item for item in result[name] if item not in removed]
 
 
-def _order_lists(result: JSON, patch: JSON, type_: ObjectType | None) -> None:
-    for key, order in patch.items():
-        name = key.removeprefix(_SET_ORDER)
-        if name == key or not isinstance(result.get(name), list) or not isinstance(order, list):
+def _order_lists(result: JSON, target: JSON, patch: JSON, type_: ObjectType | None) -> None:
+    """Order merged lists by ``$setElementOrder``, or else by the patch."""
+    for name, field in (type_.fields if type_ is not None else {}).items():
+        merged, order = result.get(name), patch.get(f"{_SET_ORDER}{name}", patch.get(name))
+        if not field.merges or not isinstance(merged, list) or not isinstance(order, list):
             continue
-        field = type_.fields.get(name) if type_ is not None else None
-        merge_key = field.merge_key if field is not None else ""
-        result[name] = _ordered(result[name], [_identity(item, merge_key) for item in order], merge_key)
+        listed, before = (
+            [_identity(item, field.merge_key) for item in items] for items in (order, target.get(name) or [])
+        )
+        result[name] = _ordered(merged, listed, before, field.merge_key)
 
 
-def _ordered(items: list[Any], order: list[Any], merge_key: str) -> list[Any]:
-    """The listed items in their order; one that is not listed stays behind the item it stood behind."""
+def _ordered(items: list[Any], order: list[Any], before: list[Any], merge_key: str) -> list[Any]:
+    """The listed items in their order. Others go before the first listed item that they stood in front of."""
     ranks = {_hashable(identity): rank for rank, identity in enumerate(order)}
-    placed, last = [], -1
-    for position, item in enumerate(items):
-        rank = ranks.get(_hashable(_identity(item, merge_key)))
-        last = last if rank is None else rank
-        placed.append((last, rank is None, position, item))
-    return [item for *_, item in sorted(placed, key=lambda entry: entry[:3])]
+    places = {_hashable(identity): place for place, identity in enumerate(before)}
+    keyed = [(_hashable(_identity(item, merge_key)), item) for item in items]
+    listed = sorted((pair for pair in keyed if pair[0] in ranks), key=lambda pair: ranks[pair[0]])
+    others = [pair for pair in keyed if pair[0] not in ranks]
+    result = []
+    while listed and others:
+        other, first = places.get(others[0][0]), places.get(listed[0][0])
+        stood_in_front = other is not None and first is not None and other < first
+        result.append((others if stood_in_front else listed).pop(0)[1])
+    return [*result, *(item for _, item in (*listed, *others))]
 
 
 def _identity(item: Any, merge_key: str) -> Any:

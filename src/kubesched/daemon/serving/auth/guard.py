@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Awaitable, Callable
 
 from aiohttp import web
@@ -40,6 +41,7 @@ class Guard:
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         """Respond to a request."""
         began = time.perf_counter()
+        audit_id = request.headers.get("Audit-ID") or str(uuid.uuid4())
         try:
             response = await self._respond(request)
         except (ConnectionError, web.HTTPException):
@@ -51,8 +53,9 @@ class Guard:
         response.headers.setdefault("Cache-Control", "no-cache, private")
         # aiohttp's default reveals its own version and Python's.
         response.headers["Server"] = "kubesched"
+        response.headers["Audit-Id"] = responses.sanitized(audit_id)
         if self._log.verbosity >= HTTP_LOG_LEVEL:
-            self._report(request, response, time.perf_counter() - began)
+            self._report(request, response, audit_id, time.perf_counter() - began)
         return response
 
     async def _respond(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -92,7 +95,7 @@ class Guard:
         finally:
             self._metrics.authorized(result, time.perf_counter() - began)
 
-    def _report(self, request: web.BaseRequest, response: web.StreamResponse, seconds: float) -> None:
+    def _report(self, request: web.BaseRequest, response: web.StreamResponse, audit_id: str, seconds: float) -> None:
         self._log(
             HTTP_LOG_LEVEL,
             "HTTP",
@@ -100,6 +103,15 @@ class Guard:
             URI=request.path_qs,
             latency=f"{seconds * 1000:.3f}ms",
             userAgent=request.headers.get("User-Agent", ""),
-            srcIP=request.remote or "",
+            **{"audit-ID": audit_id},
+            srcIP=_source(request),
             resp=response.status,
         )
+
+
+def _source(request: web.BaseRequest) -> str:
+    """The client's address and port, as Go writes them."""
+    peer = request.transport.get_extra_info("peername") if request.transport is not None else None
+    if not isinstance(peer, tuple):
+        return request.remote or ""
+    return f"[{peer[0]}]:{peer[1]}" if ":" in peer[0] else f"{peer[0]}:{peer[1]}"
