@@ -119,6 +119,20 @@ SAMPLES: dict[str, tuple[str, str]] = {
       NodePowerModel: {node-1: {k0: 471.7412504314313, k1: -91.50493019588365, k2: -0.07186049052516228}}
 """,
     ),
+    "NodeResourceTopologyMatch": (
+        "v1beta3",
+        """
+- schedulerName: topo-aware-scheduler
+  plugins:
+    preFilter: {enabled: [{name: NodeResourceTopologyMatch}]}
+    filter: {enabled: [{name: NodeResourceTopologyMatch}]}
+    score: {enabled: [{name: NodeResourceTopologyMatch}]}
+  pluginConfig:
+  - name: NodeResourceTopologyMatch
+    args:
+      scoringStrategy: {type: LeastAllocated}
+""",
+    ),
     "QOSSort": (
         "v1beta3",
         """

@@ -56,6 +56,7 @@ OFFERED = {
     "LoadVariationRiskBalancing": "kubesched.contrib.load_variation_risk_balancing:LoadVariationRiskBalancing",
     "LowRiskOverCommitment": "kubesched.contrib.low_risk_over_commitment:LowRiskOverCommitment",
     "NodeMetadata": "kubesched.contrib.node_metadata:NodeMetadata",
+    "NodeResourceTopologyMatch": "kubesched.contrib.node_resource_topology_match:NodeResourceTopologyMatch",
     "NodeResourcesAllocatable": "kubesched.contrib.node_resources_allocatable:NodeResourcesAllocatable",
     "Peaks": "kubesched.contrib.peaks:Peaks",
     "PodState": "kubesched.contrib.pod_state:PodState",
