@@ -19,8 +19,11 @@ def test_flags_count_for_them_too() -> None:
         disabled=["rest_client_request_duration_seconds"], allowed_labels={"rest_client_requests_total,code": "200"}
     )
     process = ProcessMetrics(metrics)
-    process.request(RequestDone("GET", "a:1", 500, 0.2, 0.01))
+    process.request(RequestDone("GET", "a:1", 500, 0.2, 0.01, 0, 300))
     page = shown(metrics)
+    assert 'rest_client_request_size_bytes_bucket{host="a:1",le="64",verb="GET"} 1' in page
+    assert 'rest_client_response_size_bytes_bucket{host="a:1",le="256",verb="GET"} 0' in page
+    assert 'rest_client_response_size_bytes_sum{host="a:1",verb="GET"} 300' in page
     assert 'rest_client_requests_total{code="unexpected",host="a:1",method="GET"} 1' in page
     assert 'rest_client_rate_limiter_duration_seconds_bucket{host="a:1",le="0.025",verb="GET"} 1' in page
     assert "rest_client_request_duration_seconds" not in page

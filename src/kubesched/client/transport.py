@@ -60,6 +60,10 @@ class RequestDone(NamedTuple):
     seconds: float
     waited: float
     """Seconds spent waiting for the rate limit; `seconds` does not include them."""
+    sent: int = 0
+    """The size of the request's body."""
+    received: int | None = None
+    """The size of the response's body; None for a watch."""
 
 
 Observer = Callable[[RequestDone], None]
@@ -137,9 +141,12 @@ class Transport:
                     raise
             await self._clock.sleep(delay)
 
-    def _observed(self, request: Request, code: int, seconds: float, waited: float) -> None:
+    def _observed(
+        self, request: Request, code: int, seconds: float, waited: float, received: int | None = None
+    ) -> None:
         if self._observe is not None:
-            self._observe(RequestDone(request.method, self._host, code, seconds, waited))
+            sent = 0 if request.body is None else len(request.body)
+            self._observe(RequestDone(request.method, self._host, code, seconds, waited, sent, received))
 
     # --- single requests, over our own connections --------------------------------------------------------------------
 
@@ -163,16 +170,16 @@ class Transport:
         exchange = Exchange(
             self._encoded(request, identity), context, request.timeout, is_write=request.method != "GET"
         )
-        code = 0
+        code, received = 0, None
         try:
             response = await self._pool.send(exchange)
-            code = response.status
+            code, received = response.status, len(response.body)
             return response
         except (ConnectionError, TimeoutError, BadResponseError) as error:
             raise self._as_os_error(request, error) from error
         finally:
             if exchange.began:
-                self._observed(request, code, time.perf_counter() - exchange.began, waited)
+                self._observed(request, code, time.perf_counter() - exchange.began, waited, received)
 
     def _encoded(self, request: Request, identity: Identity) -> bytes:
         if identity is not self._identity:

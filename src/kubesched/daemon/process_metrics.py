@@ -16,6 +16,7 @@ from kubesched.daemon.version import KUBERNETES_MAJOR, KUBERNETES_MINOR, short_v
 from kubesched.scheduler.metric_types import BETA, Allowed, CounterFamily, Gauge, Histogram
 from kubesched.scheduler.metrics import Metrics
 
+SIZES = [64.0, 256.0, 512.0, *(1024.0 * 4**power for power in range(8))]
 LATENCIES = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0]
 
 
@@ -45,6 +46,17 @@ class ProcessMetrics:
                 LATENCIES,
                 ("verb", "host"),
             )
+        )
+        self._sent, self._received = (
+            metrics.add(
+                Histogram(
+                    f"rest_client_{name.lower()}_size_bytes",
+                    f"{name} size in bytes. Broken down by verb and host.",
+                    SIZES,
+                    ("verb", "host"),
+                )
+            )
+            for name in ("Request", "Response")
         )
         self._leader = metrics.add(
             Gauge(
@@ -86,9 +98,13 @@ class ProcessMetrics:
     def request(self, done: RequestDone) -> None:
         """Count a finished request to the API server."""
         code = str(done.code) if done.code else "<error>"
-        self._requests.add((code, done.verb, done.host))
-        self._seconds.observe((done.verb, done.host), done.seconds)
-        self._waits.observe((done.verb, done.host), done.waited)
+        place = (done.verb, done.host)
+        self._requests.add((code, *place))
+        self._seconds.observe(place, done.seconds)
+        self._waits.observe(place, done.waited)
+        self._sent.observe(place, done.sent)
+        if done.received is not None:
+            self._received.observe(place, done.received)
 
     def leads(self, leads: bool) -> None:
         """Record whether this process is the leader."""
