@@ -70,6 +70,36 @@ async def test_scores_are_logged_at_verbosity_ten(clock: VirtualClock) -> None:
 
 
 @virtual_time
+async def test_a_preemption_is_logged_step_by_step(clock: VirtualClock) -> None:
+    """At verbosity 5 the dry run, the nodes that it tries, the victims, and pods that an event cannot help are logged;
+    the profile's plugins at verbosity 2."""
+    async with world(clock, node("n1", cpu="2")) as here:
+        (plugins,) = [
+            fields["Plugins"] for _, message, fields in here.log if message.startswith("the scheduler starts")
+        ]
+        assert isinstance(plugins, dict)
+        assert plugins["PostFilter"]["Enabled"][-1] == {"Name": "DefaultPreemption", "Weight": 0}
+        assert {"Name": "TaintToleration", "Weight": 3} in plugins["Score"]["Enabled"]
+        here.create(pod("small", cpu="2"), pod("huge", cpu="9"))
+        await here.settle()
+        here.log.clear()
+        small = here.pod("small")
+        here.api.update(replace(small, metadata=replace(small.metadata, labels={"a": "b"})))
+        await here.settle()
+        unaffected = [fields["pod"] for _, message, fields in here.log if message.startswith("Event is not making")]
+        assert [getattr(each, "name", "") for each in unaffected] == ["huge"]
+        here.log.clear()
+        here.create(pod("vip", cpu="2", priority=10))
+        await here.settle()
+        told = [(message, fields) for _, message, fields in here.log]
+        (counts,) = [fields for message, fields in told if message == "Dry run the preemption"]
+        assert (counts["potentialNodesNumber"], counts["pdbsNumber"], counts["offset"]) == (1, 0, 0)
+        assert [fields["node"] for message, fields in told if message.startswith("Check the potential")] == ["n1"]
+        victims = [fields["pod"] for message, fields in told if message.startswith("Pod is a potential")]
+        assert [getattr(each, "name", "") for each in victims] == ["small"]
+
+
+@virtual_time
 async def test_a_quiet_log_stays_quiet(clock: VirtualClock) -> None:
     """At verbosity 0 a pod that is scheduled without problems is not logged."""
     async with world(clock, node("n1"), verbosity=0) as here:

@@ -19,6 +19,24 @@ from kubesched.framework.registry import Registry
 from kubesched.framework.runtime import Framework
 from kubesched.framework.what_if import WhatIf
 
+LISTED_POINTS = (
+    "preEnqueue",
+    "queueSort",
+    "preFilter",
+    "filter",
+    "postFilter",
+    "preScore",
+    "score",
+    "reserve",
+    "permit",
+    "preBind",
+    "bind",
+    "postBind",
+    "multiPoint",
+    "placementGenerate",
+    "placementScore",
+)
+
 
 def build_engines(
     config: KubeSchedulerConfiguration,
@@ -71,7 +89,20 @@ def build_framework(
         str(point): [plugins[name] for name in names] for point, names in resolved.points.items()
     }
     framework = Framework(profile.scheduler_name, cluster, points, resolved.weights, resolved.placement_weights)
+    if handle.log.verbosity >= 2:
+        handle.log(2, "the scheduler starts to work with those plugins", Plugins=_listed(framework))
     return framework
+
+
+def _listed(framework: Framework) -> dict[str, object]:
+    """The plugins at each point, as kube-scheduler logs them."""
+    listed: dict[str, object] = {}
+    for point in LISTED_POINTS:
+        plugins = framework.points.get(point, ())
+        weights = {"score": framework.weights, "placementScore": framework.placement_weights}.get(point, {})
+        enabled = [{"Name": plugin.name, "Weight": weights.get(plugin.name, 0)} for plugin in plugins]
+        listed[point[0].upper() + point[1:]] = {"Enabled": enabled or None, "Disabled": None}
+    return listed
 
 
 def _make(plugin: type[Plugin], profile: KubeSchedulerProfile, handle: Handle) -> Plugin:

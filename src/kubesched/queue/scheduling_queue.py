@@ -304,7 +304,16 @@ class SchedulingQueue:
             waiting = self._unschedulable.listening(listeners, evaluation)
         if check is not None:
             waiting = [queued for queued in waiting if check(queued.pod)]
+        if self._log.verbosity >= 5 and not event.is_wildcard:
+            self._log_unaffected(waiting, event.label)
         self._move(waiting, evaluation)
+
+    def _log_unaffected(self, waiting: Iterable[QueuedPodInfo], label: str) -> None:
+        """Log the pods that the event cannot help. Upstream examines them all; the index has left them out."""
+        examined = {queued.uid for queued in waiting}
+        for queued in self._unschedulable:
+            if queued.uid not in examined and not queued.gated:
+                self._log(5, "Event is not making pod schedulable", pod=queued.pod, event=label)
 
     def assigned_pod_added(self, pod: api.Pod) -> None:
         """A pod has been bound, or a bound pod has appeared."""

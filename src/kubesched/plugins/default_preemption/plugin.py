@@ -7,13 +7,14 @@ candidates the one with the least important victims is nominated.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 import numpy as np
 
 from kubesched.api import objects as api
 from kubesched.cluster.pods import PodInfo
+from kubesched.cluster.table import Ints
 from kubesched.config.args import DefaultPreemptionArgs
 from kubesched.framework.diagnosis import Diagnosis
 from kubesched.framework.events import Action, EventHint, Hint, Resource, on
@@ -93,14 +94,28 @@ class DefaultPreemption(PreemptionPlugin):
         if not len(rows):
             log(3, "Preemption will not help schedule pod on any node")
         # Starting at a random node, as upstream.
-        order = np.roll(rows, -self.handle.random.randrange(len(rows))) if len(rows) else rows
-        found = self._search.search(state, pod, order, self._enough(len(rows)))
+        offset = self.handle.random.randrange(len(rows)) if len(rows) else 0
+        order, wanted = np.roll(rows, -offset), self._enough(len(rows))
+        found = self._search.search(state, pod, order, wanted)
+        if len(rows) and self.handle.log.verbosity >= 5:
+            counts = {"potentialNodesNumber": len(rows), "pdbsNumber": len(self._search.budgets), "offset": offset}
+            log(5, "Dry run the preemption", **counts, candidatesNumber=wanted)
+            self._log_dry_run(found, order, log)
         if found.candidates:
             return found.candidates
         if errors := _errors(found.failures):
             return None, error(errors)
         log(2, "No preemption candidate is found; preemption is not helpful for scheduling")
         return PostFilterResult(""), unschedulable(_unhelpful(diagnosis.nodes, found))
+
+    def _log_dry_run(self, found: Candidates, order: Ints, log: Callable[..., None]) -> None:
+        """Log the nodes that were tried, and the victims on those where room can be made."""
+        names = self.handle.cluster.nodes.names
+        for row in order[: found.tried].tolist():
+            log(5, "Check the potential node for preemption", node=names[row])
+        for trial in found.candidates:
+            for victim in trial.victims:
+                log(5, "Pod is a potential preemption victim on node", pod=victim.pod, node=names[trial.row])
 
     def candidates(self, state: CycleState) -> Sequence[Trial]:
         return state.read(self.name, list) if self.name in state else ()
