@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from tests.torture.planted_bugs import BUGS, ROOT
+from tests.torture.bugs import BUGS
+from tests.torture.planted_bugs import ROOT
 
 from kubesched.cli.main import main
 from kubesched.client.leader import LeaderElector

@@ -29,6 +29,8 @@ class Witness(Subscriber):
         self._replica = replica
         self._report = report
         self._placed: dict[str, tuple[api.Pod, str]] = {}
+        self.decided_nodes: dict[str, set[str]] = {}
+        """The nodes that were ever chosen for a pod, by UID."""
         self.decisions = 0
 
     def decided(self, attempt: Attempt) -> None:
@@ -70,6 +72,7 @@ class Witness(Subscriber):
         if pod.uid in self._placed:
             self._report("bound twice", f"{self._replica.name} places {pod.key} while it has a place already")
         self._placed[pod.uid] = (pod, attempt.chosen)
+        self.decided_nodes.setdefault(pod.uid, set()).add(attempt.chosen)
 
     def requeued(self, attempt: Attempt, pod: api.Pod) -> None:
         self._placed.pop(attempt.pod.uid, None)
@@ -167,6 +170,8 @@ class ProcessCheck:
                 self._wrong("queue", f"{pod.key} waits although it does not exist")
             elif known.node_name:
                 self._wrong("queue", f"{pod.key} waits although it is on {known.node_name}")
+            elif pod.uid in scheduler.cluster.pods:
+                self._wrong("queue", f"{pod.key} waits although it has a place")
             elif known.metadata.resource_version != pod.metadata.resource_version:
                 self._wrong("queue", f"the queue has an old state of {pod.key}")
         placed = scheduler.cluster.pods

@@ -240,11 +240,15 @@ class World:
         store.shelf(PODS).observers.append(lambda event: self._digest(event.record.data))
 
     def _on_bound(self, event: StoreEvent) -> None:
-        """A pod that one of our schedulers binds has its devices."""
+        """A pod that one of our schedulers binds is where the scheduler decided, and has its devices."""
         pod = event.record.load()
         node, uid = (pod.get("spec") or {}).get("nodeName"), pod["metadata"]["uid"]
         before = (event.previous.load().get("spec") or {}).get("nodeName") if event.previous is not None else ""
-        if not node or before or uid in self._stolen or self.now < self._rolled_back + DOUBTFUL_SECONDS:
+        if not node or before or uid in self._stolen:
+            return
+        if event.previous is not None and not any(node in each.decided_nodes.get(uid, ()) for each in self.witnesses):
+            self.report("no decision", f"{event.record.key} is bound to {node}, which no scheduler has chosen for it")
+        if self.now < self._rolled_back + DOUBTFUL_SECONDS:
             return
         for status in (pod.get("status") or {}).get("resourceClaimStatuses") or ():
             claim = self.get(DEVICE_CLAIMS, f"{pod['metadata']['namespace']}/{status.get('resourceClaimName')}")
