@@ -6,13 +6,15 @@ VENV := .venv
 BIN  := $(VENV)/bin
 PIP  := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: help demo test parts e2e upstream-suite ui-test lint bench bench-check bench-peer flame-graphs clean
+.PHONY: help demo test parts e2e soak planted-bugs upstream-suite ui-test lint bench bench-check bench-peer flame-graphs clean
 
 help:
 	@echo 'make demo    start a cluster in memory, run pods on it and see why each went where'
 	@echo 'make test    run all tests, the conformance corpus included'
 	@echo 'make parts   build a real kubectl and control plane once, with Go; tests use them where they find them'
 	@echo 'make e2e     run it beside the real kube-scheduler on a real API server; builds those once, with Go'
+	@echo 'make soak    kill, freeze and cut real parts at random for an hour, and prove that nothing went wrong; SOAK_MINUTES=60'
+	@echo 'make planted-bugs  plant bugs and list those that the simulation misses'
 	@echo 'make ui-test look at every page of the web page with a real browser; installs Chromium where apt can'
 	@echo 'make upstream-suite  run the specs of upstream'\''s end-to-end suite that pass against kubesched up'
 	@echo 'make lint    ruff, mypy strict, import-linter'
@@ -34,6 +36,15 @@ parts: $(VENV)/.ready-dev
 
 e2e: parts
 	$(BIN)/pytest tests/e2e -rs
+
+# Real parts, killed, frozen and cut at random; the audit log proves afterwards that nothing went wrong.
+SOAK_MINUTES ?= 60
+soak: parts
+	$(BIN)/python -m tests.e2e.soak --minutes $(SOAK_MINUTES)
+
+# Plants bugs in the source, one at a time, and lists those that the simulation misses.
+planted-bugs: $(VENV)/.ready-dev
+	$(BIN)/python -m tests.torture.planted_bugs
 
 # AREA=scheduling runs one area; see docs/reference/upstream-suite.md.
 upstream-suite: parts

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import signal
 import ssl
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import trustme
-from tests.e2e.api import JSON, Api
+from tests.e2e.api import JSON, JSON_TYPE, Api
 from tests.e2e.parts import path_of
 from tests.e2e.processes import Child, free_port
 from tests.e2e.waiting import until
@@ -31,15 +32,15 @@ ADMISSION_OFF = ("ServiceAccount", "TaintNodesByCondition")
 class ControlPlane:
     """Starts on entering, is gone on leaving. Everything it writes is in `folder`."""
 
-    def __init__(self, folder: Path, *flags: str) -> None:
-        """`flags` are further ones of the API server."""
+    def __init__(self, folder: Path, *flags: str, audited: JSON = AUDITED) -> None:
+        """`flags` are further ones of the API server; `audited` is what it writes down."""
         self.folder = folder
         self._flags = flags
         self.port = free_port()
         self._etcd_port, self._peer_port = free_port(), free_port()
         self._certificates()
         (folder / "tokens.csv").write_text(TOKENS)
-        (folder / "audit.json").write_text(json.dumps(AUDITED))
+        (folder / "audit.json").write_text(json.dumps(audited))
         self.admin = self.api(ADMIN)
         self.children: list[Child] = []
 
@@ -85,8 +86,12 @@ class ControlPlane:
 
     def start(self) -> None:
         """Start both and wait until they serve."""
-        self.etcd = self.child("etcd", *self._etcd_command())
+        self.start_etcd()
         self.start_api_server()
+
+    def start_etcd(self) -> None:
+        """Start etcd, for the first time or again."""
+        self.etcd = self.child("etcd", *self._etcd_command())
 
     def child(self, name: str, *command: str | Path) -> Child:
         """Start a program that ends, at the latest, with this control plane."""
@@ -111,6 +116,22 @@ class ControlPlane:
         """Kill everything. The API server's own way of stopping takes long, and nothing is worth keeping."""
         for child in reversed(self.children):
             child.kill()
+
+    def compact(self) -> bool:
+        """Make etcd forget its history up to now; False if it does not answer."""
+        url = f"http://127.0.0.1:{self._etcd_port}/v3"
+        try:
+            found = self._post(f"{url}/maintenance/status", {})
+            self._post(f"{url}/kv/compaction", {"revision": found["header"]["revision"]})
+        except OSError:
+            return False
+        return True
+
+    def _post(self, url: str, body: JSON) -> JSON:
+        request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": JSON_TYPE})
+        with urllib.request.urlopen(request, timeout=5) as answer:
+            found: JSON = json.load(answer)
+            return found
 
     @contextmanager
     def paused_etcd(self) -> Iterator[None]:

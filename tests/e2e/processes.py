@@ -40,6 +40,10 @@ class Child:
             raise AssertionError(f"{self.name} ended with {self.code}:\n{self.tail()}")
         return True
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def signal(self, number: int) -> None:
         """Send a signal."""
         self._process.send_signal(number)

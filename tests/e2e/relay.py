@@ -21,6 +21,8 @@ class Relay:
         self._thread = threading.Thread(target=self._loop.run_forever, name="relay")
         self._writers: set[asyncio.StreamWriter] = set()
         self._pumps: set[asyncio.Task[None]] = set()
+        self._passing = asyncio.Event()
+        self._passing.set()
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -40,8 +42,13 @@ class Relay:
         """Break every connection there is, in the middle of whatever it carries; answers with how many there were."""
         return asyncio.run_coroutine_threadsafe(self._cut(), self._loop).result()
 
+    def silence(self, silent: bool) -> None:
+        """Pass nothing on and break nothing, as a firewall that drops packets; or go on with what has piled up."""
+        self._loop.call_soon_threadsafe(self._passing.clear if silent else self._passing.set)
+
     async def _cut(self) -> int:
         count = len(self._writers) // 2
+        self._passing.set()
         for writer in self._writers:
             writer.transport.abort()
         await asyncio.gather(*self._pumps)
@@ -66,6 +73,7 @@ class Relay:
     async def _pump(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
         with suppress(OSError):
             while data := await source.read(CHUNK):
+                await self._passing.wait()
                 sink.write(data)
                 await sink.drain()
         self._writers.discard(sink)

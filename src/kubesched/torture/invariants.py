@@ -174,6 +174,10 @@ class ProcessCheck:
                 self._wrong("queue", f"{pod.key} waits although it has a place")
             elif known.metadata.resource_version != pod.metadata.resource_version:
                 self._wrong("queue", f"the queue has an old state of {pod.key}")
+        for pod in lists.unschedulable:
+            queued = scheduler.queue.get(pod.uid)
+            if queued is not None and not queued.rejectors:
+                self._wrong("queue", f"{pod.key} waits for an event although no plugin has rejected it")
         placed = scheduler.cluster.pods
         for uid, pod in seen.items():
             if pod.node_name or uid in here or uid in placed:
