@@ -18,6 +18,20 @@ leaderElection: {leaderElect: false}
 clientConnection: {kubeconfig: "REPLACE_ME_WITH_KUBE_CONFIG_PATH"}
 """
 
+NETWORK_AWARE = """
+- schedulerName: network-aware-scheduler
+  plugins:
+    multiPoint:
+      enabled: [{name: NetworkOverhead, weight: 5}]
+      disabled: [{name: NodeResourcesFit}]
+    queueSort: {enabled: [{name: TopologicalSort}], disabled: [{name: "*"}]}
+  pluginConfig:
+  - name: TopologicalSort
+    args: {namespaces: [default]}
+  - name: NetworkOverhead
+    args: {namespaces: [default], weightsName: UserDefined, networkTopologyName: net-topology-test}
+"""
+
 SAMPLES: dict[str, tuple[str, str]] = {
     "Coscheduling": (
         "v1",
@@ -133,6 +147,8 @@ SAMPLES: dict[str, tuple[str, str]] = {
       scoringStrategy: {type: LeastAllocated}
 """,
     ),
+    "NetworkOverhead": ("v1", NETWORK_AWARE),
+    "TopologicalSort": ("v1", NETWORK_AWARE),
     "QOSSort": (
         "v1beta3",
         """

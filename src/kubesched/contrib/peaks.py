@@ -14,7 +14,8 @@ from kubesched.cluster.table import Ints
 from kubesched.cluster.view import Nodes
 from kubesched.contrib.load_sources import LoadSource
 from kubesched.contrib.node_load import CPU_CAPACITY, FIRST_CPU, Floats, known, node_loads
-from kubesched.framework.plugin import MAX_NODE_SCORE, Handle, Plugin
+from kubesched.contrib.scaling import lowest_best
+from kubesched.framework.plugin import Handle, Plugin
 from kubesched.framework.state import CycleState
 
 MODEL_FILE: Final = "NODE_POWER_MODEL"
@@ -78,11 +79,7 @@ class Peaks(Plugin):
 
     def normalize(self, state: CycleState, pod: api.Pod, scores: Ints) -> Ints:
         """The least growth gets 100. If no node's power grows, all keep 0."""
-        if not scores.any():
-            return scores
-        span = float(scores.max()) - float(scores.min())
-        share = (scores - float(scores.min())) / span if span else np.zeros(len(scores))
-        return MAX_NODE_SCORE - (MAX_NODE_SCORE * share).astype(np.int64)
+        return lowest_best(scores)
 
     def _model_columns(self) -> Floats:
         """k1 and k2 of each row's node."""

@@ -18,3 +18,13 @@ def min_max(scores: Ints) -> Ints:
         return np.zeros_like(scores)
     scaled: Ints = (scores - lowest) * MAX_NODE_SCORE // span
     return scaled
+
+
+def lowest_best(scores: Ints) -> Ints:
+    """The lowest score becomes 100, the highest 0. Equal scores become 100, unless all are 0."""
+    if not scores.any():
+        return scores
+    lowest = float(scores.min())
+    span = float(scores.max()) - lowest
+    share = (scores - lowest) / span if span else np.zeros(len(scores))
+    return MAX_NODE_SCORE - (MAX_NODE_SCORE * share).astype(np.int64)

@@ -55,6 +55,7 @@ OFFERED = {
     "Coscheduling": "kubesched.contrib.coscheduling:Coscheduling",
     "LoadVariationRiskBalancing": "kubesched.contrib.load_variation_risk_balancing:LoadVariationRiskBalancing",
     "LowRiskOverCommitment": "kubesched.contrib.low_risk_over_commitment:LowRiskOverCommitment",
+    "NetworkOverhead": "kubesched.contrib.network_overhead:NetworkOverhead",
     "NodeMetadata": "kubesched.contrib.node_metadata:NodeMetadata",
     "NodeResourceTopologyMatch": "kubesched.contrib.node_resource_topology_match:NodeResourceTopologyMatch",
     "NodeResourcesAllocatable": "kubesched.contrib.node_resources_allocatable:NodeResourcesAllocatable",
@@ -63,6 +64,7 @@ OFFERED = {
     "PreemptionToleration": "kubesched.contrib.preemption_toleration:PreemptionToleration",
     "QOSSort": "kubesched.contrib.qos_sort:QOSSort",
     "TargetLoadPacking": "kubesched.contrib.target_load_packing:TargetLoadPacking",
+    "TopologicalSort": "kubesched.contrib.topological_sort:TopologicalSort",
 }
 """The plugins of scheduler-plugins: known by name, off by default, and imported only when a profile enables one."""
 
