@@ -95,9 +95,14 @@ def _registrations(framework: Framework, extenders: bool) -> dict[str, Sequence[
     found: dict[str, Sequence[EventHint]] = {EXTENDER: EVERYTHING} if extenders else {}
     plugins = {plugin.name: plugin for at_point in framework.points.values() for plugin in at_point}
     for name, plugin in plugins.items():
-        if points_of(type(plugin)) & REJECTING_POINTS:
+        if points_of(type(plugin)) & REJECTING_POINTS or _registers(plugin):
             found[name] = registered_by(plugin)
     return found
+
+
+def _registers(plugin: Plugin) -> bool:
+    """Whether a plugin names events. One that rejects no pod does so to have a kind watched."""
+    return type(plugin).events_to_register is not Plugin.events_to_register
 
 
 def registered_by(plugin: Plugin) -> Sequence[EventHint]:
@@ -107,7 +112,7 @@ def registered_by(plugin: Plugin) -> Sequence[EventHint]:
 
 def _asked_for(plugin: Plugin) -> Sequence[EventHint]:
     """A plugin's registrations: all events if it does not implement the method, none if it returns an empty list."""
-    if type(plugin).events_to_register is Plugin.events_to_register:
+    if not _registers(plugin):
         return EVERYTHING
     with start_of(type(plugin), "events_to_register"):
         asked: Sequence[EventHint] | None = plugin.events_to_register()
