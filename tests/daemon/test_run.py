@@ -177,6 +177,7 @@ async def test_a_cluster_is_scheduled_as_a_leader(tmp_path: Path) -> None:
             assert 'leader_election_master_status{name="kube-scheduler"} 1' in metrics
             assert "rest_client_requests_total{" in metrics
             assert "kubesched_events_lost_total 0" in metrics
+            assert "kubesched_event_loop_longest_stall_seconds " in metrics
             assert 'scheduler_schedule_attempts_total{profile="default-scheduler",result="scheduled"} 1' in metrics
             assert await scheduler.ask("DELETE", "/metrics") == (200, "metrics reset\n")
             assert "scheduler_schedule_attempts_total{" not in (await scheduler.ask("GET", "/metrics"))[1]

@@ -47,6 +47,7 @@ from kubesched.daemon.serving.pages.scheduling import SchedulingPages
 from kubesched.daemon.serving.server import SecureServer
 from kubesched.daemon.serving.tls.context import ServingError
 from kubesched.daemon.setup import Setup, SetupError
+from kubesched.daemon.stalls import StallWatch
 from kubesched.daemon.version import short_version
 from kubesched.framework.registry import PluginSource
 from kubesched.scheduler.bind_calls import BindCalls
@@ -97,6 +98,8 @@ class Process:
             if self._hanging.is_needed:
                 self._hanging.start()
                 stack.callback(self._hanging.stop)
+            self._stalls.start()
+            stack.callback(self._stalls.stop)
             self._spawn(self._recorder.run(), "event recorder")
             self._spawn(self._settle(), "garbage")
             self._spawn(self._log.flush_every(self._setup.options.logs.log_flush_frequency.seconds), "log flusher")
@@ -118,6 +121,7 @@ class Process:
         setup = self._setup
         config = setup.config
         self._metrics = ProcessMetrics(setup.metrics)
+        self._stalls = StallWatch(setup.metrics)
         for name, gate in known_gates().items():
             setup.metrics.feature(name, gate.stage.upper().replace("GA", ""), setup.options.gates.enabled(name))
         whole = WholeObjects(passed_on_whole(config.extenders, {each.scheduler_name for each in config.profiles}))
