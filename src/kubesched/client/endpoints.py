@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 
 from kubesched.api import objects as api
+
+_PLAIN = re.compile(r"[\w.-]+", re.ASCII)
+"""Names that need no quotes, which nearly all are."""
+
+
+@lru_cache(maxsize=1024)
+def _collection(group_version: str, plural: str, namespace: str) -> str:
+    """The path of a namespace's objects, or of all."""
+    scope = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
+    return f"/{'apis' if '/' in group_version else 'api'}/{group_version}{scope}/{plural}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +40,10 @@ class Endpoint:
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
         """The path of one object, of a namespace's objects, or of all objects."""
-        root = "apis" if self.group else "api"
-        namespace = namespace or self.namespace
-        scope = ("namespaces", quote(namespace, safe="")) if namespace else ()
-        parts = (root, self.group_version, *scope, self.plural, quote(name, safe=""), subresource)
-        return "/" + "/".join(part for part in parts if part)
+        path = _collection(self.group_version, self.plural, namespace or self.namespace)
+        if name:
+            path = f"{path}/{name if _PLAIN.fullmatch(name) else quote(name, safe='')}"
+        return f"{path}/{subresource}" if subresource else path
 
     def __str__(self) -> str:
         """As the API server names it in its messages: ``pods``, ``storageclasses.storage.k8s.io``."""

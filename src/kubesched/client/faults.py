@@ -312,11 +312,11 @@ class FaultyClient:
     async def delete_pod(self, pod: api.Pod) -> None:
         await self._call("delete_pod", self._client.delete_pod, pod)
 
-    async def create_event(self, namespace: str, event: JSON) -> JSON:
-        return await self._call("create_event", self._client.create_event, namespace, event)
+    async def create_event(self, namespace: str, event: JSON) -> None:
+        await self._call("create_event", self._client.create_event, namespace, event)
 
-    async def patch_event(self, namespace: str, name: str, patch: JSON) -> JSON:
-        return await self._call("patch_event", self._client.patch_event, namespace, name, patch)
+    async def patch_event(self, namespace: str, name: str, patch: JSON) -> None:
+        await self._call("patch_event", self._client.patch_event, namespace, name, patch)
 
     async def create_object(self, kind: type[O], body: JSON, namespace: str = "") -> O:
         return await self._call("create_object", self._client.create_object, kind, body, namespace)

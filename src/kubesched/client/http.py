@@ -199,11 +199,11 @@ class HttpClient:
         options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": pod.uid}}
         await self.request("DELETE", endpoint_of(api.Pod).path(pod.namespace, pod.name), options)
 
-    async def create_event(self, namespace: str, event: JSON) -> JSON:
-        return await self.post(endpoint_of_event(event).path(namespace), event)
+    async def create_event(self, namespace: str, event: JSON) -> None:
+        await self.request("POST", endpoint_of_event(event).path(namespace), event)
 
-    async def patch_event(self, namespace: str, name: str, patch: JSON) -> JSON:
-        return await self.patch(EVENTS.path(namespace, name), patch, STRATEGIC_MERGE_PATCH)
+    async def patch_event(self, namespace: str, name: str, patch: JSON) -> None:
+        await self.request("PATCH", EVENTS.path(namespace, name), patch, content_type=STRATEGIC_MERGE_PATCH)
 
     async def create_object(self, kind: type[O], body: JSON, namespace: str = "") -> O:
         whole = {"apiVersion": kind.api_version, "kind": kind.kind, **body}

@@ -102,11 +102,11 @@ class Client(Protocol):
         """Delete the pod with this UID."""
         ...
 
-    async def create_event(self, namespace: str, event: JSON) -> JSON:
-        """Create an Event in events.k8s.io/v1, or in v1 if its apiVersion says so. Returns the stored Event."""
+    async def create_event(self, namespace: str, event: JSON) -> None:
+        """Create an Event in events.k8s.io/v1, or in v1 if its apiVersion says so."""
         ...
 
-    async def patch_event(self, namespace: str, name: str, patch: JSON) -> JSON:
+    async def patch_event(self, namespace: str, name: str, patch: JSON) -> None:
         """Apply a strategic merge patch to an Event."""
         ...
 

@@ -75,11 +75,11 @@ class DirectClient(StoreReader):
 
     # --- events and all else ------------------------------------------------------------------------------------------
 
-    async def create_event(self, namespace: str, event: JSON) -> JSON:
-        return await self._create(endpoint_of_event(event), namespace, event)
+    async def create_event(self, namespace: str, event: JSON) -> None:
+        await self._create(endpoint_of_event(event), namespace, event)
 
-    async def patch_event(self, namespace: str, name: str, patch: JSON) -> JSON:
-        return await self._strategic(EVENTS, namespace, name, patch)
+    async def patch_event(self, namespace: str, name: str, patch: JSON) -> None:
+        await self._strategic(EVENTS, namespace, name, patch)
 
     async def create_object(self, kind: type[O], body: JSON, namespace: str = "") -> O:
         return api.decode_as(kind, await self._create(endpoint_of(kind), namespace, body))

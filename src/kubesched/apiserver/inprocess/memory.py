@@ -262,12 +262,12 @@ class MemoryClient(StoreReader):
 
     # --- events and leases: JSON, as the scheduler has no Structs for them --------------------------------------------
 
-    async def create_event(self, namespace: str, event: JSON) -> JSON:
-        return self._create_json(EVENTS, namespace, event)
+    async def create_event(self, namespace: str, event: JSON) -> None:
+        self._create_json(EVENTS, namespace, event)
 
-    async def patch_event(self, namespace: str, name: str, patch: JSON) -> JSON:
+    async def patch_event(self, namespace: str, name: str, patch: JSON) -> None:
         old = self._find_json(EVENTS, namespace, name)
-        return self._put_json(EVENTS, namespace, strategic_merge(old, patch, type_of("events.Event")))
+        self._put_json(EVENTS, namespace, strategic_merge(old, patch, type_of("events.Event")))
 
     async def get_lease(self, namespace: str, name: str) -> JSON:
         return self._find_json(LEASES, namespace, name)
