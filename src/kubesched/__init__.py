@@ -58,12 +58,22 @@ if TYPE_CHECKING:
     from kubesched.framework.status import error as error
     from kubesched.framework.status import unresolvable as unresolvable
     from kubesched.framework.status import unschedulable as unschedulable
+    from kubesched.library.capacity import CapacityReport as CapacityReport
     from kubesched.library.cluster import Cluster as Cluster
+    from kubesched.library.consolidation import Consolidation as Consolidation
     from kubesched.library.decision import Decision as Decision
+    from kubesched.library.moves import MovePlan as MovePlan
+    from kubesched.library.node_types import NodeType as NodeType
     from kubesched.library.results import Comparison as Comparison
     from kubesched.library.results import Fate as Fate
     from kubesched.library.results import Placement as Placement
     from kubesched.library.results import Placements as Placements
+    from kubesched.library.sizing import NodesNeeded as NodesNeeded
+    from kubesched.library.snapshotting import Recording as Recording
+    from kubesched.library.snapshotting import Snapshot as Snapshot
+    from kubesched.library.snapshotting import record as record
+    from kubesched.library.snapshotting import snapshot as snapshot
+    from kubesched.library.what_if import WhatIfResult as WhatIfResult
     from kubesched.snapshots.reader import ManifestError as ManifestError
 
 _HOME: Final = {
@@ -93,9 +103,16 @@ _HOME: Final = {
     "framework.registry": ("Registry",),
     "framework.state": ("PODS_TO_ACTIVATE", "CycleState", "PodsToActivate"),
     "framework.status": ("SKIP", "Code", "Status", "error", "unresolvable", "unschedulable"),
+    "library.capacity": ("CapacityReport",),
     "library.cluster": ("Cluster",),
+    "library.consolidation": ("Consolidation",),
     "library.decision": ("Decision",),
+    "library.moves": ("MovePlan",),
+    "library.node_types": ("NodeType",),
     "library.results": ("Comparison", "Fate", "Placement", "Placements"),
+    "library.sizing": ("NodesNeeded",),
+    "library.snapshotting": ("Recording", "Snapshot", "record", "snapshot"),
+    "library.what_if": ("WhatIfResult",),
     "snapshots.reader": ("ManifestError",),
 }
 _MODULE_OF: Final = {name: module for module, names in _HOME.items() for name in names}

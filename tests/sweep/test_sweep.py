@@ -17,7 +17,7 @@ from kubesched.base.intervals import mean_interval, student_t
 from kubesched.cli.main import main
 from kubesched.sweep.jobs import METRICS, Job, run_job
 from kubesched.sweep.results import SweepResults
-from kubesched.sweep.sweeping import Progress, sweep
+from kubesched.sweep.sweeping import Progress, run_jobs
 
 THREADS = "tests.sweep.test_sweep:threads"
 """Processes take a second to start each; what runs in them is the same."""
@@ -116,7 +116,7 @@ def test_progress_has_the_time_left(scenario: Path) -> None:
         seen.append((progress.done, progress.failed, progress.seconds_left is not None))
 
     with SweepResults(None) as results, threads() as executor:
-        runs = sweep(jobs, results, executor, shown)
+        runs = run_jobs(jobs, results, executor, shown)
     assert seen == [(0, 0, False), (1, 0, True), (2, 0, True), (3, 1, True)]
     assert "did you mean schedulerName?" in runs[2].outcome.error
 
@@ -125,7 +125,7 @@ def test_progress_has_the_time_left(scenario: Path) -> None:
     ("args", "problem"),
     [
         (("--seeds", "ten"), "'ten' is no seed and no range of seeds such as 1-10"),
-        (("--executor", "nothing"), "give processes, dask:ADDRESS or module:function"),
+        (("--executor", "nothing"), "give processes, joblib, dask:ADDRESS, ray or module:function"),
         (("--executor", "json:dumps"), "json:dumps: dumps() missing"),
         (("--executor", "builtins:dict"), "returned dict, not a concurrent.futures.Executor"),
         (("--results", "/"), "--results"),

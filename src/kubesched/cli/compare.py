@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 from pathlib import Path
 
 import click
 from rich.console import Console
 
 from kubesched.cli.questions import expected_problems, print_answer
-from kubesched.cli.simulate import COLLECT_AFTER
 from kubesched.framework.errors import PluginStartError
 from kubesched.simulator.comparison import compare, holds
 from kubesched.simulator.scenario import ScenarioFileError
@@ -62,7 +60,6 @@ def command(
     spread, node_hours, cost, and moved, the pods that go to another node than with A. The exit code is 3 if a
     condition of --fail-if holds, 1 or 2 for errors.
     """
-    gc.set_threshold(COLLECT_AFTER)
     chosen = range(first_seed, first_seed + seeds)
     console = Console(stderr=True)
     with expected_problems(), console.status("") as status:

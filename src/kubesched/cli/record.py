@@ -5,20 +5,16 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import click
 
-from kubesched.base.types import JSON
-from kubesched.cli.snapshot import expected_errors, renaming, source_of, with_source_options
+from kubesched.cli.snapshot import expected_errors, source_of, with_source_options
 from kubesched.config.duration import Duration
-from kubesched.snapshots.contents import Event
 from kubesched.snapshots.live import SnapshotSource
 from kubesched.snapshots.recording import RecordingWriter
-
-FLUSH_SECONDS = 5.0
+from kubesched.snapshots.writing import Change, renaming, write_recording
 
 
 @click.command()
@@ -54,34 +50,15 @@ def _seconds(text: str) -> float:
         raise click.BadParameter(str(error), param_hint="--duration") from None
 
 
-async def _record(
-    source: SnapshotSource, writer: RecordingWriter, change: Callable[[JSON], JSON], seconds: float | None
-) -> None:
+async def _record(source: SnapshotSource, writer: RecordingWriter, change: Change, seconds: float | None) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    flushing = asyncio.create_task(_flush(writer))
 
-    def started(objects: Iterable[JSON]) -> None:
-        for each in objects:
-            writer.initial(change(each))
-        writer.flush()
+    def started() -> None:
         if seconds is not None:
             loop.call_later(seconds, stop.set)
         click.echo(f"recording; {writer.lines} objects at the start; Ctrl-C stops it", err=True)
 
-    def changed(event: Event, obj: JSON) -> None:
-        writer.change(event, change(obj))
-
-    try:
-        await source.follow(started, changed, stop)
-    finally:
-        flushing.cancel()
-
-
-async def _flush(writer: RecordingWriter) -> None:
-    """Write to disk now and then, so that little is lost if the machine stops."""
-    while True:
-        await asyncio.sleep(FLUSH_SECONDS)
-        writer.flush()
+    await write_recording(source, writer, change, stop, started)

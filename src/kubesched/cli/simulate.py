@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -34,8 +33,6 @@ FAILED = 1
 LONG_SECONDS = 1.0
 """A run that takes longer than this shows its progress."""
 OUTPUTS = ("table", "json", "junit")
-COLLECT_AFTER = 200_000
-"""New objects between garbage collections. A cluster's objects live long; collecting often takes a seventh of a run."""
 
 
 @click.command()
@@ -122,7 +119,6 @@ def command(
     _prepare(scenarios)
     if check:
         return
-    gc.set_threshold(COLLECT_AFTER)
     reports: list[Report] = []
     for scenario in scenarios:
         report = _run(scenario, seed, progress)

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-import msgspec
 
 from kubesched.apiserver.rest.selectors import parse_labels
 from kubesched.apiserver.wire.status import StatusError
-from kubesched.base.types import JSON
 from kubesched.cli.options import CONTEXT, KUBECONFIG, with_options
 from kubesched.client.kubeconfig import KubeconfigError
 from kubesched.client.protocol import ApiError
-from kubesched.snapshots.anonymise import Anonymiser
 from kubesched.snapshots.live import ObjectSelection, SnapshotSource, connect
+from kubesched.snapshots.writing import as_list, renaming, write_list
 
 EXPECTED = (KubeconfigError, ApiError, OSError, TimeoutError)
 F = TypeVar("F", bound=Callable[..., Any])
@@ -65,21 +62,14 @@ def command(output: Path, anonymise: bool, key: str, **given: Any) -> None:
     source = source_of(given)
     with expected_errors():
         objects = asyncio.run(source.read())
-    change = renaming(anonymise, key)
-    text = as_list(map(change, objects))
+    written = map(renaming(anonymise, key), objects)
     if output == Path("-"):
-        sys.stdout.buffer.write(text)
+        sys.stdout.buffer.write(as_list(written))
         return
     with expected_errors():
-        output.write_bytes(gzip.compress(text, 6) if output.name.endswith(".gz") else text)
+        write_list(output, written)
     nodes, pods = (sum(each["kind"] == kind for each in objects) for kind in ("Node", "Pod"))
     click.echo(f"{output}: {nodes} nodes, {pods} pods, {len(objects) - nodes - pods} other objects", err=True)
-
-
-def as_list(objects: Iterable[JSON]) -> bytes:
-    """The objects as kubectl prints them, one per line."""
-    lines = b",\n".join(msgspec.json.encode(each) for each in objects)
-    return b'{"apiVersion":"v1","kind":"List","metadata":{},"items":[\n' + lines + b"\n]}\n"
 
 
 def source_of(given: dict[str, Any]) -> SnapshotSource:
@@ -93,11 +83,6 @@ def source_of(given: dict[str, Any]) -> SnapshotSource:
     with expected_errors():
         connection = connect(given["kubeconfig"], given["context"])
     return SnapshotSource(connection, selection, lambda text: click.echo(f"Warning: {text}", err=True))
-
-
-def renaming(anonymise: bool, key: str) -> Callable[[JSON], JSON]:
-    """What is done to each object before it is written."""
-    return Anonymiser(key) if anonymise or key else lambda obj: obj
 
 
 class expected_errors:  # noqa: N801 - used as a statement

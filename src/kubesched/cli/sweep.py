@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,16 +13,15 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 
-from kubesched.simulator.loading import load, scenario_files
 from kubesched.simulator.scenario import ScenarioFileError
-from kubesched.sweep.executors import PROCESSES, ExecutorError, opened_executor
-from kubesched.sweep.jobs import METRICS, Job
-from kubesched.sweep.results import ResultsFileError, Run, SweepResults
-from kubesched.sweep.sweeping import Progress, Shown, summary
-from kubesched.sweep.sweeping import sweep as run_sweep
-
-OWN = "own"
-"""The label of a scenario's own configuration."""
+from kubesched.sweep.api import Sweep
+from kubesched.sweep.api import sweep as run_sweep
+from kubesched.sweep.executors import PROCESSES, ExecutorError
+from kubesched.sweep.jobs import METRICS
+from kubesched.sweep.results import ResultsFileError
+from kubesched.sweep.space import SpaceError
+from kubesched.sweep.sweeping import Progress, Shown
+from kubesched.sweep.tuning import TuningError
 
 
 def seed_list(_context: click.Context, parameter: click.Parameter, text: str) -> list[int]:
@@ -53,7 +52,8 @@ def shared_options(command: Callable[..., None]) -> Callable[..., None]:
                 default=PROCESSES,
                 show_default=True,
                 metavar="SPEC",
-                help="Where to run: processes, dask:tcp://HOST:8786, or module:function that returns an executor.",
+                help="Where to run: processes, joblib, dask:tcp://HOST:8786, ray, ray:ADDRESS, or module:function that "
+                "returns an executor.",
             ),
         )
     ):
@@ -94,73 +94,49 @@ def command(
     kubesched sweep scenarios/ --seeds 1-5 -o json | jq '.[] | [.config, .seed, .metrics.pending]'
     kubesched sweep day.py --seeds 1-1000 --executor dask:tcp://10.0.0.1:8786
     """
-    files = scenario_paths(scenarios)
-    labels = {str(each.absolute()): _label(each, configs) for each in configs} or {"": OWN}
-    todo = [
-        Job(str(file), config or None, label, seed, plugin_places(plugin))
-        for file in files
-        for config, label in labels.items()
-        for seed in seeds
-    ]
-    with running(results, executor, jobs) as run_all:
-        runs = run_all(todo)
+    with expected_problems(), progress() as shown:
+        runs = run_sweep(
+            scenarios,
+            configs=configs,
+            seeds=seeds,
+            plugins=plugin,
+            results=results,
+            executor=executor,
+            workers=jobs,
+            shown=shown,
+        )
     if output == "json":
-        click.echo(json.dumps([as_row(each) for each in runs], indent=2))
+        click.echo(json.dumps(runs.to_dict(), indent=2))
     else:
         Console().print(*_tables(runs))
-    failed = [each for each in runs if each.outcome.error]
-    for each in failed[:10]:
+    for each in runs.failed[:10]:
         click.echo(f"Error: {each.job.label}, seed {each.job.seed}: {each.outcome.error}", err=True)
-    if failed:
+    if runs.failed:
         raise SystemExit(1)
 
 
-def scenario_paths(given: Sequence[Path]) -> list[Path]:
-    """The files, folders resolved. All must load."""
-    try:
-        files = [file.absolute() for path in given for file in scenario_files(path)]
-        for file in files:
-            load(file).prepared()
-    except ScenarioFileError as error:
-        raise click.ClickException("\n".join(error.problems)) from None
-    return files
-
-
-def plugin_places(given: Sequence[str]) -> tuple[str, ...]:
-    """Plugins with absolute file names, for workers in other folders."""
-    return tuple(str(Path(each).absolute()) if each.partition(":")[0].endswith(".py") else each for each in given)
-
-
-def as_row(run: Run) -> dict[str, object]:
-    """A run as JSON."""
-    job, outcome = run
-    row = {"scenario": Path(job.scenario).name, "config": job.label, "seed": job.seed}
-    return row | {"metrics": dict(outcome.metrics), "error": outcome.error, "seconds": round(outcome.seconds, 3)}
-
-
 @contextmanager
-def running(results: Path | None, executor: str, jobs: int | None) -> Iterator[Callable[[Sequence[Job]], list[Run]]]:
-    """Runs jobs, with results, executor and a progress bar."""
+def expected_problems() -> Iterator[None]:
+    """What is wrong with files, executors and options is one line on stderr."""
     try:
-        with SweepResults(results) as known, opened_executor(executor, jobs) as pool, _progress() as shown:
-            yield lambda todo: run_sweep(todo, known, pool, shown)
-    except (ResultsFileError, ExecutorError) as error:
+        yield
+    except (ScenarioFileError, ResultsFileError, ExecutorError, SpaceError, TuningError) as error:
         raise click.ClickException(str(error)) from None
 
 
 @contextmanager
-def _progress() -> Iterator[Shown]:
+def progress() -> Iterator[Shown]:
+    """Shows how many runs are done, and the time left."""
     console = Console(stderr=True)
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
     with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("")
 
-        def shown(progress: Progress) -> None:
-            left = progress.seconds_left
+        def shown(state: Progress) -> None:
+            left = state.seconds_left
             text = "" if left is None else f"{_span(left)} left"
-            failed = f", {progress.failed} failed" if progress.failed else ""
-            ended = progress.known + progress.done
-            bar.update(task, total=progress.total, completed=ended, description=text + failed)
+            failed = f", {state.failed} failed" if state.failed else ""
+            bar.update(task, total=state.total, completed=state.known + state.done, description=text + failed)
 
         yield shown
 
@@ -170,14 +146,9 @@ def _span(seconds: float) -> str:
     return f"{minutes // 60}h{minutes % 60:02}m" if minutes >= 60 else f"{minutes}m{rest:02}s"
 
 
-def _label(config: Path, configs: Sequence[Path]) -> str:
-    """The name of a file without its ending; the whole path if another has the same."""
-    return config.stem if [each.stem for each in configs].count(config.stem) == 1 else str(config)
-
-
-def _tables(runs: Sequence[Run]) -> Iterator[Table]:
+def _tables(runs: Sweep) -> Iterator[Table]:
     """A table per scenario, with a row per metric and a column per configuration."""
-    found = summary(runs)
+    found = runs.summary()
     for scenario in dict.fromkeys(scenario for scenario, _ in found):
         configs = {label: each for (of, label), each in found.items() if of == scenario}
         table = Table("mean ± 95 % interval", *configs, title=Path(scenario).name)

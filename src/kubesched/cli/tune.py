@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
-from typing import Any
 
 import click
 import yaml
 from rich.console import Console
 from rich.table import Table
 
-from kubesched.base.documents import DocumentError, read_yaml
-from kubesched.cli.sweep import plugin_places, running, scenario_paths, seed_list, shared_options
+from kubesched.cli.sweep import expected_problems, progress, seed_list, shared_options
 from kubesched.config.types import API_VERSION, KIND
+from kubesched.sweep.api import tune
 from kubesched.sweep.jobs import METRICS
-from kubesched.sweep.space import SpaceError, parameters
-from kubesched.sweep.tuning import Objective, Proposal, Task, Tuned, TuningError, tune
+from kubesched.sweep.tuning import Tuned
 
 
 @click.command()
@@ -71,72 +68,47 @@ def command(
         --arg 'NodeResourcesFit.scoringStrategy.type=LeastAllocated|MostAllocated' \\
         --minimise pending --minimise nodesUsed --output tuned.yaml
     """
-    objectives = [*(Objective(each) for each in minimise), *(Objective(each, maximise=True) for each in maximise)]
-    if not objectives:
+    if not minimise and not maximise:
         raise click.UsageError(f"give --minimise METRIC or --maximise METRIC; the metrics are {', '.join(METRICS)}")
-    files = [str(each) for each in scenario_paths(scenarios)]
-    try:
-        space = parameters(weight, arg)
-        task = Task(files, _tree(config), space, objectives, seeds, held_out, plugin_places(plugin))
-        batch = max(1, (jobs or os.cpu_count() or 1) // max(1, len(files) * len(seeds)))
-        with running(results, executor, jobs) as run_all:
-            found = tune(task, trials, batch, run_all)
-    except (SpaceError, TuningError) as error:
-        raise click.ClickException(str(error)) from None
+    with expected_problems(), progress() as shown:
+        found = tune(
+            scenarios,
+            weights=weight,
+            arguments=arg,
+            minimise=minimise,
+            maximise=maximise,
+            config=config,
+            trials=trials,
+            seeds=seeds,
+            held_out=held_out,
+            plugins=plugin,
+            results=results,
+            executor=executor,
+            workers=jobs,
+            shown=shown,
+        )
     text = yaml.safe_dump({"apiVersion": API_VERSION, "kind": KIND, **found.config}, sort_keys=False)
     if output is not None:
         output.write_text(text, "utf-8")
     if form == "json":
-        click.echo(json.dumps(_as_json(task, found), indent=2))
+        click.echo(json.dumps(found.to_dict(), indent=2))
         return
-    _show(task, found)
+    _show(found, len(held_out))
     if output is None:
         click.echo(text, nl=False)
 
 
-def _tree(config: Path | None) -> dict[str, Any]:
-    if config is None:
-        return {}
-    try:
-        tree = read_yaml(config.read_bytes())
-    except DocumentError as error:
-        raise click.ClickException(f"{config}: {error}") from None
-    if not isinstance(tree, dict):
-        raise click.ClickException(f"{config}: expected a KubeSchedulerConfiguration")
-    return tree
-
-
-def _named(candidate: Proposal) -> dict[str, Any]:
-    return {each.name: value for each, value in candidate.chosen.items()}
-
-
-def _as_json(task: Task, found: Tuned) -> dict[str, Any]:
-    metrics = [each.metric for each in task.objectives]
-    pareto = [{"values": dict(zip(metrics, c.values, strict=True)), "chosen": _named(c)} for c in found.pareto]
-    gains = {
-        each.objective.metric: {
-            "base": each.base,
-            "tuned": each.tuned,
-            "gain": each.gain.mean,
-            "interval": [each.gain.low, each.gain.high],
-            "shown": each.is_shown,
-        }
-        for each in found.gains
-    }
-    return {"pareto": pareto, "chosen": _named(found.best), "gains": gains, "config": found.config}
-
-
-def _show(task: Task, found: Tuned) -> None:
-    metrics = [each.metric for each in task.objectives]
+def _show(found: Tuned, held_out: int) -> None:
+    metrics = [each.metric for each in found.objectives]
     console = Console()
     table = Table("", *metrics, "values", title="Configurations that none beats, on the seeds they were tuned on")
     table.add_row("base", *(f"{each:.4g}" for each in found.base), "")
     for each in sorted(found.pareto, key=lambda each: each.values):
-        values = ", ".join(f"{name}={value}" for name, value in _named(each).items()) or "as before"
+        values = ", ".join(f"{name}={value}" for name, value in each.named.items()) or "as before"
         mark = "taken" if each is found.best else ""
         table.add_row(mark, *(f"{value:.4g}" for value in each.values), values)
     console.print(table)
-    gains = Table("metric", "base", "tuned", "gain", "", title=f"With {len(task.held_out)} other seeds, in pairs")
+    gains = Table("metric", "base", "tuned", "gain", "", title=f"With {held_out} other seeds, in pairs")
     for gain in found.gains:
         shown = "better" if gain.is_shown else "worse" if gain.gain.high < 0 else "no difference shown"
         gains.add_row(gain.objective.metric, f"{gain.base:.4g}", f"{gain.tuned:.4g}", str(gain.gain), shown)

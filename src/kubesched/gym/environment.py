@@ -27,14 +27,7 @@ from kubesched.engine.outcome import Outcome
 from kubesched.engine.profiles import build_engines
 from kubesched.engine.scoring import Scoring
 from kubesched.framework.registry import PluginSource
-from kubesched.gym.features import (
-    NODE_COLUMNS,
-    POD_COLUMNS,
-    Floats,
-    largest_node,
-    node_features,
-    pod_features,
-)
+from kubesched.gym.features import NODE_COLUMNS, POD_COLUMNS, Floats, largest_node, observe
 from kubesched.gym.metrics import placed
 from kubesched.library.configuration import Config, configuration, known_plugins
 
@@ -225,11 +218,8 @@ class SchedulingEnv(gymnasium.Env[Observation, Any]):
     def _observation(self) -> Observation:
         if self._decision is None:
             return {name: each.copy() for name, each in self._nothing.items()}
-        requests = self._decision.info.pod_class.requests
-        return {
-            "nodes": node_features(self._all, requests, self._largest),
-            "pod": pod_features(requests, self._largest),
-        }
+        nodes, pod = observe(self._all, self._decision.info.pod_class.requests, self._largest)
+        return {"nodes": nodes, "pod": pod}
 
     def _info(self) -> dict[str, Any]:
         return {"action_mask": self.action_masks(), "placed": self._placed, "rejected": self._rejected}

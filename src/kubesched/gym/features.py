@@ -18,6 +18,11 @@ POD_COLUMNS = ("cpu", "memory")
 """What the pod requests, as parts of what the largest node has."""
 
 
+def observe(nodes: Nodes, requests: Requests, largest: tuple[int, int]) -> tuple[Floats, Floats]:
+    """All that a policy sees of a pod and of some nodes."""
+    return node_features(nodes, requests, largest), pod_features(requests, largest)
+
+
 def node_features(nodes: Nodes, requests: Requests, largest: tuple[int, int]) -> Floats:
     """A row per node of a window, a column per `NODE_COLUMNS`."""
     cpu, memory, pods = (np.maximum(nodes.allocatable(each), 1) for each in ("cpu", "memory", "pods"))

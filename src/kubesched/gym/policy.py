@@ -21,14 +21,7 @@ from kubesched.cluster.view import Nodes
 from kubesched.framework.handle import Handle
 from kubesched.framework.plugin import MAX_NODE_SCORE, Plugin
 from kubesched.framework.state import CycleState
-from kubesched.gym.features import (
-    NODE_COLUMNS,
-    POD_COLUMNS,
-    Floats,
-    largest_node,
-    node_features,
-    pod_features,
-)
+from kubesched.gym.features import NODE_COLUMNS, POD_COLUMNS, Floats, largest_node, observe
 
 Policy = Callable[[Floats, Floats], npt.ArrayLike]
 FINE = 1_000_000
@@ -85,8 +78,7 @@ class PolicyScore(Plugin):
     def score_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Ints:
         """What the policy says, in millionths."""
         largest = largest_node(Nodes(self.handle.cluster.nodes))
-        requests = state.pod_class.requests
-        liked = self._policy(node_features(nodes, requests, largest), pod_features(requests, largest))
+        liked = self._policy(*observe(nodes, state.pod_class.requests, largest))
         return np.rint(np.asarray(liked, dtype=np.float64) * FINE).astype(np.int64)
 
     def normalize(self, state: CycleState, pod: api.Pod, scores: Ints) -> Ints:

@@ -99,7 +99,7 @@ REQUIRED: Final = (api.Pod, api.Node)
 
 def fetch(path: str | os.PathLike[str] | None, context: str | None, on_page: OnPage | None = None) -> list[api.Object]:
     """All objects of the kinds that scheduling reads. `on_page` is called in another thread."""
-    return _run(_list_all(connect(path, context), on_page))
+    return run_apart(_list_all(connect(path, context), on_page))
 
 
 class SchedulingEvent(api.Object, frozen=True):
@@ -118,7 +118,7 @@ class SchedulingEvent(api.Object, frozen=True):
 def fetch_tries(path: str | os.PathLike[str] | None, context: str | None) -> dict[str, int]:
     """How often each pod was tried in vain, by UID, as far as events tell."""
     tries: dict[str, int] = {}
-    for each in _run(_list_events(connect(path, context))):
+    for each in run_apart(_list_events(connect(path, context))):
         if isinstance(each, SchedulingEvent) and each.reason == FAILED:
             uid = each.involved_object.uid
             count = each.series.count if each.series is not None else each.count
@@ -133,7 +133,7 @@ def fetch_queue(
 
     Its certificate must come from `authority`, or else from the cluster's.
     """
-    return _run(_ask_queue(_at_scheduler(path, context, server, authority)))
+    return run_apart(_ask_queue(_at_scheduler(path, context, server, authority)))
 
 
 def _at_scheduler(
@@ -153,7 +153,7 @@ def fetch_attempts(
     path: str | os.PathLike[str] | None, context: str | None, server: str, authority: str | None, key: str
 ) -> list[LoggedAttempt]:
     """The attempts to schedule a pod that a kubesched scheduler keeps, the newest first."""
-    return _run(_ask_attempts(_at_scheduler(path, context, server, authority), key))
+    return run_apart(_ask_attempts(_at_scheduler(path, context, server, authority), key))
 
 
 async def _ask_attempts(connection: Connection, key: str) -> list[LoggedAttempt]:
@@ -166,7 +166,7 @@ def fetch_configuration(
     path: str | os.PathLike[str] | None, context: str | None, server: str, authority: str | None = None
 ) -> dict[str, Any]:
     """The configuration that a kubesched scheduler, or a kube-scheduler, uses."""
-    return _run(_ask_configuration(_at_scheduler(path, context, server, authority)))
+    return run_apart(_ask_configuration(_at_scheduler(path, context, server, authority)))
 
 
 async def _ask_configuration(connection: Connection) -> dict[str, Any]:
@@ -227,7 +227,7 @@ async def _list(client: HttpClient, kind: type[api.Object]) -> Sequence[api.Obje
     return listing.items
 
 
-def _run(work: Coroutine[Any, Any, T]) -> T:
+def run_apart(work: Coroutine[Any, Any, T]) -> T:
     """Run to the end in a thread of its own: a notebook's thread has an event loop that runs already."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(asyncio.run, work).result()

@@ -43,6 +43,8 @@ class Index(Generic[V]):
     def __init__(self, keys_of: KeysOf[V]) -> None:
         self._keys_of = keys_of
         self._found: dict[str, dict[str, V]] = {}
+        self._values: dict[str, Sequence[str]] = {}
+        """The values of each object that has any."""
 
     def get(self, value: str) -> list[V]:
         """Return the objects with a value."""
@@ -53,18 +55,26 @@ class Index(Generic[V]):
         """Return the number of objects with a value."""
         return len(self._found.get(value, ()))
 
-    def change(self, key: str, old: V | None, new: V | None) -> None:
-        before = () if old is None else self._keys_of(old)
+    def change(self, key: str, new: V | None) -> None:
+        """Take over an object as it is now; None if it is gone."""
+        before = self._values.get(key, ())
         after = () if new is None else self._keys_of(new)
         if before != after:
-            for value in before:
-                if value not in after and (group := self._found.get(value)):
-                    group.pop(key, None)
-                    if not group:
-                        del self._found[value]
+            self._leave(key, before, after)
         if new is not None:
             for value in after:
                 self._found.setdefault(value, {})[key] = new
+
+    def _leave(self, key: str, before: Sequence[str], after: Sequence[str]) -> None:
+        for value in before:
+            if value not in after and (group := self._found.get(value)):
+                group.pop(key, None)
+                if not group:
+                    del self._found[value]
+        if after:
+            self._values[key] = after
+        else:
+            self._values.pop(key, None)
 
 
 class Cache(Generic[V]):
@@ -85,7 +95,7 @@ class Cache(Generic[V]):
         """Add an index and keep it up to date."""
         index = Index(keys_of)
         for obj in self.objects.values():
-            index.change(obj.key, None, obj)
+            index.change(obj.key, obj)
         self._indexes.append(index)
         return index
 
@@ -112,6 +122,6 @@ class Cache(Generic[V]):
         else:
             self.objects[key] = new
         for index in self._indexes:
-            index.change(key, old, new)
+            index.change(key, new)
         for handler in self._handlers:
             handler(old, new)

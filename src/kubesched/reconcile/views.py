@@ -287,6 +287,8 @@ class Pod(View, frozen=True):
     @property
     def device_claims(self) -> tuple[str, ...]:
         """The known names of its ResourceClaims, with the one that the scheduler made for extended resources."""
+        if not self.spec.resource_claims and self.status.extended_resource_claim_status is None:
+            return ()
         named = [self.device_claim(each) for each in self.spec.resource_claims]
         extended = self.status.extended_resource_claim_status
         return tuple(filter(None, (*named, extended.resource_claim_name if extended else None)))

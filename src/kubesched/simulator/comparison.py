@@ -13,14 +13,14 @@ from typing import Any
 import msgspec
 
 from kubesched.explain.document import Block, Heading, Table, Text
+from kubesched.framework.registry import PluginSource
 from kubesched.library.tables import as_frame
-from kubesched.simulator.cluster import SimulatedCluster
-from kubesched.simulator.loading import load
-from kubesched.simulator.measures import MEASURES, measure, nodes_of_pods
+from kubesched.simulator.measures import MEASURES, nodes_of_pods
 from kubesched.simulator.replay import rescheduled
 from kubesched.simulator.run import run
 from kubesched.simulator.scenario import Scenario, ScenarioFileError
 from kubesched.simulator.settings import ReplayMode
+from kubesched.simulator.simulating import ScenarioSource, scenario_from
 
 DEFAULT = "default"
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -171,35 +171,38 @@ def interval(differences: Sequence[float]) -> PairedDifference:
 
 
 def compare(
-    source: str | Path,
-    *variants: str | Path,
+    source: ScenarioSource,
+    *variants: str | Path | Mapping[str, Any],
     seeds: Sequence[int] = (1,),
-    plugins: Sequence[str] = (),
+    plugins: Sequence[str | PluginSource] = (),
     keep: bool = False,
+    cluster: Mapping[str, Any] | None = None,
     progress: Callable[[str, int], None] | None = None,
 ) -> ScenarioComparison:
     """Run a scenario, a recording or a snapshot with several configurations, each with all seeds.
 
-    A variant is a file with a KubeSchedulerConfiguration, a file.py with plugins that are enabled beside the default
-    ones, the word ``default``, or the JSON of an earlier comparison, for example by another version. Of a recording,
-    the arrivals are replayed. All pods of a snapshot are scheduled anew, unless `keep` leaves them where they are.
+    `source` and `cluster` are those of `simulate`. A variant is a KubeSchedulerConfiguration, as a file or a dict, a
+    file.py with plugins that are enabled beside the default ones, the word ``default``, or the JSON of an earlier
+    comparison, for example by another version. Of a recording, the arrivals are replayed. All pods of a snapshot are
+    scheduled anew, unless `keep` leaves them where they are.
     """
-    scenario = _prepared(load(Path(source)), keep)
+    scenario = _prepared(scenario_from(source, cluster), keep)
     found: list[Variant] = []
     for each in variants:
         letter = LETTERS[len(found) % len(LETTERS)]
-        if str(each).endswith(".json"):
+        if isinstance(each, str | Path) and str(each).endswith(".json"):
             found.append(load_variant(Path(each), letter, seeds))
             continue
         varied = _varied(scenario, each, plugins)
         varied.prepared()
+        name = "configuration" if isinstance(each, Mapping) else str(each)
         runs = []
         for seed in seeds:
             if progress is not None:
-                progress(str(each), seed)
+                progress(name, seed)
             runs.append(_run(varied, seed))
-        found.append(Variant(letter, str(each), tuple(runs)))
-    return ScenarioComparison(str(source), tuple(found))
+        found.append(Variant(letter, name, tuple(runs)))
+    return ScenarioComparison(str(source) if isinstance(source, str | Path) else scenario.name, tuple(found))
 
 
 def _prepared(scenario: Scenario, keep: bool) -> Scenario:
@@ -211,21 +214,20 @@ def _prepared(scenario: Scenario, keep: bool) -> Scenario:
     return scenario
 
 
-def _varied(scenario: Scenario, variant: str | Path, plugins: Sequence[str]) -> Scenario:
+def _varied(
+    scenario: Scenario, variant: str | Path | Mapping[str, Any], plugins: Sequence[str | PluginSource]
+) -> Scenario:
     varied = replace(scenario, config=None)
-    if str(variant).endswith(".py"):
+    if isinstance(variant, str | Path) and str(variant).endswith(".py"):
         varied.vary(None, [*plugins, str(variant)], ())
-    elif str(variant) == DEFAULT:
-        varied.vary(None, plugins, ())
     else:
-        varied.vary(Path(variant), plugins, ())
+        varied.vary(None if str(variant) == DEFAULT else variant, plugins, ())
     return varied
 
 
 def _run(scenario: Scenario, seed: int) -> VariantRun:
-    clusters: list[SimulatedCluster] = []
-    report = run(scenario, seed, clusters.append)
-    return VariantRun(seed, measure(report, clusters[0]), nodes_of_pods(report), report.error)
+    report = run(scenario, seed)
+    return VariantRun(seed, dict(report.measures), nodes_of_pods(report), report.error)
 
 
 def load_variant(path: Path, letter: str, seeds: Sequence[int]) -> Variant:

@@ -17,8 +17,8 @@ ENDED = ("Succeeded", "Failed")
 PHASES = ("Pending", "Running", *ENDED, "Unknown")
 
 
-class Expectation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """About one object, or with `labels` or `count` about several of a kind. Every given field must hold."""
+class NamedObject(msgspec.Struct, frozen=True, kw_only=True):
+    """An object as scenarios name it."""
 
     pod: str = ""
     """Short for ``kind: Pod`` and a name."""
@@ -26,6 +26,21 @@ class Expectation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     kind: str = ""
     name: str = ""
     namespace: str = "default"
+
+    @property
+    def resource(self) -> str:
+        """The kind of the object."""
+        return self.kind or ("Node" if self.node else "Pod")
+
+    @property
+    def name_of(self) -> str:
+        """The name of the object; empty if there are several."""
+        return self.pod or self.node or self.name
+
+
+class Expectation(NamedObject, frozen=True, rename="camel", kw_only=True):
+    """About one object, or with `labels` or `count` about several of a kind. Every given field must hold."""
+
     labels: dict[str, str] = {}
     on_node: object = None
     """The node of the pod, or a list of acceptable nodes."""
@@ -39,16 +54,6 @@ class Expectation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """The number of objects for which all other fields hold."""
     fields: dict[str, object] = {}
     """Values by their path in the object: ``spec.replicas: 3``."""
-
-    @property
-    def resource(self) -> str:
-        """The kind of the object."""
-        return self.kind or ("Node" if self.node else "Pod")
-
-    @property
-    def name_of(self) -> str:
-        """The name of the object; empty if there are several."""
-        return self.pod or self.node or self.name
 
     @property
     def nodes(self) -> Sequence[str]:

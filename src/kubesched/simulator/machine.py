@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
 from xml.etree import ElementTree
 
 import msgspec
@@ -17,25 +16,9 @@ _NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 def as_json(reports: Sequence[Report]) -> str:
     """Format reports as JSON: one object, or a list if there are several. Identical runs give identical text."""
-    bodies = [_body(report) for report in reports]
+    bodies = [report.to_dict() for report in reports]
     text = msgspec.json.encode(bodies[0] if len(bodies) == 1 else bodies, order="deterministic")
     return msgspec.json.format(text, indent=2).decode()
-
-
-def _body(report: Report) -> dict[str, Any]:
-    body: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(report, objects=()))
-    body["objects"] = [msgspec.Raw(each) for each in report.objects]
-    body["timeline"] = [_without_empty(entry._asdict()) for entry in report.timeline]
-    body["expectations"] = [
-        {**msgspec.to_builtins(each), "holds": each.holds, "message": each.message} for each in report.expectations
-    ]
-    if report.agreement is None:
-        del body["agreement"]
-    return body
-
-
-def _without_empty(entry: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in entry.items() if value not in ("", 0) or name == "time"}
 
 
 def as_junit(reports: Sequence[Report]) -> str:

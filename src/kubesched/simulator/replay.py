@@ -36,6 +36,8 @@ from kubesched.snapshots.restore import Restorer
 ENDED = ("Succeeded", "Failed")
 SNAPSHOT_SECONDS = 60.0
 """How long a snapshot without changes is simulated."""
+STEP_SECONDS = 0.1
+"""Real seconds between two steps of a replay with a speed."""
 FOREVER = "87600h"
 MIRROR = "kubernetes.io/config.mirror"
 DECIDED_HERE = frozenset(("PersistentVolumeClaim", "PersistentVolume", "ResourceClaim"))
@@ -130,16 +132,18 @@ class Replayer:
         """Store the objects of the start, then let time pass."""
         self._restorer.restore(self._as_begun(each) for each in self._contents.items)
         for change in self._contents.changes:
-            if change.seconds > client.now:
-                await self._wait(change.seconds - client.now)
-                await client.sleep_until(change.seconds)
+            await self._pass_until(change.seconds, client)
             self._apply(change)
-        await client.sleep_until(max(self._contents.seconds, client.now))
+        await self._pass_until(self._contents.seconds, client)
 
-    async def _wait(self, seconds: float) -> None:
-        if self._speed:
-            loop = asyncio.get_running_loop()
-            await loop.run_in_executor(None, time.sleep, seconds / self._speed)
+    async def _pass_until(self, moment: float, client: ScenarioClient) -> None:
+        """Let virtual time pass; with a speed, real time too, in steps so short that nobody sees them."""
+        while (rest := moment - client.now) > 0:
+            step = moment if self._speed is None else client.now + min(rest, STEP_SECONDS * self._speed)
+            if self._speed is not None:
+                seconds = (step - client.now) / self._speed
+                await asyncio.get_running_loop().run_in_executor(None, time.sleep, seconds)
+            await client.sleep_until(step)
 
     def _as_begun(self, item: Item) -> Item:
         if self._mode is ReplayMode.RECORDED or item.kind != "Pod":

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
 from kubesched.library.live import READ
+from kubesched.library.tables import as_frame, as_html
 from kubesched.reconcile.access import PODS
 from kubesched.simulator.cluster import SimulatedCluster
 from kubesched.simulator.expectations import Checked, is_pending, node_of, phase_of, why_pending
@@ -83,6 +85,68 @@ class Report(msgspec.Struct, frozen=True, rename="camel"):
     """With the recording, if only its arrivals were replayed."""
     objects: Sequence[bytes] = ()
     """The objects that scheduling reads, at the end, as JSON: for explanations and for `kubesched ui`."""
+    measures: Mapping[str, float] = {}
+    """What `kubesched compare` compares: pending pods, time to bind, utilisation, cost and more."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as a dict that can be written as JSON."""
+        body: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(self, objects=()))
+        body["objects"] = [msgspec.Raw(each) for each in self.objects]
+        body["timeline"] = [_without_empty(entry._asdict()) for entry in self.timeline]
+        body["expectations"] = [
+            {**msgspec.to_builtins(each), "holds": each.holds, "message": each.message} for each in self.expectations
+        ]
+        if self.agreement is None:
+            del body["agreement"]
+        return body
+
+    def to_frame(self) -> Any:
+        """A data frame with a row per pod that is there at the end; pending ones have no node."""
+        return as_frame(self._rows())
+
+    def timeline_frame(self) -> Any:
+        """A data frame with everything that happened, in order."""
+        return as_frame([entry._asdict() for entry in self.timeline])
+
+    def nodes_frame(self) -> Any:
+        """A data frame with a row per node: its requested shares at the end, at the peak and on average."""
+        return as_frame(
+            [
+                {
+                    "node": each.node,
+                    "pods": each.pods,
+                    **{f"cpu {name}": value for name, value in msgspec.structs.asdict(each.cpu).items()},
+                    **{f"memory {name}": value for name, value in msgspec.structs.asdict(each.memory).items()},
+                }
+                for each in self.utilisation
+            ]
+        )
+
+    def usage_frame(self) -> Any:
+        """A data frame with the requested shares of the whole cluster over time."""
+        return as_frame([msgspec.structs.asdict(each) for each in self.usage])
+
+    def _rows(self) -> list[dict[str, object]]:
+        placed: list[dict[str, object]] = [
+            {"pod": each.pod, "node": each.node, "phase": each.phase, "bound after": each.bound_after, "reason": ""}
+            for each in self.placements
+        ]
+        return placed + [
+            {"pod": each.pod, "node": "", "phase": "Pending", "bound after": None, "reason": each.reason}
+            for each in self.pending
+        ]
+
+    def _repr_html_(self) -> str:
+        return as_html(str(self), self._rows())
+
+    def __str__(self) -> str:
+        end = f"failed: {self.error}" if self.error else "passed" if self.passed else "an expectation failed"
+        counts = f"{self.bindings} pods bound, {len(self.pending)} pending"
+        return f"{self.scenario}: {counts} in {self.virtual_seconds:g} virtual seconds; {end}"
+
+
+def _without_empty(entry: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in entry.items() if value not in ("", 0) or name == "time"}
 
 
 def make_report(

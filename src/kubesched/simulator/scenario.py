@@ -78,11 +78,17 @@ class Scenario:
             raise ScenarioFileError(problems)
         return config, registry
 
-    def vary(self, config: Path | None, plugins: Sequence[str], folders: Sequence[str]) -> None:
+    def vary(
+        self,
+        config: str | Path | Mapping[str, Any] | None,
+        plugins: Sequence[str | PluginSource],
+        folders: Sequence[str],
+    ) -> None:
         """Use another configuration and more plugins. File names are relative to the working directory."""
         if config is not None:
-            self.config = str(config.absolute())
-        self.plugins = (*self.plugins, *(_relative_to(Path.cwd(), place) for place in plugins))
+            self.config = config if isinstance(config, Mapping) else str(Path(config).absolute())
+        more = (_relative_to(Path.cwd(), place) if isinstance(place, str) else place for place in plugins)
+        self.plugins = (*self.plugins, *more)
         self.plugin_folders = folders
 
     def _configuration(self, registry: Registry, asked: Sequence[str]) -> KubeSchedulerConfiguration:

@@ -10,7 +10,7 @@ import msgspec
 from kubesched.config.decode import decode
 from kubesched.config.duration import Duration
 from kubesched.config.errors import Problem, join
-from kubesched.simulator.expectations import Expectation
+from kubesched.simulator.expectations import Expectation, NamedObject
 from kubesched.simulator.settings import ClusterOptions
 from kubesched.snapshots.reader import unwrapped
 
@@ -20,25 +20,12 @@ ACTIONS = ("create", "patch", "delete", "expect", "waitFor", "log")
 MINUTE = Duration.of(60)
 
 
-class Target(msgspec.Struct, frozen=True, kw_only=True):
+class Target(NamedObject, frozen=True, kw_only=True):
     """The object of a patch or delete."""
 
-    pod: str = ""
-    node: str = ""
-    kind: str = ""
-    name: str = ""
-    namespace: str = "default"
     grace: int | None = None
-    patch: dict[str, object] = {}
+    patch: dict[str, object] = {}  # noqa: RUF012 - a Struct copies it
     subresource: str = ""
-
-    @property
-    def resource(self) -> str:
-        return self.kind or ("Node" if self.node else "Pod")
-
-    @property
-    def name_of(self) -> str:
-        return self.pod or self.node or self.name
 
     def problems(self, path: str) -> Iterator[Problem]:
         """Yield contradictions and omissions."""

@@ -88,7 +88,7 @@ class Timeline:
 
     def _count(self, event: StoreEvent) -> None:
         self.changes += 1
-        self._digest.update(event.change.value)
+        self._digest.update(event.change.line)
         self._digest.update(event.record.data)
 
     def _on_node(self, event: StoreEvent) -> None:

@@ -1,15 +1,17 @@
-"""Where runs happen: on the cores of this machine, on a Dask cluster, or on any other `concurrent.futures.Executor`."""
+"""Where runs happen: processes here, joblib, a Dask or Ray cluster, or any other `concurrent.futures.Executor`."""
 
 from __future__ import annotations
 
 import importlib
 import multiprocessing
 import os
-from collections.abc import Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
+from typing import Any, TypeVar
 
 PROCESSES = "processes"
+T = TypeVar("T")
 
 
 class ExecutorError(Exception):
@@ -18,21 +20,31 @@ class ExecutorError(Exception):
 
 @contextmanager
 def opened_executor(spec: str = PROCESSES, workers: int | None = None) -> Iterator[Executor]:
-    """``processes``, ``dask:tcp://host:8786``, or ``module:function`` for a function that returns an executor."""
+    """An executor by its name.
+
+    ``processes``; ``joblib``; ``dask:tcp://host:8786``; ``ray``, or ``ray:ADDRESS`` for a cluster; ``module:function``
+    for a function that returns an executor.
+    """
     kind, _, rest = spec.partition(":")
     if spec == PROCESSES:
         # Forked workers would inherit threads and open files; fresh ones are the same everywhere.
         context = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(workers or os.cpu_count(), mp_context=context) as processes:
             yield processes
+    elif spec == "joblib":
+        with _joblib(workers) as reusable:
+            yield reusable
     elif kind == "dask" and rest:
         with _dask(rest) as cluster:
             yield cluster
+    elif kind == "ray":
+        with _ray(rest, workers) as actors:
+            yield actors
     elif rest:
         with _made(kind, rest) as made:
             yield made
     else:
-        raise ExecutorError(f"{spec!r} is no executor; give processes, dask:ADDRESS or module:function")
+        raise ExecutorError(f"{spec!r} is no executor; give processes, joblib, dask:ADDRESS, ray or module:function")
 
 
 @contextmanager
@@ -47,6 +59,47 @@ def _dask(address: str) -> Iterator[Executor]:
         raise ExecutorError(f"dask:{address}: {error}; is the scheduler running there?") from None
     with client, client.get_executor(pure=False) as executor:  # type: ignore[no-untyped-call]
         yield executor
+
+
+def _joblib(workers: int | None) -> Executor:
+    try:
+        loky = importlib.import_module("joblib.externals.loky")
+    except ImportError:
+        raise ExecutorError("joblib is not installed: pip install 'kubesched[joblib]'") from None
+    made: Executor = loky.get_reusable_executor(workers or os.cpu_count())
+    return made
+
+
+class RayExecutor(Executor):
+    """Ray as an executor: each call is a remote task of one CPU."""
+
+    def __init__(self, ray: Any) -> None:
+        self._ray = ray
+        self._remote = ray.remote(_called)
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        future: Future[T] = self._remote.remote(fn, args, kwargs).future()
+        return future
+
+
+def _called(function: Callable[..., T], args: Sequence[Any], kwargs: Mapping[str, Any]) -> T:
+    return function(*args, **kwargs)
+
+
+@contextmanager
+def _ray(address: str, workers: int | None) -> Iterator[Executor]:
+    try:
+        ray = importlib.import_module("ray")
+    except ImportError:
+        raise ExecutorError("Ray is not installed: pip install 'kubesched[ray]'") from None
+    try:
+        ray.init(address=address or None, num_cpus=None if address else workers, log_to_driver=False)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise ExecutorError(f"ray:{address}: {error}; is the cluster running there?") from None
+    try:
+        yield RayExecutor(ray)
+    finally:
+        ray.shutdown()
 
 
 def _made(module: str, name: str) -> Executor:

@@ -37,7 +37,9 @@ class Progress:
 Shown = Callable[[Progress], None]
 
 
-def sweep(jobs: Sequence[Job], results: SweepResults, executor: Executor, shown: Shown = lambda _: None) -> list[Run]:
+def run_jobs(
+    jobs: Sequence[Job], results: SweepResults, executor: Executor, shown: Shown = lambda _: None
+) -> list[Run]:
     """All runs, in the order of the jobs. Known ones are not repeated; new ones are stored at once."""
     outcomes = {run.job.key: run.outcome for run in results.known(jobs)}
     missing = [job for job in jobs if job.key not in outcomes]

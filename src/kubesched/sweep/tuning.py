@@ -13,6 +13,7 @@ from statistics import fmean
 from typing import Any, Literal
 
 from kubesched.base.intervals import MeanInterval, mean_interval
+from kubesched.library.tables import as_frame
 from kubesched.sweep.jobs import METRICS, Job
 from kubesched.sweep.results import Run
 from kubesched.sweep.space import Parameter, Value, configured
@@ -66,6 +67,11 @@ class Proposal:
     chosen: Mapping[Parameter, Value]
     values: tuple[float, ...]
 
+    @property
+    def named(self) -> dict[str, Value]:
+        """The values by the names of their parameters."""
+        return {each.name: value for each, value in self.chosen.items()}
+
 
 @dataclass(frozen=True)
 class Gain:
@@ -94,9 +100,48 @@ class Tuned:
     gains: Sequence[Gain]
     base: tuple[float, ...]
     """What the objectives were before, on the arrivals that were tuned on."""
+    objectives: Sequence[Objective]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as a dict that can be written as JSON."""
+        gains = {
+            each.objective.metric: {
+                "base": each.base,
+                "tuned": each.tuned,
+                "gain": each.gain.mean,
+                "interval": [each.gain.low, each.gain.high],
+                "shown": each.is_shown,
+            }
+            for each in self.gains
+        }
+        pareto = [{"values": self._values(each), "chosen": each.named} for each in self.pareto]
+        return {"pareto": pareto, "chosen": self.best.named, "gains": gains, "config": self.config}
+
+    def to_frame(self) -> Any:
+        """A data frame with a row per configuration that none beats: whether it was taken, objectives, values."""
+        rows = [{"taken": each is self.best, **self._values(each), **each.named} for each in self.pareto]
+        return as_frame(rows)
+
+    def gains_frame(self) -> Any:
+        """A data frame with a row per objective: before, after, and the gain with its interval."""
+        rows = [
+            {
+                "metric": each.objective.metric,
+                "base": each.base,
+                "tuned": each.tuned,
+                "gain": each.gain.mean,
+                "low": each.gain.low,
+                "high": each.gain.high,
+            }
+            for each in self.gains
+        ]
+        return as_frame(rows)
+
+    def _values(self, proposal: Proposal) -> dict[str, float]:
+        return {each.metric: value for each, value in zip(self.objectives, proposal.values, strict=True)}
 
 
-def tune(task: Task, trials: int, batch: int, run_all: RunAll, seed: int = 0) -> Tuned:
+def search(task: Task, trials: int, batch: int, run_all: RunAll, seed: int = 0) -> Tuned:
     """Search, choose, and measure the gain."""
     unknown = [each.metric for each in task.objectives if each.metric not in METRICS]
     if unknown:
@@ -104,14 +149,14 @@ def tune(task: Task, trials: int, batch: int, run_all: RunAll, seed: int = 0) ->
     if set(task.seeds) & set(task.held_out):
         raise TuningError("--seeds and --held-out share a seed: the gain must be measured on other arrivals")
     base = _means(task, run_all(task.jobs(task.base, BASE, task.seeds)))
-    candidates = [Proposal(-1, {}, base), *_search(task, trials, batch, run_all, seed)]
+    candidates = [Proposal(-1, {}, base), *_searched(task, trials, batch, run_all, seed)]
     pareto = [each for each in candidates if not any(_beats(task, other, each) for other in candidates)]
     best = min(pareto, key=lambda each: _distance(task, each, pareto))
     config = configured(task.base, best.chosen)
-    return Tuned(pareto, best, config, _gains(task, config, run_all), base)
+    return Tuned(pareto, best, config, _gains(task, config, run_all), base, task.objectives)
 
 
-def _search(task: Task, trials: int, batch: int, run_all: RunAll, seed: int) -> list[Proposal]:
+def _searched(task: Task, trials: int, batch: int, run_all: RunAll, seed: int) -> list[Proposal]:
     """What Optuna proposes, `batch` candidates at a time."""
     try:
         import optuna
