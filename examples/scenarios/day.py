@@ -28,7 +28,7 @@ async def scenario(client: ScenarioClient) -> None:
         await client.create(node(f"node-{number:04}", cpu=32, memory="128Gi", zone=zone, images=[IMAGE]))
     client.log(f"{NODES:,} nodes are there")
 
-    chance = Random(seed)
+    chance = client.random
     for number, moment in enumerate(arrivals(chance)):
         await client.sleep_until(moment)
         cpu, memory = chance.choices(SIZES, weights=(30, 30, 20, 15, 5))[0]

@@ -56,7 +56,7 @@ def build_engines(
         if percentage is None:
             percentage = config.percentage_of_nodes_to_score
         engines[profile.scheduler_name] = Engine(
-            build_framework(profile, registry, cluster, random, services),
+            build_framework(profile, registry, cluster, random, services, choose),
             random,
             percentage_of_nodes_to_score=percentage or 0,
             choose=choose,
@@ -72,6 +72,7 @@ def build_framework(
     cluster: ClusterState,
     random: Random,
     services: Services | None = None,
+    choose: Choose | None = None,
 ) -> Framework:
     """A profile's plugins, made with their arguments and put at their points. The cluster follows every field of nodes
     and pods if a plugin of others caches answers: ours read columns only, theirs may read anything."""
@@ -81,7 +82,7 @@ def build_framework(
         return None if framework is None else framework.what_if
 
     resolved = expand(profile, registry.points, registry.weights)
-    handle = Handle(cluster, random, profile.scheduler_name, services=services, what_if=what_if)
+    handle = Handle(cluster, random, profile.scheduler_name, services=services, what_if=what_if, choose=choose)
     plugins = {name: _make(registry[name], profile, handle) for name in resolved.names()}
     if any(each.reads.is_cacheable and not is_built_in(type(each)) for each in plugins.values()):
         cluster.nodes.exact = cluster.classes.exact = True

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from random import Random
 
 from kubesched.cluster.table import Ints
-
-Choose = Callable[[Sequence[int]], int]
-"""Chooses one of several rows."""
+from kubesched.framework.handle import Choose as Choose
 
 
 class TieBreaker:

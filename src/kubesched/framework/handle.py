@@ -192,6 +192,10 @@ class Services:
     claim_metrics: ClaimMetrics = field(default_factory=NoClaimMetrics)
 
 
+Choose = Callable[[Sequence[int]], int]
+"""Chooses one of several rows."""
+
+
 class Handle:
     """The scheduler as a plugin sees it.
 
@@ -207,9 +211,12 @@ class Handle:
         *,
         services: Services | None = None,
         what_if: Callable[[], WhatIf | None] = lambda: None,
+        choose: Choose | None = None,
     ) -> None:
         self.cluster = cluster
         self.random = random
+        self.choose = choose
+        """Chooses between equal rows where a replay follows a recording; usually None: what is random is random."""
         self.profile_name = profile_name
         self._services = services = Services() if services is None else services
         self._what_if = what_if

@@ -57,6 +57,11 @@ class RecordedPod:
     preempted: bool = False
     was_bound: bool = False
     """Whether it had a node at the start."""
+    tried: float | None = None
+    """When the recorded scheduler first decided about it; None if it never did."""
+    bound: float | None = None
+    ended: float | None = None
+    """When it got its node, and when it ended."""
 
 
 def replay_of(*paths: Path) -> Scenario:
@@ -117,8 +122,15 @@ class Replayer:
     """Applies the changes of a recording to a simulated cluster, each at its time."""
 
     def __init__(
-        self, contents: Contents, mode: ReplayMode, cluster: SimulatedCluster, speed: float | None = None
+        self,
+        contents: Contents,
+        mode: ReplayMode,
+        cluster: SimulatedCluster,
+        speed: float | None = None,
+        *,
+        follow: bool = False,
     ) -> None:
+        """With `follow`, pods arrive when the recorded scheduler decided about them, and end when they ended."""
         self._contents = contents
         self._mode = mode
         self._cluster = cluster
@@ -127,6 +139,21 @@ class Replayer:
         self._restorer = Restorer(cluster.api, keep_owners=True)
         self._last: dict[Any, JSON] = {}
         self.pods = recorded_pods(contents)
+        if follow:
+            self._follow(cluster.embedded.settings.kubelet.start_delay)
+
+    def _follow(self, start_delay: float) -> None:
+        times = decision_times(self._contents, self.pods)
+        changes = []
+        for each in self._contents.changes:
+            moment = times.get(_pod_key(each.item.body())) if each.item.kind == "Pod" else None
+            # What happens to a pod before its arrival happens after it.
+            changes.append(each if moment is None else replace(each, seconds=max(each.seconds, moment)))
+        self._contents = replace(self._contents, changes=sorted(changes, key=lambda each: each.seconds))
+        for key, pod in self.pods.items():
+            if pod.ended is not None and pod.bound is not None:
+                began = times.get(key, pod.bound) if pod.tried == pod.bound else pod.bound
+                self.pods[key] = replace(pod, run_seconds=max(0.0, pod.ended - began - start_delay))
 
     async def run(self, client: ScenarioClient) -> None:
         """Store the objects of the start, then let time pass."""
@@ -212,6 +239,8 @@ class Replayer:
                 self._restorer.restore([Item("v1", "Pod", _arriving(body, known))])
         elif known.was_bound and _phase(body) in ENDED:
             self._access.put(PODS, key, {**stored, "status": body.get("status") or {}})
+        elif not known.preempted and _is_leaving(body) and not _is_leaving(stored):
+            self._access.put(PODS, key, _leaving(stored, body))
         elif _changeable(self._last.get(key, body)) != _changeable(body):
             self._access.put(PODS, key, _updated(stored, body))
         self._last[key] = body
@@ -284,8 +313,38 @@ def recorded_pods(contents: Contents) -> dict[str, RecordedPod]:
             failed=before.failed or phase == "Failed",
             preempted=before.preempted or _was_preempted(body),
             was_bound=before.was_bound or (index < initial and bool(node)),
+            tried=seconds if before.tried is None and _was_tried(body) else before.tried,
+            bound=seconds if before.bound is None and node else before.bound,
+            ended=seconds if ended else before.ended,
         )
     return found
+
+
+def decision_times(contents: Contents, pods: Mapping[str, RecordedPod]) -> dict[str, float]:
+    """By UID, when to let each pod arrive so that decisions come in the recorded order.
+
+    A scheduler that is busy decides later than pods arrive, and other things happen meanwhile. It takes pods of one
+    priority in the order of arrival, while bindings may overtake each other: so no pod is later than the next one.
+    """
+    times: dict[str, float] = {}
+    first: dict[int, float] = {}
+    arrivals = [each for each in contents.changes if each.item.kind == "Pod" and each.event is Event.ADD]
+    for change in reversed(arrivals):
+        body = change.item.body()
+        key, priority = _pod_key(body), int((body.get("spec") or {}).get("priority") or 0)
+        tried = pods[key].tried
+        if tried is not None:
+            first[priority] = min(first.get(priority, tried), tried)
+            times[key] = max(change.seconds, first[priority])
+    return times
+
+
+def _was_tried(body: JSON) -> bool:
+    """Whether a scheduler has decided about a pod: it has a node, or a condition says that there is none."""
+    conditions = (body.get("status") or {}).get("conditions") or ()
+    return bool((body.get("spec") or {}).get("nodeName")) or any(
+        each.get("type") == "PodScheduled" and each.get("reason") == "Unschedulable" for each in conditions
+    )
 
 
 def _pod_key(body: JSON) -> str:
@@ -313,7 +372,7 @@ def _arriving(body: JSON, known: RecordedPod) -> JSON:
     kept = {"phase": "Pending", **{key: status[key] for key in ("qosClass",) if key in status}}
     new = {**body, "metadata": meta, "spec": spec, "status": kept}
     if known.run_seconds is not None:
-        _annotate(new, f"{known.run_seconds:.3f}", exit_code="1" if known.failed else "")
+        _annotate(new, f"{known.run_seconds:.6f}", exit_code="1" if known.failed else "")
     elif spec.get("restartPolicy") != "Always":
         _annotate(new, FOREVER)
     return new
@@ -328,6 +387,17 @@ def _changeable(body: JSON) -> object:
     """What may change about a pod that waits, apart from what the scheduler decides."""
     spec = body.get("spec") or {}
     return (body.get("metadata") or {}).get("labels"), spec.get("schedulingGates"), spec.get("tolerations")
+
+
+def _is_leaving(body: JSON) -> bool:
+    return bool((body.get("metadata") or {}).get("deletionTimestamp"))
+
+
+def _leaving(stored: JSON, body: JSON) -> JSON:
+    """The pod as it is while it is being deleted. It is gone when the recording says so, and not before."""
+    marks = {key: value for key, value in body["metadata"].items() if key.startswith("deletion")}
+    annotations = {**(stored["metadata"].get("annotations") or {}), names.STOP_TIME: FOREVER}
+    return {**stored, "metadata": {**stored["metadata"], **marks, "annotations": annotations}}
 
 
 def _updated(stored: JSON, body: JSON) -> JSON:

@@ -102,7 +102,9 @@ async def _act(scenario: Scenario, client: ScenarioClient, cluster: SimulatedClu
     """Run the scenario function. Returns the error that ended it early, or an empty string."""
     try:
         if scenario.replay is not None:
-            await Replayer(scenario.contents, scenario.replay, cluster, scenario.speed).run(client)
+            follow = scenario.replay is ReplayMode.ARRIVALS and scenario.follow_ties
+            replayer = Replayer(scenario.contents, scenario.replay, cluster, scenario.speed, follow=follow)
+            await replayer.run(client)
         elif refused := _restore(scenario, cluster):
             return refused
         await scenario.act(client)

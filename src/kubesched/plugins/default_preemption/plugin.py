@@ -93,8 +93,7 @@ class DefaultPreemption(PreemptionPlugin):
         rows = diagnosis.rows_with(Code.UNSCHEDULABLE)
         if not len(rows):
             log(3, "Preemption will not help schedule pod on any node")
-        # Starting at a random node, as upstream.
-        offset = self.handle.random.randrange(len(rows)) if len(rows) else 0
+        offset = self._start(rows.tolist())
         order, wanted = np.roll(rows, -offset), self._enough(len(rows))
         found = self._search.search(state, pod, order, wanted)
         if len(rows) and self.handle.log.verbosity >= 5:
@@ -117,6 +116,12 @@ class DefaultPreemption(PreemptionPlugin):
             for victim in trial.victims:
                 log(5, "Pod is a potential preemption victim on node", pod=victim.pod, node=names[trial.row])
 
+    def _start(self, rows: list[int]) -> int:
+        """Where the search begins: at a random node, as upstream, or where a replay wants to."""
+        if self.handle.choose is not None and rows:
+            return rows.index(self.handle.choose(rows))
+        return self.handle.random.randrange(len(rows)) if rows else 0
+
     def candidates(self, state: CycleState) -> Sequence[Trial]:
         return state.read(self.name, list) if self.name in state else ()
 
@@ -129,6 +134,9 @@ class DefaultPreemption(PreemptionPlugin):
         best = candidates[0]
         if len(candidates) > 1:
             best = min(candidates, key=lambda trial: (trial.badness, names[trial.row]))
+            if self.handle.choose is not None:
+                equal = {trial.row: trial for trial in candidates if trial.badness == best.badness}
+                best = equal[self.handle.choose(list(equal))]
         return PostFilterResult(names[best.row], best.victims), Status(Code.SUCCESS)
 
     def _objection(self, pod: api.Pod, diagnosis: Diagnosis) -> str:
