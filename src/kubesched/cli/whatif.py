@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
@@ -19,12 +19,14 @@ from kubesched.library.what_if import WhatIfResult
 NOT_OK = 3
 """The exit code if a pod stays pending, a budget does not hold, or there is no plan."""
 MOST_ROWS = 40
+MOST_NAMES = 5
 
 
 @click.command()
 @click.argument("changes", nargs=-1, metavar="[CHANGE]...")
 @click.option("--consolidate", is_flag=True, help="Which nodes could go, in a safe order.")
 @click.option("--only", multiple=True, metavar="NODE", help="With --consolidate: only these may go.")
+@click.option("--bare", is_flag=True, help="With --consolidate: move pods that no controller would create again, too.")
 @click.option("--fit", metavar="[NAMESPACE/]POD", help="The fewest moves that make this pending pod fit.")
 @click.option("--no-preemption", is_flag=True, help="Let no pod push others away.")
 @with_cluster_options
@@ -32,6 +34,7 @@ def command(
     changes: tuple[str, ...],
     consolidate: bool,
     only: tuple[str, ...],
+    bare: bool,
     fit: str | None,
     no_preemption: bool,
     **given: Any,
@@ -65,7 +68,7 @@ def command(
     with expected_problems():
         cluster = flags.cluster()
         if consolidate:
-            found = cluster.consolidate(only or None)
+            found = cluster.consolidate(only or None, bare=bare)
             print_answer(flags.output, "Consolidation", found.to_dict(), list(_consolidation(found, cluster)))
             ok = True
         elif fit is not None:
@@ -122,10 +125,18 @@ def _consolidation(found: Consolidation, cluster: Cluster) -> Iterator[Block]:
         yield Items(items, numbered=True)
     if found.kept:
         yield Heading("Nodes that stay", 2)
-        rows = sorted(found.kept.items())
-        yield Table(("node", "why"), tuple(rows[:MOST_ROWS]))
+        reasons: dict[str, list[str]] = {}
+        for name, why in sorted(found.kept.items()):
+            reasons.setdefault(why, []).append(name)
+        rows = sorted(reasons.items(), key=lambda each: -len(each[1]))
+        table = [(why, str(len(names)), _listed(names)) for why, names in rows[:MOST_ROWS]]
+        yield Table(("why", "nodes", "which"), tuple(table))
         if len(rows) > MOST_ROWS:
-            yield Text(f"and {len(rows) - MOST_ROWS} more; -o json has them all")
+            yield Text(f"and {len(rows) - MOST_ROWS} more reasons; -o json has them all")
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:MOST_NAMES]) + (", …" if len(names) > MOST_NAMES else "")
 
 
 def _plan(plan: MovePlan) -> Iterator[Block]:

@@ -203,9 +203,12 @@ class Cluster:
         trial = self._core.copy()
         return what_if(trial, changes, self._of(trial), preempt=preempt)
 
-    def consolidate(self, nodes: Iterable[str] | None = None) -> Consolidation:
-        """Which nodes could go altogether, in a safe order, and where their pods go. `nodes` limits the choice."""
-        return consolidate(self._core, nodes)
+    def consolidate(self, nodes: Iterable[str] | None = None, *, bare: bool = False) -> Consolidation:
+        """Which nodes could go altogether, in a safe order, and where their pods go. `nodes` limits the choice.
+
+        With `bare`, pods move that no controller would create again, such as those of a trace.
+        """
+        return consolidate(self._core, nodes, bare=bare)
 
     def plan(self, pod: Source) -> MovePlan:
         """The fewest moves of other pods that make a pod fit. Nothing is deleted, and budgets are respected."""

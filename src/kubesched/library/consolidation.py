@@ -64,11 +64,14 @@ class Consolidation:
         return f"{len(self.removals)} of {len(self.removals) + len(self.kept)} nodes can go; {moves} pods move"
 
 
-def consolidate(cluster: ClusterCore, names: Iterable[str] | None = None) -> Consolidation:
-    """Find nodes whose pods fit on the others. `names` are those that may go; all of them by default."""
+def consolidate(cluster: ClusterCore, names: Iterable[str] | None = None, *, bare: bool = False) -> Consolidation:
+    """Find nodes whose pods fit on the others. `names` are those that may go; all of them by default.
+
+    With `bare`, pods without a controller move too.
+    """
     load = _load(cluster)
     chosen = list(load) if names is None else list(names)
-    kept = {name: why for name in chosen if (why := _blocked(cluster, name))}
+    kept = {name: why for name in chosen if (why := _blocked(cluster, name, bare))}
     order = sorted((name for name in chosen if name not in kept), key=lambda name: (load[name], name))
     trial = MoveTrial(cluster)
     low, high = 0, len(order)
@@ -112,12 +115,12 @@ def _load(cluster: ClusterCore) -> dict[str, float]:
     return shares
 
 
-def _blocked(cluster: ClusterCore, name: str) -> str:
+def _blocked(cluster: ClusterCore, name: str, bare: bool) -> str:
     """Why a node cannot go whatever room there is; empty if it may."""
     for pod in cluster.pods_on(name):
         if belongs_to_node(pod):
             continue
-        if not any(owner.controller for owner in pod.metadata.owner_references):
+        if not bare and not any(owner.controller for owner in pod.metadata.owner_references):
             return f"pod {pod.key} has no controller that would create it again"
         if any(pod.annotations.get(key) == value for key, value in BLOCKING.items()):
             return f"pod {pod.key} must not be moved, as an annotation says"

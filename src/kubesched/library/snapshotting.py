@@ -126,7 +126,7 @@ class Recording:
         self._writer = RecordingWriter(path, time.time)
         self._started = Event()
         self._problem: BaseException | None = None
-        self._loop = asyncio.new_event_loop()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._stop = asyncio.Event()
         self._thread = Thread(target=self._run, name=f"recording {path.name}", daemon=True)
         self._thread.start()
@@ -140,21 +140,23 @@ class Recording:
 
     def stop(self) -> None:
         """Write the end. Raises what has gone wrong meanwhile."""
-        if self._thread.is_alive():
+        if self._loop is not None and self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join()
         self._raise()
 
     def _run(self) -> None:
         try:
-            work = write_recording(self._source, self._writer, self._change, self._stop, self._started.set)
-            self._loop.run_until_complete(work)
+            asyncio.run(self._record())
         except BaseException as problem:
             self._problem = problem
         finally:
             self._writer.close()
-            self._loop.close()
             self._started.set()
+
+    async def _record(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        await write_recording(self._source, self._writer, self._change, self._stop, self._started.set)
 
     def _raise(self) -> None:
         problem, self._problem = self._problem, None

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from kubesched.library.cluster import Cluster
 from kubesched.library.live import READ
 from kubesched.library.tables import as_frame, as_html
 from kubesched.reconcile.access import PODS
@@ -99,6 +100,10 @@ class Report(msgspec.Struct, frozen=True, rename="camel"):
         if self.agreement is None:
             del body["agreement"]
         return body
+
+    def cluster(self, **options: Any) -> Cluster:
+        """The cluster at the end, for questions. `options` are those of `kubesched.Cluster`."""
+        return Cluster(*self.objects, **options)
 
     def to_frame(self) -> Any:
         """A data frame with a row per pod that is there at the end; pending ones have no node."""

@@ -42,6 +42,10 @@ class _List(msgspec.Struct):
     items: list[msgspec.Raw] | None = None
 
 
+class _Report(msgspec.Struct):
+    objects: list[msgspec.Raw]
+
+
 def load(*paths: str | Path) -> Contents:
     """Everything in files and folders. Raises `ManifestError` with all problems."""
     reader = Reader()
@@ -67,6 +71,10 @@ class Reader:
 
     def read_path(self, path: Path) -> None:
         """Read a file, or all files of a folder and its subfolders that may have objects."""
+        if path.suffix == ".py":
+            hint = f"run it first, kubesched simulate {path} -o json > end.json, and give that"
+            self.problems.append(f"{path}: a scenario and no cluster; {hint}")
+            return
         if not path.is_dir():
             self.read_text(path.read_bytes(), str(path))
             return
@@ -98,6 +106,11 @@ class Reader:
             if kind.endswith("List") and _has_items(data):
                 # The items of a PodList have no kind of their own.
                 self._read_items(data, where, ("", "") if kind == "List" else (version, kind.removesuffix("List")))
+            elif not kind and _is_report(data):
+                found: Any = decode_as(_Report, data).objects if isinstance(data, bytes) else data["objects"]
+                for index, each in enumerate(found):
+                    raw = bytes(each) if isinstance(each, msgspec.Raw) else each
+                    self.read_object(raw, f"{where} objects[{index}]".lstrip())
             elif not kind and neighbours.is_export(data):
                 self.contents.add(neighbours.export(_decoded(data), where))
             elif neighbours.is_patch(version, kind):
@@ -113,11 +126,12 @@ class Reader:
         if text.lstrip()[:1] in (b"{", b"["):
             try:
                 # Objects stay text until they are needed: a snapshot may have hundreds of megabytes.
-                raw = msgspec.json.decode(text, type=list[msgspec.Raw] | msgspec.Raw)
+                is_list = text.lstrip()[:1] == b"["
+                raw = msgspec.json.decode(text, type=list[msgspec.Raw]) if is_list else [_one_value(text)]
             except (msgspec.DecodeError, RecursionError):
                 pass  # several JSON values one after the other, or a YAML flow mapping
             else:
-                for each in raw if isinstance(raw, list) else [raw]:
+                for each in raw:
                     self.read_object(bytes(each), where)
                 return
         try:
@@ -170,6 +184,13 @@ def decompressed(data: bytes) -> bytes:
     return b"".join(parts)
 
 
+def _is_report(data: Raw) -> bool:
+    """Whether it is what `kubesched simulate -o json` prints."""
+    if isinstance(data, bytes):
+        return b'"virtualSeconds"' in data and b'"objects"' in data
+    return "virtualSeconds" in data and isinstance(data.get("objects"), list)
+
+
 def _has_items(data: Raw) -> bool:
     """Whether it is a list indeed: a custom kind may be called BlockList."""
     if isinstance(data, bytes):
@@ -182,6 +203,9 @@ def _decoded(data: Raw) -> Mapping[str, Any]:
         found: Mapping[str, Any] = msgspec.json.decode(data)
         return found
     return data
+
+
+_one_value = msgspec.json.Decoder(msgspec.Raw).decode
 
 
 def _json_values(text: bytes) -> list[Any]:
