@@ -113,3 +113,21 @@ def local(folder: Path, *flags: str) -> Iterator[Local]:
         finally:
             cluster.process.kill()
             cluster.process.wait()
+
+
+@contextmanager
+def second_scheduler(folder: Path, cluster: Local, config: str, plugin: Path, *flags: str) -> Iterator[Path]:
+    """Another scheduler beside the cluster's own, with a plugin; returns its log."""
+    file = folder / "scheduler.yaml"
+    file.write_text(config, "utf-8")
+    command = [*KUBESCHED, "run", f"--config={file}", f"--plugin={plugin}", f"--secure-port={free_port()}", *flags]
+    command += [f"--{which}-kubeconfig={cluster.kubeconfig}" for which in ("authentication", "authorization")]
+    log = folder / "log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, cwd=ROOT)
+    try:
+        yield log
+        assert process.poll() is None, log.read_text("utf-8")
+    finally:
+        process.terminate()
+        process.wait(20)

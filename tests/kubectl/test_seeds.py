@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.kubectl.local import KUBESCHED, ROOT, Local, eventually, free_port, local
+from tests.kubectl.local import ROOT, Local, eventually, local, second_scheduler
 
 EXAMPLES = ROOT / "examples"
 
@@ -87,24 +85,6 @@ def seed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
         running("apply -f -", CONTROLLER)
         running("wait --for=condition=Ready node --all --timeout=30s")
         yield running
-
-
-@contextmanager
-def second_scheduler(folder: Path, cluster: Local, config: str, plugin: Path, *flags: str) -> Iterator[Path]:
-    """Another scheduler beside the cluster's own, with a plugin; returns its log."""
-    file = folder / "scheduler.yaml"
-    file.write_text(config, "utf-8")
-    command = [*KUBESCHED, "run", f"--config={file}", f"--plugin={plugin}", f"--secure-port={free_port()}", *flags]
-    command += [f"--{which}-kubeconfig={cluster.kubeconfig}" for which in ("authentication", "authorization")]
-    log = folder / "log"
-    with log.open("wb") as out:
-        process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, cwd=ROOT)
-    try:
-        yield log
-        assert process.poll() is None, log.read_text("utf-8")
-    finally:
-        process.terminate()
-        process.wait(20)
 
 
 def test_the_first_document_the_log_level(seed: Local) -> None:
