@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
+from kubesched.base.event_loop import run_on_fast_loop
 from kubesched.client import leader
 from kubesched.config import dump
 from kubesched.config.types import KubeSchedulerConfiguration
-from kubesched.daemon.event_loop import run_on_fast_loop
 from kubesched.daemon.flags import Options, parse, usage
 from kubesched.daemon.setup import Setup, SetupError, prepare
 from kubesched.daemon.version import short_version, version_info

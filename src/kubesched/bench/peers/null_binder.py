@@ -16,6 +16,7 @@ from contextlib import aclosing
 from urllib.parse import urlsplit
 
 from kubesched.api import objects as api
+from kubesched.base.event_loop import run_on_fast_loop
 from kubesched.client.connection import Connection, resolve
 from kubesched.client.http import HttpClient
 from kubesched.client.kubeconfig import load_file
@@ -116,4 +117,4 @@ def _is_pending(pod: api.Object | None) -> bool:
 
 
 if __name__ == "__main__":
-    asyncio.run(NullBinder(resolve(load_file(sys.argv[1]))).run())
+    run_on_fast_loop(NullBinder(resolve(load_file(sys.argv[1]))).run())

@@ -1,4 +1,4 @@
-"""Which event loop the daemon runs on: uvloop where it is installed, otherwise asyncio's own."""
+"""The event loop of programs that send many requests: uvloop where it is installed, otherwise asyncio's own."""
 
 from __future__ import annotations
 
