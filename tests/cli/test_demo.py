@@ -102,3 +102,57 @@ def test_the_readme_shows_what_the_demo_prints(shown: str) -> None:
     lines = [line.rstrip() for line in block[1].splitlines()]
     printed = {line.rstrip() for line in shown.splitlines()}
     assert [line for line in lines if line not in printed and line != "[...]"] == []
+
+
+APP = """
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: my-db}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: db}}
+  template:
+    metadata: {labels: {app: db}}
+    spec: {containers: [{name: main, image: postgres}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: huge}
+spec: {containers: [{name: main, image: nginx, resources: {requests: {cpu: "100"}}}]}
+"""
+NODE = """
+---
+apiVersion: v1
+kind: Node
+metadata: {name: mine}
+status: {allocatable: {cpu: "2", memory: 4Gi, pods: "10"}}
+"""
+
+
+@pytest.mark.parametrize("nodes", ["", NODE])
+def test_manifests_of_ones_own(tmp_path: Path, nodes: str) -> None:
+    """A file's workloads run on its nodes, or on those of the demo; each pod has a line under its own name."""
+    (tmp_path / "app.yaml").write_text(APP + nodes, "utf-8")
+    result = CliRunner().invoke(
+        main, ["demo", str(tmp_path / "app.yaml")], env={"COLUMNS": "100"}, catch_exceptions=False
+    )
+    assert result.exit_code == 0
+    lines = dict(re.findall(r"^  (\S+) +(\S+)", result.stdout, re.MULTILINE))
+    assert (lines["huge"], lines["my-db-0"] == "mine") == ("none", bool(nodes))
+    assert "In the end 2 pods run. Without a node: huge." in result.stdout
+
+
+def test_a_file_without_pods(tmp_path: Path) -> None:
+    """There is nothing to show, and the kinds that would have pods are named."""
+    (tmp_path / "empty.yaml").write_text(NODE, "utf-8")
+    result = CliRunner().invoke(main, ["demo", str(tmp_path / "empty.yaml")])
+    assert result.exit_code == 1
+    assert "there is nothing to schedule: no Pod, Deployment" in result.stderr
+
+
+@pytest.mark.parametrize("columns", [60, 80, 200])
+def test_no_line_ends_in_blanks(columns: int) -> None:
+    """Lines have no blanks at their ends, and only kube-scheduler's own message is longer than the terminal is wide."""
+    lines = run(columns).splitlines()
+    assert [line for line in lines if line != line.rstrip()] == []
+    assert [line for line in lines if len(line) > columns and "nodes are available" not in line] == []

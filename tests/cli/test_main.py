@@ -39,3 +39,27 @@ def test_an_unknown_word_is_met_with_all_names() -> None:
     result = CliRunner().invoke(main, ["xyzzy"])
     assert result.exit_code == 2
     assert f"the commands are {', '.join(COMMANDS)}" in result.stderr
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts(shell: str) -> None:
+    """Each shell has a script that asks kubesched for completions."""
+    result = CliRunner().invoke(main, ["completion", shell])
+    assert result.exit_code == 0
+    assert "_KUBESCHED_COMPLETE" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        ("kubesched si", "simulate"),
+        ("kubesched up --zo", "--zones"),
+        ("kubesched run --leader-elect-lease", "--leader-elect-lease-duration"),
+    ],
+)
+def test_what_is_completed(words: str, wanted: str) -> None:
+    """Commands, and the flags of those whose flags are Go's."""
+    *_, last = words.split()
+    env = {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1), "_KUBESCHED_COMPLETE": "bash_complete"}
+    result = CliRunner().invoke(main, [], env=env, prog_name="kubesched")
+    assert f"plain,{wanted}" in result.stdout.splitlines(), last

@@ -55,6 +55,18 @@ def test_names_in_any_spelling(here: Path, name: str) -> None:
     assert not [file for file in files if "{{" in (here / "quiet-hours" / file).read_text()]
 
 
+def test_the_next_step_can_be_typed(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It runs the tests with the Python that runs kubesched, and installs what that one lacks first."""
+    said = CliRunner().invoke(main, ["new-plugin", "QuietHours"]).stderr
+    command = said.strip().removeprefix("Next: ")
+    assert command.endswith(" -m pytest")
+    done = subprocess.run(["sh", "-c", f"{command} --co -q"], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    lacking = CliRunner().invoke(main, ["new-plugin", "OtherHours"]).stderr
+    assert " -m pip install pytest hypothesis && " in lacking
+
+
 def test_its_tests_pass_as_generated(here: Path) -> None:
     """In a fresh process, with the fixture that pytest finds by itself."""
     CliRunner().invoke(main, ["new-plugin", "QuietHours"])

@@ -12,6 +12,8 @@ from click.testing import CliRunner
 from kubesched.base.clocks import VirtualClock, virtual_time
 from kubesched.cli.main import main
 from kubesched.config.errors import ConfigError
+from kubesched.config.plugins import expand
+from kubesched.config.types import Point
 from kubesched.daemon.config_file import configuration
 from kubesched.daemon.flags import Options, parse
 from kubesched.daemon.plugin_reloading import plugins_changed, reload_problems
@@ -154,6 +156,42 @@ def test_enable_what_cannot_be_enabled(folder: Path, word: str, said: str) -> No
     with pytest.raises(ConfigError) as caught:
         enabled("--plugin=disks.py", f"--enable={word}")
     assert said in str(caught.value)
+
+
+SORTER = """
+import kubesched
+
+class Newest(kubesched.Plugin):
+    name = "Newest"
+
+    def sort_key(self, queued):
+        return (-queued.timestamp,)
+"""
+
+
+def test_a_plugin_that_sorts_replaces_the_default(folder: Path) -> None:
+    """--enable puts it in the place of PrioritySort in every profile, and says so."""
+    (folder / "sorter.py").write_text(SORTER)
+    (folder / "scheduler.yaml").write_text(CONFIG)
+    given = options("--plugin=sorter.py", "--plugin=disks.py", "--enable=Newest", "--config=scheduler.yaml")
+    registry, _ = known_plugins(given.plugins, (), [])
+    loaded = configuration(given, registry)
+    assert loaded.warnings[0] == "--enable=Newest: it replaces the queue's order, which there can be only one of"
+    for profile in loaded.config.profiles:
+        assert expand(profile, registry.points)[Point.QUEUE_SORT] == ("Newest",)
+
+
+def test_disable(folder: Path) -> None:
+    """--disable switches a plugin off at all its points, also one that a file or --enable names; a typo is told."""
+    (folder / "scheduler.yaml").write_text(CONFIG)
+    words = ("--plugin=disks.py", "--disable=prefer_ssd", "--disable=TaintToleration", "--config=scheduler.yaml")
+    given = options(*words)
+    registry, _ = known_plugins(given.plugins, (), [])
+    for profile in configuration(given, registry).config.profiles:
+        resolved = expand(profile, registry.points)
+        assert not {"prefer_ssd", "TaintToleration"} & {name for point in Point for name in resolved[point]}
+    with pytest.raises(ConfigError, match="did you mean TaintToleration"):
+        configuration(options("--disable=TaintTolerations"), registry)
 
 
 def test_a_plugin_that_nobody_enables(folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -24,7 +25,8 @@ from kubesched import (
 )
 from kubesched.api import objects as api
 from kubesched.config.errors import ConfigError
-from kubesched.testing import NotTriedError, Outcome, VirtualCluster, node, pod
+from kubesched.config.types import Point
+from kubesched.testing import NotTriedError, Outcome, VirtualCluster, node, pod, taint
 
 
 @kubesched.filter(events=[on(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL)])
@@ -280,3 +282,38 @@ def test_a_manifest_is_scheduled_as_it_is(cluster: VirtualCluster) -> None:
     assert cluster.schedule("{apiVersion: v1, kind: Pod, metadata: {name: b}, spec: {containers: []}}").node == "n1"
     assert cluster.schedule(api.Pod(metadata=api.ObjectMeta(name="c"))).node == "n1"
     assert [cluster.node_of(name) for name in ("a", "b", "c")] == ["n1"] * 3
+
+
+class Newest(Plugin):
+    """Sorts the newest pods first."""
+
+    name = "Newest"
+
+    def sort_key(self, queued: Any) -> tuple[float, ...]:
+        return (-queued.timestamp,)
+
+
+def test_a_plugin_that_sorts_and_one_that_is_disabled(cluster: VirtualCluster) -> None:
+    """`use` replaces the default order, and switches off what its `disable` names."""
+    cluster.use(Newest, disable=["TaintToleration"])
+    cluster.add(node("n1", taints=[taint("resting:NoSchedule")]))
+    assert cluster.schedule(pod("web")).node == "n1"
+    points = cluster.scheduler.profiles["default-scheduler"].engine.framework.points
+    assert [plugin.name for plugin in points[Point.QUEUE_SORT]] == ["Newest"]
+
+
+def test_a_function_is_not_tried_again_for_what_the_scheduler_wrote(cluster: VirtualCluster) -> None:
+    """The status that follows a failed attempt does not wake the pod; a new label does."""
+
+    @kubesched.filter
+    def labelled(pod: Pod, node: NodeInfo) -> bool:
+        return "wanted" in pod.labels
+
+    cluster.use(labelled)
+    cluster.add(node("n1"))
+    cluster.schedule(pod("web"))
+    cluster.advance(120)
+    assert cluster.attempts("web") == 1
+    cluster.add(pod("web", labels={"wanted": "yes"}))
+    cluster.advance(30)
+    assert cluster.node_of("web") == "n1"

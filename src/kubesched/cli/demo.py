@@ -5,10 +5,13 @@ It creates the objects of `demo.yaml` in a simulated cluster and prints the deci
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import resources
+from pathlib import Path
 
 import click
 import yaml
@@ -20,6 +23,7 @@ from rich.table import Column, Table
 
 from kubesched.base.clocks import VirtualClock, run_virtual
 from kubesched.base.types import JSON
+from kubesched.cli.output import without_trailing_blanks
 from kubesched.config.duration import Duration
 from kubesched.config.load import default
 from kubesched.engine.decision import Decision
@@ -31,17 +35,31 @@ from kubesched.plugins import in_tree_registry
 from kubesched.simulator.cluster import SimulatedCluster
 from kubesched.simulator.scenario_client import ScenarioClient
 from kubesched.simulator.settings import ClusterOptions
+from kubesched.snapshots.reader import ManifestError, load
 
 IN_FULL = "api-2"
 """The pod whose scores are shown plugin by plugin, for the best three nodes."""
+REPLICAS = {
+    "Pod": "",
+    "Deployment": "replicas",
+    "ReplicaSet": "replicas",
+    "StatefulSet": "replicas",
+    "ReplicationController": "replicas",
+    "Job": "parallelism",
+}
+"""The kinds that have pods, and the field of their spec that says how many."""
 NARROW = 80
 """Terminals with fewer columns get running text instead of columns."""
 TIMEOUT = 60.0
 
 
 @click.command()
-def command() -> None:
+@click.argument("files", nargs=-1, type=click.Path(exists=True, path_type=Path))
+def command(files: tuple[Path, ...]) -> None:
     """Start a cluster in this process, run a mixed set of pods on it and explain each placement.
+
+    With FILES, run your manifests instead: nodes, workloads, pods and whatever they need. Without nodes in them, the
+    nodes are those of the demo.
 
     API server, controllers, simulated kubelets and scheduler are those of `kubesched up`, on a virtual clock, so it
     takes a second or two. The output shows every placement with its score, the runner-up and the plugins that made the
@@ -51,27 +69,45 @@ def command() -> None:
     The output is the same every time.
     """
     manifests = yaml.safe_load(resources.files("kubesched.cli").joinpath("demo.yaml").read_text("utf-8"))["items"]
-    out = Console(highlight=False)
-    run_virtual(lambda clock: _show(out, clock, manifests))
+    if files:
+        own = _read(files)
+        nodes = [each for each in manifests if each["kind"] == "Node"]
+        manifests = own if any(each["kind"] == "Node" for each in own) else [*nodes, *own]
+    out = Console(file=without_trailing_blanks(sys.stdout), highlight=False)
+    run_virtual(lambda clock: _show(out, clock, manifests, "" if files else IN_FULL))
 
 
-async def _show(out: Console, clock: VirtualClock, manifests: list[JSON]) -> None:
+def _read(files: Iterable[Path]) -> list[JSON]:
+    """The objects in files of manifests."""
+    try:
+        items = [each.body() for each in load(*files).at()]
+    except (ManifestError, OSError) as error:
+        raise click.ClickException(str(error)) from None
+    if not any(each["kind"] in REPLICAS for each in items):
+        raise click.ClickException(f"there is nothing to schedule: no {', '.join(REPLICAS)}")
+    return items
+
+
+async def _show(out: Console, clock: VirtualClock, manifests: list[JSON], in_full: str) -> None:
     demo = Demo(clock)
     await demo.cluster.start()
     try:
-        await demo.prepare([each for each in manifests if each["kind"] != "Deployment"])
+        await demo.prepare([each for each in manifests if each["kind"] not in REPLICAS])
         table = demo.engine.cluster.nodes
         zones = len(table.label("topology.kubernetes.io/zone").values)
         out.print(f"{table.valid_count} nodes in {zones} zones, kube-scheduler's default plugins and configuration.\n")
         if out.width >= NARROW:
             _print_line(out, "pod", "node", "score", "runner-up", "", "what made the difference")
-        for deployment in (each for each in manifests if each["kind"] == "Deployment"):
-            meta = deployment["metadata"]
-            attempts = await demo.deploy(deployment)
-            out.print(f"\n[bold]{meta['name']}[/]: {escape(meta['annotations']['demo'])}")
+        for workload in (each for each in manifests if each["kind"] in REPLICAS):
+            meta = workload["metadata"]
+            attempts = await demo.deploy(workload)
+            about = str((meta.get("annotations") or {}).get("demo", workload["kind"]))
+            out.print(f"\n[bold]{escape(meta['name'])}[/]: {escape(about)}")
             for each in attempts:
                 _print_line(out, *_placement(each.name, each.decisions[0]))
-        _show_scores(out, demo.engine, IN_FULL, demo.attempts[IN_FULL].decisions[0])
+        chosen = in_full or next((name for name, each in demo.attempts.items() if each.decisions[0].scores), "")
+        if chosen:
+            _show_scores(out, demo.engine, chosen, demo.attempts[chosen].decisions[0])
         for each in demo.attempts.values():
             if each.decisions[0].outcome is not Outcome.SCHEDULED:
                 _show_failure(out, demo, each)
@@ -88,12 +124,13 @@ class Attempts:
     """The decisions about one pod, in order."""
 
     name: str
-    """The Deployment's name and a number, in the order of the first attempts: shorter than the pod's own name."""
+    """The workload's name and a number, in the order of the first attempts: shorter than the pod's own name."""
+    workload: str = ""
     decisions: list[Decision] = field(default_factory=list)
 
 
 class Demo:
-    """The cluster of a simulation, with a record of all decisions about the pods of its Deployments."""
+    """The cluster of a simulation, with a record of all decisions about the pods of its workloads."""
 
     def __init__(self, clock: VirtualClock) -> None:
         options = ClusterOptions(heartbeat=Duration.of(0), events=False)
@@ -102,6 +139,7 @@ class Demo:
         """By short name."""
         self._client = ScenarioClient(self.cluster)
         self._short_names: dict[str, str] = {}
+        self._workloads: list[str] = []
         self._counts: Counter[str] = Counter()
 
     @property
@@ -116,14 +154,17 @@ class Demo:
             await self._client.create(manifest)
         await self._client.sleep(1.0)
 
-    async def deploy(self, deployment: JSON) -> list[Attempts]:
-        """Create a Deployment, wait until its pods run or have been found not to fit, and return its pods."""
-        name, replicas = deployment["metadata"]["name"], deployment["spec"].get("replicas", 1)
-        await self._client.create(deployment)
-        await self.cluster.clock.run_until(lambda: self._counts[name] >= replicas, TIMEOUT)
+    async def deploy(self, workload: JSON) -> list[Attempts]:
+        """Create a workload, wait until its pods run or have been found not to fit, and return its pods."""
+        name = workload["metadata"]["name"]
+        self._workloads.append(name)
+        replicas = (workload.get("spec") or {}).get(REPLICAS[workload["kind"]], 1)
+        await self._client.create(workload)
+        with suppress(TimeoutError):  # the next pod of a StatefulSet waits for the one before
+            await self.cluster.clock.run_until(lambda: self._counts[name] >= replicas, TIMEOUT)
         # Long enough for containers to start, for victims of preemption to end, and for a second attempt.
         await self._client.sleep(6.0)
-        return [each for each in self.attempts.values() if each.name.rpartition("-")[0] == name]
+        return [each for each in self.attempts.values() if each.workload == name]
 
     async def phases(self) -> dict[str, str]:
         """Each pod's phase, by its short name."""
@@ -131,16 +172,22 @@ class Demo:
         return {self.short_name(pod["metadata"]["name"]): pod["status"]["phase"] for pod in pods}
 
     def short_name(self, pod: str) -> str:
-        """The Deployment's name and a number, the same for the same pod; `pod` is the pod's own name."""
+        """The workload's name and a number, the same for the same pod; `pod` is the pod's own name."""
         if pod not in self._short_names:
-            deployment = pod.rsplit("-", 2)[0]
-            self._counts[deployment] += 1
-            self._short_names[pod] = f"{deployment}-{self._counts[deployment]}"
+            workload = self._workload_of(pod)
+            self._counts[workload] += 1
+            own = pod == workload or pod.removeprefix(f"{workload}-").isdecimal()
+            self._short_names[pod] = pod if own else f"{workload}-{self._counts[workload]}"
         return self._short_names[pod]
 
     def _watch(self, decision: Decision) -> None:
         name = self.short_name(decision.pod.name)
-        self.attempts.setdefault(name, Attempts(name)).decisions.append(decision)
+        found = self.attempts.setdefault(name, Attempts(name, self._workload_of(decision.pod.name)))
+        found.decisions.append(decision)
+
+    def _workload_of(self, pod: str) -> str:
+        """The workload whose name the pod's begins with."""
+        return max((each for each in self._workloads if f"{pod}-".startswith(f"{each}-")), key=len, default=pod)
 
 
 # --- showing ----------------------------------------------------------------------------------------------------------
@@ -182,7 +229,6 @@ def _placement(name: str, decision: Decision) -> tuple[str, ...]:
 def _show_scores(out: Console, engine: Engine, name: str, decision: Decision) -> None:
     """Print every plugin's scores for the best nodes, and the reasons against the nodes that do not fit."""
     assert decision.scores is not None
-    assert decision.diagnosis is not None
     best = sorted(decision.scores.by_node(), key=lambda scored: (scored[0] != decision.node, -scored[2]))[:3]
     table = Table(box=box.SIMPLE, show_footer=True)
     table.add_column("plugin", footer="total", overflow="fold")
@@ -196,18 +242,19 @@ def _show_scores(out: Console, engine: Engine, name: str, decision: Decision) ->
     _heading(out, f"{name} in full")
     out.print(f"{decision.feasible} of {decision.evaluated} nodes fit. Scores of the best three, weights included:")
     out.print(table)
-    out.print(f"{decision.evaluated - decision.feasible} do not:")
-    out.print(_reasons(decision.diagnosis))
+    if decision.evaluated > decision.feasible and decision.diagnosis is not None:
+        out.print(f"{decision.evaluated - decision.feasible} do not:")
+        out.print(_reasons(decision.diagnosis))
 
 
 def _show_failure(out: Console, demo: Demo, attempts: Attempts) -> None:
     """Print kube-scheduler's message, the reasons behind it, and the result of preemption."""
     decision, *later = attempts.decisions
-    assert decision.diagnosis is not None
     _heading(out, f"{attempts.name} fits nowhere")
     out.print(decision.message, style="yellow", markup=False, soft_wrap=True)
-    out.print("\nThat is kube-scheduler's message, word for word. What is behind it:")
-    out.print(_reasons(decision.diagnosis))
+    if decision.diagnosis is not None:
+        out.print("\nThat is kube-scheduler's message, word for word. What is behind it:")
+        out.print(_reasons(decision.diagnosis))
     if decision.post_filter is None or not decision.post_filter.victims:
         out.print("Preemption: removing other pods would not make room.")
         return
@@ -221,8 +268,9 @@ def _show_failure(out: Console, demo: Demo, attempts: Attempts) -> None:
 async def _show_end(out: Console, demo: Demo) -> None:
     """Print what runs and what is still pending at the end."""
     phases = await demo.phases()
-    waiting = [name for name, phase in phases.items() if phase != "Running"]
-    out.print(f"\nIn the end {len(phases) - len(waiting)} pods run. Without a node: {', '.join(sorted(waiting))}.")
+    waiting = sorted(name for name, phase in phases.items() if phase == "Pending")
+    running = sum(phase == "Running" for phase in phases.values())
+    out.print(f"\nIn the end {running} pods run." + (f" Without a node: {', '.join(waiting)}." if waiting else ""))
 
 
 def _heading(out: Console, text: str) -> None:

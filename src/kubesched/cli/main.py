@@ -27,6 +27,7 @@ COMMANDS = {
     "learn": "Learn how a scheduler works, in seven runnable steps.",
     "conformance": "Replay recorded kube-scheduler decisions and report any difference.",
     "torture": "Run the scheduler in a deterministic simulation with faults, and check that nothing goes wrong.",
+    "completion": "Print a script that makes a shell complete commands and flags.",
     "bench": "Measure decisions per second, and pods per second through the whole loop.",
 }
 """The subcommands and their summaries in `kubesched --help`. The code is `kubesched.cli.NAME:command`."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import keyword
 import re
+import shlex
+import shutil
 import sys
 from importlib import resources
 from pathlib import Path
@@ -52,7 +54,15 @@ def command(name: str, path: Path | None) -> None:
     click.echo(f"Wrote {names['class']} to {folder}{'/' if not str(folder).endswith('/') else ''}:")
     for target in FILES.values():
         click.echo(f"  {_filled(target, names)}")
-    click.echo(f"\nNext: cd {folder} && pytest", err=True)
+    click.echo(f"\nNext: cd {shlex.quote(str(folder))} && {_test_command()}", err=True)
+
+
+def _test_command() -> str:
+    """How to run the tests with this very Python, which need not be the shell's and need not have pytest."""
+    python = sys.executable if shutil.which("python") != sys.executable else "python"
+    missing = [name for name in ("pytest", "hypothesis") if importlib.util.find_spec(name) is None]
+    install = f"{shlex.quote(python)} -m pip install {' '.join(missing)} && " if missing else ""
+    return f"{install}{shlex.quote(python)} -m pytest"
 
 
 def _refuse_taken(name: str, names: dict[str, str]) -> None:

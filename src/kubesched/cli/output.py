@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import zip_longest
-from typing import Any
+from typing import Any, TextIO, cast
 
 import msgspec
 from rich.cells import cell_len
@@ -240,3 +240,22 @@ def _scalar(value: Any) -> str:
         return value
     # JSON is YAML. Lists and objects that come here are empty.
     return json.dumps(value, ensure_ascii=False)
+
+
+class _Trimmed:
+    """A text stream that writes lines without the blanks at their ends."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        self._stream.write(re.sub(r" +((?:\x1b\[[0-9;]*m)*)$", r"\1", text, flags=re.MULTILINE))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def without_trailing_blanks(stream: TextIO) -> TextIO:
+    """The stream, for output in columns whose last one is padded."""
+    return cast(TextIO, _Trimmed(stream))

@@ -7,11 +7,11 @@ import sys
 import click
 
 from kubesched.cli.go_flags import GoFlagsCommand
-from kubesched.daemon.flags import usage
+from kubesched.daemon.flags import Options, usage
 from kubesched.daemon.main import start
 
 
-@click.command(cls=GoFlagsCommand, usage=usage)
+@click.command(cls=GoFlagsCommand, usage=usage, options=Options)
 @click.pass_context
 def command(context: click.Context) -> None:
     """Schedule a real cluster: kube-scheduler's flags, configuration file and endpoints."""

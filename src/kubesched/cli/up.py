@@ -42,7 +42,7 @@ def help_text(program: str, *, everything: bool = False) -> str:
     return usage(program, introduction=INTRODUCTION, options=UpOptions(), titles=SHORT) + MORE.format(program=program)
 
 
-@click.command(cls=GoFlagsCommand, usage=help_text)
+@click.command(cls=GoFlagsCommand, usage=help_text, options=UpOptions)
 @click.pass_context
 def command(context: click.Context) -> None:
     """Start a whole local cluster in one process: API server, controllers, simulated kubelets, scheduler."""

@@ -6,15 +6,17 @@ before validation, so that a flag can correct a mistake in the file.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from kubesched.config.errors import ConfigError, Problem
+from kubesched.config.errors import ConfigError, Problem, suggest
 from kubesched.config.load import Loaded, load
 from kubesched.config.read import read
-from kubesched.config.types import API_VERSION, KIND
+from kubesched.config.switches import disable_plugin, enable_plugin
+from kubesched.config.types import API_VERSION, KIND, Point
 from kubesched.daemon.flags import Options
+from kubesched.daemon.flags.declarations import PluginFlags
 from kubesched.framework.registry import Registry
 
 LEADER_ELECTION = {
@@ -52,8 +54,7 @@ def configuration(options: Options, registry: Registry) -> Loaded:
     source = "the new configuration" if new is not None else path or "the command line"
     if not isinstance(tree, dict):
         raise ConfigError(source, problems or [Problem("", f"expected an object of apiVersion {API_VERSION}", tree)])
-    if new is None:
-        enable(tree, options.plugins.enable, problems)
+    notes = [] if new is not None else switch(tree, options.plugins, registry, problems)
     try:
         loaded = load(
             tree, source, points=registry.points, args_types=registry.args_types, features=options.gates.features
@@ -62,32 +63,26 @@ def configuration(options: Options, registry: Registry) -> Loaded:
         raise ConfigError(source, (*problems, *error.problems)) from None
     if problems:
         raise ConfigError(source, problems)
-    return loaded
+    return Loaded(loaded.config, [*notes, *loaded.warnings])
 
 
-def enable(tree: dict[str, Any], wanted: Iterable[str], problems: list[Problem]) -> None:
-    """Enable plugins, given as ``name`` or ``name=weight``, at all their points in every profile."""
-    for each in wanted:
+def switch(tree: dict[str, Any], flags: PluginFlags, registry: Registry, problems: list[Problem]) -> list[str]:
+    """Do what --enable and --disable say, in every profile. Returns what else follows from it."""
+    notes = []
+    for each in flags.enable:
         name, has_weight, weight = each.partition("=")
         if has_weight and not weight.isdecimal():
             problems.append(Problem("--enable", f"the weight of {name} must be a positive integer", weight))
             continue
-        entry = {"name": name} | ({"weight": int(weight)} if has_weight else {})
-        tree["profiles"] = tree.get("profiles") or [{}]
-        for profile in tree["profiles"] if isinstance(tree["profiles"], list) else ():
-            _overlay(profile, "plugins", iter([("multiPoint", _with(profile, entry))]))
-
-
-def _with(profile: object, entry: dict[str, Any]) -> object:
-    """Return a profile's multiPoint section with one more plugin. A malformed section is left for validation."""
-    plugins = profile.get("plugins") if isinstance(profile, dict) else None
-    section = (plugins.get("multiPoint") if isinstance(plugins, dict) else None) or {}
-    enabled = (section.get("enabled") if isinstance(section, dict) else None) or []
-    if not isinstance(section, dict) or not isinstance(enabled, list):
-        return section
-    others = [each for each in enabled if not (isinstance(each, dict) and each.get("name") == entry["name"])]
-    known: dict[str, Any] = next((each for each in enabled if each not in others), {})
-    return section | {"enabled": [*others, known | entry]}
+        sorts = name in registry and Point.QUEUE_SORT in registry.points[name]
+        enable_plugin(tree, {"name": name} | ({"weight": int(weight)} if has_weight else {}), sorts=sorts)
+        if sorts:
+            notes.append(f"--enable={name}: it replaces the queue's order, which there can be only one of")
+    for name in flags.disable:
+        if name not in registry:
+            problems.append(Problem("--disable", "there is no such plugin", name, suggest(name, registry)))
+        disable_plugin(tree, name)
+    return notes
 
 
 def _given(options: Options, section: object, fields: Mapping[str, str]) -> Iterator[tuple[str, Any]]:

@@ -8,7 +8,7 @@ from typing import Final
 from kubesched.api import objects as api
 from kubesched.framework.answers import events_answer
 from kubesched.framework.errors import start_of
-from kubesched.framework.events import Action, ClusterEvent, EventHint, Resource, on
+from kubesched.framework.events import Action, ClusterEvent, EventHint, Hint, Resource, on
 from kubesched.framework.plugin import Plugin, points_of
 from kubesched.framework.runtime import Framework
 from kubesched.queue.unschedulable import File
@@ -35,6 +35,19 @@ EVERYTHING: Final = tuple(
     )
 )
 """The events, as upstream lists them, for a plugin that does not implement `events_to_register`."""
+
+
+def _except_own_status(pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
+    """Ignore a change of the pod's own status, which the scheduler writes after each attempt."""
+    if not isinstance(old, api.Pod) or not isinstance(new, api.Pod) or new.uid != pod.uid:
+        return Hint.QUEUE
+    claims = old.status.resource_claim_statuses == new.status.resource_claim_statuses
+    same = old.labels == new.labels and old.annotations == new.annotations and old.spec == new.spec
+    return Hint.SKIP if same and claims else Hint.QUEUE
+
+
+OF_FUNCTIONS: Final = (on(Resource.POD, Action.ALL, _except_own_status), *EVERYTHING[1:])
+"""The same for a plugin that is a function: what the scheduler itself writes to the pod cannot help it."""
 
 Hints = Mapping[str, Sequence[EventHint]]
 """Per plugin, its registrations that cover an event."""
@@ -113,7 +126,7 @@ def registered_by(plugin: Plugin) -> Sequence[EventHint]:
 def _asked_for(plugin: Plugin) -> Sequence[EventHint]:
     """A plugin's registrations: all events if it does not implement the method, none if it returns an empty list."""
     if not _registers(plugin):
-        return EVERYTHING
+        return OF_FUNCTIONS if hasattr(plugin, "written_as") else EVERYTHING
     with start_of(type(plugin), "events_to_register"):
         asked: Sequence[EventHint] | None = plugin.events_to_register()
         return EVERYTHING if asked is None else events_answer(plugin, asked)

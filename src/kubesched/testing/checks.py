@@ -19,7 +19,7 @@ from kubesched.framework.functions import plugin_class
 from kubesched.framework.places import place_of, place_of_error
 from kubesched.framework.plugin import Plugin, Reads
 from kubesched.framework.registry import PluginSource
-from kubesched.queue.registrations import EVERYTHING, registered_by
+from kubesched.queue.registrations import EVERYTHING, OF_FUNCTIONS, registered_by
 from kubesched.testing.chance import Chance
 from kubesched.testing.generate import ClusterChange, Example, Labels
 from kubesched.testing.probe import Answers, OutOfRangeError, PluginProbe, cluster_of
@@ -189,7 +189,7 @@ class _Check:
     def _hints(self, probe: PluginProbe, answers: Answers) -> None:
         """A plugin that rejects a pod must have it retried when a change makes it fit."""
         registered = self._guarded(registered_by, probe.plugin)
-        if registered is EVERYTHING:
+        if registered in (EVERYTHING, OF_FUNCTIONS):
             return
         for change in self.example.changes():
             wakes = self._wakes(registered, change)

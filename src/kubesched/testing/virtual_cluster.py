@@ -7,7 +7,8 @@ production. An hour of backoff takes a moment, and the same test has the same ou
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+import copy
+from collections.abc import Coroutine, Iterable, Mapping
 from pathlib import Path
 from random import Random
 from types import TracebackType
@@ -18,7 +19,8 @@ from kubesched.base.clocks import VirtualClock, VirtualLoop
 from kubesched.config.errors import Problem
 from kubesched.config.load import load
 from kubesched.config.read import read
-from kubesched.config.types import API_VERSION, KIND
+from kubesched.config.switches import disable_plugin, enable_plugin
+from kubesched.config.types import API_VERSION, KIND, Point
 from kubesched.engine.decision import Decision
 from kubesched.framework.errors import PluginError
 from kubesched.framework.functions import plugin_class
@@ -62,21 +64,31 @@ class VirtualCluster:
         self._registry = in_tree_registry()
         self._tree: dict[str, Any] = {"apiVersion": API_VERSION, "kind": KIND}
         self._enabled: list[dict[str, Any]] = []
+        self._disabled: list[str] = []
         self._args: list[dict[str, Any]] = []
         self._scheduler: Scheduler | None = None
         self._running: asyncio.Task[None] | None = None
 
     # --- before it starts ---------------------------------------------------------------------------------------------
 
-    def use(self, plugin: PluginSource, *, weight: int | None = None, args: Mapping[str, object] | None = None) -> None:
+    def use(
+        self,
+        plugin: PluginSource,
+        *,
+        weight: int | None = None,
+        args: Mapping[str, object] | None = None,
+        disable: Iterable[str] = (),
+    ) -> None:
         """Enable a plugin at all its points in every profile, beside the default plugins.
 
-        `args` are as in a configuration file.
+        `args` are as in a configuration file. A plugin that sorts the queue replaces the default order. `disable` names
+        plugins that it is meant to replace.
         """
         self._not_started("use a plugin")
         name = plugin_class(plugin).name
         self._registry.add(plugin)
         self._enabled.append({"name": name} | ({} if weight is None else {"weight": weight}))
+        self._disabled += disable
         if args is not None:
             self._args.append({"name": name, "args": dict(args)})
 
@@ -231,14 +243,15 @@ class VirtualCluster:
 
     def _configuration(self) -> dict[str, object]:
         """The configuration, with the plugins of `use` added to every profile."""
-        profiles = [dict(each) for each in self._tree.get("profiles") or [{"schedulerName": "default-scheduler"}]]
-        for profile in profiles:
-            plugins = dict(profile.get("plugins") or {})
-            section = dict(plugins.get("multiPoint") or {})
-            plugins["multiPoint"] = section | {"enabled": [*(section.get("enabled") or []), *self._enabled]}
-            profile["plugins"] = plugins
+        tree = copy.deepcopy(self._tree)
+        tree["profiles"] = tree.get("profiles") or [{"schedulerName": "default-scheduler"}]
+        for entry in self._enabled:
+            enable_plugin(tree, entry, sorts=Point.QUEUE_SORT in self._registry.points[entry["name"]])
+        for name in self._disabled:
+            disable_plugin(tree, name)
+        for profile in tree["profiles"]:
             profile["pluginConfig"] = [*(profile.get("pluginConfig") or []), *self._args]
-        return {**self._tree, "profiles": profiles}
+        return tree
 
     def _why_not_tried(self, pod: api.Pod) -> str:
         profiles = self.scheduler.profiles

@@ -21,6 +21,7 @@ from kubesched.daemon.flags.value_types import (
     IP,
     LEVEL,
     NAMES,
+    NAMES_ONLY,
     PAIRS,
     PLUGINS,
     QUANTITY,
@@ -63,8 +64,12 @@ class PluginFlags(FlagSection):
         "it.",
     )
     enable: tuple[str, ...] = flag(
-        NAMES, (), "Enable a plugin at all its extension points in every profile, optionally with a weight."
+        NAMES,
+        (),
+        "Enable a plugin at all its extension points in every profile, optionally with a weight. A plugin that sorts "
+        "the queue replaces the one that does.",
     )
+    disable: tuple[str, ...] = flag(NAMES_ONLY, (), "Disable a plugin at all its extension points in every profile.")
     plugin_time_limit: Duration = flag(
         DURATION,
         Duration.of(5),

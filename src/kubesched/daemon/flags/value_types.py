@@ -203,6 +203,9 @@ PATHS: Final[FlagType[tuple[str, ...]]] = FlagType(
 FOLDERS: Final[FlagType[tuple[str, ...]]] = FlagType(
     "folder", lambda text: (text,), _show_list, add=lambda old, new: old + new
 )
+NAMES_ONLY: Final[FlagType[tuple[str, ...]]] = FlagType(
+    "name", lambda text: (text,), _show_list, add=lambda old, new: old + new
+)
 NAMES: Final[FlagType[tuple[str, ...]]] = FlagType(
     "name[=weight]", lambda text: (text,), _show_list, add=lambda old, new: old + new
 )
