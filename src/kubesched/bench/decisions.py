@@ -17,6 +17,7 @@ from typing import TypedDict
 
 from rich.table import Table
 
+from kubesched.bench.contrib_workloads import configuration, contrib_objects, in_order
 from kubesched.bench.workloads import WORKLOADS, BenchWorkload, make_node, make_pod
 from kubesched.cluster.pods import PodInfo
 from kubesched.cluster.state import ClusterState
@@ -54,7 +55,7 @@ def measure(workload: BenchWorkload) -> DecisionResult:
     """Measure one workload in this process."""
     engine, pods = _prepare(workload, in_tree_registry())
     started = time.perf_counter()
-    for info in pods:
+    for info in in_order(engine, pods) if workload.contrib else pods:
         _schedule(engine, info, workload)
     pods_per_second = len(pods) / (time.perf_counter() - started)
     rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -68,7 +69,8 @@ def measure(workload: BenchWorkload) -> DecisionResult:
 
 
 def _one_at_a_time(workload: BenchWorkload) -> float:
-    registry = Registry(one_at_a_time(plugin) for plugin in IN_TREE)
+    plugins = (*IN_TREE, in_tree_registry()[workload.name]) if workload.contrib else IN_TREE
+    registry = Registry(one_at_a_time(plugin) for plugin in plugins)
     engine, pods = _prepare(workload, registry)
     started = time.perf_counter()
     done = 0
@@ -82,7 +84,10 @@ def _prepare(workload: BenchWorkload, registry: Registry) -> tuple[Engine, list[
     cluster = ClusterState()
     for index in range(workload.nodes):
         cluster.set(make_node(index, workload.node_cpu))
-    engine = build_engines(default(), registry, cluster, Random(0))["default-scheduler"]
+    for each in contrib_objects(workload) if workload.contrib else ():
+        cluster.set(each)
+    config = configuration(workload.name, registry) if workload.contrib else default()
+    engine = build_engines(config, registry, cluster, Random(0))["default-scheduler"]
     before = workload.initial_template or workload.template
     for index in range(workload.initial):
         info = cluster.classes.info(make_pod("initial", index, before(index)))

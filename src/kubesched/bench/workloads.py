@@ -30,6 +30,8 @@ class BenchWorkload:
     preempts: bool = False
     devices: int = 0
     """Devices on each node. If there are any, every pod has its own claim for one of them."""
+    contrib: bool = False
+    """Whether the plugin of this name is enabled, with what `contrib_workloads` prepares for it."""
 
 
 def make_node(index: int, cpu: str) -> api.Node:
@@ -137,6 +139,40 @@ def high_priority(_: int) -> dict[str, Any]:
     return _template("high", cpu="3000m", memory="500Mi", priority=10)
 
 
+def in_gang(index: int) -> dict[str, Any]:
+    """Pods of groups of a hundred."""
+    return _template("gang") | {"labels": {"scheduling.x-k8s.io/pod-group": f"gang-{index // 100}"}}
+
+
+def guaranteed(_: int) -> dict[str, Any]:
+    """Pods whose limits equal their requests."""
+    return {"labels": {"app": "guaranteed"}, "limits": {"cpu": "100m", "memory": "128Mi"}}
+
+
+def of_application(index: int) -> dict[str, Any]:
+    """Pods of two workloads, of which one depends on the other."""
+    workload = ("frontend", "database")[index % 2]
+    labels = {"appgroup.diktyo.x-k8s.io": "shop", "appgroup.diktyo.x-k8s.io.workload": workload}
+    return _template("shop") | {"labels": labels}
+
+
+CONTRIB_TEMPLATES: dict[str, Callable[[int], dict[str, Any]]] = {
+    "Coscheduling": in_gang,
+    "CapacityScheduling": plain,
+    "NodeResourceTopologyMatch": guaranteed,
+    "NodeResourcesAllocatable": plain,
+    "TargetLoadPacking": plain,
+    "LoadVariationRiskBalancing": plain,
+    "LowRiskOverCommitment": plain,
+    "Peaks": plain,
+    "TopologicalSort": of_application,
+    "NetworkOverhead": of_application,
+    "PreemptionToleration": plain,
+    "PodState": plain,
+    "QOSSort": plain,
+    "NodeMetadata": plain,
+}
+
 WORKLOADS: Sequence[BenchWorkload] = (
     BenchWorkload("plain", 500, 1000, 3000, plain),
     BenchWorkload("plain", 5000, 1000, 3000, plain),
@@ -147,5 +183,6 @@ WORKLOADS: Sequence[BenchWorkload] = (
     BenchWorkload("spread-soft", 5000, 1000, 3000, spread_soft),
     BenchWorkload("preferred-affinity", 5000, 1000, 3000, preferred_affinity),
     BenchWorkload("mixed-templates", 5000, 1000, 3000, mixed_templates),
+    *(BenchWorkload(name, 5000, 1000, 1000, template, contrib=True) for name, template in CONTRIB_TEMPLATES.items()),
     BenchWorkload("preemption", 1000, 4000, 500, high_priority, low_priority, node_cpu="4", preempts=True),
 )

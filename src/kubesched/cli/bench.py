@@ -25,11 +25,13 @@ from kubesched.bench.perf.format import PerfFormatError, PerfRun, is_selected, l
 from kubesched.bench.perf_runs import EMBEDDED, IN_PROCESS, REAL, results_json, results_table, run_all
 from kubesched.bench.workloads import WORKLOADS
 
-LOOP = "loop"
-NAMES = (*dict.fromkeys(workload.name for workload in WORKLOADS), LOOP)
+LOOP, CONTRIB = "loop", "contrib"
+NAMES = (*dict.fromkeys(workload.name for workload in WORKLOADS if not workload.contrib), LOOP, CONTRIB)
+CONTRIB_NAMES = tuple(workload.name for workload in WORKLOADS if workload.contrib)
 EXAMPLES = """\b
 Examples:
   kubesched bench plain loop
+  kubesched bench contrib
   kubesched bench --scheduler-perf bench/workloads --list
   kubesched bench --scheduler-perf bench/workloads --on embedded 'Plain/*'
   kubesched bench --scheduler-perf DIR --label-filter performance,short
@@ -282,12 +284,13 @@ def _run_perf(runs: Sequence[PerfRun], on: str, parts: Path | None, seconds: flo
 def _built_in(names: tuple[str, ...], output: Path | None) -> None:
     """Decisions, then the whole loop."""
     for name in names:
-        if name not in NAMES:
-            raise click.UsageError(f"{name!r} is not one of {', '.join(map(repr, NAMES))}")
+        if name not in (*NAMES, *CONTRIB_NAMES):
+            raise click.UsageError(f"{name!r} is not one of {', '.join(map(repr, (*NAMES, *CONTRIB_NAMES)))}")
     progress, out = Console(stderr=True), Console()
     results: list[decisions.DecisionResult] = []
     for workload in WORKLOADS:
-        if not names or workload.name in names:
+        wanted = CONTRIB in names if workload.contrib else not names
+        if wanted or workload.name in names:
             with progress.status(f"{workload.name} on {workload.nodes:,} nodes…"):
                 results.append(decisions.measure_apart(workload))
     if results:

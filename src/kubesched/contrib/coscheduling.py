@@ -114,8 +114,8 @@ class Coscheduling(Plugin):
         if group is not None and group.metadata.creation_timestamp:
             return parse_time(group.metadata.creation_timestamp)
         first = queued.initial_attempt_timestamp
-        clock = self.handle.clock
-        return (queued.timestamp if first is None else first) - clock.monotonic() + clock.now()
+        tried = queued.timestamp if first is None else first
+        return tried - self.handle.clock.monotonic() + self._now() if self._has_time else tried
 
     # PreFilter
 
