@@ -42,7 +42,8 @@ def configuration(name: str, registry: Registry) -> KubeSchedulerConfiguration:
         if name in names:
             plugins[point] = enabled | {"disabled": [{"name": "*"}]}
     config = [{"name": name, "args": ARGS[name]}] if name in ARGS else []
-    tree: dict[str, object] = {"apiVersion": API_VERSION, "kind": KIND, "profiles": [{"plugins": plugins, "pluginConfig": config}]}
+    profile = {"plugins": plugins, "pluginConfig": config}
+    tree: dict[str, object] = {"apiVersion": API_VERSION, "kind": KIND, "profiles": [profile]}
     return load(tree, points=registry.points, args_types=registry.args_types).config
 
 
