@@ -6,13 +6,17 @@ from collections import Counter, deque
 from collections.abc import Iterable
 from typing import ClassVar, Final
 
+import numpy as np
+
 from kubesched.api import objects as api
 from kubesched.api.meta import Part
 from kubesched.cluster.pods import PodInfo
 from kubesched.cluster.state import ClusterState
+from kubesched.cluster.table import Ints
 
 GROUP_LABEL: Final = "appgroup.diktyo.x-k8s.io"
 WORKLOAD_LABEL: Final = "appgroup.diktyo.x-k8s.io.workload"
+NOTHING: Final[Ints] = np.zeros(0, dtype=np.int64)
 
 
 class AppWorkload(Part, frozen=True):
@@ -139,7 +143,8 @@ class AppGroupPods:
     """How many pods of each workload of a group are on which row. All profiles share one."""
 
     def __init__(self, cluster: ClusterState) -> None:
-        self._rows: dict[tuple[str, str], Counter[int]] = {}
+        self._table = cluster.nodes
+        self._counts: dict[tuple[str, str], Ints] = {}
         for info in cluster.pods.values():
             self._observe(info, 1)
         cluster.placement_observers.append(self._observe)
@@ -147,11 +152,15 @@ class AppGroupPods:
     def _observe(self, info: PodInfo, sign: int) -> None:
         group = info.pod.labels.get(GROUP_LABEL)
         if group:
-            rows = self._rows.setdefault((group, info.pod.labels.get(WORKLOAD_LABEL, "")), Counter())
-            rows[info.row] += sign
-            if not rows[info.row]:
-                del rows[info.row]
+            key = (group, info.pod.labels.get(WORKLOAD_LABEL, ""))
+            counts = self._counts.get(key, NOTHING)
+            if len(counts) <= info.row:
+                counts = np.concatenate((counts, np.zeros(self._table.capacity - len(counts), dtype=np.int64)))
+                self._counts[key] = counts
+            counts[info.row] += sign
 
-    def rows(self, group: str, selector: str) -> Counter[int]:
-        """The number of pods of a workload by row."""
-        return self._rows.get((group, selector), Counter())
+    def on_rows(self, group: str, selector: str) -> tuple[Ints, Ints]:
+        """The rows with pods of a workload, and how many there are on each."""
+        counts = self._counts.get((group, selector), NOTHING)
+        rows = np.flatnonzero(counts)
+        return rows, counts[rows]

@@ -12,6 +12,7 @@ Floats = npt.NDArray[np.float64]
 STEPS = 20_000
 PRECISION = 1e-12
 TINY = 1e-300
+FEW = 16
 
 _log_gamma = np.frompyfunc(math.lgamma, 1, 1)
 
@@ -29,8 +30,9 @@ def _inside(x: Floats, a: Floats, b: Floats) -> Floats:
     # The continued fraction converges quickly below the mean; above it, the tail of the mirrored one is used.
     mirrored = x > (a + 1) / (a + b + 2)
     x, a, b = np.where(mirrored, 1 - x, x), np.where(mirrored, b, a), np.where(mirrored, a, b)
+    fraction = _fraction if len(x) > FEW else np.frompyfunc(_one_fraction, 3, 1)
     log = _lgamma(a + b) - _lgamma(a) - _lgamma(b) + a * np.log(x) + b * np.log1p(-x)
-    part = np.clip(np.exp(log) * _fraction(x, a, b) / a, 0, 1)
+    part = np.clip(np.exp(log) * np.asarray(fraction(x, a, b), dtype=np.float64) / a, 0, 1)
     return np.where(mirrored, 1 - part, part)
 
 
@@ -61,6 +63,22 @@ def _fraction(x: Floats, a: Floats, b: Floats) -> Floats:
             x, a, b, c, d, result = (each[more] for each in (x, a, b, c, d, result))
     found[left] = result
     return found
+
+
+def _one_fraction(x: float, a: float, b: float) -> float:
+    """The same for one number: arrays are slow if they are short."""
+    c, d = 1.0, 1 / (1 - (a + b) * x / (a + 1) or TINY)
+    result = d
+    for m in range(1, STEPS):
+        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        for factor in (even, odd):
+            d = 1 / (1 + factor * d or TINY)
+            c = 1 + factor / c or TINY
+            result *= c * d
+        if abs(c * d - 1) < PRECISION:
+            break
+    return result
 
 
 def _apart(values: Floats) -> Floats:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from kubesched.api import objects as api
 from kubesched.cluster.pods import PodClass
-from kubesched.cluster.table import Ints
+from kubesched.cluster.table import Ints, NodeTable
 from kubesched.cluster.view import Nodes
 from kubesched.contrib.app_groups import (
     GROUP_LABEL,
@@ -32,6 +31,7 @@ REGION: Final = "topology.kubernetes.io/region"
 ZONE: Final = "topology.kubernetes.io/zone"
 UNKNOWN_COST, SAME_ZONE_COST = 100, 1
 SATISFIED, VIOLATED, COST = range(3)
+SAME_NODE: Final = np.array([[1], [0], [0]])
 STATE: Final = "PreFilterNetworkOverhead"
 
 Place = tuple[str, str]
@@ -56,6 +56,8 @@ class NetworkOverhead(Plugin):
     def __init__(self, args: NetworkOverheadArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._pods = handle.cluster.share(AppGroupPods)
+        self._known: tuple[tuple[int, int], list[Place], Ints] = ((-1, -1), [], np.zeros(0, dtype=np.int64))
+        """The version of the node table's labels, and the places then."""
 
     def events_to_register(self) -> list[EventHint]:
         return [
@@ -80,35 +82,39 @@ class NetworkOverhead(Plugin):
         if group is None or topology is None:
             return None
         needed = [
-            (each, self._pods.rows(name, each.workload.selector))
+            (each, *self._pods.on_rows(name, each.workload.selector))
             for member in group.spec.workloads
             if member.workload.selector == pod.labels.get(WORKLOAD_LABEL)
             for each in member.dependencies
         ]
-        return self._summed(needed, topology) if any(rows for _, rows in needed) else None
+        return self._summed(needed, topology) if any(len(rows) for _, rows, _ in needed) else None
 
-    def _summed(self, needed: Sequence[tuple[AppDependency, Counter[int]]], topology: NetworkTopology) -> Ints:
+    def _summed(self, needed: Sequence[tuple[AppDependency, Ints, Ints]], topology: NetworkTopology) -> Ints:
         places, place_of = self._places()
         costs = NetworkCosts(topology, self.args.weights_name)
         found = np.zeros((3, len(place_of)), dtype=np.int64)
-        for dependency, rows in needed:
-            by_place = Counter[int]()
-            for row, count in rows.items():
-                by_place[int(place_of[row])] += count
+        for dependency, rows, counts in needed:
+            most = dependency.max_network_cost
+            by_place = np.bincount(place_of[rows], weights=counts, minlength=len(places)).astype(np.int64)
             sums = np.zeros((3, len(places)), dtype=np.int64)
-            for target, count in by_place.items():
-                for origin, place in enumerate(places):
-                    sums[:, origin] += count * costs.between(place, places[target], dependency.max_network_cost)
+            for target in np.flatnonzero(by_place).tolist():
+                between = [costs.between(origin, places[target], most) for origin in places]
+                sums += by_place[target] * np.array(between, dtype=np.int64).T
             found += sums[:, place_of]
-            for row, count in rows.items():  # pods on the same node are nearer than those of the same place
-                place = places[place_of[row]]
-                here = np.array([1, 0, 0]) - costs.between(place, place, dependency.max_network_cost)
-                found[:, row] += count * here
+            # Pods on the same node are nearer than those of the same place.
+            within = np.array([costs.between(place, place, most) for place in places], dtype=np.int64).T
+            found[:, rows] += counts * (SAME_NODE - within)[:, place_of[rows]]
         return found
 
     def _places(self) -> tuple[list[Place], Ints]:
         """The distinct places of nodes, and which one each row is in."""
         table = self.handle.cluster.nodes
+        now = (table.topology_version, table.size)
+        if self._known[0] != now:
+            self._known = (now, *self._find_places(table))
+        return self._known[1:]
+
+    def _find_places(self, table: NodeTable) -> tuple[list[Place], Ints]:
         regions, zones = table.label(REGION), table.label(ZONE)
         width = len(zones.values) + 1
         keys = (regions.ids[: table.size].astype(np.int64) + 1) * width + zones.ids[: table.size] + 1
@@ -152,15 +158,15 @@ class NetworkCosts:
         self._regions = topology.costs(weights, REGION)
         self._zones = topology.costs(weights, ZONE)
 
-    def between(self, origin: Place, target: Place, most: int) -> Ints:
+    def between(self, origin: Place, target: Place, most: int) -> tuple[int, int, int]:
         """Whether a dependency is satisfied, whether it is violated, and its cost. Where no cost is known it is
         neither, but costly."""
         if target == ("", ""):
-            return np.array([0, 1, UNKNOWN_COST])
+            return 0, 1, UNKNOWN_COST
         if origin == target:
-            return np.array([1, 0, SAME_ZONE_COST])
+            return 1, 0, SAME_ZONE_COST
         same_region = origin[0] == target[0]
         known = self._zones.get((origin[1], target[1])) if same_region else self._regions.get((origin[0], target[0]))
         if known is None:
-            return np.array([0, 0, UNKNOWN_COST])
-        return np.array([known <= most, known > most, known], dtype=np.int64)
+            return 0, 0, UNKNOWN_COST
+        return int(known <= most), int(known > most), known
