@@ -13,6 +13,7 @@ import sys
 from collections import deque
 from collections.abc import Iterator
 from contextlib import aclosing
+from typing import cast
 from urllib.parse import urlsplit
 
 from kubesched.api import objects as api
@@ -37,8 +38,7 @@ class _Poster(asyncio.Protocol):
         self._received = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.WriteTransport)
-        self._transport = transport
+        self._transport = cast(asyncio.WriteTransport, transport)  # uvloop's is not derived from it
         self.next()
 
     def data_received(self, data: bytes) -> None:
