@@ -127,22 +127,22 @@ class NodeResourceTopologyMatch(Plugin):
         available = self._available(demand, zones)
         if by_pod.any():
             fits = self._fitting(demand, demand.pod, available)
-            codes[by_pod & ~fits.any(axis=1)] = 2
+            codes[by_pod & ~fits.any(axis=0)] = 2
         if not by_container.any():
             return
         open_ = by_container.copy()
         for request, is_sidecar in demand.init:
-            misfit = open_ & ~self._fitting(demand, request, available).any(axis=1)
+            misfit = open_ & ~self._fitting(demand, request, available).any(axis=0)
             codes[misfit], open_ = 5 if is_sidecar else 4, open_ & ~misfit
         for request in demand.containers:
             fits = self._fitting(demand, request, available)
-            misfit = open_ & ~fits.any(axis=1)
+            misfit = open_ & ~fits.any(axis=0)
             codes[misfit], open_ = 3, open_ & ~misfit
             rows = np.flatnonzero(open_)
-            self._take(demand, request, available, rows, fits[rows].argmax(axis=1))
+            self._take(demand, request, available, rows, fits[:, rows].argmax(axis=0))
 
     def _fitting(self, demand: Demand, request: Request, available: Columns) -> Mask:
-        """The zones that have room, by row and NUMA id. A resource that no zone has, such as storage, is that of the
+        """The zones that have room, by NUMA id and row. A resource that no zone has, such as storage, is that of the
         node as a whole."""
         table = self.handle.cluster.nodes
         shape = next(iter(available.values())).shape if available else self._zones.zones.shape
@@ -153,19 +153,19 @@ class NodeResourceTopologyMatch(Plugin):
             column = available[name]
             present = column != ABSENT
             fits = present if _is_shared(demand.qos, name) else present & (column >= wanted)
-            anywhere = present.any(axis=1, keepdims=True) | (not _is_host_level(name))
+            anywhere = present.any(axis=0) | (not _is_host_level(name))
             found &= np.where(anywhere, fits, True)
             if name not in ALWAYS_THERE:
-                found &= (table.allocatable[table.resource(name), : len(found)] > 0)[:, None]
+                found &= table.allocatable[table.resource(name), : shape[1]] > 0
         return found
 
     def _take(self, demand: Demand, request: Request, available: Columns, rows: Ints, zones: Ints) -> None:
         """Take a container's resources from the zone that the kubelet would choose, the lowest that fits."""
         for name, wanted in request.items():
             column = available[name]
-            there = column[rows, zones] != ABSENT
+            there = column[zones, rows] != ABSENT
             if wanted and not _is_shared(demand.qos, name):
-                column[rows[there], zones[there]] -= wanted
+                column[zones[there], rows[there]] -= wanted
 
     # Score
 
@@ -235,9 +235,9 @@ class NodeResourceTopologyMatch(Plugin):
         found: Columns = {}
         for name in demand.names:
             column = zones.available(name).copy()
-            taken = None if self._placed is None else self._placed.taken(name, column.shape)
+            taken = None if self._placed is None else self._placed.taken(name, column.shape[1])
             if taken is not None:
-                column = np.where(column == ABSENT, ABSENT, np.maximum(column - taken[:, None], 0))
+                column = np.where(column == ABSENT, ABSENT, np.maximum(column - taken, 0))
             found[name] = column
         return found
 

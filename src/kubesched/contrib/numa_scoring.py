@@ -15,7 +15,7 @@ from kubesched.framework.plugin import MAX_NODE_SCORE
 Request = Mapping[str, int]
 """Amounts by resource, as columns have them."""
 Columns = dict[str, Ints]
-"""What is available, by resource: a row per node, an entry per NUMA id."""
+"""What is available, by resource: an array per NUMA id, an entry per row."""
 ZoneScore = Callable[[Request, Columns, Mapping[str, int]], Ints]
 
 LARGEST_DISTANCE: Final = 256.0
@@ -75,7 +75,7 @@ def worst_zone(
 ) -> Ints:
     """The lowest score of a row's zones, of those that fit at all; 0 if none does."""
     scores = np.where(zones.zones, score(request, available, weights), 0)
-    lowest = np.where(scores > 0, scores, MAX_NODE_SCORE + 1).min(axis=1)
+    lowest = np.where(scores > 0, scores, MAX_NODE_SCORE + 1).min(axis=0)
     return np.where(lowest > MAX_NODE_SCORE, 0, lowest)
 
 
@@ -94,7 +94,7 @@ class FewestZones:
         """Place a container, or a pod, on the zones that it needs."""
         concerned = np.zeros(len(self._fits), dtype=np.bool_)
         for name in request:
-            concerned |= (self._available[name] != ABSENT).any(axis=1)
+            concerned |= (self._available[name] != ABSENT).any(axis=0)
         open_ = concerned.copy()
         for count in range(1, self._zones.width + 1):
             if not open_.any():
@@ -108,8 +108,8 @@ class FewestZones:
         nearest = np.full(size, LARGEST_DISTANCE - 1)
         best, chosen = np.full(size, LARGEST_DISTANCE), np.full(size, -1)
         for number, choice in enumerate(choices):
-            there = self._zones.zones[:, choice].all(axis=1)
-            distance = self._zones.distances[:, choice][:, :, choice].mean(axis=(1, 2))
+            there = self._zones.zones[list(choice)].all(axis=0)
+            distance = self._zones.distances[np.ix_(choice, choice)].mean(axis=(0, 1))
             nearest = np.where(there, np.minimum(nearest, distance), nearest)
             better = there & self._has_room(request, choice) & (distance < best)
             best[better], chosen[better] = distance[better], number
@@ -123,16 +123,16 @@ class FewestZones:
     def _has_room(self, request: Request, choice: tuple[int, ...]) -> Mask:
         found = np.ones(len(self._fits), dtype=np.bool_)
         for name, amount in request.items():
-            columns = self._available[name][:, choice]
-            found &= (columns != ABSENT).all(axis=1) & ((amount == 0) | (columns.sum(axis=1) >= amount))
+            columns = self._available[name][list(choice)]
+            found &= (columns != ABSENT).all(axis=0) & ((amount == 0) | (columns.sum(axis=0) >= amount))
         return found
 
     def _take(self, request: Request, choice: tuple[int, ...], rows: Ints) -> None:
         for name, amount in request.items():
             left = np.full(len(rows), amount)
             for zone in choice:
-                taken = np.minimum(left, np.maximum(self._available[name][rows, zone], 0))
-                self._available[name][rows, zone] -= taken
+                taken = np.minimum(left, np.maximum(self._available[name][zone, rows], 0))
+                self._available[name][zone, rows] -= taken
                 left -= taken
 
     def scores(self) -> Ints:

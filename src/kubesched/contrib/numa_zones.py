@@ -1,7 +1,7 @@
 """NUMA zones of all nodes in columns, from NodeResourceTopology objects.
 
-A column of a resource has a row per node and an entry per NUMA id: what is available there, or `ABSENT`. CPU is in
-thousandths, everything else in units.
+A column of a resource has an array per NUMA id, with an entry per row of the node table: what is available there, or
+`ABSENT`. CPU is in thousandths, everything else in units.
 """
 
 from __future__ import annotations
@@ -84,14 +84,14 @@ class ZoneColumns:
         """How many NUMA ids there are."""
         self.reported: Mask = np.zeros(0, dtype=np.bool_)
         """Which rows have a topology."""
-        self.zones: npt.NDArray[np.bool_] = np.zeros((0, 1), dtype=np.bool_)
-        """Which NUMA ids a row has."""
+        self.zones: npt.NDArray[np.bool_] = np.zeros((1, 0), dtype=np.bool_)
+        """Which NUMA ids a row has, by NUMA id and row."""
         self.single: Mask = np.zeros(0, dtype=np.bool_)
         """Where the kubelet's policy is single-numa-node."""
         self.by_pod: Mask = np.zeros(0, dtype=np.bool_)
         """Where the policy's scope is the pod, not the container."""
         self.max_nodes: Ints = np.zeros(0, dtype=np.int64)
-        self.distances: npt.NDArray[np.int64] = np.zeros((0, 1, 1), dtype=np.int64)
+        self.distances: npt.NDArray[np.int64] = np.zeros((1, 1, 0), dtype=np.int64)
         self._available: dict[str, Ints] = {}
         self.changes: dict[int, int] = {}
         """How often the topology of a row has changed."""
@@ -117,28 +117,28 @@ class ZoneColumns:
         return self._table.row_of.get(name) != row
 
     def available(self, resource: str) -> Ints:
-        """What is available of a resource, by row and NUMA id."""
+        """What is available of a resource, by NUMA id and row."""
         found = self._available.get(resource)
         return np.full(self.zones.shape, ABSENT, dtype=np.int64) if found is None else found
 
     def _grow(self, rows: int, width: int = 0) -> None:
         rows, width = max(rows, len(self.reported)), max(width, self.width)
-        if (rows, width) == self.zones.shape:
+        if (width, rows) == self.zones.shape:
             return
         self.width = width
         flags = (self.reported, self.single, self.by_pod)
         self.reported, self.single, self.by_pod = (_grown(each, (rows,)) for each in flags)
         self.max_nodes = _grown(self.max_nodes, (rows,), DEFAULT_MAX_NUMA_NODES)
-        self.zones = _grown(self.zones, (rows, width))
-        self.distances = _grown(self.distances, (rows, width, width), UNKNOWN_DISTANCE)
-        self._available = {name: _grown(each, (rows, width), ABSENT) for name, each in self._available.items()}
+        self.zones = _grown(self.zones, (width, rows))
+        self.distances = _grown(self.distances, (width, width, rows), UNKNOWN_DISTANCE)
+        self._available = {name: _grown(each, (width, rows), ABSENT) for name, each in self._available.items()}
 
     def _clear(self, row: int) -> None:
         self.reported[row] = self.single[row] = self.by_pod[row] = False
-        self.zones[row] = False
-        self.distances[row] = UNKNOWN_DISTANCE
+        self.zones[:, row] = False
+        self.distances[:, :, row] = UNKNOWN_DISTANCE
         for each in self._available.values():
-            each[row] = ABSENT
+            each[:, row] = ABSENT
 
     def _set(self, row: int, topology: NodeResourceTopology) -> None:
         zones = {number: zone for zone in topology.zones if zone.type == "Node" and (number := numa_id(zone.name)) >= 0}
@@ -148,14 +148,14 @@ class ZoneColumns:
         self.reported[row], self.single[row], self.by_pod[row] = True, policy == "single-numa-node", scope == "pod"
         self.changes[row] = self.changes.get(row, 0) + 1
         for number, zone in zones.items():
-            self.zones[row, number] = True
+            self.zones[number, row] = True
             for cost in zone.costs:
                 if 0 <= (other := numa_id(cost.name)) < self.width:
-                    self.distances[row, number, other] = cost.value
+                    self.distances[number, other, row] = cost.value
             for resource in zone.resources:
                 if resource.name not in self._available:
                     self._available[resource.name] = self.available(resource.name)
-                self._available[resource.name][row, number] = amount(resource.name, resource.available)
+                self._available[resource.name][number, row] = amount(resource.name, resource.available)
 
 
 def amount(resource: str, quantity: api.Quantity) -> int:
@@ -208,13 +208,13 @@ class PlacedSinceReport:
             seen = self._zones.changes.get(info.row, 0)
             self._pods.setdefault(info.row, {})[info.pod.uid] = (info.pod_class, seen)
 
-    def taken(self, resource: str, shape: tuple[int, ...]) -> Ints | None:
+    def taken(self, resource: str, size: int) -> Ints | None:
         """What is taken of a resource on each row; None if nothing is."""
         found: Ints | None = None
         for row, pods in self._pods.items():
             wanted = sum(_requested(each, resource) for each, _ in pods.values())
             if wanted:
-                found = np.zeros(shape[0], dtype=np.int64) if found is None else found
+                found = np.zeros(size, dtype=np.int64) if found is None else found
                 found[row] = wanted
         return found
 
