@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, Literal
 
 import msgspec
@@ -117,11 +117,14 @@ class NodeResourceTopologyMatch(Plugin):
         demand = self._demand(state, pod)
         if demand.ignored:
             return None
-        zones = self._current()
+        codes = self._lasting(state, "codes", lambda: self._codes(demand, self._zones))[nodes.rows]
+        return Verdicts(codes, _reason) if codes.any() else None
+
+    def _codes(self, demand: Demand, zones: ZoneColumns) -> Ints:
         codes = np.zeros(len(zones.reported), dtype=np.int64)
         self._align(demand, zones, zones.single & zones.by_pod, zones.single & ~zones.by_pod, codes)
         codes[self._stale_rows()] = 1
-        return Verdicts(codes[nodes.rows], _reason) if codes.any() else None
+        return codes
 
     def _align(self, demand: Demand, zones: ZoneColumns, by_pod: Mask, by_container: Mask, codes: Ints) -> None:
         available = self._available(demand, zones)
@@ -173,7 +176,9 @@ class NodeResourceTopologyMatch(Plugin):
         demand = self._demand(state, pod)
         if demand.qos != GUARANTEED:
             return MAX_NODE_SCORE
-        zones = self._current()
+        return self._lasting(state, "scores", lambda: self._scores(demand, self._zones))[nodes.rows]
+
+    def _scores(self, demand: Demand, zones: ZoneColumns) -> Ints:
         available = self._available(demand, zones)
         kind = self.args.scoring_strategy.type
         if kind == "LeastNUMANodes":
@@ -182,7 +187,7 @@ class NodeResourceTopologyMatch(Plugin):
             scored, by_pod, by_container = zones.single, *self._worst(kind, demand, zones, available)
         scores = np.where(scored, np.where(zones.by_pod, by_pod, by_container), 0)
         scores[self._stale_rows()] = 0
-        return scores[nodes.rows]
+        return scores
 
     def _fewest(self, demand: Demand, zones: ZoneColumns, available: Columns) -> tuple[Ints, Ints]:
         whole, parts = FewestZones(zones, available), FewestZones(zones, available)
@@ -221,11 +226,21 @@ class NodeResourceTopologyMatch(Plugin):
         row_of = self.handle.cluster.nodes.row_of
         return [row_of[name] for name in self._reserved if name in row_of]
 
-    def _current(self) -> ZoneColumns:
+    def _lasting(self, state: CycleState, what: str, make: Callable[[], Ints]) -> Ints:
+        """A result for all rows. If it depends on the pod's class and on reports alone, it is kept with the class until
+        a report or a node changes."""
         self._zones.refresh()
         if self._placed is not None:
             self._placed.forget_reported()
-        return self._zones
+            return make()
+        if self._reserved:
+            return make()
+        memo, key = state.pod_class.memo, (self._zones, self.handle.profile_name, what)
+        known = memo.get(key)
+        if not isinstance(known, tuple) or known[0] != self._zones.version:
+            memo[key] = known = (self._zones.version, make())
+        found: Ints = known[1]
+        return found
 
     def _demand(self, state: CycleState, pod: api.Pod) -> Demand:
         return state.pod_class.remember("NodeResourceTopologyMatch", lambda: Demand(state.pod_class, pod))

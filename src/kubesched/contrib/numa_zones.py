@@ -80,6 +80,8 @@ class ZoneColumns:
         self._table = cluster.nodes
         self._versions = (-1, -1)
         self._row_of: dict[str, int] = {}
+        self.version = 0
+        """A number that grows when topologies or nodes change."""
         self.width = 1
         """How many NUMA ids there are."""
         self.reported: Mask = np.zeros(0, dtype=np.bool_)
@@ -98,11 +100,14 @@ class ZoneColumns:
 
     def refresh(self) -> None:
         """Take over what has changed."""
-        self._grow(len(self._table.valid))
+        if len(self.reported) < len(self._table.valid):
+            self._grow(len(self._table.valid))
+            self.version += 1
         now = (self._cluster.version(NodeResourceTopology), self._table.node_version)
         if now == self._versions:
             return
         before, self._versions = self._versions, now
+        self.version += 1
         changed = None if before[0] < 0 else self._cluster.changed_since(NodeResourceTopology, before[0])
         known = {each.name: each for each in self._cluster.all(NodeResourceTopology)}
         for name in [name for name, row in self._row_of.items() if name not in known or self._moved(name, row)]:
