@@ -53,10 +53,11 @@ def test_a_small_day_costs_little_per_pod(monkeypatch: pytest.MonkeyPatch) -> No
     assert per_pod / peer < MOST
 
 
-@pytest.mark.skipif("KUBESCHED_DAY" not in os.environ, reason="takes a minute or two; KUBESCHED_DAY=1 runs it")
-def test_a_whole_day_takes_less_than_two_minutes() -> None:
-    """5,000 nodes and 50,000 pods."""
-    began = time.monotonic()
+@pytest.mark.skipif("KUBESCHED_DAY" not in os.environ, reason="takes a minute; KUBESCHED_DAY=1 runs it")
+def test_a_whole_day_takes_a_minute() -> None:
+    """5,000 nodes and 50,000 pods, in CPU time; on a machine that has nothing else to do."""
+    began = time.process_time()
     report = run(load(DAY))
-    assert time.monotonic() - began < 120
+    spent = time.process_time() - began
     check(report, 50_000)
+    assert spent < 60

@@ -51,8 +51,8 @@ class _Timer(tuple[float, int]):
     """When a timer is due, and its number: those with equal times, of which virtual time has many, fire in the order in
     which they were set. asyncio does not define their order.
 
-    A stand-in for `asyncio.TimerHandle`. That one is compared in Python, twenty times for each timer of a large
-    simulation; tuples are compared in C.
+    It replaces `asyncio.TimerHandle`, which is compared in Python, some twenty times for each timer of a large
+    simulation. Tuples are compared in C.
     """
 
     _scheduled = False

@@ -38,6 +38,8 @@ SNAPSHOT_SECONDS = 60.0
 """How long a snapshot without changes is simulated."""
 STEP_SECONDS = 0.1
 """Real seconds between two steps of a replay with a speed."""
+ROUNDING = 1e-6
+"""Times that differ by less are equal: a clock in floating point may stop a little short of one."""
 FOREVER = "87600h"
 MIRROR = "kubernetes.io/config.mirror"
 DECIDED_HERE = frozenset(("PersistentVolumeClaim", "PersistentVolume", "ResourceClaim"))
@@ -165,7 +167,7 @@ class Replayer:
 
     async def _pass_until(self, moment: float, client: ScenarioClient) -> None:
         """Let virtual time pass; with a speed, real time too, in steps so short that nobody sees them."""
-        while (rest := moment - client.now) > 0:
+        while (rest := moment - client.now) > ROUNDING:
             step = moment if self._speed is None else client.now + min(rest, STEP_SECONDS * self._speed)
             if self._speed is not None:
                 seconds = (step - client.now) / self._speed

@@ -169,11 +169,10 @@ class ClusterUsage:
         """Change the cluster's amounts and note its shares. If there are many samples, they get farther apart."""
         amounts[0] += cpu
         amounts[1] += memory
-        shares = (
-            round(used / whole, 6) if whole else 0.0
-            for used, whole in zip(self._requested_now, self._allocatable_now, strict=True)
-        )
-        sample, samples = UsageSample(round(self._now(), 3), *shares), self.samples
+        (used_cpu, used_memory), (all_cpu, all_memory) = self._requested_now, self._allocatable_now
+        cpu_share = round(used_cpu / all_cpu, 6) if all_cpu else 0.0
+        memory_share = round(used_memory / all_memory, 6) if all_memory else 0.0
+        sample, samples = UsageSample(round(self._now(), 3), cpu_share, memory_share), self.samples
         if samples and (
             samples[-1].time == sample.time or (len(samples) > 1 and sample.time - samples[-2].time < self._sample_gap)
         ):

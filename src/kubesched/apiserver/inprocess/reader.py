@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable
-from functools import partial
 from typing import TypeVar
 
 from kubesched.api import objects as api
@@ -59,19 +58,22 @@ class StoreReader(ABC):
     async def watch(self, kind: type[api.Object], resource_version: str) -> AsyncGenerator[WatchEvent, None]:
         shelf = self._shelf(kind)
         version = int(resource_version) if resource_version else self._store.version
-        position = call(lambda: shelf.position_after(version))
-        while True:
-            events = call(partial(shelf.events_from, position, BATCH))
-            if not events:
-                await shelf.wait()
-                events = call(partial(shelf.events_from, position, BATCH))
+        try:
+            position = shelf.position_after(version)
+            while True:
+                events = shelf.events_from(position, BATCH)
                 if not events:
-                    # Woken without an event: the version has moved on, and that is what a bookmark says.
-                    yield WatchEvent(WatchType.BOOKMARK, None, str(shelf.visible))
-            position += len(events)
-            for event in events:
-                if (selected := self._selected(kind, event)) is not None:
-                    yield selected
+                    await shelf.wait()
+                    events = shelf.events_from(position, BATCH)
+                    if not events:
+                        # Woken without an event: the version has moved on, and that is what a bookmark says.
+                        yield WatchEvent(WatchType.BOOKMARK, None, str(shelf.visible))
+                position += len(events)
+                for event in events:
+                    if (selected := self._selected(kind, event)) is not None:
+                        yield selected
+        except StatusError as refusal:
+            raise as_api_error(refusal) from None
 
     def _selected(self, kind: type[api.Object], event: StoreEvent) -> WatchEvent | None:
         """An event as a watch with the kind's selector reports it."""

@@ -168,7 +168,11 @@ class Shelf:
         if len(self._events) > 2 * self._max_events or self._bytes > 2 * self._max_bytes:
             self._forget_half()
         for observer in self.observers:
-            _notify(observer, event)
+            try:
+                observer(event)
+            except Exception:
+                # The change is committed: a failure must reach neither the writer nor other observers.
+                _log.exception("an observer of the store failed on %s %s", event.change.name, record.key)
 
     def restore(self, record: Record) -> None:
         """Load an object from disk. This is not a change, so there is no event."""
@@ -241,14 +245,6 @@ class Shelf:
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             _finish(waiter)
-
-
-def _notify(observer: Callable[[StoreEvent], None], event: StoreEvent) -> None:
-    """Call an observer. The change is committed, so its failure must reach neither the writer nor other observers."""
-    try:
-        observer(event)
-    except Exception:
-        _log.exception("an observer of the store failed on %s %s", event.change.name, event.record.key)
 
 
 def _finish(waiter: asyncio.Future[None]) -> None:
