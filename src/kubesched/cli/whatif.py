@@ -120,9 +120,11 @@ def _consolidation(found: Consolidation, cluster: Cluster) -> Iterator[Block]:
         yield Text("Cordon all of them first, then drain and delete one after the other, in this order:")
         items = tuple(
             (f"{each.node}: {len(each.moves)} pods move", (f"kubectl drain --ignore-daemonsets {each.node}",))
-            for each in found.removals
+            for each in found.removals[:MOST_ROWS]
         )
         yield Items(items, numbered=True)
+        if len(found.removals) > MOST_ROWS:
+            yield Text(f"and {len(found.removals) - MOST_ROWS} more; -o json has them all")
     if found.kept:
         yield Heading("Nodes that stay", 2)
         reasons: dict[str, list[str]] = {}
