@@ -12,13 +12,14 @@ from tests.builders import affinity, cluster, node, node_term, pod, spread
 from tests.harness import default_engine, engine_of, feasible, make, named, place, profile, schedule
 
 from kubesched.api import objects as api
+from kubesched.cluster.pods import PodClass
 from kubesched.cluster.table import Ints
 from kubesched.cluster.view import NodeInfo, Nodes
 from kubesched.engine.engine import Engine
 from kubesched.engine.outcome import Outcome
-from kubesched.framework.plugin import Plugin, Reads, Verdicts
+from kubesched.framework.plugin import Handle, Plugin, Reads, Verdicts, reject
 from kubesched.framework.state import CycleState
-from kubesched.framework.status import Code, Status, error, unresolvable, unschedulable
+from kubesched.framework.status import SKIP, Code, Status, error, unresolvable, unschedulable
 from kubesched.plugins.node_affinity import NodeAffinity
 from kubesched.plugins.node_resources import NodeResourcesFit
 from kubesched.plugins.node_unschedulable import NodeUnschedulable
@@ -320,6 +321,48 @@ def test_a_lifted_plugin_sees_only_nodes_prefilter_left() -> None:
     decision = schedule(engine_of(made, NodeAffinity, checks), by_name)
     assert decision.node == "b"
     assert sorted(checks.asked) == ["a", "b"]
+
+
+class OnlyGpu(Plugin):
+    """Counts the calls of PreFilter and PreScore; pods without a GPU are none of its business."""
+
+    name = "OnlyGpu"
+    reads = Reads.CLUSTER
+
+    def __init__(self, args: object, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self.calls: list[str] = []
+
+    def ignores(self, pod_class: PodClass) -> bool:
+        return "gpu" not in pod_class.labels
+
+    def pre_filter(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Status | None:
+        self.calls.append(f"PreFilter {pod.name}")
+        return SKIP if self.ignores(state.pod_class) else None
+
+    def filter_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Verdicts | None:
+        return reject(nodes.label("gpu") < 0, unschedulable("no GPU"))
+
+    def pre_score(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Status | None:
+        self.calls.append(f"PreScore {pod.name}")
+        return SKIP if self.ignores(state.pod_class) else None
+
+    def score_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> int:
+        return 0
+
+
+def test_a_plugin_is_called_once_for_a_class_that_it_ignores() -> None:
+    """Pods that a plugin ignores cost no calls of it; pods of the same spec that it does not ignore are checked."""
+    made = cluster(node("a"), node("b"), node("c", labels={"gpu": "yes"}), node("d", labels={"gpu": "yes"}))
+    engine = engine_of(made, OnlyGpu, NodeResourcesFit)
+    (plugin,) = engine.framework.points["preFilter"][:1]
+    assert isinstance(plugin, OnlyGpu)
+    for name in ("one", "two", "three"):
+        assert schedule(engine, pod(name)).feasible == 4
+    assert plugin.calls == ["PreFilter one", "PreScore one"]
+    for name in ("four", "five"):
+        assert schedule(engine, pod(name, labels={"gpu": "yes"})).feasible == 2
+    assert plugin.calls[2:] == ["PreFilter four", "PreScore four", "PreFilter five", "PreScore five"]
 
 
 def test_errors_on_nodes_prefilter_left_out_do_not_matter() -> None:

@@ -25,7 +25,12 @@ from kubesched.config.args import (
 from kubesched.framework.events import Action, Hint, Resource
 from kubesched.framework.state import CycleState
 from kubesched.plugins.node_resources import NodeResourcesBalancedAllocation, NodeResourcesFit
-from kubesched.plugins.node_resources.strategies import least_allocated, requested_to_capacity_ratio
+from kubesched.plugins.node_resources.strategies import (
+    Strategy,
+    least_allocated,
+    most_allocated,
+    requested_to_capacity_ratio,
+)
 
 QUEUE, SKIPPED = Hint.QUEUE, Hint.SKIP
 GIB = 2**30
@@ -192,7 +197,7 @@ def test_broken_lines(shape: list[tuple[int, int]], at: int, expected: int) -> N
     points = [UtilizationShapePoint(utilization=x, score=y) for x, y in shape]
     score = requested_to_capacity_ratio(points)
     ones = np.ones((1, 1), dtype=np.int64)
-    assert score(ones * at, ones * 100, ones).tolist() == [expected]
+    assert score(ones * at, ones * 100, ones, False).tolist() == [expected]
 
 
 def test_resources_that_score_nothing_do_not_weigh() -> None:
@@ -230,6 +235,21 @@ def test_strategies_against_plain_arithmetic(
         weight_sum += weight
     expected = total // weight_sum if weight_sum else 0
     assert scored(plugin, made, pod(cpu=asked[0], memory=asked[1] * GIB)) == {"a": expected}
+
+
+@given(
+    offered=st.lists(st.integers(0, 2**49), min_size=3, max_size=3),
+    used=st.lists(st.integers(0, 2**50), min_size=3, max_size=3),
+    weights=st.tuples(st.integers(1, 100), st.integers(1, 100), st.integers(1, 100)),
+    score=st.sampled_from([least_allocated, most_allocated]),
+)
+def test_ordinary_amounts_need_no_care(
+    offered: list[int], used: list[int], weights: tuple[int, int, int], score: Strategy
+) -> None:
+    """Below the limits of huge amounts, scores are the same with and without the arithmetic for overflows."""
+    used_, offered_, weights_ = (np.array(each, dtype=np.int64).reshape(3, 1) for each in (used, offered, weights))
+    plain, careful = score(used_, offered_, weights_, False), score(used_, offered_, weights_, True)
+    assert plain.tolist() == careful.tolist()
 
 
 # --- balanced allocation ----------------------------------------------------------------------------------------------
@@ -411,7 +431,8 @@ def test_least_allocated_overflows_as_go_does(capacity: int, used: int, wanted: 
     requested = _wrapped(used + wanted)
     expected = 0 if requested > capacity else _cut(_wrapped(_wrapped(capacity - requested) * 100), capacity)
     column = [np.array([[amount]], dtype=np.int64) for amount in (used, wanted, capacity, 1)]
-    assert least_allocated(column[0] + column[1], column[2], column[3]).tolist() == [min(max(expected, 0), 100)]
+    score = least_allocated(column[0] + column[1], column[2], column[3], huge=True)
+    assert score.tolist() == [min(max(expected, 0), 100)]
 
 
 @pytest.mark.parametrize("others", [(MAX, MAX), (MAX, GIB), (MAX,), (MAX, MAX, MAX)])

@@ -36,6 +36,9 @@ PODS: Final = 3
 NONZERO_CPU: Final = 4
 NONZERO_MEMORY: Final = 5
 _FIXED: Final = 6
+HUGE_CAPACITY: Final = 1 << 50
+HUGE_REQUEST: Final = 1 << 46
+"""Below these, sums of a node's amounts and their hundredfold are exact in 64-bit integers and in doubles."""
 _NATIVE: Final = {"cpu": CPU, "memory": MEMORY, "ephemeral-storage": EPHEMERAL_STORAGE, "pods": PODS}
 
 
@@ -104,6 +107,8 @@ class NodeTable:
         self.resource_columns: dict[str, int] = dict(_NATIVE)
         self.allocatable: Ints = np.zeros((_FIXED, capacity), dtype=np.int64)
         self.used: Ints = np.zeros((_FIXED, capacity), dtype=np.int64)
+        self.has_huge_amounts = False
+        """Whether a node or a pod ever had an amount that is huge or negative, so that arithmetic may overflow."""
         self.label_columns: dict[str, LabelColumn] = {}
         self.declared: dict[str, Mask] = {}
         self.images: dict[str, ImageState] = {}
@@ -341,6 +346,7 @@ class NodeTable:
         vector[NONZERO_MEMORY] = requests.nonzero_memory
         for column, amount in columns.items():
             vector[column] = amount
+        self.has_huge_amounts |= bool(vector.min() < 0 or vector.max() >= HUGE_REQUEST)
         return vector
 
     def _set_allocatable(self, row: int, resources: NodeResources) -> None:
@@ -353,6 +359,7 @@ class NodeTable:
         cells[PODS] = resources.pods
         for column, amount in columns.items():
             cells[column] = amount
+        self.has_huge_amounts |= bool(cells.min() < 0 or cells.max() >= HUGE_CAPACITY)
 
     def _intern_taints(self, taints: tuple[api.Taint, ...]) -> int:
         found = self._taint_ids.get(taints)

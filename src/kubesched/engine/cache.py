@@ -72,7 +72,10 @@ class CachedAnswers:
         self._position = -1
         self.state: CycleState = _State(pod_class)
         self.answers: dict[str, Any] = {}
-        """PreFilter results of the cacheable plugins."""
+        """PreFilter results of the plugins that are called once for the class."""
+        self.asked_pre_filters: list[Any] = []
+        self.asked_pre_scores: list[Any] = []
+        """The plugins that are called for every pod."""
         self.skipped_filters: frozenset[str] | None = None
         """The plugins whose PreFilter skips Filter; None if one of them rejects the pod or narrows the nodes."""
         self.filters: list[CachedFilter] = []
@@ -125,8 +128,11 @@ class CachedAnswers:
         framework, table = self._framework, self._table
         nodes = Nodes(table)
         state = self.state = _State(self.state.pod_class, self.state.record)
+        once = {id(p) for p in framework.plugins if framework.is_asked_once(p, state.pod_class)}
+        self.asked_pre_filters = [p for p in framework.pre_filter if id(p) not in once]
+        self.asked_pre_scores = [p for p in framework.pre_score if id(p) not in once]
         self.answers = {
-            p.name: framework.ask_pre_filter(p, state, pod, nodes) for p in framework.pre_filter if p.reads.is_cacheable
+            p.name: framework.ask_pre_filter(p, state, pod, nodes) for p in framework.pre_filter if id(p) in once
         }
         skipped = {name for name, answer in self.answers.items() if getattr(answer, "is_skip", False)}
         decided = any(answer is not None and name not in skipped for name, answer in self.answers.items())
@@ -156,10 +162,10 @@ class CachedAnswers:
 
     def _rebuild_scores(self, pod: api.Pod, nodes: Nodes, state: CycleState) -> None:
         framework, table = self._framework, self._table
-        self.skipped = frozenset(
+        self.skipped = frozenset(state.skip_score).union(
             p.name
             for p in framework.pre_score
-            if p.reads.is_cacheable and not framework.ask_pre_score(p, state, pod, nodes)
+            if p not in self.asked_pre_scores and not framework.ask_pre_score(p, state, pod, nodes)
         )
         self.scores = [
             CachedScore(s, framework.ask_score(s, state, pod, nodes))

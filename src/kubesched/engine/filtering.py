@@ -69,8 +69,6 @@ class Filtering:
         self._cached_classes: OrderedDict[ref[PodClass], None] = OrderedDict()
         """Classes with cached answers, the least recently used first. The answers are in the class and go with it."""
         self._lifted = [f for f in framework.filters if f.lifted]
-        self._pre_filters = [(p, p.reads.is_cacheable) for p in framework.pre_filter]
-        self._asked_pre_filters = [p for p, is_cached in self._pre_filters if not is_cached]
         self._order = {f.name: index for index, f in enumerate(framework.filters)}
         self._cluster_filters = [f for f in framework.filters if not f.reads.is_cacheable and not f.lifted]
 
@@ -168,10 +166,11 @@ class Filtering:
         nodes, ask = Nodes(self._cluster.nodes), self._framework.ask_pre_filter
         if cached.skipped_filters is not None:
             state.skip_filter |= cached.skipped_filters
-            return ((plugin.name, ask(plugin, state, pod, nodes)) for plugin in self._asked_pre_filters)
+            return ((plugin.name, ask(plugin, state, pod, nodes)) for plugin in cached.asked_pre_filters)
+        answers = cached.answers
         return (
-            (plugin.name, cached.answers[plugin.name] if is_cached else ask(plugin, state, pod, nodes))
-            for plugin, is_cached in self._pre_filters
+            (plugin.name, answers[plugin.name] if plugin.name in answers else ask(plugin, state, pod, nodes))
+            for plugin in self._framework.pre_filter
         )
 
     # Filter

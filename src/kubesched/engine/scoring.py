@@ -21,7 +21,6 @@ class Scoring:
     def __init__(self, framework: Framework) -> None:
         self._framework = framework
         self._table = framework.cluster.nodes
-        self._pre_scores = [p for p in framework.pre_score if not p.reads.is_cacheable]
         self._scores = [s for s in framework.scores if not s.reads.is_cacheable]
 
     def best(self, decision: Decision, found: Feasible, extra: Mapping[str, Ints] = NO_EXTRA) -> Ints:
@@ -78,7 +77,8 @@ class Scoring:
         state.adopt(cached.state)
         for scored in cached.suspects:
             framework.check_range(scored.plugin, scored.raw if isinstance(scored.raw, int) else scored.raw[nodes.rows])
-        skipped = [p.name for p in self._pre_scores if not framework.ask_pre_score(p, state, decision.pod, nodes)]
+        asked = cached.asked_pre_scores
+        skipped = [p.name for p in asked if not framework.ask_pre_score(p, state, decision.pod, nodes)]
         decision.skip_score = cached.skipped.union(skipped, state.skip_score)
         decision.end_point("PreScore")
         return decision.skip_score

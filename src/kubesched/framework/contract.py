@@ -21,6 +21,7 @@ PARAMETERS: Final = {
     "sort_key": "pod",
     "less": "a, b",
     "pre_filter": "state, pod, nodes",
+    "ignores": "pod_class",
     "add_pod": "state, pod, info, row",
     "remove_pod": "state, pod, info, row",
     "filter": "state, pod, node",

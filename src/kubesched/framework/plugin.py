@@ -7,6 +7,7 @@ A plugin is a class with a `name`. It takes part in an extension point by having
 | PreEnqueue | `pre_enqueue(pod)`                                            | `None` or a `Status`                    |
 | QueueSort  | `sort_key(pod)` or `less(a, b)`                               | a comparable key; a bool                |
 | PreFilter  | `pre_filter(state, pod, nodes)`, `add_pod`, `remove_pod`      | `None`, `Status` (Skip), or node names  |
+|            | `ignores(pod_class)`, if it has one                           | whether it always skips such pods       |
 | Filter     | `filter(state, pod, node)` or `filter_all(state, pod, nodes)` | `None` or `Status`; or `Verdicts`       |
 |            | `filter_depends_on(state, pod, other)`, if it has one         | whether pods like `other` matter        |
 | PostFilter | `post_filter(state, pod, diagnosis)`                          | `(PostFilterResult or None, Status)`    |
@@ -125,6 +126,11 @@ class Plugin:
     def events_to_register(self) -> Sequence[EventHint]:
         """Cluster events that may make a pod this plugin rejected schedulable."""
         return ()
+
+    def ignores(self, pod_class: PodClass) -> bool:
+        """Whether PreFilter and PreScore skip every pod of this class, whatever the cluster holds. They are then called
+        once for the class, not for each of its pods; False is always correct."""
+        return False
 
     def filter_depends_on(self, state: CycleState, pod: api.Pod, other: PodClass) -> bool:
         """Whether Filter's result for a node may change when a pod of another class is added to that node or removed

@@ -94,7 +94,9 @@ class Framework:
         self.placement_score: Sequence[Any] = points.get("placementScore", ())
         self.what_if = WhatIf(self)
         self._labels_do_not_matter = all(
-            is_built_in(type(plugin)) for plugin in self.plugins if plugin.reads.is_cacheable
+            is_built_in(type(plugin))
+            for plugin in self.plugins
+            if plugin.reads.is_cacheable or type(plugin).ignores is not Plugin.ignores
         )
 
     @property
@@ -153,6 +155,12 @@ class Framework:
         return None
 
     # PreFilter
+
+    def is_asked_once(self, plugin: Plugin, pod_class: PodClass) -> bool:
+        """Whether the plugin's PreFilter and PreScore results hold for all pods of a class."""
+        return plugin.reads.is_cacheable or bool(
+            self.call(NOT_RECORDED, plugin, "PreFilter", plugin.ignores, pod_class)
+        )
 
     def ask_pre_filter(self, plugin: Any, state: CycleState, pod: api.Pod, nodes: Nodes) -> Any:
         """One plugin's PreFilter result: None, a Status, or node names."""

@@ -15,7 +15,7 @@ from kubesched.framework.plugin import Plugin, Verdicts
 from kubesched.framework.signatures import Signature, volumes
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import SKIP, Status, error, unresolvable, unschedulable
-from kubesched.plugins.volumes import claim_key, claim_names, not_found
+from kubesched.plugins.volumes import claim_key, claim_names, names_claim, not_found
 
 DISK_CONFLICT = unschedulable("node(s) had no available disk")
 CLAIM_CONFLICT = unschedulable(
@@ -41,6 +41,9 @@ class VolumeRestrictions(Plugin):
             on(Resource.NODE, Action.ADD),
             on(Resource.PERSISTENT_VOLUME_CLAIM, Action.ADD, self._after_claim_added),
         ]
+
+    def ignores(self, pod_class: PodClass) -> bool:
+        return not any(_is_disk(volume) or names_claim(volume) for volume in pod_class.spec.volumes)
 
     def pre_filter(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Status | None:
         if not pod.spec.volumes:

@@ -25,6 +25,7 @@ from kubesched.plugins.volumes import (
     claim_key,
     claim_names,
     class_of_claim,
+    names_claim,
     not_found,
 )
 
@@ -60,6 +61,9 @@ class VolumeZone(Plugin):
             on(Resource.PERSISTENT_VOLUME_CLAIM, Action.ADD | Action.UPDATE, self._after_claim_change),
             on(Resource.PERSISTENT_VOLUME, Action.ADD | Action.UPDATE, self._after_volume_change),
         ]
+
+    def ignores(self, pod_class: PodClass) -> bool:
+        return not any(names_claim(volume) for volume in pod_class.spec.volumes)
 
     def pre_filter(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Status | None:
         if not pod.spec.volumes:

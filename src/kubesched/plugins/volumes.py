@@ -52,6 +52,11 @@ def claim_names(pod: api.Pod) -> list[str]:
     return [source.claim_name for source in sources if source is not None]
 
 
+def names_claim(volume: api.Volume) -> bool:
+    """Whether a volume uses a claim, ephemeral ones included."""
+    return volume.persistent_volume_claim is not None or volume.ephemeral is not None
+
+
 def claim_key(namespace: str, name: str) -> str:
     """The key under which the cluster has a claim."""
     return f"{namespace}/{name}" if namespace else name

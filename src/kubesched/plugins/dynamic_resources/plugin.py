@@ -65,10 +65,13 @@ class DynamicResources(Plugin):
         problem = self._hints.problem(pod) if pod.spec.resource_claims else None
         return None if problem is None else unresolvable(problem)
 
+    def ignores(self, pod_class: PodClass) -> bool:
+        return not pod_class.spec.resource_claims and not pod_class.requests.scalar
+
     def pre_filter(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Status | None:
         state.write(NAME, NO_CLAIMS)
         found: Cycle | Status = SKIP
-        if pod.spec.resource_claims or state.pod_class.requests.scalar:
+        if not self.ignores(state.pod_class):
             self._hints.note(pod)
             found = self._preparation.prepare(state, pod)
         if isinstance(found, Status):

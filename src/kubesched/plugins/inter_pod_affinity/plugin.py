@@ -7,7 +7,7 @@ preferences of running pods count as well. Everything is computed from counts pe
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -75,6 +75,16 @@ class AffinityState:
         )
 
 
+@dataclass(slots=True)
+class _Selecting:
+    """The terms of running pods that select one class, found in the cluster's list of terms so far."""
+
+    version: int
+    labels: Mapping[str, str]
+    seen: int = 0
+    by_kind: dict[str, list[TermCounter]] = field(default_factory=dict)
+
+
 class InterPodAffinity(Plugin):
     """Filter and Score on `spec.affinity.podAffinity` and `podAntiAffinity`, of this pod and of those running."""
 
@@ -103,8 +113,9 @@ class InterPodAffinity(Plugin):
         if terms.error is not None:
             return unresolvable(f"parsing pod: {terms.error}")
         existing: Counts = {}
-        for counter in self._speaking_of(state.pod_class, "anti-affinity"):
-            self._sum(existing, counter, counter.term.topology_key)
+        for counter in self._selecting(state.pod_class).get("anti-affinity", ()):
+            if counter.total:
+                self._sum(existing, counter, counter.term.topology_key)
         existing = {key: counts for key, counts in existing.items() if counts.counts.any()}
         if not existing and not terms.required and not terms.required_anti:
             return SKIP
@@ -189,10 +200,11 @@ class InterPodAffinity(Plugin):
         scores: Counts = {}
         for weight, term in preferred:
             self._weigh(scores, self.handle.cluster.counts.affinity((term,)), term.topology_key, weight)
-        for counter in self._speaking_of(state.pod_class, "preferred"):
+        existing = self._selecting(state.pod_class)
+        for counter in existing.get("preferred", ()):
             self._weigh(scores, counter, counter.term.topology_key, counter.weight)
         if self.args.hard_pod_affinity_weight > 0:
-            for counter in self._speaking_of(state.pod_class, "affinity"):
+            for counter in existing.get("affinity", ()):
                 self._weigh(scores, counter, counter.term.topology_key, self.args.hard_pod_affinity_weight)
         if not scores:
             return SKIP
@@ -215,22 +227,25 @@ class InterPodAffinity(Plugin):
 
     # Counts
 
-    def _speaking_of(self, pod_class: PodClass, kind: str) -> Iterator[TermCounter]:
-        """Terms of running pods, of one kind, that select pods of this class."""
+    def _selecting(self, pod_class: PodClass) -> Mapping[str, list[TermCounter]]:
+        """Terms of running pods that select pods of this class, by their kind. Some may count no pod at present."""
         cluster = self.handle.cluster
         known = cluster.counts.term_list
         if not known:
-            return iter(())
+            return {}
         labels = cluster.namespace_labels(pod_class.namespace)
-        stamp = (cluster.counts.terms_version, labels)
-        cached = pod_class.memo.get((self, "terms"))
-        if not isinstance(cached, tuple) or cached[0] != stamp:
-            cached = (stamp, [], 0)
-        matching, seen = cached[1], cached[2]
-        if seen < len(known):
-            matching += [t for t in known[seen:] if t.term.matches(pod_class.namespace, pod_class.labels, labels)]
-            pod_class.memo[self, "terms"] = (stamp, matching, len(known))
-        return (counter for counter in matching if counter.total and counter.kind == kind)
+        cached = pod_class.memo.get(self)
+        if (
+            not isinstance(cached, _Selecting)
+            or cached.version != cluster.counts.terms_version
+            or cached.labels != labels
+        ):
+            cached = pod_class.memo[self] = _Selecting(cluster.counts.terms_version, labels)
+        for counter in known[cached.seen :] if cached.seen < len(known) else ():
+            if counter.term.matches(pod_class.namespace, pod_class.labels, labels):
+                cached.by_kind.setdefault(counter.kind, []).append(counter)
+        cached.seen = len(known)
+        return cached.by_kind
 
     def _sum(self, into: Counts, counter: RowCounter, key: str) -> None:
         """Add a counter's domains to the sum of a topology key."""

@@ -11,7 +11,16 @@ from kubesched.api import objects as api
 from kubesched.api.quantity import milli_of, value_of
 from kubesched.api.resources import is_scalar, pod_requests, scheduling_requests
 from kubesched.base.features import Features
-from kubesched.cluster.table import CPU, EPHEMERAL_STORAGE, MEMORY, NONZERO_CPU, NONZERO_MEMORY, Ints, NodeTable
+from kubesched.cluster.table import (
+    CPU,
+    EPHEMERAL_STORAGE,
+    HUGE_REQUEST,
+    MEMORY,
+    NONZERO_CPU,
+    NONZERO_MEMORY,
+    Ints,
+    NodeTable,
+)
 from kubesched.cluster.view import Nodes
 from kubesched.config.args import ResourceSpec
 from kubesched.framework.plugin import Handle
@@ -19,9 +28,6 @@ from kubesched.framework.signatures import Signature
 from kubesched.framework.status import Status, unschedulable
 from kubesched.plugins.device_classes import DeviceClassResolver, may_be_devices
 from kubesched.plugins.dynamic_resources.devices import Devices
-
-EXACT = 1 << 50
-"""Below this, sums of two amounts and their hundredfold are exact in all arithmetic that scoring uses."""
 
 
 def only_row(nodes: Nodes) -> int | None:
@@ -50,18 +56,20 @@ class ScoredRequests:
     names: tuple[str, ...] = ()
     amount_list: tuple[int, ...] = ()
     weight_list: tuple[int, ...] = ()
+    huge: bool = False
+    """Whether a request is huge (see `HUGE_REQUEST`)."""
+
+    def may_overflow(self, table: NodeTable) -> bool:
+        """Whether amounts are so large that scores need upstream's arithmetic on them."""
+        return self.huge or table.has_huge_amounts
 
     def of_one(self, nodes: Nodes, devices: Devices | None = None) -> tuple[list[int], list[int]] | None:
         """The same as `of` for a window of one node, as Python's numbers, with which a few operations take a tenth of
         the time. None for a larger window, and for amounts that doubles or 64-bit integers may not hold exactly."""
-        row = only_row(nodes)
-        if row is None or devices is not None:
+        table, row = nodes.table, only_row(nodes)
+        if row is None or devices is not None or self.may_overflow(table):
             return None
-        offered = nodes.table.allocatable[self.columns, row].tolist()
-        used = nodes.table.used[self.columns, row].tolist()
-        amounts = (0, *offered, *used)
-        exact = min(amounts) >= 0 and max(amounts) < EXACT and max(self.amount_list, default=0) < EXACT
-        return (offered, used) if exact else None
+        return table.allocatable[self.columns, row].tolist(), table.used[self.columns, row].tolist()
 
     def of(self, nodes: Nodes, devices: Devices | None = None) -> tuple[Ints, Ints]:
         """(allocatable, used) for the window, a row per resource. Resources that a node does not have are counted in
@@ -129,4 +137,5 @@ def scored_requests(
         names=tuple(names),
         amount_list=tuple(amounts),
         weight_list=tuple(weights),
+        huge=max(amounts, default=0) >= HUGE_REQUEST or min(amounts, default=0) < 0,
     )

@@ -23,6 +23,8 @@ from kubesched.plugins.device_classes import DeviceClassResolver
 from kubesched.plugins.node_resources.amounts import ScoredRequests, scored_devices, scored_requests, signed_requests
 from kubesched.plugins.node_resources.strategies import in_range
 
+Floats = npt.NDArray[np.float64]
+
 _HALF = MAX_NODE_SCORE // 2
 _LOWEST = -(2.0**53)
 """Requests whose sum overflowed are negative and can make a balance of any size; this one still fits an integer."""
@@ -54,11 +56,12 @@ class NodeResourcesBalancedAllocation(Plugin):
         one = wanted.of_one(nodes, self._devices)
         if one is not None and len(one[0]) == 2 and all(one[0]):
             requested = [used + amount for used, amount in zip(one[1], wanted.amount_list, strict=True)]
-            step = _HALF + _balance_of_two(requested, one[0]) - _balance_of_two(one[1], one[0])
-            return _HALF + (step + (step < 0)) // 2
+            return _HALF + (_HALF + _balance_of_two(requested, one[0]) - _balance_of_two(one[1], one[0])) // 2
         offered, used = wanted.of(nodes, self._devices)
-        with_pod = _balance(used + wanted.amounts, offered)
-        change = _HALF + with_pod - _balance(used, offered)
+        before, after = _balance(used, offered), _balance(used + wanted.amounts, offered)
+        if not wanted.may_overflow(nodes.table):
+            return _HALF + (_HALF + after.astype(np.int64) - before.astype(np.int64)) // 2
+        change = _HALF + _limited(after) - _limited(before)
         return in_range(_HALF + (change + (change < 0)) // 2)
 
     def _wanted(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> ScoredRequests:
@@ -74,7 +77,7 @@ def _balance_of_two(used: Sequence[int], offered: Sequence[int]) -> int:
     return int((1 - deviation) * MAX_NODE_SCORE)
 
 
-def _balance(used: Ints, offered: Ints) -> Ints:
+def _balance(used: Ints, offered: Ints) -> Floats:
     """One minus the standard deviation of the used fractions, in hundredths, over the resources a node has."""
     present = offered != 0
     if len(offered) == 2 and present.all():
@@ -83,11 +86,16 @@ def _balance(used: Ints, offered: Ints) -> Ints:
     else:
         fractions = np.minimum(np.where(present, used / np.where(present, offered, 1), 0.0), 1.0)
         deviation = _deviation(fractions, present)
-    balance: Ints = np.maximum((1 - deviation) * MAX_NODE_SCORE, _LOWEST).astype(np.int64)
+    balance: Floats = (1 - deviation) * MAX_NODE_SCORE
     return balance
 
 
-def _deviation(fractions: npt.NDArray[np.float64], present: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
+def _limited(balance: Floats) -> Ints:
+    limited: Ints = np.maximum(balance, _LOWEST).astype(np.int64)
+    return limited
+
+
+def _deviation(fractions: Floats, present: npt.NDArray[np.bool_]) -> Floats:
     """The standard deviation per node; of two values it is half their difference, exactly."""
     count = present.sum(axis=0)
     mean = fractions.sum(axis=0) / np.maximum(count, 1)

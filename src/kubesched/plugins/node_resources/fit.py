@@ -28,7 +28,6 @@ from kubesched.framework.state import CycleState
 from kubesched.framework.status import Status, unresolvable, unschedulable
 from kubesched.plugins.device_classes import DeviceClassResolver
 from kubesched.plugins.node_resources.amounts import (
-    EXACT,
     ScoredRequests,
     only_row,
     scored_devices,
@@ -54,9 +53,8 @@ class CheckedRequests:
         """Whether a node certainly has room for all of it: the usual case, for one node faster than arrays."""
         offered = table.allocatable[self.columns, row].tolist()
         used = table.used[self.columns, row].tolist()
-        return all(
-            taken >= 0 and there < EXACT and wanted <= there - taken
-            for there, taken, wanted in zip(offered, used, self.amount_list, strict=True)
+        return not table.has_huge_amounts and all(
+            wanted <= there - taken for there, taken, wanted in zip(offered, used, self.amount_list, strict=True)
         )
 
     def status(self, code: int) -> Status:
@@ -136,7 +134,7 @@ class NodeResourcesFit(Plugin):
             requested = [used + amount for used, amount in zip(one[1], wanted.amount_list, strict=True)]
             return self._one_node_strategy(requested, one[0], wanted.weight_list)
         offered, used = wanted.of(nodes, self._devices)
-        return self._strategy(used + wanted.amounts, offered, wanted.weights)
+        return self._strategy(used + wanted.amounts, offered, wanted.weights, wanted.may_overflow(nodes.table))
 
     def score_placement(self, group: api.PodGroup, assignments: Assignments) -> int:
         """Prefer placements that the group fills, whatever the strategy for single nodes."""
@@ -160,7 +158,7 @@ class NodeResourcesFit(Plugin):
         block = np.ix_(columns, rows)
         used = np.array(list(requested.values())) + table.used[block].sum(axis=1)
         offered = table.allocatable[block].sum(axis=1)
-        scores = most_allocated(used[:, None], offered[:, None], np.array(list(weights.values()))[:, None])
+        scores = most_allocated(used[:, None], offered[:, None], np.array(list(weights.values()))[:, None], huge=True)
         return int(scores[0])
 
     def _needed(self, state: CycleState, table: NodeTable) -> CheckedRequests:

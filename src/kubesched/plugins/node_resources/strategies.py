@@ -3,8 +3,8 @@
 Each takes arrays with a row per resource and a column per node. A node's score ignores resources that the node does
 not have.
 
-Amounts near 2^63 overflow here as they do in upstream's 64-bit arithmetic, and quotients are cut towards zero as Go
-cuts them, so that absurd nodes get upstream's scores. Where upstream's score would leave 0 to 100, which fails every
+Huge amounts, near 2^63, overflow here as they do in upstream's 64-bit arithmetic, and quotients are cut towards zero as
+Go cuts them, so that absurd nodes get upstream's scores. Where upstream's score would leave 0 to 100, which fails every
 pod there, ours is clipped instead.
 """
 
@@ -18,8 +18,8 @@ from kubesched.cluster.table import Ints
 from kubesched.config.args import ScoringStrategy, UtilizationShapePoint
 from kubesched.framework.plugin import MAX_NODE_SCORE
 
-Strategy = Callable[[Ints, Ints, Ints], Ints]
-"""(requested, allocatable, weights) → score per node."""
+Strategy = Callable[[Ints, Ints, Ints, bool], Ints]
+"""(requested, allocatable, weights, whether amounts may overflow) → score per node."""
 
 OneNodeStrategy = Callable[[Sequence[int], Sequence[int], Sequence[int]], int]
 """The same for one node."""
@@ -61,24 +61,24 @@ def _most_allocated_on(requested: Sequence[int], allocatable: Sequence[int], wei
     return total // max(weight_sum, 1)
 
 
-def least_allocated(requested: Ints, allocatable: Ints, weights: Ints) -> Ints:
+def least_allocated(requested: Ints, allocatable: Ints, weights: Ints, huge: bool) -> Ints:
     """Prefer free nodes."""
     free = np.where(requested > allocatable, 0, allocatable - requested)
-    return _weighted(free * MAX_NODE_SCORE, allocatable, weights)
+    return _weighted(free * MAX_NODE_SCORE, allocatable, weights, huge)
 
 
-def most_allocated(requested: Ints, allocatable: Ints, weights: Ints) -> Ints:
+def most_allocated(requested: Ints, allocatable: Ints, weights: Ints, huge: bool) -> Ints:
     """Prefer full nodes."""
-    return _weighted(np.minimum(requested, allocatable) * MAX_NODE_SCORE, allocatable, weights)
+    return _weighted(np.minimum(requested, allocatable) * MAX_NODE_SCORE, allocatable, weights, huge)
 
 
 def requested_to_capacity_ratio(shape: Sequence[UtilizationShapePoint]) -> Strategy:
     """Prefer the utilisation at which `shape` is highest."""
     by_percent = np.array([_interpolate(shape, percent) for percent in range(101)], dtype=np.int64)
 
-    def score(requested: Ints, allocatable: Ints, weights: Ints) -> Ints:
+    def score(requested: Ints, allocatable: Ints, weights: Ints, huge: bool) -> Ints:
         present = allocatable != 0
-        percent = _quotient(requested * 100, np.where(present, allocatable, 1))
+        percent = _quotient(requested * 100, np.where(present, allocatable, 1), huge)
         scores = by_percent[np.where(requested > allocatable, 100, np.clip(percent, 0, 100))]
         counted = weights * (present & (scores > 0))
         total = counted.sum(axis=0)
@@ -88,16 +88,16 @@ def requested_to_capacity_ratio(shape: Sequence[UtilizationShapePoint]) -> Strat
     return score
 
 
-def _weighted(scaled: Ints, allocatable: Ints, weights: Ints) -> Ints:
+def _weighted(scaled: Ints, allocatable: Ints, weights: Ints, huge: bool) -> Ints:
     """The weighted mean of scaled / allocatable over the resources each node has, in whole numbers."""
     if allocatable.all():
-        mean: Ints = (_quotient(scaled, allocatable) * weights).sum(axis=0) // max(int(weights.sum()), 1)
-        return in_range(mean)
-    present = allocatable != 0
-    counted = weights * present
-    scores: Ints = (_quotient(scaled, np.where(present, allocatable, 1)) * counted).sum(axis=0)
-    totals: Ints = np.maximum(counted.sum(axis=0), 1)
-    return in_range(scores // totals)
+        mean: Ints = (_quotient(scaled, allocatable, huge) * weights).sum(axis=0) // max(int(weights.sum()), 1)
+    else:
+        present = allocatable != 0
+        counted = weights * present
+        scores: Ints = (_quotient(scaled, np.where(present, allocatable, 1), huge) * counted).sum(axis=0)
+        mean = scores // np.maximum(counted.sum(axis=0), 1)
+    return in_range(mean) if huge else mean
 
 
 def in_range(scores: Ints) -> Ints:
@@ -105,10 +105,10 @@ def in_range(scores: Ints) -> Ints:
     return np.minimum(np.maximum(scores, 0), MAX_NODE_SCORE)
 
 
-def _quotient(dividend: Ints, divisor: Ints) -> Ints:
+def _quotient(dividend: Ints, divisor: Ints, huge: bool) -> Ints:
     """Whole quotients, cut towards zero."""
     quotient: Ints = dividend // divisor
-    if dividend.min(initial=0) < 0:
+    if huge:
         quotient += (quotient < 0) & (dividend % divisor != 0)
     return quotient
 

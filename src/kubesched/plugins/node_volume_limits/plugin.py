@@ -24,7 +24,7 @@ from kubesched.plugins.node_volume_limits.attached import (
     VolumeError,
     volume_limits,
 )
-from kubesched.plugins.volumes import uses_claim
+from kubesched.plugins.volumes import names_claim, uses_claim
 
 EXCEEDED = unschedulable("node(s) exceed max volume count")
 
@@ -51,10 +51,11 @@ class NodeVolumeLimits(Plugin):
             on(Resource.VOLUME_ATTACHMENT, Action.DELETE, self._after_attachment_deleted),
         ]
 
+    def ignores(self, pod_class: PodClass) -> bool:
+        return not any(_may_be_attached(volume) for volume in pod_class.spec.volumes)
+
     def pre_filter(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Status | None:
-        if not pod.spec.volumes or not any(_may_be_attached(volume) for volume in pod.spec.volumes):
-            return SKIP
-        return None
+        return SKIP if self.ignores(state.pod_class) else None
 
     def filter_depends_on(self, state: CycleState, pod: api.Pod, other: PodClass) -> bool:
         return bool(other.spec.volumes)
@@ -158,8 +159,7 @@ class _Answer:
 
 
 def _may_be_attached(volume: api.Volume) -> bool:
-    has_claim = volume.persistent_volume_claim is not None or volume.ephemeral is not None
-    return has_claim or migration_of(volume) is not None
+    return names_claim(volume) or migration_of(volume) is not None
 
 
 def _may_free(volume: api.Volume, attacher: str) -> bool:

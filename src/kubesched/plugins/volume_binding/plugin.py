@@ -29,6 +29,7 @@ from kubesched.plugins.volumes import (
     claim_uses,
     class_of_claim,
     is_fully_bound,
+    names_claim,
     not_found,
     not_owned,
     uses_claim,
@@ -89,11 +90,14 @@ class VolumeBinding(Plugin):
 
     # PreFilter
 
+    def ignores(self, pod_class: PodClass) -> bool:
+        return not any(names_claim(volume) for volume in pod_class.spec.volumes)
+
     def pre_filter(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Status | None:
-        uses = claim_uses(pod) if pod.spec.volumes else []
-        if not uses:
+        if self.ignores(state.pod_class):
             state.write(self.name, NO_CLAIMS)
             return SKIP
+        uses = claim_uses(pod)
         for use in uses:
             if problem := self._problem(pod, use):
                 return unresolvable(problem)
