@@ -6,6 +6,7 @@ node has changed, otherwise for those whose pods have changed. Usually that is t
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 from weakref import ref
 
@@ -76,6 +77,8 @@ class CachedAnswers:
         self.asked_pre_filters: list[Any] = []
         self.asked_pre_scores: list[Any] = []
         """The plugins that are called for every pod."""
+        self._written: dict[str, set[Hashable]] = {}
+        """The keys of the state that each of them has written."""
         self.skipped_filters: frozenset[str] | None = None
         """The plugins whose PreFilter skips Filter; None if one of them rejects the pod or narrows the nodes."""
         self.filters: list[CachedFilter] = []
@@ -111,6 +114,13 @@ class CachedAnswers:
         self._position = table.log_end
         self.state.record = NOT_RECORDED
 
+    def withdraw_after(self, plugin: str, state: CycleState) -> None:
+        """PreFilter stopped at this plugin: a pod's state must not have what the plugins after it would write."""
+        names = [each.name for each in self._framework.pre_filter]
+        for name in names[names.index(plugin) + 1 :]:
+            for key in self._written.get(name, ()):
+                state.delete(key)
+
     def _update(self, pod: api.Pod, changed: list[int]) -> None:
         try:
             if len(changed) == 1:
@@ -131,9 +141,12 @@ class CachedAnswers:
         once = {id(p) for p in framework.plugins if framework.is_asked_once(p, state.pod_class)}
         self.asked_pre_filters = [p for p in framework.pre_filter if id(p) not in once]
         self.asked_pre_scores = [p for p in framework.pre_score if id(p) not in once]
-        self.answers = {
-            p.name: framework.ask_pre_filter(p, state, pod, nodes) for p in framework.pre_filter if id(p) in once
-        }
+        self.answers, self._written = {}, {}
+        for plugin in framework.pre_filter:
+            if id(plugin) in once:
+                before = set(state.keys())
+                self.answers[plugin.name] = framework.ask_pre_filter(plugin, state, pod, nodes)
+                self._written[plugin.name] = set(state.keys()) - before
         skipped = {name for name, answer in self.answers.items() if getattr(answer, "is_skip", False)}
         decided = any(answer is not None and name not in skipped for name, answer in self.answers.items())
         self.skipped_filters = None if decided else frozenset(skipped)

@@ -78,6 +78,8 @@ class Filtering:
         cached = self._cached(decision)
         state.adopt(cached.state)
         outcome = self._framework.combine_pre_filter(self._pre_filter_answers(cached, state, pod), state)
+        if outcome.stopped_at:
+            cached.withdraw_after(outcome.stopped_at, state)
         if outcome.status is not None:
             decision.end_point("PreFilter", outcome.status.code.upstream)
             return Diagnosis(

@@ -53,10 +53,14 @@ NO_BINDER = Status(Code.SKIP, "no Bind plugin took the pod")
 class PreFilterOutcome:
     """The result of PreFilter: a rejection, or the nodes to go on with."""
 
-    __slots__ = ("node_names", "plugins", "status")
+    __slots__ = ("node_names", "plugins", "status", "stopped_at")
 
-    def __init__(self, status: Status | None, node_names: frozenset[str] | None, plugins: frozenset[str]) -> None:
+    def __init__(
+        self, status: Status | None, node_names: frozenset[str] | None, plugins: frozenset[str], stopped_at: str = ""
+    ) -> None:
         self.status = status
+        self.stopped_at = stopped_at
+        """The plugin after which no other ran; empty if all did."""
         self.node_names = node_names
         """The only nodes to filter; None for all."""
         self.plugins = plugins
@@ -185,7 +189,7 @@ class Framework:
                     state.skip_filter.add(plugin)
                 elif answer.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
                     # Preemption cannot help, so the other plugins need not run.
-                    return PreFilterOutcome(answer.by(plugin), None, frozenset())
+                    return PreFilterOutcome(answer.by(plugin), None, frozenset(), plugin)
                 elif answer.code is Code.UNSCHEDULABLE:
                     # Preemption may help, and then it needs every plugin's state.
                     rejected = answer.by(plugin)
@@ -195,7 +199,7 @@ class Framework:
             narrowed.add(plugin)
             names = frozenset(answer) if names is None else names & frozenset(answer)
             if not names:
-                return PreFilterOutcome(_no_common_node(narrowed), names, frozenset(narrowed))
+                return PreFilterOutcome(_no_common_node(narrowed), names, frozenset(narrowed), plugin)
         return PreFilterOutcome(rejected, names, frozenset(narrowed))
 
     # Filter

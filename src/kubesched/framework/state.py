@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable
 from typing import TypeVar, cast
 
 from kubesched.api import objects as api
@@ -69,6 +69,10 @@ class CycleState:
     def delete(self, key: Hashable) -> None:
         """Remove a key."""
         self._data.pop(key, None)
+
+    def keys(self) -> Collection[Hashable]:
+        """All keys."""
+        return self._data.keys()
 
     def adopt(self, other: CycleState) -> None:
         """Take over the values of another state, written for an earlier pod of the same class."""
