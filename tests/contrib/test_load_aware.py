@@ -16,13 +16,17 @@ from tests.contrib.support import only_scorer, scores
 from kubesched import Handle, Node
 from kubesched.base.clocks import SystemClock
 from kubesched.cluster.state import ClusterState
+from kubesched.config import dump
+from kubesched.config.load import load
 from kubesched.contrib.beta import beta_cdf, shape_of
 from kubesched.contrib.load_sources import LoadMetric, LoadSource, MeasuredNode, MetricProvider, NodeLoads
 from kubesched.contrib.load_variation_risk_balancing import risk_scores
 from kubesched.contrib.low_risk_over_commitment import RESOURCES, Probabilities, limit_risk
 from kubesched.contrib.node_load import simulated
 from kubesched.contrib.peaks import Peaks, PeaksArgs
+from kubesched.daemon.main import _without_keys
 from kubesched.framework.handle import Services
+from kubesched.plugins import in_tree_registry
 from kubesched.testing import ConfigError, VirtualCluster, container, node, pod
 
 MIB = 1 << 20
@@ -296,3 +300,14 @@ def test_containers_are_summed(cluster: VirtualCluster) -> None:
     """Two containers, of which one has a limit and one a request."""
     containers = [container(limits={"cpu": "100m"}), container("b", requests={"cpu": "100m"})]
     assert score_of(cluster, "TargetLoadPacking", loaded("cpu=0"), containers=containers) == 78
+
+
+def test_a_token_is_not_logged() -> None:
+    """The log of the configuration hides it; the configuration itself keeps it."""
+    registry = in_tree_registry()
+    provider = {"metricProvider": {"type": "Prometheus", "token": "hunter2"}}
+    head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    tree = {**head, **only_scorer("TargetLoadPacking", provider)}
+    config = load(tree, points=registry.points, args_types=registry.args_types).config
+    assert "hunter2" in dump.to_yaml(config)
+    assert "hunter2" not in dump.to_yaml(_without_keys(config))

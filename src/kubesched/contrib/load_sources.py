@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal, Self
 
 import msgspec
 
@@ -94,6 +94,23 @@ class LoadSource(msgspec.Struct, frozen=True):
             session.get(url, params=query, ssl=verify) as answer,
         ):
             return msgspec.json.decode(await answer.read())
+
+
+class LoadAwareArgs(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """The arguments that load-aware plugins have in common."""
+
+    metric_provider: MetricProvider = MetricProvider()
+    watcher_address: str = ""
+
+    @property
+    def source(self) -> LoadSource:
+        """Where loads are read."""
+        return LoadSource(self.watcher_address, self.metric_provider)
+
+    def without_secrets(self) -> Self:
+        """The arguments as they may be logged."""
+        hidden = msgspec.structs.replace(self.metric_provider, token="-- REDACTED --")
+        return msgspec.structs.replace(self, metric_provider=hidden) if self.metric_provider.token else self
 
 
 class MeasuredNode(api.Object, frozen=True):

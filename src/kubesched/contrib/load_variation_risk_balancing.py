@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import msgspec
 import numpy as np
 
 from kubesched.api import objects as api
 from kubesched.cluster.table import Ints
 from kubesched.cluster.view import Nodes
-from kubesched.contrib.load_sources import LoadSource, MetricProvider
+from kubesched.contrib.load_sources import LoadAwareArgs
 from kubesched.contrib.node_load import (
     CPU_DEVIATION,
     CPU_MEAN,
@@ -24,11 +23,9 @@ from kubesched.framework.plugin import MAX_NODE_SCORE, Handle, Plugin
 from kubesched.framework.state import CycleState
 
 
-class LoadVariationRiskBalancingArgs(msgspec.Struct, frozen=True, rename="camel"):
+class LoadVariationRiskBalancingArgs(LoadAwareArgs, frozen=True, rename="camel", kw_only=True):
     """How much variation counts: the risk is (mean + margin * deviation ^ (1 / sensitivity)) / 2."""
 
-    metric_provider: MetricProvider = MetricProvider()
-    watcher_address: str = ""
     safe_variance_margin: float = 1.0
     safe_variance_sensitivity: float = 1.0
 
@@ -51,7 +48,7 @@ class LoadVariationRiskBalancing(Plugin):
 
     def __init__(self, args: LoadVariationRiskBalancingArgs, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._loads = node_loads(handle, LoadSource(args.watcher_address, args.metric_provider))
+        self._loads = node_loads(handle, args.source)
 
     def score_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Ints:
         values, rows = self._loads.values(), nodes.rows

@@ -12,7 +12,7 @@ from kubesched.api import objects as api
 from kubesched.cluster.table import Ints
 from kubesched.cluster.view import Nodes
 from kubesched.contrib.beta import beta_cdf, shape_of
-from kubesched.contrib.load_sources import LoadSource, MetricProvider
+from kubesched.contrib.load_sources import LoadAwareArgs
 from kubesched.contrib.node_load import (
     CPU_DEVIATION,
     CPU_MEAN,
@@ -55,11 +55,9 @@ RESOURCES = (
 )
 
 
-class LowRiskOverCommitmentArgs(msgspec.Struct, frozen=True, rename="camel"):
+class LowRiskOverCommitmentArgs(LoadAwareArgs, frozen=True, rename="camel", kw_only=True):
     """How loads are smoothed, and how much the risk of limits counts for each resource; the rest is that of loads."""
 
-    metric_provider: MetricProvider = MetricProvider()
-    watcher_address: str = ""
     smoothing_window_size: int = 5
     risk_limit_weights: dict[str, float] = msgspec.field(default_factory=dict)
 
@@ -82,7 +80,7 @@ class LowRiskOverCommitment(Plugin):
 
     def __init__(self, args: LowRiskOverCommitmentArgs, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._loads = node_loads(handle, LoadSource(args.watcher_address, args.metric_provider))
+        self._loads = node_loads(handle, args.source)
         self._sums = handle.cluster.share(RequestAndLimitSums)
         self._probabilities = [Probabilities(place, args.window) for place in RESOURCES]
 

@@ -14,7 +14,7 @@ from kubesched.api.quantity import milli
 from kubesched.cluster.pods import PodClass, PodInfo
 from kubesched.cluster.table import Ints
 from kubesched.cluster.view import Nodes
-from kubesched.contrib.load_sources import LoadSource, MetricProvider
+from kubesched.contrib.load_sources import LoadAwareArgs
 from kubesched.contrib.node_load import CPU_CAPACITY, LAST_CPU, Floats, known, node_loads, rounded
 from kubesched.framework.plugin import Handle, Plugin
 from kubesched.framework.state import CycleState
@@ -24,11 +24,9 @@ REPORTING_SECONDS: Final = 60
 DEFAULT_TARGET: Final = 40
 
 
-class TargetLoadPackingArgs(msgspec.Struct, frozen=True, rename="camel"):
+class TargetLoadPackingArgs(LoadAwareArgs, frozen=True, rename="camel", kw_only=True):
     """The target, and what pods are expected to use."""
 
-    metric_provider: MetricProvider = MetricProvider()
-    watcher_address: str = ""
     default_requests: dict[str, api.Quantity] = msgspec.field(default_factory=lambda: {"cpu": "1000m"})
     """What a container without requests and limits is expected to use."""
     default_requests_multiplier: str = "1.5"
@@ -59,7 +57,7 @@ class TargetLoadPacking(Plugin):
 
     def __init__(self, args: TargetLoadPackingArgs, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._loads = node_loads(handle, LoadSource(args.watcher_address, args.metric_provider))
+        self._loads = node_loads(handle, args.source)
         self._default = milli(args.default_requests["cpu"]) if "cpu" in args.default_requests else 0
         self._multiplier = float(args.default_requests_multiplier)
         self._now = handle.clock.now if hasattr(handle, "clock") else time.time

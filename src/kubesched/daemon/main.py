@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from kubesched.base.event_loop import run_on_fast_loop
 from kubesched.client import leader
 from kubesched.config import dump
-from kubesched.config.types import KubeSchedulerConfiguration
+from kubesched.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
 from kubesched.daemon.flags import Options, parse, usage
 from kubesched.daemon.setup import Setup, SetupError, prepare
 from kubesched.daemon.version import short_version, version_info
@@ -85,12 +85,21 @@ def _run(options: Options, log: Logger, plugins: Iterable[PluginSource], program
 
 
 def _without_keys(config: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
-    """The configuration without the private keys of extenders, which must not be logged."""
+    """The configuration without private keys of extenders and tokens of plugins, which must not be logged."""
     extenders = tuple(
         replace(each, tls_config=replace(each.tls_config, key_data=b"")) if each.tls_config is not None else each
         for each in config.extenders
     )
-    return replace(config, extenders=extenders)
+    return replace(config, extenders=extenders, profiles=tuple(map(_without_secrets, config.profiles)))
+
+
+def _without_secrets(profile: KubeSchedulerProfile) -> KubeSchedulerProfile:
+    """A profile in which plugins that know of secrets in their arguments have hidden them."""
+    configs = tuple(
+        replace(each, args=each.args.without_secrets()) if hasattr(each.args, "without_secrets") else each
+        for each in profile.plugin_config
+    )
+    return replace(profile, plugin_config=configs)
 
 
 def write_config(setup: Setup, path: str) -> int:
