@@ -267,3 +267,56 @@ async def test_defaults_that_come_later_are_read(client: LocalClient) -> None:
     await client.replace(f"{DEFINITIONS}/crontabs.stable.example.com", made)
     assert (await client.get(f"{TABS}/a"))["spec"]["zone"] == "UTC"
     assert [each["spec"]["zone"] for each in (await client.get(TABS))["items"]] == ["UTC"]
+
+
+RULES: JSON = {
+    **SPEC_SCHEMA,
+    "properties": {
+        **SPEC_SCHEMA["properties"],
+        "least": {"type": "integer"},
+        "most": {"type": "integer"},
+        "up-to": {"type": "number", "x-kubernetes-validations": [{"rule": "self <= 1.5"}]},
+        "fixed": {"type": "string", "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "is fixed"}]},
+    },
+    "x-kubernetes-validations": [
+        {
+            "rule": "!has(self.least) || !has(self.most) || self.least <= self.most",
+            "messageExpression": "'least is ' + string(self.least)",
+            "fieldPath": ".least",
+        },
+        {"rule": "!has(self.up__dash__to) || self.up__dash__to > 0.0", "reason": "FieldValueForbidden"},
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ({"least": 3, "most": 2}, 'spec.least: Invalid value: "object": least is 3'),
+        ({"up-to": 2}, "spec.up-to: Invalid value: 2: failed rule: self <= 1.5"),
+        ({"up-to": 0}, "spec: Forbidden: failed rule: !has(self.up__dash__to) || self.up__dash__to > 0.0"),
+    ],
+)
+async def test_rules_in_cel(client: LocalClient, spec: JSON, said: str) -> None:
+    """An object that breaks a rule of its schema is refused with the rule's message at the rule's field."""
+    schema = {"type": "object", "properties": {"spec": RULES}}
+    await client.create(DEFINITIONS, definition(schema={"openAPIV3Schema": schema}))
+    assert said in (await refusal(client.create(TABS, tab(**spec)))).message
+
+
+async def test_rules_about_changes(client: LocalClient) -> None:
+    """They hold for updates only, and where there was a value before."""
+    schema = {"type": "object", "properties": {"spec": RULES}}
+    await client.create(DEFINITIONS, definition(schema={"openAPIV3Schema": schema}))
+    await client.create(TABS, tab())
+    await client.replace(f"{TABS}/a", tab(fixed="once"))
+    error = await refusal(client.replace(f"{TABS}/a", tab(fixed="twice")))
+    assert 'spec.fixed: Invalid value: "twice": is fixed' in error.message
+
+
+async def test_a_rule_that_is_not_cel(client: LocalClient) -> None:
+    """The definition is refused, with the place of the rule."""
+    schema = {"type": "object", "x-kubernetes-validations": [{"rule": "self.("}]}
+    error = await refusal(client.create(DEFINITIONS, definition(schema={"openAPIV3Schema": schema})))
+    assert "spec.versions[0].schema.openAPIV3Schema.x-kubernetes-validations[0].rule: Invalid value" in error.message
+    assert "compilation failed" in error.message

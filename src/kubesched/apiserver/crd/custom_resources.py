@@ -1,7 +1,8 @@
 """Custom resources: a kind is served as long as its definition exists.
 
 Objects are checked against types, required fields, enumerations and ranges of the definition's schema. As upstream,
-unknown fields are dropped unless the schema preserves them. Expressions (CEL) and conversion webhooks are ignored.
+unknown fields are dropped unless the schema preserves them. Its rules in CEL hold once the rest does. Conversion
+webhooks are ignored.
 """
 
 from __future__ import annotations
@@ -58,9 +59,14 @@ class CustomResources:
         """
         if not resource.custom:
             return []
-        found = self._validators[resource].problems(obj)
-        known = self._validators[resource].problems(old) if found and old is not None else []
-        return [problem for problem in found if problem not in known]
+        validator = self._validators[resource]
+        found = validator.problems(obj)
+        if found:
+            known = validator.problems(old) if old is not None else []
+            return [problem for problem in found if problem not in known]
+        broken = validator.broken_rules(obj, old)
+        known = validator.broken_rules(old, None) if broken and old is not None else []
+        return [problem for problem in broken if problem not in known]
 
     def columns(self, resource: ApiResource) -> Columns | None:
         """The printed columns in the definition."""

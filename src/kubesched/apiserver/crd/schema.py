@@ -6,6 +6,7 @@ import copy
 import re
 from typing import Any
 
+from kubesched.apiserver.crd.rules import check_rules, has_rules
 from kubesched.apiserver.printing.table import AGE, Cell, Column, Columns, age, columns, since
 from kubesched.apiserver.validation.problems import Problems
 from kubesched.apiserver.wire.status import Cause
@@ -32,6 +33,7 @@ class Validator:
 
     def __init__(self, schema: JSON) -> None:
         self._schema = schema
+        self._has_rules = has_rules(schema)
 
     def prune(self, obj: JSON) -> list[str]:
         """Drop the fields that the schema does not know. Returns their paths."""
@@ -43,6 +45,13 @@ class Validator:
     def default(self, obj: JSON) -> None:
         """Fill in the schema's defaults."""
         _default(obj, self._schema)
+
+    def broken_rules(self, obj: JSON, old: JSON | None) -> list[Cause]:
+        """The rules in CEL that the object breaks, or the change from the old one."""
+        problems = Problems()
+        if self._has_rules:
+            check_rules(obj, old, self._schema, problems)
+        return problems.found
 
     @property
     def has_defaults(self) -> bool:

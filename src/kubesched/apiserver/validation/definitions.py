@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kubesched.apiserver.crd.rules import compile_rule
 from kubesched.apiserver.kinds.registry import BUILT_IN
 from kubesched.apiserver.validation.naming import label_errors, subdomain_errors
 from kubesched.apiserver.validation.problems import IMMUTABLE, Problems
 from kubesched.base.types import JSON
+from kubesched.cel import CELError
 from kubesched.cel.errors import EvaluationError
 from kubesched.cel.regexes import compiled
 
@@ -52,7 +54,7 @@ def _check_names(names: JSON, problems: Problems) -> None:
 
 
 def _check_patterns(schema: object, path: str, problems: Problems) -> None:
-    """Refuse patterns that Go's regular expressions do not have."""
+    """Refuse patterns that Go's regular expressions do not have, and rules that are not CEL."""
     if not isinstance(schema, dict):
         return
     if isinstance(pattern := schema.get("pattern"), str):
@@ -61,11 +63,26 @@ def _check_patterns(schema: object, path: str, problems: Problems) -> None:
         except EvaluationError as error:
             reason = f"must be a valid regular expression, but isn't: {error}"
             problems.invalid(f"{path}.pattern", pattern, reason)
+    for index, rule in enumerate(schema.get("x-kubernetes-validations") or ()):
+        _check_rule(rule, f"{path}.x-kubernetes-validations[{index}]", problems)
     for name in ("items", "additionalProperties", "not"):
         _check_patterns(schema.get(name), f"{path}.{name}", problems)
     if isinstance(properties := schema.get("properties"), dict):
         for name, part in properties.items():
             _check_patterns(part, f"{path}.properties[{name}]", problems)
+
+
+def _check_rule(rule: JSON, path: str, problems: Problems) -> None:
+    for field in ("rule", "messageExpression"):
+        source = rule.get(field) or ""
+        if field == "rule" and not source.strip():
+            problems.required(f"{path}.rule")
+            continue
+        try:
+            if source:
+                compile_rule(source)
+        except CELError as error:
+            problems.invalid(f"{path}.{field}", source, f"compilation failed: {error}")
 
 
 def _check_versions(versions: list[JSON], problems: Problems) -> None:
