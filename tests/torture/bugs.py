@@ -162,12 +162,6 @@ BUGS = (
         "        if False:\n            self.fail(attempt)",
     ),
     Bug(
-        "a pod that has a node is tried again",
-        CYCLE,
-        "return Skipped.PLACED if pod.metadata.uid in self._shared.cluster.pods else None",
-        "return None",
-    ),
-    Bug(
         "a skipped pod stays in flight",
         CYCLE,
         "            self._shared.queue.done(pod.uid)\n            return None",

@@ -23,7 +23,9 @@ from tests.torture.bugs import BUGS, Bug
 from kubesched.torture.run import run_story
 
 ROOT = Path(__file__).parents[2]
-SECONDS = 90
+RICH = (0, 2, 16, 1, 20, 17, 6, 5)
+"""Seeds of stories in which much happens. They come first, so that most bugs are found soon."""
+SECONDS = 60
 """Processor time for the stories of one bug."""
 
 
@@ -87,7 +89,7 @@ def find(bug: Bug, stories: int) -> str:
 
 
 def _first_violation(stories: int) -> str:
-    for seed in range(stories):
+    for seed in [*RICH, *(each for each in range(stories) if each not in RICH)][:stories]:
         found = run_story(seed).violation
         if found is not None:
             return f"seed {seed}, {found.invariant}"
@@ -97,9 +99,10 @@ def _first_violation(stories: int) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--stories", type=int, default=40, help="how many stories to run for a bug")
+    parser.add_argument("--skip", type=int, default=0, help="how many bugs of the list to leave out")
     parser.add_argument("--only", default="", help="only bugs in files whose path has this text")
     options = parser.parse_args()
-    bugs = [bug for bug in BUGS if options.only in bug.file]
+    bugs = [bug for bug in BUGS[options.skip :] if options.only in bug.file]
     run_story(0)  # so that everything is imported and built before the first fork
     missed = []
     for bug in bugs:

@@ -30,7 +30,7 @@ _TOKENS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{}\]]', re.DOTALL)
 
 
 def decode_json(decoder: msgspec.json.Decoder[T], data: bytes | msgspec.Raw) -> T:
-    """Decode JSON of any depth. What lies too deep for the decoder is null.
+    """Decode JSON of any depth. What lies too deep for the decoder is null; bytes that are not UTF-8 are replaced.
 
     API servers take thousands of levels, for instance in custom resources. One such object must not hide all others.
     """
@@ -38,6 +38,8 @@ def decode_json(decoder: msgspec.json.Decoder[T], data: bytes | msgspec.Raw) -> 
         return decoder.decode(data)
     except RecursionError:
         return decoder.decode(_shallow(bytes(data)))
+    except UnicodeDecodeError:
+        return decode_json(decoder, bytes(data).decode("utf-8", "replace").encode())
 
 
 def _shallow(data: bytes) -> bytes:

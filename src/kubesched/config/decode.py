@@ -84,7 +84,9 @@ def _items(value: object, kind: mi.Type, path: str, problems: list[Problem]) -> 
 
 def _placeholder(kind: mi.Type) -> object:
     """Takes the place of an item that could not be decoded, so that later items keep their index in reports."""
-    return kind.cls() if isinstance(kind, mi.StructType) else ""
+    if isinstance(kind, mi.StructType):
+        return kind.cls(**{field.name: _placeholder(field.type) for field in kind.fields if field.required})
+    return 0 if isinstance(kind, mi.IntType | mi.FloatType) else ""
 
 
 def _entries(value: object, kind: mi.Type, path: str, problems: list[Problem]) -> object:

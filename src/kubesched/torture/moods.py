@@ -31,8 +31,10 @@ class Mood:
         self._met = met
         self._ways: dict[str, tuple[str, float]] = {}
         self._random = Random(0)
+        self.was_bad = False
 
     def set(self, point: str, way: str, probability: float, seed: int) -> None:
+        self.was_bad = True
         self._ways[point] = (way, probability)
         self._random = Random(seed)
 

@@ -90,6 +90,25 @@ def do_pods(world: World, params: Params) -> None:
         world.create(PODS, {"metadata": meta, "spec": template["spec"]})
 
 
+def make_crowd(random: Random, plan: Plan) -> tuple[Params, str]:
+    name, after, count = plan.name("crowd"), random.uniform(1.0, 8.0), random.randint(1, 3)
+    return {"name": name, "after": after, "count": count}, (
+        f"pods {name}-* of no priority fill all nodes; {after:.1f}s later {count} of high priority want their places"
+    )
+
+
+def do_crowd(world: World, params: Params) -> None:
+    def create(kind: str, count: int, priority: int) -> None:
+        container = {"name": "main", "image": "pause", "resources": {"requests": {"cpu": "1500m"}}}
+        for number in range(count):
+            name = f"{params['name']}-{kind}-{number}"
+            meta = {"name": name, "namespace": "default", "labels": {"app": "crowd"}}
+            world.create(PODS, {"metadata": meta, "spec": {"containers": [container], "priority": priority}})
+
+    create("low", 10, 0)
+    world.later(params["after"], lambda: create("high", params["count"], 2000))
+
+
 def make_knock(random: Random, plan: Plan) -> tuple[Params, str]:
     name, count, by = plan.name("knock"), random.randint(1, 3), random.choice(("node", "pod"))
     after = random.uniform(0.1, 4.0)
@@ -383,6 +402,7 @@ def do_resize(world: World, params: Params) -> None:
 
 ACTIONS = {
     "pods": Act(make_pods, do_pods),
+    "crowd": Act(make_crowd, do_crowd),
     "knock": Act(make_knock, do_knock),
     "device pods": Act(make_device_pods, do_device_pods),
     "gang": Act(make_gang, do_gang),
@@ -408,6 +428,7 @@ ACTIONS = {
 }
 WEIGHTS = {
     "pods": 12,
+    "crowd": 2,
     "knock": 3,
     "device pods": 3,
     "gang": 2,
