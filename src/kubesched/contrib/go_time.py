@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final
 
 RFC3339: Final = "2006-01-02T15:04:05Z07:00"
@@ -43,6 +43,7 @@ _FRACTION: Final = re.compile(r"(?<=\d)[.,]\d+")
 """Go accepts a fraction after the seconds even if the layout has none. Whole seconds are enough here."""
 
 
+@lru_cache(4096)
 def parse_time(text: str, layout: str = RFC3339) -> float:
     """Seconds since the epoch; without a zone, the time is UTC. Raises ValueError."""
     if "05" in layout:

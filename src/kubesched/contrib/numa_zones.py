@@ -7,7 +7,6 @@ A column of a resource has an array per NUMA id, with an entry per row of the no
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -204,40 +203,51 @@ class PlacedSinceReport:
         """Whether pods count that others have placed."""
         self._pods: dict[int, dict[str, tuple[PodClass, int]]] = {}
         """By row and UID: the pod's class, and the number of reports before it."""
+        self._taken: dict[str, Ints] = {}
+        """What these pods request, by resource and row."""
+        self._version = -1
         cluster.placement_observers.append(self._observe)
 
     def _observe(self, info: PodInfo, sign: int) -> None:
         if sign < 0:
-            self._pods.get(info.row, {}).pop(info.pod.uid, None)
+            self._forget(info.row, info.pod.uid)
         elif self._foreign or info.pod.uid in self._cluster.assumed:
             seen = self._zones.changes.get(info.row, 0)
             self._pods.setdefault(info.row, {})[info.pod.uid] = (info.pod_class, seen)
+            self._add(info.row, info.pod_class, 1)
+
+    def _forget(self, row: int, uid: str) -> None:
+        pods = self._pods.get(row, {})
+        pod_class, _ = pods.pop(uid, (None, 0))
+        if pod_class is not None:
+            self._add(row, pod_class, -1)
+        if not pods:
+            self._pods.pop(row, None)
+
+    def _add(self, row: int, pod_class: PodClass, sign: int) -> None:
+        requests = pod_class.requests
+        for name, wanted in {"cpu": requests.milli_cpu, "memory": requests.memory, **requests.scalar}.items():
+            taken = self._taken.get(name, np.zeros(0, dtype=np.int64))
+            if len(taken) <= row:
+                taken = self._taken[name] = _grown(taken, (self._cluster.nodes.capacity,))
+            taken[row] += sign * wanted
 
     def taken(self, resource: str, size: int) -> Ints | None:
         """What is taken of a resource on each row; None if nothing is."""
-        found: Ints | None = None
-        for row, pods in self._pods.items():
-            wanted = sum(_requested(each, resource) for each, _ in pods.values())
-            if wanted:
-                found = np.zeros(size, dtype=np.int64) if found is None else found
-                found[row] = wanted
-        return found
+        found = self._taken.get(resource)
+        if found is None or not self._pods:
+            return None
+        return found if len(found) == size else _grown(found[:size], (size,))
 
     def forget_reported(self) -> None:
-        """Drop the pods that a report has come after."""
+        """Drop the pods that a report has come after, and those on nodes that report nothing."""
+        if self._version == self._zones.version:
+            return
+        self._version = self._zones.version
         for row, pods in list(self._pods.items()):
-            reports = self._zones.changes.get(row, 0)
-            left = {uid: entry for uid, entry in pods.items() if entry[1] == reports and self._zones.reported[row]}
-            if left:
-                self._pods[row] = left
-            else:
-                del self._pods[row]
-
-
-def _requested(pod_class: PodClass, resource: str) -> int:
-    requests = pod_class.requests
-    native: Mapping[str, int] = {"cpu": requests.milli_cpu, "memory": requests.memory}
-    return native.get(resource, requests.scalar.get(resource, 0))
+            reports, reported = self._zones.changes.get(row, 0), self._zones.reported[row]
+            for uid in [uid for uid, (_, before) in pods.items() if before != reports or not reported]:
+                self._forget(row, uid)
 
 
 def _grown(values: npt.NDArray[Any], shape: tuple[int, ...], fill: int = 0) -> npt.NDArray[Any]:
