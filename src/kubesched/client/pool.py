@@ -71,6 +71,7 @@ class ConnectionPool:
         self._open: set[_Connection] = set()
         self._waiting: deque[Exchange] = deque()
         self._active: set[Exchange] = set()
+        self._filling = False
         self._timer: asyncio.TimerHandle | None = None
         self._handshakes = asyncio.Semaphore(HANDSHAKES)
 
@@ -92,7 +93,8 @@ class ConnectionPool:
 
     async def close(self) -> None:
         """Close every connection. Requests in progress fail."""
-        for exchange in (*self._active, *self._waiting):
+        waiting, self._waiting = self._waiting, deque()
+        for exchange in (*waiting, *self._active):
             self._fail(exchange, CannotConnectError("the client was closed"))
         for connection in tuple(self._open):
             connection.abort()
@@ -147,12 +149,19 @@ class ConnectionPool:
         if exchange.connection is not None:
             # There was no whole response, so that the connection is of no more use.
             exchange.connection.abort()
-        if exchange in self._active:
-            self._active.discard(exchange)
-            while self._waiting and len(self._active) < self._limit:
-                following = self._waiting.popleft()
-                if not following.answer.done():
-                    self._start(following)
+        self._active.discard(exchange)
+        if self._waiting and not self._filling:
+            self._fill()
+
+    def _fill(self) -> None:
+        """Give free places to the requests that wait. One that fails at once ends inside of this loop, not in another
+        one: thousands may wait when a process loses its lease."""
+        self._filling = True
+        while self._waiting and len(self._active) < self._limit:
+            following = self._waiting.popleft()
+            if not following.answer.done():
+                self._start(following)
+        self._filling = False
 
     # --- timeouts -----------------------------------------------------------------------------------------------------
 
