@@ -128,14 +128,14 @@ class Coscheduling(Plugin):
         if key in self._resting:
             self._resting[key][pod.uid] = pod
             return unresolvable(f"podGroup {key} failed recently")
-        members = {**self._members.of(key), pod.uid: pod}
-        needed = group.spec.min_member
-        if len(members) < needed:
+        known = self._members.of(key)
+        members, needed = len(known) + (pod.uid not in known), group.spec.min_member
+        if members < needed:
             return unresolvable(
                 f"pre-filter pod {pod.name} cannot find enough sibling pods, "
-                f"current pods number: {len(members)}, minMember of group: {needed}"
+                f"current pods number: {members}, minMember of group: {needed}"
             )
-        if len(members) - sum(bool(each.spec.scheduling_gates) for each in members.values()) < needed:
+        if members - self._members.gated(key) < needed:
             return unresolvable(f"pre-filter pod {pod.name} cannot proceed due to gated pods in the same PodGroup")
         return self._check_resources(key, group)
 
@@ -230,7 +230,7 @@ class Coscheduling(Plugin):
         if len(assigned) >= group.spec.min_member:
             self._members.failed.pop(key, None)
             self._failures.pop(key, None)
-            for uid in assigned:
+            for uid in assigned if len(self.handle.waiting_pods) else ():
                 waiting = self.handle.waiting_pods.get(uid)
                 if waiting is not None:
                     waiting.allow(self.name)

@@ -41,6 +41,7 @@ class GangMembers:
     def __init__(self, cluster: ClusterState) -> None:
         self._members: dict[str, dict[str, api.Pod]] = {}
         self._assigned: dict[str, set[str]] = {}
+        self._gated: dict[str, set[str]] = {}
         self.failed: dict[str, float] = {}
         """When a group last failed: it goes behind the groups that have not been tried since."""
         for info in cluster.pods.values():
@@ -50,6 +51,10 @@ class GangMembers:
     def of(self, key: str) -> dict[str, api.Pod]:
         """The pods of a group that have not ended, by UID."""
         return self._members.get(key, {})
+
+    def gated(self, key: str) -> int:
+        """How many pods of a group have scheduling gates."""
+        return len(self._gated.get(key, ()))
 
     def assigned(self, key: str) -> set[str]:
         """UIDs of the pods of a group that have a node, or hold one while they wait on Permit."""
@@ -74,6 +79,10 @@ class GangMembers:
             self._remove(before, old.uid)
         if after and new is not None:
             self._members.setdefault(after, {})[new.uid] = new
+            if new.spec.scheduling_gates:
+                self._gated.setdefault(after, set()).add(new.uid)
+            else:
+                self._gated.get(after, set()).discard(new.uid)
             if new.node_name:
                 self.assign(after, new.uid)
 
@@ -81,6 +90,8 @@ class GangMembers:
         self.unassign(key, uid)
         members = self._members.get(key, {})
         members.pop(uid, None)
+        self._gated.get(key, set()).discard(uid)
         if not members:
             self._members.pop(key, None)
+            self._gated.pop(key, None)
             self.failed.pop(key, None)
