@@ -125,7 +125,8 @@ async def test_status_patches_merge_conditions_by_type() -> None:
         await cluster.patch_pod_status(created, patch)
     found = cluster.get(api.Pod, "default/a")
     assert found is not None
-    assert [(c.type, c.status) for c in found.status.conditions] == [("Ready", "False"), ("PodScheduled", "True")]
+    # As in upstream, new items of a patch come before those that were there.
+    assert [(c.type, c.status) for c in found.status.conditions] == [("PodScheduled", "True"), ("Ready", "False")]
     assert found.spec.node_name == ""
 
 
