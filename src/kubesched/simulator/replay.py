@@ -141,6 +141,8 @@ class Replayer:
         self._restorer = Restorer(cluster.api, keep_owners=True)
         self._last: dict[Any, JSON] = {}
         self.pods = recorded_pods(contents)
+        self._run_seconds: dict[str, float] = {}
+        """If the recorded decisions are followed: how long each pod ran after its start delay."""
         if follow:
             self._follow(cluster.embedded.settings.kubelet.start_delay)
 
@@ -154,8 +156,11 @@ class Replayer:
         self._contents = replace(self._contents, changes=sorted(changes, key=lambda each: each.seconds))
         for key, pod in self.pods.items():
             if pod.ended is not None and pod.bound is not None:
-                began = times.get(key, pod.bound) if pod.tried == pod.bound else pod.bound
-                self.pods[key] = replace(pod, run_seconds=max(0.0, pod.ended - began - start_delay))
+                seconds = pod.ended - pod.bound - start_delay
+                self._run_seconds[key] = max(0.0, seconds)
+                # Longer than it can run: its recorded end comes first.
+                waited = pod.bound - times.get(key, pod.bound) + ROUNDING
+                self.pods[key] = replace(pod, run_seconds=max(0.0, seconds) + waited + start_delay)
 
     async def run(self, client: ScenarioClient) -> None:
         """Store the objects of the start, then let time pass."""
@@ -241,11 +246,21 @@ class Replayer:
                 self._restorer.restore([Item("v1", "Pod", _arriving(body, known))])
         elif known.was_bound and _phase(body) in ENDED:
             self._access.put(PODS, key, {**stored, "status": body.get("status") or {}})
+        elif _pod_key(body) in self._run_seconds and _phase(body) in ENDED and _phase(stored) not in ENDED:
+            self._end(key, stored, body, known)
         elif not known.preempted and _is_leaving(body) and not _is_leaving(stored):
             self._access.put(PODS, key, _leaving(stored, body))
         elif _changeable(self._last.get(key, body)) != _changeable(body):
             self._access.put(PODS, key, _updated(stored, body))
         self._last[key] = body
+
+    def _end(self, key: str, stored: JSON, body: JSON, known: RecordedPod) -> None:
+        """End a pod when it ended, if it is where it was; elsewhere it runs as long as it ran."""
+        if (stored.get("spec") or {}).get("nodeName") == known.node:
+            self._access.put(PODS, key, {**stored, "status": body.get("status") or {}})
+        else:
+            _annotate(stored, f"{self._run_seconds[_pod_key(body)]:.6f}", exit_code="1" if known.failed else "")
+            self._access.put(PODS, key, stored)
 
     def _apply_node(self, key: str, change: ObjectChange, body: JSON) -> None:
         before, self._last[f"node {key}"] = self._last.get(f"node {key}"), body
@@ -327,6 +342,7 @@ def decision_times(contents: Contents, pods: Mapping[str, RecordedPod]) -> dict[
 
     A scheduler that is busy decides later than pods arrive, and other things happen meanwhile. It takes pods of one
     priority in the order of arrival, while bindings may overtake each other: so no pod is later than the next one.
+    Recorded is when a decision was written. What happened in the moment before that may have been too late for it.
     """
     times: dict[str, float] = {}
     first: dict[int, float] = {}
