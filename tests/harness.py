@@ -159,7 +159,10 @@ def default_engine(
     choose: Chooser | None = None,
     random: Random | None = None,
 ) -> Engine:
-    """An engine of the default profile, or of one configured otherwise; `extra` plugins are enabled behind the rest."""
+    """An engine of the default profile, or of one configured otherwise; `extra` plugins are enabled behind the rest.
+
+    Ties go to the first node by name, unless a source of randomness is given.
+    """
     registry = in_tree_registry()
     for plugin in extra:
         registry.add(plugin)
@@ -167,7 +170,9 @@ def default_engine(
     only |= config or {}
     tree: dict[str, object] = {"apiVersion": API_VERSION, "kind": KIND, "profiles": [only]}
     loaded = load(tree, points=registry.points, features=cluster.features).config
-    engines = build_engines(loaded, registry, cluster, random or Random(0), choose=choose or first_by_name(cluster))
+    if random is None:
+        choose = choose or first_by_name(cluster)
+    engines = build_engines(loaded, registry, cluster, random or Random(0), choose=choose)
     return next(iter(engines.values()))
 
 
