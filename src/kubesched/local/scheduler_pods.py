@@ -77,6 +77,7 @@ class SchedulerPods:
             if running.process is not None and running.process.returncode is None:
                 running.process.kill()
             shutil.rmtree(running.folder, ignore_errors=True)
+        self._running.clear()
 
     def log_of(self, pod: JSON, container: str) -> bytes | None:
         """What a container printed; None if nothing runs in it."""
@@ -103,14 +104,16 @@ class SchedulerPods:
                 self._say(new, container, "Normal", "Simulated", "No program runs in this container: it is simulated")
 
     def _end_all(self, pod: Pod | None) -> None:
-        for (uid, _), running in self._running.items():
-            if pod is not None and uid == pod.metadata.uid:
-                self._end(running)
+        uid = "" if pod is None else pod.metadata.uid
+        for key in [key for key in self._running if key[0] == uid]:
+            self._end(self._running.pop(key))
 
     def _follow(self, pod: Pod, container: Container) -> None:
         """Start a process for a container that has started, and stop that of one that has ended."""
         key = (pod.metadata.uid, container.name)
-        stored = self._cluster.context.access.get(PODS, pod.key) or {}
+        stored = self._cluster.context.access.get(PODS, pod.key)
+        if stored is None:
+            return
         found: JSON = next(
             (each for each in stored["status"].get("containerStatuses") or () if each["name"] == container.name), {}
         )
@@ -146,6 +149,8 @@ class SchedulerPods:
         running.stopping = True
         if running.process is not None and running.process.returncode is None:
             running.process.terminate()
+        elif running.process is not None:
+            shutil.rmtree(running.folder, ignore_errors=True)
 
     async def _run(self, pod: Pod, container: Container, files: _Files, running: Running) -> None:
         log = running.folder / "log"
