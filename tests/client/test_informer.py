@@ -18,7 +18,7 @@ from tests.client.server import ApiServer, serving, watch_line
 from kubesched.api import objects as api
 from kubesched.base.clocks import VirtualClock, VirtualLoop, run_virtual, virtual_time
 from kubesched.client.http import HttpClient, _decode_in_slices
-from kubesched.client.informer import Informer
+from kubesched.client.informer import Informer, Pause
 from kubesched.client.leader import LeaderElector
 from kubesched.client.protocol import ApiError, Client, Listing, Malformed, WatchEvent, WatchType
 from kubesched.client.whole import WholeObjects
@@ -548,6 +548,28 @@ async def test_slow_handlers_do_not_cost_the_lease(clock: VirtualClock) -> None:
     for task in (*tasks, leading):
         task.cancel()
     await asyncio.wait((*tasks, leading))
+
+
+@virtual_time
+async def test_no_kind_overtakes_one_that_rests(clock: VirtualClock) -> None:
+    """While an informer rests, those that share its pause wait too: a pod is seen after the nodes that
+    were changed before it was created."""
+    cluster = FaultyApi(clock)
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    slow, pause = Busy(loop, 1.0), Pause()
+    informers = [Informer(cluster, kind, slow, clock=clock, pause=pause) for kind in (api.Node, api.Pod)]
+    tasks = [asyncio.create_task(informer.run()) for informer in informers]
+    await clock.settle()
+    cluster.create(node("a"))
+    await asyncio.sleep(0.05)  # the informer of nodes rests for 0.1 s after it
+    cluster.create(node("b"))
+    cluster.create(api.Pod(metadata=api.ObjectMeta(name="p", namespace="default")))
+    await asyncio.sleep(10)
+    assert [each[1] for each in slow.seen] == ["a", "b", "p"]
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
 
 
 class Sleepy(RecordingHandler):

@@ -68,6 +68,16 @@ class Handler(Protocol[H]):
         ...
 
 
+class Pause:
+    """When informers that share it go on after a long turn. All of them wait, so that no kind overtakes another: a
+    scheduler that sees a new pod has also seen the nodes as they were when the pod was created."""
+
+    __slots__ = ("until",)
+
+    def __init__(self) -> None:
+        self.until = float("-inf")
+
+
 class Informer(Generic[O]):
     """Caches one kind. `run` it as a task. `store` is the cache, by ``namespace/name``."""
 
@@ -78,6 +88,7 @@ class Informer(Generic[O]):
         *handlers: Handler[O],
         clock: Clock | None = None,
         chance: random.Random | None = None,
+        pause: Pause | None = None,
     ) -> None:
         self.kind = kind
         self.resource = str(endpoint_of(kind))
@@ -95,6 +106,7 @@ class Informer(Generic[O]):
         self._version: str | None = None
         self._newest = 0
         self._stale_since: float | None = None
+        self._pause = pause or Pause()
         self._passed_on = 0
         self._busy = 0.0
         self._reported_missing = False
@@ -182,7 +194,8 @@ class Informer(Generic[O]):
             async for event in events:
                 any_event = True
                 self._report_recovery()
-                started = self._clock.monotonic()
+                while (started := self._clock.monotonic()) < self._pause.until:
+                    await self._clock.sleep(self._pause.until - started)
                 self._apply(event)
                 await self._yield_turn(started)
         if not any_event and self._clock.monotonic() - began < SHORT_WATCH:
@@ -237,6 +250,8 @@ class Informer(Generic[O]):
         self._busy += self._clock.monotonic() - began
         if self._busy >= TURN or self._passed_on >= BATCH:
             rest = self._busy * REST if self._busy >= LONG_TURN else 0
+            if rest:
+                self._pause.until = self._clock.monotonic() + rest
             self._passed_on, self._busy = 0, 0.0
             await self._clock.sleep(rest)
 

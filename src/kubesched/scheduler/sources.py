@@ -11,7 +11,7 @@ from typing import Final, TypeVar, cast
 from kubesched.api import objects as api
 from kubesched.base.clock import Clock
 from kubesched.base.log import Log
-from kubesched.client.informer import Informer
+from kubesched.client.informer import Informer, Pause
 from kubesched.client.protocol import Client
 from kubesched.scheduler.handlers import KINDS
 
@@ -53,10 +53,10 @@ class Sources:
         kinds: Sequence[type[api.Object]] = KINDS,
     ) -> None:
         self._log = log
-        handler = _Delivery(deliver)
+        handler, pause = _Delivery(deliver), Pause()
         self.informers: list[Informer[api.Object]] = [
             # A separate random generator: broken watches must not change scheduling decisions.
-            Informer(client, kind, handler, clock=clock, chance=Random(random.random()))
+            Informer(client, kind, handler, clock=clock, chance=Random(random.random()), pause=pause)
             for kind in kinds
         ]
         self._tasks: list[asyncio.Task[None]] = []
