@@ -59,8 +59,8 @@ BUGS = (
     Bug(
         "events move nothing",
         QUEUE,
-        "        self._move(waiting, evaluation)\n\n    def assigned_pod_added",
-        "\n    def assigned_pod_added",
+        "        self._move(waiting, evaluation)\n\n    def _log_unaffected",
+        "\n    def _log_unaffected",
     ),
     Bug("deleted pods help nobody", QUEUE, "        self.move_all(ASSIGNED_POD_DELETE, pod, None)\n", "        pass\n"),
     Bug(

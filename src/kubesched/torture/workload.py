@@ -126,6 +126,7 @@ def do_knock(world: World, params: Params) -> None:
         world.create(PODS, {"metadata": meta, "spec": {"containers": [container], "schedulerName": PROFILES[1]}})
 
     def let_in() -> None:
+        world.opened.add(name)
         label = f"{OPEN}-{name}" if params["by"] == "node" else OPEN
         storage, these = (NODES, world.keys(NODES)[:1]) if params["by"] == "node" else (PODS, keys)
         for key in these:
@@ -136,7 +137,10 @@ def do_knock(world: World, params: Params) -> None:
 
 def make_device_pods(random: Random, plan: Plan) -> tuple[Params, str]:
     name, count = plan.name("gpu"), random.randint(1, 4)
-    return {"name": name, "count": count}, f"{count} pods {name}-* are created, each with a claim on a device"
+    profile = random.choice(PROFILES)
+    return {"name": name, "count": count, "profile": profile}, (
+        f"{count} pods {name}-* are created for {profile}, each with a claim on a device"
+    )
 
 
 def do_device_pods(world: World, params: Params) -> None:
@@ -145,7 +149,9 @@ def do_device_pods(world: World, params: Params) -> None:
     claim = {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": DRIVER}}]}}}
     world.create(CLAIM_TEMPLATES, {"metadata": {"name": name, "namespace": "default"}, "spec": claim})
     container = {"name": "main", "image": "pause", "resources": {"claims": [{"name": "gpu"}]}}
-    spec = {"containers": [container], "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": name}]}
+    claims = [{"name": "gpu", "resourceClaimTemplateName": name}]
+    profile = params.get("profile", PROFILES[0])
+    spec = {"containers": [container], "resourceClaims": claims, "schedulerName": profile}
     for number in range(params["count"]):
         meta = {"name": f"{name}-{number}", "namespace": "default", "labels": {"app": "gpu"}}
         world.create(PODS, {"metadata": meta, "spec": spec})
@@ -196,13 +202,17 @@ def do_deployment(world: World, params: Params) -> None:
 def make_stateful(random: Random, plan: Plan) -> tuple[Params, str]:
     name, replicas = plan.name("db"), random.randint(1, 4)
     plan.workloads.append((STATEFUL_SETS, name))
-    return {"name": name, "replicas": replicas}, f"stateful set {name} of {replicas} pods with volumes is created"
+    profile = random.choice(PROFILES)
+    return {"name": name, "replicas": replicas, "profile": profile}, (
+        f"stateful set {name} of {replicas} pods with volumes is created for {profile}"
+    )
 
 
 def do_stateful(world: World, params: Params) -> None:
     claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     mounted = {"name": "main", "image": "pause", "volumeMounts": [{"name": "data", "mountPath": "/data"}]}
-    template = {"metadata": {"labels": {"set": params["name"], "app": "db"}}, "spec": {"containers": [mounted]}}
+    pod = {"containers": [mounted], "schedulerName": params.get("profile", PROFILES[0])}
+    template = {"metadata": {"labels": {"set": params["name"], "app": "db"}}, "spec": pod}
     spec = {
         "replicas": params["replicas"],
         "serviceName": params["name"],

@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 from kubesched.api import objects as api
+from kubesched.api.quantity import nanos
 from kubesched.apiserver.apiserver import ApiServer
 from kubesched.apiserver.inprocess.direct import DirectClient
 from kubesched.apiserver.storage.store import Record, Store, StoreEvent
@@ -29,7 +30,7 @@ from kubesched.kubelet.settings import KubeletSettings
 from kubesched.plugins import in_tree_registry
 from kubesched.reconcile.access import DEVICE_CLAIMS, DEVICE_CLASSES, LEASES, NODES, PODS, Access, Edit
 from kubesched.torture.invariants import DeviceWatcher, ProcessCheck, StoreWatcher, Witness
-from kubesched.torture.moods import LIAR, MOODY, Mood, MoodyExtender, lying_plugin, moody_plugin
+from kubesched.torture.moods import KNOCK, LIAR, MOODY, Mood, MoodyExtender, lying_plugin, moody_plugin
 from kubesched.torture.network import Met, Server
 from kubesched.torture.plan import Plan
 from kubesched.torture.processes import ProcessClock, ProcessLoop, ProcessState, SimulatedProcess
@@ -85,6 +86,11 @@ class World:
         self.violations: list[Violation] = []
         self.restarts = 0
         self._stolen: set[str] = set()
+        self.opened: set[str] = set()
+        """The groups of pods that knocked and were let in."""
+        self._bound_by: dict[str, Witness | None] = {}
+        self._most_cpu: dict[str, int] = {}
+        """The most that each node ever had, in thousandths."""
         self._rolled_back = float("-inf")
         self.digest = 0
         self.api = ApiServer(clock=self.clock, random=Random(seed))
@@ -238,6 +244,7 @@ class World:
         store.shelf(DEVICE_CLAIMS).observers.append(
             lambda _: self._devices.on_claim([record.load() for record in store.shelf(DEVICE_CLAIMS).records.values()])
         )
+        store.shelf(NODES).observers.append(self._on_node)
         store.shelf(PODS).observers.append(lambda event: self._digest(event.record.data))
 
     def _on_bound(self, event: StoreEvent) -> None:
@@ -249,12 +256,39 @@ class World:
             return
         if event.previous is not None and not any(node in each.decided_nodes.get(uid, ()) for each in self.witnesses):
             self.report("no decision", f"{event.record.key} is bound to {node}, which no scheduler has chosen for it")
+        knocks = (pod["metadata"].get("labels") or {}).get(KNOCK)
+        if knocks is not None and knocks not in self.opened:
+            self.report("permit", f"{event.record.key} is bound although Permit never let it in")
+        self._check_room(event.record.key, uid, node)
         if self.now < self._rolled_back + DOUBTFUL_SECONDS:
             return
         for status in (pod.get("status") or {}).get("resourceClaimStatuses") or ():
             claim = self.get(DEVICE_CLAIMS, f"{pod['metadata']['namespace']}/{status.get('resourceClaimName')}")
             if claim is not None:
                 self._check_claim(event.record.key, uid, node, claim)
+
+    def _check_room(self, key: str, uid: str, node: str) -> None:
+        """What one process has bound to a node fits there together, whatever others have done."""
+        owner = next((each for each in reversed(self.witnesses) if node in each.decided_nodes.get(uid, ())), None)
+        self._bound_by[uid] = owner
+        if self._rolled_back >= 0 or owner is None:
+            return  # a backup brings pods back whose places were given away
+        milli_cpu = 0
+        for record in self.api.store.shelf(PODS).records.values():
+            pod = record.load()
+            here = (pod.get("spec") or {}).get("nodeName") == node
+            if here and self._bound_by.get(pod["metadata"]["uid"]) is owner and not _has_ended(pod):
+                milli_cpu += sum(_milli_cpu(each) for each in pod["spec"]["containers"])
+        if milli_cpu > self._most_cpu.get(node, 0):
+            most = self._most_cpu.get(node, 0)
+            self.report(
+                "over-allocated", f"with {key}, one process has bound {milli_cpu}m to {node}, which has {most}m"
+            )
+
+    def _on_node(self, event: StoreEvent) -> None:
+        node = event.record.load()
+        cpu = int(nanos(((node.get("status") or {}).get("allocatable") or {}).get("cpu", "0")) // 10**6)
+        self._most_cpu[event.record.key] = max(cpu, self._most_cpu.get(event.record.key, 0))
 
     def _check_claim(self, key: str, uid: str, node: str, claim: JSON) -> None:
         name, status = claim["metadata"]["name"], claim.get("status") or {}
@@ -446,6 +480,15 @@ class World:
             self.met.note(past, where)
         process.freeze()
         self.later(seconds, process.thaw_if_frozen)
+
+
+def _has_ended(pod: JSON) -> bool:
+    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+
+
+def _milli_cpu(container: JSON) -> int:
+    requests = (container.get("resources") or {}).get("requests") or {}
+    return int(nanos(requests.get("cpu", "0")) // 10**6)
 
 
 def _as_new(node: JSON) -> JSON:
