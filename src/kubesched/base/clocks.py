@@ -302,5 +302,5 @@ def virtual_time(
     # pytest must not see the first parameter: it would look for a fixture with that name.
     signature = inspect.signature(test)
     remaining = list(signature.parameters.values())[1:]
-    on_virtual_time.__signature__ = signature.replace(parameters=remaining)  # type: ignore[attr-defined]
+    on_virtual_time.__signature__ = signature.replace(parameters=remaining)  # type: ignore[attr-defined]  # functions may have it
     return on_virtual_time

@@ -109,7 +109,7 @@ class _Loader(SafeLoader):
         """By anchor, how many values and characters an alias repeats."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]  # the stubs lack it
         if isinstance(event, yaml.AliasEvent):
             self._repeat(event)
             return super().compose_node(parent, index)
@@ -195,7 +195,7 @@ def read_yaml_documents(text: Text, limits: DocumentLimits = FILE) -> list[Any]:
     """All documents in a text. Raises `DocumentError`."""
     with _loading(text, limits) as loader:
         documents = []
-        while loader.check_data():  # type: ignore[no-untyped-call]
+        while loader.check_data():  # type: ignore[no-untyped-call]  # the stubs lack it
             documents.append(loader.get_data())
         return documents
 

@@ -59,11 +59,11 @@ def keys_of(container: Mapping[object, object]) -> list[object]:
 def compare(left: object, right: object) -> int:
     """-1, 0 or 1 for two values of a type that has an order."""
     if isinstance(left, float) or isinstance(right, float):
-        left, right = float(left), float(right)  # type: ignore[arg-type]
+        left, right = float(left), float(right)  # type: ignore[arg-type]  # the checker allows numbers only
     try:
         if left == right:
             return 0
-        return -1 if left < right else 1  # type: ignore[operator]
+        return -1 if left < right else 1  # type: ignore[operator]  # caught below
     except TypeError:
         raise EvaluationError("no such overload") from None
 

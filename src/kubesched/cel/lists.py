@@ -1,5 +1,6 @@
 """Functions of lists and sets: ``[3, 1].sort()``, ``l.sum()``, ``sets.contains(a, b)``."""
 
+from collections.abc import Callable
 from functools import cmp_to_key
 from itertools import pairwise
 
@@ -61,7 +62,7 @@ def _sums() -> None:
         define(**{f"list_{kind}_sum_{kind}": f"list({kind}).sum() -> {kind}"})(_sum_from(zero))
 
 
-def _sum_from(zero: object):  # type: ignore[no-untyped-def]
+def _sum_from(zero: object) -> Callable[[Items], object]:
     def run(items: Items) -> object:
         total = zero
         for item in items:

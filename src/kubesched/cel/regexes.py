@@ -3,7 +3,7 @@
 from functools import lru_cache
 from typing import Any
 
-import re2  # type: ignore[import-untyped]
+import re2  # type: ignore[import-untyped]  # it has no stubs
 
 from kubesched.cel.errors import EvaluationError
 from kubesched.cel.functions import Library

@@ -58,9 +58,9 @@ class NodeType(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         return builders.node(
             f"{self.name}-{number}",
             cpu=self.cpu,  # type: ignore[arg-type]  # checked by `problems`
-            memory=self.memory,  # type: ignore[arg-type]
-            pods=self.pods,  # type: ignore[arg-type]
-            resources=self.resources,  # type: ignore[arg-type]
+            memory=self.memory,  # type: ignore[arg-type]  # the same
+            pods=self.pods,  # type: ignore[arg-type]  # the same
+            resources=self.resources,  # type: ignore[arg-type]  # the same
             labels={"node.kubernetes.io/instance-type": self.name, **self.labels},
             taints=self.taints,
             zone=zone,

@@ -54,10 +54,10 @@ def _dask(address: str) -> Iterator[Executor]:
     except ImportError:
         raise ExecutorError("a Dask cluster needs Dask: pip install 'kubesched[dask]'") from None
     try:
-        client = Client(address, timeout="10s")  # type: ignore[no-untyped-call]
+        client = Client(address, timeout="10s")  # type: ignore[no-untyped-call]  # Dask has no types
     except (OSError, ValueError) as error:
         raise ExecutorError(f"dask:{address}: {error}; is the scheduler running there?") from None
-    with client, client.get_executor(pure=False) as executor:  # type: ignore[no-untyped-call]
+    with client, client.get_executor(pure=False) as executor:  # type: ignore[no-untyped-call]  # Dask has no types
         yield executor
 
 

@@ -159,7 +159,7 @@ class ProcessLoop(VirtualLoop):
 
     def put_ready(self, handles: list[asyncio.Handle]) -> None:
         """Make callbacks ready again."""
-        self._ready.extend(handle for handle in handles if not handle.cancelled())  # type: ignore[attr-defined]
+        self._ready.extend(handle for handle in handles if not handle.cancelled())  # type: ignore[attr-defined]  # private
 
 
 class ProcessClock:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -143,10 +144,8 @@ class NodeResourcesFit(Plugin):
         weights: dict[int, int] = {}
         for info in assignments.pods:
             pod, pod_class = info.pod, info.pod_class
-            wanted = pod_class.remember(
-                (self, "score"),
-                lambda pod=pod: scored_requests(table, pod, self._resources, features, non_zero=True),  # type: ignore[misc]
-            )
+            compiled = partial(scored_requests, table, pod, self._resources, features, non_zero=True)
+            wanted = pod_class.remember((self, "score"), compiled)
             for column, amount, weight in zip(
                 wanted.columns.tolist(), wanted.amounts.ravel().tolist(), wanted.weights.ravel().tolist(), strict=True
             ):

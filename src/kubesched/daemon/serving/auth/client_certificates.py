@@ -75,7 +75,7 @@ def verified_chain(ssl_object: ssl.SSLObject) -> tuple[bytes, ...]:
     if public is not None:
         return tuple(public())
     # Before Python 3.13 there is no public method for this.
-    private: Any = ssl_object._sslobj  # type: ignore[attr-defined]
+    private: Any = ssl_object._sslobj  # type: ignore[attr-defined]  # private
     return tuple(link.public_bytes(_DER) for link in private.get_verified_chain() or ())
 
 
