@@ -46,7 +46,9 @@ def measure_apart(workload: BenchWorkload) -> DecisionResult:
     """Measure one workload in a separate process."""
     command = [sys.executable, "-m", __name__, str(WORKLOADS.index(workload))]
     # In a separate session, so that Ctrl-C reaches only this process, which then ends the other one.
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    done = subprocess.run(  # noqa: S603 - this module and a number
+        command, check=True, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
     result: DecisionResult = json.loads(done.stdout)
     return result
 

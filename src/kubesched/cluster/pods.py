@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-ANY_ADDRESS = "0.0.0.0"
+ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - compared with host ports
 
 Tag = tuple[Hashable, ...]
 """Something of a pod that others on its node may collide with: a host port, a disk, a claim."""

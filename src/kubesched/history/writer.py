@@ -96,15 +96,12 @@ class Database:
                 database.execute(statement, (newest - self._keep,))
 
     def _add(self, database: sqlite3.Connection, each: JSON) -> None:
-        names = ("time", "namespace", "pod", "uid", "profile", "attempt", "outcome", "binding", "node", "message")
-        values = [each[name] for name in names]
-        values += [each["seconds"], each["evaluatedNodes"], each["feasibleNodes"], each["nominatedNode"]]
-        values += [msgspec.json.encode(each["victims"]).decode()]
-        marks = ", ".join("?" * len(values))
         identity = database.execute(
-            f"INSERT INTO attempts ({', '.join(names)}, seconds, evaluated_nodes, feasible_nodes, nominated_node,"
-            f" victims) VALUES ({marks})",
-            values,
+            "INSERT INTO attempts (time, namespace, pod, uid, profile, attempt, outcome, binding, node, message,"
+            " seconds, evaluated_nodes, feasible_nodes, nominated_node, victims)"
+            " VALUES (:time, :namespace, :pod, :uid, :profile, :attempt, :outcome, :binding, :node, :message,"
+            " :seconds, :evaluatedNodes, :feasibleNodes, :nominatedNode, :victims)",
+            each | {"victims": msgspec.json.encode(each["victims"]).decode()},
         ).lastrowid
         database.executemany(
             "INSERT INTO scores VALUES (?, ?, ?, ?, ?, ?)",

@@ -75,6 +75,6 @@ def _host_ports(pod: Pod) -> list[Port]:
 
 
 def _conflict(one: Port, other: Port) -> bool:
-    every = ("", "0.0.0.0")
+    every = ("", "0.0.0.0")  # noqa: S104 - compared with host ports
     same_address = one.host_ip == other.host_ip or one.host_ip in every or other.host_ip in every
     return same_address and (one.host_port, one.protocol) == (other.host_port, other.protocol)

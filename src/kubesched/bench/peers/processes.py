@@ -40,7 +40,7 @@ class ChildProcess:
         self.name = name
         self._log = log
         with log.open("wb") as output:
-            self._process = subprocess.Popen(
+            self._process = subprocess.Popen(  # noqa: S603 - programs that the user of the benchmark chose; no shell
                 [str(part) for part in command],
                 stdin=subprocess.DEVNULL,
                 stdout=output,

@@ -107,7 +107,11 @@ class HistoryFlags(FlagSection):
 class ServingFlags(FlagSection):
     title: ClassVar[str] = "Secure serving"
 
-    bind_address: str = flag(IP, "0.0.0.0", "Address to listen on. 0.0.0.0 and :: mean all addresses, IPv4 and IPv6.")
+    bind_address: str = flag(
+        IP,
+        "0.0.0.0",  # noqa: S104 - kube-scheduler's default: probes and Prometheus come from outside the pod
+        "Address to listen on. 0.0.0.0 and :: mean all addresses, IPv4 and IPv6.",
+    )
     secure_port: int = flag(INT, 10259, "HTTPS port for health, metrics and debugging. 0 turns it off.")
     cert_dir: str = flag(
         STRING,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import socket
 
 from kubesched.base.clock import Clock
@@ -65,7 +66,8 @@ def _main_pair(flags: ServingFlags, log: Logger) -> PairSource:
     if flags.tls_cert_file:
         return PairSource(flags.tls_cert_file, flags.tls_private_key_file)
     addresses = tuple(dict.fromkeys(("127.0.0.1", flags.bind_address)))
-    made = self_signed.make_pair(tuple(each for each in addresses if each not in ("0.0.0.0", "::")))
+    specific = tuple(each for each in addresses if not ipaddress.ip_address(each).is_unspecified)
+    made = self_signed.make_pair(specific)
     if not flags.cert_dir:
         log(0, "Generated self-signed cert in-memory")
         return PairSource(made=made)

@@ -25,7 +25,7 @@ def listen(address: str, port: int, *, share_port: bool = False) -> socket.socke
     if unspecified and socket.has_dualstack_ipv6():
         with suppress(OSError):
             return _bound("::", port, share_port, dualstack=True)
-        address = "0.0.0.0"
+        address = "0.0.0.0"  # noqa: S104 - the caller asked for all addresses
     try:
         return _bound(address, port, share_port)
     except OSError as problem:

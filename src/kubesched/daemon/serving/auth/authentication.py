@@ -25,7 +25,7 @@ from kubesched.daemon.serving.auth.review_cache import ReviewCache
 from kubesched.daemon.serving.auth.reviews import Api, ReviewError, review
 from kubesched.daemon.serving.auth.users import ANONYMOUS, UserInfo
 
-TOKEN_REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
+TOKEN_REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105 - a path
 
 Headers = CIMultiDictProxy[str]
 
