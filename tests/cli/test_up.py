@@ -47,7 +47,7 @@ class Up:
         assert self.process.poll() is None, self.err
         config = yaml.safe_load(self.kubeconfig.read_text("utf-8"))
         self.url = config["clusters"][0]["cluster"]["server"]
-        self._token = config["users"][0]["user"]["token"]
+        self.token = config["users"][0]["user"]["token"]
 
     @property
     def out(self) -> str:
@@ -61,7 +61,7 @@ class Up:
         """A request as the administrator."""
         context = ssl.create_default_context()
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
+        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"{self.url}{path}", data, headers, method=method)
         with urllib.request.urlopen(request, timeout=20, context=context) as answer:

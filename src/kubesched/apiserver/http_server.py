@@ -29,7 +29,7 @@ from kubesched.apiserver.auth.authentication import MASTERS
 from kubesched.apiserver.wire.request import JSON_TYPE, ApiRequest, ApiResponse, UserInfo
 from kubesched.apiserver.wire.status import StatusError, bad_request
 from kubesched.base.certificates import Authority, Pair, load_pair
-from kubesched.base.documents import REQUEST
+from kubesched.base.documents import REQUEST, valid_text
 from kubesched.base.types import JSON
 
 ADMIN = UserInfo("kubernetes-admin", (MASTERS, "kubeadm:cluster-admins"))
@@ -142,6 +142,8 @@ class HttpServer:
             return None
         authority = self.identity.authority
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        # Python's default, unless OpenSSL's configuration file lowers it.
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
         # A client certificate of the cluster's authority is optional.
         context.load_verify_locations(cadata=authority.certificate_pem.decode())
         context.verify_mode = ssl.CERT_OPTIONAL
@@ -281,7 +283,7 @@ class _Headers(Mapping[str, str]):
 
     def __getitem__(self, name: str) -> str:
         values = self._headers.getall(name)
-        return values[0] if len(values) == 1 else ",".join(values)
+        return valid_text(values[0] if len(values) == 1 else ",".join(values))
 
     def get(self, name: str, default: Any = None) -> Any:
         return self[name] if name in self._headers else default

@@ -42,6 +42,11 @@ REQUEST = DocumentLimits(size=3 << 20, values=100_000)
 """For what clients send. The size is upstream's; 100,000 YAML values take about a second to read."""
 
 
+def valid_text(header: str) -> str:
+    """A header's value as text that can be encoded: aiohttp keeps bytes that are not UTF-8 as surrogates."""
+    return header if header.isascii() else header.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
 class DocumentError(ValueError):
     """Text that is no YAML or JSON document. `line` and `column` count from 1; 0 is unknown."""
 

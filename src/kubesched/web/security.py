@@ -63,7 +63,7 @@ class Doorkeeper:
 
     def has_token(self, given: str) -> bool:
         """Whether this is the token."""
-        return hmac.compare_digest(given.encode(), self.token.encode())
+        return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), self.token.encode())
 
     def _refusal(self, request: web.Request) -> web.Response | None:
         if _hostname(request.host) not in self.hosts:

@@ -18,6 +18,8 @@ from kubesched.web.stream import Broadcaster
 
 STATIC: Final = Path(__file__).parent / "static"
 COMPRESSED_FROM = 2048
+IDLE_SECONDS = 90.0
+"""A connection that sends no complete request for this long is closed."""
 
 
 class UiServer:
@@ -32,7 +34,13 @@ class UiServer:
     async def start(self, listening: socket.socket) -> None:
         """Begin to serve."""
         # Without an access log: the first request has the token in its URL.
-        self._runner = web.AppRunner(self.application(), access_log=None, handle_signals=False, shutdown_timeout=0.5)
+        self._runner = web.AppRunner(
+            self.application(),
+            access_log=None,
+            handle_signals=False,
+            shutdown_timeout=0.5,
+            keepalive_timeout=IDLE_SECONDS,
+        )
         await self._runner.setup()
         await web.SockSite(self._runner, listening).start()
         self._broadcaster.start()

@@ -17,6 +17,7 @@ from aiohttp import web
 from multidict import CIMultiDictProxy
 
 from kubesched.base.clock import Clock
+from kubesched.base.documents import valid_text
 from kubesched.base.types import JSON
 from kubesched.daemon.serving.auth.client_authorities import Authorities, ProxyHeaders
 from kubesched.daemon.serving.auth.client_certificates import ClientCertificate, presented_certificate
@@ -91,7 +92,7 @@ class DelegatingAuthenticator:
 
 def bearer_token(headers: Headers) -> str:
     """Return the bearer token in the Authorization header, or an empty string."""
-    scheme, _, rest = headers.get("Authorization", "").strip().partition(" ")
+    scheme, _, rest = valid_text(headers.get("Authorization", "")).strip().partition(" ")
     return rest.split(" ", 1)[0] if scheme.lower() == "bearer" else ""
 
 
