@@ -4,9 +4,10 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 VENV := .venv
 BIN  := $(VENV)/bin
+AUDIT := .cache/audit
 PIP  := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: help demo test parts e2e soak planted-bugs upstream-suite ui-test lint bench bench-check bench-peer flame-graphs clean
+.PHONY: help demo test parts e2e soak planted-bugs upstream-suite ui-test lint lock audit bench bench-check bench-peer flame-graphs clean
 
 help:
 	@echo 'make demo    start a cluster in memory, run pods on it and see why each went where'
@@ -18,6 +19,8 @@ help:
 	@echo 'make ui-test look at every page of the web page with a real browser; installs Chromium where apt can'
 	@echo 'make upstream-suite  run the specs of upstream'\''s end-to-end suite that pass against kubesched up'
 	@echo 'make lint    ruff, mypy strict, import-linter'
+	@echo 'make lock    choose the newest versions of all dependencies for deploy/requirements.txt, with hashes'
+	@echo 'make audit   known weaknesses of those versions, an SBOM, and two wheels that must be equal; needs the network'
 	@echo 'make bench   measure decisions, and pods through the whole loop, per second'
 	@echo 'make bench-check  compare the instructions per pod with the committed ones; UPDATE=--update accepts the new ones'
 	@echo 'make bench-peer   measure beside the real kube-scheduler and a null binder; SIZE=quick, full or long, ROUNDS=1, MINUTES=14'
@@ -61,6 +64,18 @@ lint: $(VENV)/.ready-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# The versions for deployment, for every platform and Python; pip refuses any file with another hash.
+lock: $(AUDIT)/.ready
+	$(AUDIT)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+		--no-annotate --no-header --no-emit-index-url --no-emit-find-links pyproject.toml --output-file deploy/requirements.txt
+
+# pip-audit is last, because it needs a database on the network; a package that it cannot look up counts as a failure.
+audit: $(AUDIT)/.ready
+	$(AUDIT)/bin/python -m tests.reproducible_wheel dist
+	$(AUDIT)/bin/cyclonedx-py requirements deploy/requirements.txt --pyproject pyproject.toml --output-reproducible \
+		--output-file dist/sbom.json
+	$(AUDIT)/bin/pip-audit --strict --require-hashes --disable-pip --requirement deploy/requirements.txt
+
 bench: $(VENV)/.ready
 	$(BIN)/kubesched bench --output bench/results.json
 
@@ -101,4 +116,11 @@ $(VENV)/.ready-dev: $(VENV)/.ready
 	@echo 'Installing the tools for tests and checks, once...' >&2
 	@$(PIP) install --upgrade 'pip>=25.1'
 	@$(PIP) install --group dev
+	@touch $@
+
+# The tools of `make lock` and `make audit` stay apart: they are no part of what is tested.
+$(AUDIT)/.ready: pyproject.toml
+	@test -x $(AUDIT)/bin/pip || $(PYTHON) -m venv --clear $(AUDIT)
+	@$(AUDIT)/bin/python -m pip --quiet --disable-pip-version-check install --upgrade 'pip>=25.1'
+	@$(AUDIT)/bin/python -m pip --quiet --disable-pip-version-check install --group audit
 	@touch $@
