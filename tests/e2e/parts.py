@@ -11,6 +11,8 @@ BUILT = ("kube-apiserver", "kube-scheduler", "kubectl")
 PARTS = (*BUILT, "etcd")
 SUITE = "e2e.test"
 """Upstream's own end-to-end suite, from the same module. Most tests do without it."""
+HELM = "helm"
+"""From its own module. Only the tests of the chart use it."""
 VARIABLE = "KUBESCHED_E2E_BIN"
 CACHE = Path(__file__).parents[2] / ".cache" / "e2e"
 CACHED = CACHE / "bin"
