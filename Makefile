@@ -7,7 +7,7 @@ BIN  := $(VENV)/bin
 AUDIT := .cache/audit
 PIP  := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: help demo test parts e2e soak planted-bugs upstream-suite ui-test lint lock audit bench bench-check bench-peer flame-graphs clean
+.PHONY: help demo test parts e2e soak planted-bugs upstream-suite ui-test lint lock audit bench bench-check bench-peer flame-graphs docs clean
 
 help:
 	@echo 'make demo    start a cluster in memory, run pods on it and see why each went where'
@@ -25,6 +25,7 @@ help:
 	@echo 'make bench-check  compare the instructions per pod with the committed ones; UPDATE=--update accepts the new ones'
 	@echo 'make bench-peer   measure beside the real kube-scheduler and a null binder; SIZE=quick, full or long, ROUNDS=1, MINUTES=14'
 	@echo 'make flame-graphs draw where the scheduler spends its time, for four workloads'
+	@echo 'make docs    build the documentation as a site, in build/site, with the generated reference'
 	@echo 'make clean   remove the virtual environment and all caches'
 
 demo: $(VENV)/.ready
@@ -95,8 +96,14 @@ flame-graphs: $(VENV)/.ready
 	$(BIN)/kubesched bench --scheduler-perf bench/workloads --flame docs/flame-graphs \
 		Plain/1000Nodes Mixed/1000Nodes Preemption/250Nodes_50Pods Devices/100Nodes
 
+# Broken links and pages outside the navigation are errors. The generated pages of the reference are committed.
+docs: $(VENV)/.ready-docs
+	$(BIN)/python -m tests.site.reference
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	@echo 'The site is in build/site. To read it with its search: $(BIN)/python -m http.server --directory build/site'
+
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 # What runs.
 $(VENV)/.ready: pyproject.toml
@@ -116,6 +123,13 @@ $(VENV)/.ready-dev: $(VENV)/.ready
 	@echo 'Installing the tools for tests and checks, once...' >&2
 	@$(PIP) install --upgrade 'pip>=25.1'
 	@$(PIP) install --group dev
+	@touch $@
+
+# What the site needs beside it.
+$(VENV)/.ready-docs: $(VENV)/.ready
+	@echo 'Installing the tools for the documentation, once...' >&2
+	@$(PIP) install --upgrade 'pip>=25.1'
+	@$(PIP) install --group docs
 	@touch $@
 
 # The tools of `make lock` and `make audit` stay apart: they are no part of what is tested.
