@@ -15,7 +15,27 @@ from tests.kubectl.local import Local, eventually, local
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 CHART = DEPLOY / "helm" / "kubesched"
+WAIT = ("--wait", "--timeout=90s")
 REPLACEMENT = ("--set=schedulerName=default-scheduler", "--set=leaderElection.resourceName=kube-scheduler")
+PLUGIN = """
+import kubesched
+
+
+@kubesched.filter
+def never(pod: kubesched.Pod, node: kubesched.NodeInfo) -> str:
+    return "node(s) were reserved"
+"""
+QUICK = {"leaderElection": {"leaseDuration": "3s", "renewDeadline": "2s", "retryPeriod": "500ms"}}
+INSTALLED = {"config": QUICK}
+UPGRADED = {
+    "schedulerName": "mine",
+    "replicas": 1,
+    "plugins": {"mine.py": PLUGIN},
+    "config": {
+        **QUICK,
+        "profiles": [{"schedulerName": "mine", "plugins": {"multiPoint": {"enabled": [{"name": "never"}]}}}],
+    },
+}
 EVERYTHING = """
 image: {repository: registry.example.com/kubesched, digest: "sha256:%s"}
 imagePullSecrets: [{name: pull}]
@@ -103,7 +123,7 @@ def test_all_values_have_an_effect() -> None:
     spec = objects["Deployment", "kubesched"]["spec"]["template"]["spec"]
     (container,) = spec["containers"]
     assert container["image"] == f"registry.example.com/kubesched@sha256:{'0' * 64}"
-    assert container["args"][2:] == ["--plugin-dir=/etc/kubesched-plugins", "--decision-history=100"]
+    assert container["args"][2:] == ["--plugin=/etc/kubesched-plugins/mine.py", "--decision-history=100"]
     assert {"name": "plugins", "configMap": {"name": "kubesched-plugins"}} in spec["volumes"]
     assert spec["affinity"] == {"nodeAffinity": {}}
     config = yaml.safe_load(objects["ConfigMap", "kubesched-config"]["data"]["config.yaml"])
@@ -150,30 +170,38 @@ def cluster(tmp_path: Path) -> Iterator[Local]:
         yield running
 
 
-def test_a_release_is_installed_upgraded_and_rolled_back(cluster: Local) -> None:
-    """Each revision schedules the pods that name its scheduler; uninstalling leaves nothing."""
+def test_a_release_is_installed_upgraded_and_rolled_back(cluster: Local, tmp_path: Path) -> None:
+    """Each revision decides about the pods that name its scheduler, with its plugins; uninstalling leaves nothing."""
 
     def release(*arguments: str) -> str:
         done = helm(*arguments, "--namespace=kube-system", env=cluster.environment)
         assert done.returncode == 0, done.stderr or done.stdout
         return done.stdout
 
-    def schedules(pod: str, scheduler: str) -> None:
+    def create(pod: str, scheduler: str) -> None:
         spec = json.dumps({"spec": {"schedulerName": scheduler}})
         done = cluster.run("run", pod, "--image=pause", f"--overrides={spec}")
         assert done.returncode == 0, done.stderr
+
+    def becomes_bound(pod: str) -> None:
         eventually(lambda: cluster(f"get pod {pod} -o jsonpath={{.spec.nodeName}}"), 60, f"{pod} is bound")
 
-    notes = release("install", "kubesched", str(CHART), "--wait", "--timeout=90s")
+    first, second = tmp_path / "first.json", tmp_path / "second.json"
+    first.write_text(json.dumps(INSTALLED), "utf-8")
+    second.write_text(json.dumps(UPGRADED), "utf-8")
+    notes = release("install", "kubesched", str(CHART), f"--values={first}", *WAIT)
     assert 'schedules pods with "schedulerName: kubesched"' in notes
-    schedules("first", "kubesched")
-    release("upgrade", "kubesched", str(CHART), "--set=schedulerName=mine,replicas=1", "--wait", "--timeout=90s")
-    schedules("second", "mine")
-    release("rollback", "kubesched", "1", "--wait", "--timeout=90s")
-    schedules("third", "kubesched")
+    create("first", "kubesched")
+    becomes_bound("first")
+    release("upgrade", "kubesched", str(CHART), f"--values={second}", *WAIT)
+    create("second", "mine")
+    eventually(lambda: "node(s) were reserved" in cluster("get events"), 60, "the plugin refused a pod")
+    release("rollback", "kubesched", "1", *WAIT)
+    create("third", "kubesched")
+    becomes_bound("third")
     history = json.loads(release("history", "kubesched", "--output=json"))
     assert [each["status"] for each in history] == ["superseded", "superseded", "deployed"]
     assert cluster("get deployment kubesched -n kube-system -o jsonpath={.spec.replicas}") == "2"
-    release("uninstall", "kubesched", "--wait", "--timeout=90s")
-    left = "serviceaccount,configmap,deployment,role,rolebinding,clusterrole,clusterrolebinding"
-    assert "kubesched" not in cluster(f"get {left} -n kube-system -l app.kubernetes.io/managed-by=Helm -o name")
+    release("uninstall", "kubesched", *WAIT)
+    kinds = "serviceaccount,configmap,deployment,role,rolebinding,clusterrole,clusterrolebinding"
+    assert not cluster(f"get {kinds} -n kube-system -l app.kubernetes.io/managed-by=Helm -o name")
