@@ -209,7 +209,7 @@ class KubeSchedulerConfiguration(Section, frozen=True, kw_only=True):
     enable_contention_profiling: bool = True
     """Accepted for compatibility; there is no lock contention to profile."""
     percentage_of_nodes_to_score: Int32 = 0
-    """How many percent of the nodes to look for before scoring, 0 to 100. 0 means all."""
+    """Limits how many of the nodes that fit are scored, in percent of all nodes; 0 means no limit."""
     pod_initial_backoff_seconds: Int64 = 1
     """Backoff of a pod after its first failed attempt. It doubles with each further one."""
     pod_max_backoff_seconds: Int64 = 10
