@@ -66,10 +66,11 @@ def test_a_kind_that_is_not_served(kubectl: Local) -> None:
 
 
 def test_what_needs_a_container_says_that_there_is_none(kubectl: Local) -> None:
-    """logs, exec, attach, cp and port-forward."""
+    """exec, attach, cp and port-forward; the log says what happened to the container."""
     kubectl("run one --image=nginx")
     kubectl("wait --for=condition=Ready pod/one --timeout=30s")
-    for words in ("logs one", "exec one -- ls", "attach one", "cp one:/a /tmp/a", "port-forward one 0:80"):
+    assert "container one started\nkubesched up simulates this container: no program runs in it" in kubectl("logs one")
+    for words in ("exec one -- ls", "attach one", "cp one:/a /tmp/a", "port-forward one 0:80"):
         assert "simulated and run no containers" in _refused(kubectl, *words.split()), words
 
 

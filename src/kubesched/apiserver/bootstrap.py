@@ -6,6 +6,8 @@ changes. Only the server's own address is always written.
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 from kubesched.apiserver.auth.bootstrap_roles import CLUSTER_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES, RoleRule
 from kubesched.apiserver.auth.rbac import GROUP
 from kubesched.apiserver.rest.writer import Writer
@@ -85,7 +87,8 @@ class Bootstrap:
 
     def define(self, definition: JSON) -> None:
         """Install a custom resource definition."""
-        name, spec = definition["metadata"]["name"], {"spec": definition["spec"]}
+        # Defaults are written into what is stored, and other servers of this process may use the same definition.
+        name, spec = definition["metadata"]["name"], {"spec": deepcopy(definition["spec"])}
         self._ensure("apiextensions.k8s.io", "customresourcedefinitions", "", name, spec)
 
     def announce(self, address: str, port: int) -> None:

@@ -285,7 +285,7 @@ def _flags(command: Sequence[str]) -> Iterator[str]:
 
 
 def _is_dropped(word: str) -> bool:
-    return word.lstrip("-").partition("=")[0] in _DROPPED
+    return word.lstrip("-").partition("=")[0].replace("_", "-") in _DROPPED
 
 
 def _last_line(log: Path) -> str:
