@@ -173,7 +173,8 @@ def _pending(gpu: Local) -> None:
     assert re.search(rf"Warning +FailedScheduling +\S+ +sample-scheduler +{why}", described), described
     assert re.search(r"Status: +Pending", described)
     assert re.search(r"Node: +<none>", described)
-    assert re.search(rf'"Unable to schedule pod; no fit; waiting" pod="default/test-.*" err="{why}', _log(gpu))
+    line = rf'"Unable to schedule pod; no fit; waiting" pod="default/test-.*" err="{why}'
+    eventually(lambda: re.search(line, _log(gpu)) is not None, what="the line in the log")
 
 
 def _scheduled(gpu: Local) -> None:
