@@ -11,11 +11,10 @@ from kubesched.cluster.view import Nodes
 from kubesched.config.args import DefaultPreemptionArgs
 from kubesched.contrib.elastic_quotas import Amounts, ElasticQuota, QuotaSnapshot, QuotaUsage, amounts, total
 from kubesched.contrib.preemption import SelectivePreemption
-from kubesched.framework.diagnosis import Diagnosis
 from kubesched.framework.events import Action, EventHint, Resource, on
 from kubesched.framework.plugin import Handle
 from kubesched.framework.state import CycleState
-from kubesched.framework.status import Code, Status, unschedulable
+from kubesched.framework.status import Status, unschedulable
 from kubesched.framework.what_if import WhatIf
 from kubesched.plugins.default_preemption.dry_run import OneRowProbe
 from kubesched.plugins.default_preemption.victims import most_important_first
@@ -118,20 +117,7 @@ class CapacityScheduling(SelectivePreemption):
     def _enough(self, nodes: int) -> int:
         return nodes
 
-    def _objection(self, pod: api.Pod, diagnosis: Diagnosis) -> str:
-        if pod.spec.preemption_policy == "Never":
-            return "not eligible due to preemptionPolicy=Never."
-        nominated = pod.nominated_node_name
-        if not nominated or diagnosis.code_of(nominated) is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-            return ""
-        row = self.handle.cluster.nodes.row_of.get(nominated)
-        infos = () if row is None else self.handle.cluster.nodes.pods[row].values()
-        leaving = [info.pod for info in infos if info.pod.is_terminating]
-        waits = leaving and self._waits_for(pod, leaving)
-        return "not eligible due to a terminating pod on the nominated node." if waits else ""
-
     def _waits_for(self, pod: api.Pod, leaving: Sequence[api.Pod]) -> bool:
-        """Whether one of these terminating pods makes room for the pod."""
         snapshot = self._usage.snapshot()
         if pod.namespace not in snapshot:
             return any(each.namespace not in snapshot and each.priority < pod.priority for each in leaving)

@@ -35,6 +35,10 @@ class SelectivePreemption(DefaultPreemption):
         """What a row is tried with, if rows are tried one by one."""
         return OneRowProbe(self.handle.what_if, state, pod)
 
+    def _objection_of_group(self, pod: api.Pod) -> str:
+        """These plugins know nothing of pod groups, as upstream's."""
+        return ""
+
     def _try(self, state: CycleState, pod: api.Pod, rows: Sequence[int]) -> list[Trial]:
         """Try rows: all at once if what is supposed on one does not matter on another."""
         what_if, table, budgets = self.handle.what_if, self.handle.cluster.nodes, self._search.budgets

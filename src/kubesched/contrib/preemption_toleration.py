@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from kubesched.api import objects as api
@@ -11,11 +11,9 @@ from kubesched.cluster.pods import PodInfo
 from kubesched.config.args import DefaultPreemptionArgs
 from kubesched.contrib.go_time import parse_time
 from kubesched.contrib.preemption import SelectivePreemption
-from kubesched.framework.diagnosis import Diagnosis
 from kubesched.framework.events import Action, EventHint, Hint, on
 from kubesched.framework.plugin import Handle
 from kubesched.framework.state import CycleState
-from kubesched.framework.status import Code
 
 PREFIX: Final = "preemption-toleration.scheduling.x-k8s.io/"
 MINIMUM: Final = f"{PREFIX}minimum-preemptable-priority"
@@ -75,17 +73,9 @@ class PreemptionToleration(SelectivePreemption):
             return False
         return seconds < 0 or _is_protected_at(victim, seconds, now)
 
-    def _objection(self, pod: api.Pod, diagnosis: Diagnosis) -> str:
+    def _waits_for(self, pod: api.Pod, leaving: Sequence[api.Pod]) -> bool:
         """Unlike DefaultPreemption, waits for any terminating pod of lower priority on the nominated node."""
-        if pod.spec.preemption_policy == "Never":
-            return "not eligible due to preemptionPolicy=Never."
-        nominated = pod.nominated_node_name
-        if not nominated or diagnosis.code_of(nominated) is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-            return ""
-        row = self.handle.cluster.nodes.row_of.get(nominated)
-        infos = () if row is None else self.handle.cluster.nodes.pods[row].values()
-        leaving = any(info.pod.priority < pod.priority and info.pod.is_terminating for info in infos)
-        return "not eligible due to a terminating pod on the nominated node." if leaving else ""
+        return any(each.priority < pod.priority for each in leaving)
 
 
 def policy(found: api.PriorityClass) -> tuple[int, int]:

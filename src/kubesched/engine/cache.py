@@ -78,7 +78,7 @@ class CachedAnswers:
         self.asked_pre_scores: list[Any] = []
         """The plugins that are called for every pod."""
         self._written: dict[str, set[Hashable]] = {}
-        """The keys of the state that each of them has written."""
+        """The keys of the state that each plugin in `answers` has written."""
         self.skipped_filters: frozenset[str] | None = None
         """The plugins whose PreFilter skips Filter; None if one of them rejects the pod or narrows the nodes."""
         self.filters: list[CachedFilter] = []

@@ -148,12 +148,15 @@ class DefaultPreemption(PreemptionPlugin):
         nominated = pod.nominated_node_name
         if not nominated or diagnosis.code_of(nominated) is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
             return ""
-        table = self.handle.cluster.nodes
-        row = table.row_of.get(nominated)
-        leaving = row is not None and any(
-            info.pod.priority < pod.priority and _leaving_by_preemption(info.pod) for info in table.pods[row].values()
-        )
-        return "not eligible due to a terminating pod on the nominated node." if leaving else ""
+        row = self.handle.cluster.nodes.row_of.get(nominated)
+        infos = () if row is None else self.handle.cluster.nodes.pods[row].values()
+        leaving = [info.pod for info in infos if info.pod.is_terminating]
+        waits = leaving and self._waits_for(pod, leaving)
+        return "not eligible due to a terminating pod on the nominated node." if waits else ""
+
+    def _waits_for(self, pod: api.Pod, leaving: Sequence[api.Pod]) -> bool:
+        """Whether one of these terminating pods on the nominated node makes room for the pod."""
+        return any(each.priority < pod.priority and _leaving_by_preemption(each) for each in leaving)
 
     def _objection_of_group(self, pod: api.Pod) -> str:
         """Why a pod of a group may not preempt by itself: with placements it would do so for each of them."""
@@ -204,7 +207,5 @@ def _unhelpful(nodes: int, found: Candidates) -> str:
 
 
 def _leaving_by_preemption(pod: api.Pod) -> bool:
-    if not pod.is_terminating:
-        return False
     condition = next((c for c in pod.status.conditions if c.type == "DisruptionTarget"), None)
     return condition is not None and condition.status == "True" and condition.reason == "PreemptionByScheduler"
