@@ -119,9 +119,13 @@ class Api:
         return self.items(f"{CORE}/namespaces/{namespace}/pods")
 
     def events(self, **fields: str) -> list[JSON]:
-        """Events of all namespaces, those with these fields, in the order in which they were made."""
-        selector = {"fieldSelector": ",".join(f"{key}={value}" for key, value in fields.items())} if fields else {}
-        found = self.items("/apis/events.k8s.io/v1/events", **selector)
+        """Schedulers' events of all namespaces with these fields, in the order in which they were made.
+
+        Name a field that only schedulers' events have: the order is the time in their names, and the names of the API
+        server's own events are random.
+        """
+        selector = ",".join(f"{key}={value}" for key, value in fields.items())
+        found = self.items("/apis/events.k8s.io/v1/events", fieldSelector=selector)
         return sorted(found, key=lambda event: int(event["metadata"]["name"].rpartition(".")[2], 16))
 
 

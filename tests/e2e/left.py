@@ -34,7 +34,7 @@ SCHEDULERS = {"kube-scheduler", "kubesched"}
 def left_in(api: Api) -> dict[str, Any]:
     """Everything a scheduler may have written, by kind and name; for each pod, the events that tell its story."""
     objects = {path.rpartition("/")[2]: api.items(path) for path in COLLECTIONS}
-    events = [event for event in api.events() if event["regarding"]["kind"] == "Pod"]
+    events = api.events(**{"regarding.kind": "Pod"})
     words = _words(objects, events)
     found: dict[str, Any] = {
         kind: {each["metadata"]["name"]: _plain(each, words) for each in items} for kind, items in objects.items()
