@@ -32,12 +32,16 @@ ADMISSION_OFF = ("ServiceAccount", "TaintNodesByCondition")
 class ControlPlane:
     """Starts on entering, is gone on leaving. Everything it writes is in `folder`."""
 
-    def __init__(self, folder: Path, *flags: str, audited: JSON = AUDITED) -> None:
-        """`flags` are further ones of the API server; `audited` is what it writes down."""
+    def __init__(self, folder: Path, *flags: str, audited: JSON = AUDITED, fsync: bool = False) -> None:
+        """`flags` are further ones of the API server; `audited` is what it writes down; `fsync` says whether etcd waits
+        for its disk."""
         self.folder = folder
         self._flags = flags
+        self._fsync = fsync
         self.port = free_port()
-        self._etcd_port, self._peer_port = free_port(), free_port()
+        self.etcd_port, self._peer_port = free_port(), free_port()
+        self.etcd_served_at = self.etcd_port
+        """Where the API server finds etcd."""
         self._certificates()
         (folder / "tokens.csv").write_text(TOKENS)
         (folder / "audit.json").write_text(json.dumps(audited))
@@ -119,7 +123,7 @@ class ControlPlane:
 
     def compact(self) -> bool:
         """Make etcd forget its history up to now; False if it does not answer."""
-        url = f"http://127.0.0.1:{self._etcd_port}/v3"
+        url = f"http://127.0.0.1:{self.etcd_port}/v3"
         try:
             found = self._post(f"{url}/maintenance/status", {})
             self._post(f"{url}/kv/compaction", {"revision": found["header"]["revision"]})
@@ -143,11 +147,11 @@ class ControlPlane:
             self.etcd.signal(signal.SIGCONT)
 
     def _etcd_command(self) -> list[str | Path]:
-        clients, peers = f"http://127.0.0.1:{self._etcd_port}", f"http://127.0.0.1:{self._peer_port}"
+        clients, peers = f"http://127.0.0.1:{self.etcd_port}", f"http://127.0.0.1:{self._peer_port}"
         return [
             path_of("etcd"),
             f"--data-dir={self.folder / 'etcd'}",
-            "--unsafe-no-fsync",
+            *(() if self._fsync else ("--unsafe-no-fsync",)),
             "--log-level=warn",
             f"--listen-client-urls={clients}",
             f"--advertise-client-urls={clients}",
@@ -160,7 +164,7 @@ class ControlPlane:
         folder, key = self.folder, self.folder / "server.key"
         return [
             path_of("kube-apiserver"),
-            f"--etcd-servers=http://127.0.0.1:{self._etcd_port}",
+            f"--etcd-servers=http://127.0.0.1:{self.etcd_served_at}",
             f"--secure-port={self.port}",
             "--bind-address=127.0.0.1",
             "--advertise-address=127.0.0.1",

@@ -7,11 +7,15 @@ import signal
 import socket
 import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from random import SystemRandom
 
 from tests.e2e.waiting import PATIENCE
 
 TAIL = 60
+PORTS = (20_000, 32_000)
+_CHOICE = SystemRandom()
 
 
 class Child:
@@ -76,7 +80,12 @@ class Child:
 
 
 def free_port() -> int:
-    """A port that nobody uses at the moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port that nobody uses at the moment, of those that the kernel does not give to outgoing connections.
+
+    A server that is started again must get its port back, although its clients keep trying to connect.
+    """
+    while True:
+        port = _CHOICE.randrange(*PORTS)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port

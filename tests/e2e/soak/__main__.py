@@ -22,9 +22,12 @@ def main() -> int:
         return 2
     folder = Path(tempfile.mkdtemp(prefix="kubesched-soak-"))
     print(f"seed {options.seed}, logs in {folder}", file=sys.stderr)
-    figures = Soak(folder, options.seed).run(options.minutes * 60)
-    print(figures.report())
-    return 1 if figures.proof.problems else 0
+    soak = Soak(folder, options.seed, fsync=True)
+    try:
+        soak.run(options.minutes * 60)
+    finally:
+        print(soak.figures.report(), flush=True)
+    return 1 if soak.figures.proof.problems else 0
 
 
 if __name__ == "__main__":

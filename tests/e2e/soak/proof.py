@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -12,18 +12,24 @@ from pathlib import Path
 from tests.e2e.api import JSON
 
 SCHEDULER_USER, ADMIN_USER = "system:kube-scheduler", "admin"
+RECEIVED = "RequestReceived"
 POLICY: JSON = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
-    "omitStages": ["RequestReceived"],
     "rules": [
         {"level": "Request", "resources": [{"group": "", "resources": ["pods/binding"]}]},
         {"level": "Metadata", "verbs": ["delete"], "resources": [{"group": "", "resources": ["pods"]}]},
-        {"level": "Metadata", "users": ["nobody", "system:anonymous"]},
-        {"level": "Metadata", "users": [SCHEDULER_USER], "verbs": ["create", "update", "patch", "delete", "get"]},
+        {"level": "Metadata", "users": ["nobody", "system:anonymous"], "omitStages": [RECEIVED]},
+        {
+            "level": "Metadata",
+            "users": [SCHEDULER_USER],
+            "verbs": ["create", "update", "patch", "delete", "get"],
+            "omitStages": [RECEIVED],
+        },
         {"level": "None"},
     ],
 }
+"""Bindings and deletions are also written down when they arrive: a killed API server may not get to the answer."""
 
 
 @dataclass(slots=True)
@@ -45,11 +51,26 @@ class Proof:
     requests: Counter[str] = field(default_factory=Counter)
     """The schedulers' requests by verb and resource."""
     intrusions: int = 0
+    evicted: set[str] = field(default_factory=set)
+    """Names of pods that a scheduler deleted, or tried to."""
+    asked: dict[str, int] = field(default_factory=dict)
+    """How many bindings of each pod a scheduler asked for, by name."""
+    answered: int = 0
     problems: list[str] = field(default_factory=list)
+
+    @property
+    def unanswered(self) -> int:
+        """Bindings that arrived before the API server was killed."""
+        return sum(self.asked.values()) - self.answered
+
+    def unasked(self, pods: Iterable[JSON]) -> list[str]:
+        """Pods on nodes that no scheduler asked for."""
+        names = [each["metadata"]["name"] for each in pods]
+        return [f"{name} has a node and no scheduler bound it" for name in names if name not in self.asked]
 
 
 def prove(
-    log: Path,
+    folder: Path,
     pods: Mapping[str, JSON],
     deleted: Mapping[str, float],
     capacity: Mapping[str, int],
@@ -58,11 +79,14 @@ def prove(
     """Read the log. `pods` are all that ever were, by UID, as last seen; `deleted` says when the driver sent deletions;
     `capacity` is what nodes have, in thousandths of a CPU; `starting` are the times in which the API server started."""
     proof, placed = Proof(), dict[str, Placed]()
-    for event in _events(log):
+    uids = {each["metadata"]["name"]: uid for uid, each in pods.items()}
+    for event in _events(folder):
         user, code = event["user"]["username"], int((event.get("responseStatus") or {}).get("code", 0))
         what = event.get("objectRef") or {}
         name = "/".join(part for part in (what.get("resource", ""), what.get("subresource", "")) if part)
-        if user not in (SCHEDULER_USER, ADMIN_USER):
+        if event["stage"] == RECEIVED:
+            _count_request(proof, placed, event, name, uids)
+        elif user not in (SCHEDULER_USER, ADMIN_USER):
             proof.intrusions += 1
             if code < 400 and event["verb"] not in ("get",):
                 proof.problems.append(f"{user} was let in: {event['verb']} {event['requestURI']}: {code}")
@@ -71,10 +95,8 @@ def prove(
             moment = _time(event["requestReceivedTimestamp"])
             if code in (401, 403) and not any(began <= moment <= ready for began, ready in starting):
                 proof.problems.append(f"the scheduler may not {event['verb']} {event['requestURI']}: {code}")
-        if name == "pods/binding" and user == SCHEDULER_USER:
-            _count_binding(proof, placed, event, code, pods)
-        elif name == "pods" and event["verb"] == "delete" and code < 300:
-            _end(placed, what.get("name", ""), _time(event["requestReceivedTimestamp"]), pods)
+            if name == "pods/binding":
+                _count_binding(proof, placed, event, code, pods)
     for uid, moment in deleted.items():
         if uid in placed:
             placed[uid].until = min(placed[uid].until, moment)
@@ -82,12 +104,27 @@ def prove(
     return proof
 
 
-def _events(log: Path) -> Iterator[JSON]:
-    for line in log.read_text(errors="replace").splitlines():
-        try:
-            yield json.loads(line)
-        except ValueError:
-            continue  # a killed API server may have left half a line
+def _events(folder: Path) -> Iterator[JSON]:
+    # The API server starts a new file when one is large.
+    for log in sorted(folder.glob("audit*.log"), key=lambda path: (path.name == "audit.log", path.name)):
+        for line in log.read_text(errors="replace").splitlines():
+            try:
+                yield json.loads(line)
+            except ValueError:
+                continue  # a killed API server may have left half a line
+
+
+def _count_request(proof: Proof, placed: dict[str, Placed], event: JSON, what: str, uids: Mapping[str, str]) -> None:
+    """A request that arrived. A pod counts as on its node no longer once its deletion is asked for."""
+    pod, by_scheduler = event["objectRef"].get("name", ""), event["user"]["username"] == SCHEDULER_USER
+    if what == "pods/binding" and by_scheduler:
+        proof.asked[pod] = proof.asked.get(pod, 0) + 1
+    elif what == "pods" and event["verb"] == "delete":
+        if by_scheduler:
+            proof.evicted.add(pod)
+        each = placed.get(uids.get(pod, ""))
+        if each is not None:
+            each.until = min(each.until, _time(event["requestReceivedTimestamp"]))
 
 
 def _time(text: str) -> float:
@@ -95,6 +132,7 @@ def _time(text: str) -> float:
 
 
 def _count_binding(proof: Proof, placed: dict[str, Placed], event: JSON, code: int, pods: Mapping[str, JSON]) -> None:
+    proof.answered += 1
     if code != 201:
         proof.refused_bindings += 1
         return
@@ -111,12 +149,6 @@ def _count_binding(proof: Proof, placed: dict[str, Placed], event: JSON, code: i
     if seen and seen != node:
         proof.problems.append(f"{pod['metadata']['name']} was bound to {node} and is on {seen}")
     placed[uid] = Placed(node, milli_cpu(pod), _time(event["stageTimestamp"]))
-
-
-def _end(placed: dict[str, Placed], name: str, moment: float, pods: Mapping[str, JSON]) -> None:
-    for uid, each in placed.items():
-        if pods[uid]["metadata"]["name"] == name:
-            each.until = min(each.until, moment)
 
 
 def milli_cpu(pod: JSON) -> int:
