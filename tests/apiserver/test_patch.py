@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from kubesched.apiserver.kinds.schema import type_of
-from kubesched.apiserver.rest.patch import json_patch, merge_patch, strategic_merge
+from kubesched.apiserver.rest.patch import json_patch, strategic_merge
 from kubesched.apiserver.wire.status import StatusError
+from kubesched.base.merge import merge_patch
 
 MERGE: list[tuple[Any, Any, Any]] = [
     ({"a": 1}, {"b": 2}, {"a": 1, "b": 2}),

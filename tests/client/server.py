@@ -16,7 +16,8 @@ from aiohttp import web
 from kubesched.api import objects as api
 from kubesched.apiserver.inprocess.reader import call
 from kubesched.apiserver.kinds.schema import type_of
-from kubesched.apiserver.rest.patch import merge_patch, strategic_merge
+from kubesched.apiserver.rest.patch import strategic_merge
+from kubesched.base.merge import merge_patch
 from kubesched.base.types import JSON
 from kubesched.client.connection import Connection
 from kubesched.client.endpoints import ENDPOINTS

@@ -9,7 +9,7 @@ from tests.client.server import ApiServer, serving, watch_line
 
 from kubesched.api import objects as api
 from kubesched.client.http import HttpClient
-from kubesched.client.whole import WholeObjects
+from kubesched.client.whole import REPLACED, WholeObjects
 
 POD: dict[str, Any] = {
     "metadata": {
@@ -93,3 +93,52 @@ async def test_only_what_is_wanted_is_kept() -> None:
         server.put_json(api.Pod, {**TYPE, **changed(labels={"bound": "yes"})})
         (pod,) = (await client.list(api.Pod)).items
         assert whole(pod) is None
+
+
+CLAIM: dict[str, Any] = {
+    "metadata": {
+        "name": "gpu",
+        "namespace": "default",
+        "uid": "1",
+        "resourceVersion": "7",
+        "generateName": "gpu-",
+        "managedFields": [{"manager": "kubectl"}],
+    },
+    "spec": {"devices": {"requests": [{"name": "r", "unknown": 1}]}},
+}
+
+
+async def test_a_claim_whose_version_is_known_is_replaced() -> None:
+    """A patch for the version that we have is sent as the whole object, with the fields that no Struct has; the next
+    patch is for the response. Once the claim is allocated it is not kept.
+    """
+    whole = WholeObjects(REPLACED)
+    claim = api.ResourceClaim(metadata=api.ObjectMeta(name="gpu", namespace="default", uid="1"))
+    whole.put(claim, json.dumps({"kind": "ResourceClaim", "apiVersion": "resource.k8s.io/v1", **CLAIM}).encode())
+    async with serving() as server, HttpClient(server.connection, whole=whole) as client:
+        finalizer = {"metadata": {"resourceVersion": "7", "finalizers": ["f"]}}
+        await client.merge_patch(api.ResourceClaim, "gpu", finalizer, "default")
+        status = {"metadata": {"resourceVersion": "7"}, "status": {"allocation": {}}}
+        await client.merge_patch(api.ResourceClaim, "gpu", status, "default", "status")
+        await client.merge_patch(api.ResourceClaim, "gpu", status, "default", "status")
+    assert [seen.method for seen in server.received] == ["PUT", "PUT", "PATCH"]
+    metadata = {key: value for key, value in CLAIM["metadata"].items() if key != "managedFields"}
+    expected = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {**metadata, "finalizers": ["f"]},
+        "spec": CLAIM["spec"],
+    }
+    assert server.received[0].body == expected
+    assert server.received[1].body == {**expected, "status": {"allocation": {}}}
+
+
+async def test_a_claim_of_another_version_is_patched() -> None:
+    """A patch for another version, or for any, goes to the API server as it is."""
+    whole = WholeObjects(REPLACED)
+    claim = api.ResourceClaim(metadata=api.ObjectMeta(name="gpu", namespace="default", uid="1"))
+    whole.put(claim, json.dumps(CLAIM).encode())
+    async with serving() as server, HttpClient(server.connection, whole=whole) as client:
+        for metadata in ({"resourceVersion": "6"}, {}):
+            await client.merge_patch(api.ResourceClaim, "gpu", {"metadata": metadata}, "default")
+    assert [seen.method for seen in server.received] == ["PATCH", "PATCH"]

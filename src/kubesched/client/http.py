@@ -18,6 +18,7 @@ import msgspec
 from kubesched.api import objects as api
 from kubesched.base.clock import Clock
 from kubesched.base.clocks import SystemClock
+from kubesched.base.merge import merge_patch
 from kubesched.base.types import JSON
 from kubesched.client.connection import Connection
 from kubesched.client.endpoints import EVENTS, LEASES, endpoint_of, endpoint_of_event
@@ -25,7 +26,7 @@ from kubesched.client.pool import MayWrite
 from kubesched.client.protocol import ApiError, Listing, Malformed, WatchEvent, WatchType
 from kubesched.client.ratelimit import TokenBucket
 from kubesched.client.transport import APPLICATION_JSON, Observer, Request, Transport
-from kubesched.client.whole import WholeObjects
+from kubesched.client.whole import REPLACED, WholeObjects
 from kubesched.client.wire import decode_json, decode_line, decode_object, decode_page, raw_object
 
 O = TypeVar("O", bound=api.Object)  # noqa: E741 - the one-letter name for "some kind of object", as in the protocol
@@ -214,7 +215,26 @@ class HttpClient:
 
     async def merge_patch(self, kind: type[O], name: str, patch: JSON, namespace: str = "", subresource: str = "") -> O:
         path = endpoint_of(kind).path(namespace, name, subresource)
-        return _object(kind, await self.request("PATCH", path, patch, content_type=MERGE_PATCH))
+        whole = self._patched(kind, f"{namespace}/{name}" if namespace else name, patch)
+        if whole is None:
+            return _object(kind, await self.request("PATCH", path, patch, content_type=MERGE_PATCH))
+        stored = await self.request("PUT", path, whole, query={"fieldValidation": "Ignore"})
+        found = _object(kind, stored)
+        self._whole.put(found, stored)
+        return found
+
+    def _patched(self, kind: type[api.Object], key: str, patch: JSON) -> JSON | None:
+        """The whole object with a patch applied, if we have the version that the patch is for. It costs an API server
+        a third less to replace an object than to apply the patch itself.
+        """
+        version = patch.get("metadata", {}).get("resourceVersion")
+        known = self._whole.find(kind, key) if version and kind in REPLACED else None
+        if known is None:
+            return None
+        whole: JSON = _json(known)
+        if whole["metadata"].get("resourceVersion") != version:
+            return None
+        return {"apiVersion": kind.api_version, "kind": kind.kind, **merge_patch(whole, patch)}
 
     async def get_lease(self, namespace: str, name: str) -> JSON:
         return await self.get(LEASES.path(namespace, name))

@@ -1,4 +1,5 @@
-"""Some objects with all their fields, to pass on to extenders: our Structs have only the fields that scheduling reads.
+"""Some objects with all their fields, to pass on to extenders or to replace: our Structs have only the fields that
+scheduling reads.
 
 A whole object takes many times the memory of its Struct, so only the wanted ones are kept.
 """
@@ -12,6 +13,10 @@ import msgspec
 from kubesched.api import objects as api
 
 Wanted = Callable[[api.Object], bool]
+REPLACED: dict[type[api.Object], Wanted] = {
+    api.ResourceClaim: lambda claim: isinstance(claim, api.ResourceClaim) and claim.status.allocation is None
+}
+"""Objects that the scheduler writes so often that it should replace instead of patch them."""
 
 _decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
@@ -19,8 +24,8 @@ _decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
 class WholeObjects:
     """The newest JSON of some objects; `wanted` selects them for each kind.
 
-    The JSON has the form in which a Go program sends a typed object: without kind and apiVersion, pods without
-    managedFields.
+    The JSON has the form in which a Go program sends a typed object: without kind and apiVersion. Pods and resource
+    claims are without managedFields.
     """
 
     def __init__(self, wanted: Mapping[type[api.Object], Wanted]) -> None:
@@ -35,6 +40,10 @@ class WholeObjects:
         """The whole object, if it is kept. It may be newer than `obj`."""
         uid, data = self._kept.get(type(obj), {}).get(obj.key, ("", b""))
         return data if data and uid == obj.uid else None
+
+    def find(self, kind: type[api.Object], key: str) -> bytes | None:
+        """The whole object with this key, if it is kept."""
+        return self._kept.get(kind, {}).get(key, ("", None))[1]
 
     def put(self, obj: api.Object, data: bytes | msgspec.Raw) -> None:
         """Keep the JSON of an object that was added or updated, if it is wanted."""
@@ -57,7 +66,7 @@ def _trimmed(obj: api.Object, data: bytes | msgspec.Raw) -> bytes:
     fields = _decoder.decode(data)
     fields.pop("kind", None)
     fields.pop("apiVersion", None)
-    if isinstance(obj, api.Pod):
+    if isinstance(obj, api.Pod | api.ResourceClaim):
         metadata = _decoder.decode(fields["metadata"])
         if metadata.pop("managedFields", None) is not None:
             fields["metadata"] = msgspec.Raw(msgspec.json.encode(metadata))

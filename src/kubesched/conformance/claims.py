@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from kubesched.api import objects as api
-from kubesched.apiserver.rest.patch import merge_patch
+from kubesched.base.merge import merge_patch
 from kubesched.client.protocol import ApiError
 from kubesched.cluster.state import ClusterState
 from kubesched.engine.decision import Decision

@@ -22,7 +22,7 @@ from kubesched.client.http import HttpClient
 from kubesched.client.leader import Ended, LeaderElector
 from kubesched.client.lease_candidate import LeaseCandidate
 from kubesched.client.pool import MayWrite
-from kubesched.client.whole import WholeObjects
+from kubesched.client.whole import REPLACED, WholeObjects
 from kubesched.config import dump
 from kubesched.daemon import garbage_collection
 from kubesched.daemon.flags.gates import known_gates
@@ -124,7 +124,8 @@ class Process:
         self._stalls = StallWatch(setup.metrics)
         for name, gate in known_gates().items():
             setup.metrics.feature(name, gate.stage.upper().replace("GA", ""), setup.options.gates.enabled(name))
-        whole = WholeObjects(passed_on_whole(config.extenders, {each.scheduler_name for each in config.profiles}))
+        passed_on = passed_on_whole(config.extenders, {each.scheduler_name for each in config.profiles})
+        whole = WholeObjects({**REPLACED, **passed_on})
         client = self._client(setup.connection, "scheduler", whole, self._may_write)
         events = self._client(setup.connection)
         calls = BindCalls()

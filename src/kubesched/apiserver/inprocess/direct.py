@@ -15,9 +15,10 @@ from kubesched.apiserver.inprocess.reader import StoreReader, call
 from kubesched.apiserver.kinds.registry import ApiResource
 from kubesched.apiserver.kinds.schema import type_of
 from kubesched.apiserver.rest.deletion import DeleteOptions
-from kubesched.apiserver.rest.patch import merge_patch, strategic_merge
+from kubesched.apiserver.rest.patch import strategic_merge
 from kubesched.apiserver.rest.writer import Preconditions, replacement
 from kubesched.apiserver.storage.store import Record, Shelf
+from kubesched.base.merge import merge_patch
 from kubesched.base.types import JSON
 from kubesched.client.endpoints import EVENTS, LEASES, Endpoint, endpoint_of, endpoint_of_event
 from kubesched.client.protocol import Malformed

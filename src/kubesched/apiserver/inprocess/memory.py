@@ -19,11 +19,12 @@ from kubesched.api import objects as api
 from kubesched.apiserver.inprocess.reader import StoreReader, as_api_error
 from kubesched.apiserver.kinds.schema import type_of
 from kubesched.apiserver.meta import timestamp
-from kubesched.apiserver.rest.patch import merge_patch, strategic_merge
+from kubesched.apiserver.rest.patch import strategic_merge
 from kubesched.apiserver.rest.subresources import why_not_bindable
 from kubesched.apiserver.storage.store import ChangeType, Record, Shelf, Store, StoreEvent
 from kubesched.apiserver.wire.status import Cause, already_exists, conflict, invalid, not_found
 from kubesched.base.clock import Clock
+from kubesched.base.merge import merge_patch
 from kubesched.base.types import JSON
 from kubesched.client.endpoints import EVENTS, LEASES, Endpoint, endpoint_of
 

@@ -53,6 +53,7 @@ from kubesched.apiserver.wire.status import (
     not_found,
     success,
 )
+from kubesched.base.merge import merge_patch
 from kubesched.base.types import JSON
 
 _OBJECT_PARTS = ("status", "ephemeralcontainers", "resize", "finalize", "approval")
@@ -459,6 +460,6 @@ def patcher(request: ApiRequest, resource: ApiResource, schema: str = "") -> Cal
     if not isinstance(patch, dict):
         raise bad_request("the body of a merge patch must be an object")
     if kind == patches.MERGE_PATCH:
-        return lambda old: dict(patches.merge_patch(old, patch))
+        return lambda old: dict(merge_patch(old, patch))
     type_ = type_of(schema or resource.schema)
     return lambda old: patches.strategic_merge(copy.deepcopy(old), patch, type_)
