@@ -15,6 +15,7 @@ from kubesched.client.protocol import ApiError
 from kubesched.framework.plugin import Plugin
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import Code, Status
+from kubesched.scheduler.urgent_calls import UrgentCalls
 
 
 @virtual_time
@@ -74,6 +75,19 @@ async def test_the_preemptor_is_blocked_while_its_victims_are_deleted(clock: Vir
         assert here.attempts("high") == 1
         await here.settle(60)
         assert here.node_of("high") == "n1"
+
+
+@virtual_time
+async def test_events_wait_for_deletions_of_victims(clock: VirtualClock) -> None:
+    """A deletion that was not answered yet counts as urgent, so that no event is written before it."""
+    calls = UrgentCalls()
+    async with world(clock, node("n1", cpu="1"), pod("low", node="n1", cpu="1"), urgent_calls=calls) as here:
+        here.api.delay("delete_pod", 20)
+        here.create(pod("high", cpu="1", priority=10))
+        await here.settle(1)
+        assert calls.pending == 1
+        await here.settle(60)
+        assert calls.pending == 0
 
 
 @virtual_time

@@ -18,9 +18,9 @@ from kubesched.api import objects as api
 from kubesched.base.clocks import VirtualClock, virtual_time
 from kubesched.client.protocol import ApiError
 from kubesched.scheduler import recorder as recording
-from kubesched.scheduler.bind_calls import BindCalls
 from kubesched.scheduler.ports import NORMAL, WARNING, EventSink
 from kubesched.scheduler.recorder import EventRecorder, event_name, micro_time, truncated
+from kubesched.scheduler.urgent_calls import UrgentCalls
 from kubesched.testing.faulty_api import FaultyApi
 
 PROFILE = "default-scheduler"
@@ -377,9 +377,9 @@ async def test_half_of_all_calls_fail(clock: VirtualClock) -> None:
 async def test_binds_first(clock: VirtualClock) -> None:
     """No event is written while a bind is in progress."""
     cluster = FaultyApi(clock)
-    calls = BindCalls()
+    calls = UrgentCalls()
     calls.pending = 1
-    async with recording_to(cluster, clock, bind_calls=calls) as recorder:
+    async with recording_to(cluster, clock, urgent_calls=calls) as recorder:
         failed(recorder, versioned("web", 1))
         await clock.advance(4)
         assert not cluster.events
@@ -392,9 +392,9 @@ async def test_binds_first(clock: VirtualClock) -> None:
 async def test_binds_without_end(clock: VirtualClock) -> None:
     """A scheduler that is never idle still writes its events, a few seconds late."""
     cluster = FaultyApi(clock)
-    calls = BindCalls()
+    calls = UrgentCalls()
     calls.pending = 1
-    async with recording_to(cluster, clock, bind_calls=calls) as recorder:
+    async with recording_to(cluster, clock, urgent_calls=calls) as recorder:
         for second in range(10):
             failed(recorder, versioned(f"web-{second}", 1))
             await clock.advance(1)

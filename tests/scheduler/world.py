@@ -22,6 +22,7 @@ from kubesched.plugins import in_tree_registry
 from kubesched.scheduler.build import build_scheduler
 from kubesched.scheduler.scheduler import Scheduler
 from kubesched.scheduler.subscribers.publisher import Subscriber
+from kubesched.scheduler.urgent_calls import UrgentCalls
 from kubesched.testing.faulty_api import FaultyApi
 
 
@@ -160,6 +161,7 @@ async def world(
     extenders: Sequence[Extender] = (),
     subscribers: Sequence[Subscriber] = (),
     detailed: bool = False,
+    urgent_calls: UrgentCalls | None = None,
     seed: int = 0,
     verbosity: int = 5,
     check: bool = True,
@@ -192,6 +194,7 @@ async def world(
         extenders=extenders,
         subscribers=subscribers,
         detailed=detailed,
+        urgent_calls=urgent_calls,
         features=features,
     )
     running = asyncio.create_task(scheduler.run())

@@ -22,10 +22,10 @@ from kubesched.bench.sampler import PARTS, PartSampler
 from kubesched.bench.workloads import BenchWorkload, claiming, device_objects, make_node, make_pod, plain
 from kubesched.config.load import default
 from kubesched.plugins import in_tree_registry
-from kubesched.scheduler.bind_calls import BindCalls
 from kubesched.scheduler.build import build_scheduler
 from kubesched.scheduler.metrics import Metrics
 from kubesched.scheduler.recorder import EventRecorder
+from kubesched.scheduler.urgent_calls import UrgentCalls
 
 LOOPS = (
     BenchWorkload("plain", 500, 0, 10_000, plain),
@@ -55,8 +55,8 @@ async def measure(workload: BenchWorkload, sampler: PartSampler | None) -> tuple
         cluster.create(make_node(index, workload.node_cpu))
     for obj in device_objects(workload):
         cluster.create(obj)
-    calls = BindCalls()
-    recorder = EventRecorder(cluster, clock, bind_calls=calls)
+    calls = UrgentCalls()
+    recorder = EventRecorder(cluster, clock, urgent_calls=calls)
     scheduler = build_scheduler(
         default(),
         in_tree_registry(),
@@ -65,7 +65,7 @@ async def measure(workload: BenchWorkload, sampler: PartSampler | None) -> tuple
         Random(0),
         recorder=recorder,
         metrics=Metrics(process=False),
-        bind_calls=calls,
+        urgent_calls=calls,
     )
     tasks = [asyncio.create_task(scheduler.run()), asyncio.create_task(recorder.run())]
     await _schedule(cluster, "warm-up", WARM_UP, workload)

@@ -50,11 +50,11 @@ from kubesched.daemon.setup import Setup, SetupError
 from kubesched.daemon.stalls import StallWatch
 from kubesched.daemon.version import short_version
 from kubesched.framework.registry import PluginSource
-from kubesched.scheduler.bind_calls import BindCalls
 from kubesched.scheduler.build import build_scheduler
 from kubesched.scheduler.extender import passed_on_whole
 from kubesched.scheduler.recorder import EventRecorder
 from kubesched.scheduler.resource_metrics import resource_metrics
+from kubesched.scheduler.urgent_calls import UrgentCalls
 
 DONE, FAILED = 0, 1
 RESTART = -1
@@ -128,8 +128,8 @@ class Process:
         whole = WholeObjects({**REPLACED, **passed_on})
         client = self._client(setup.connection, "scheduler", whole, self._may_write)
         events = self._client(setup.connection)
-        calls = BindCalls()
-        self._recorder = EventRecorder(events, self._clock, log=self._log, bind_calls=calls)
+        calls = UrgentCalls()
+        self._recorder = EventRecorder(events, self._clock, log=self._log, urgent_calls=calls)
         lost = "Number of events that were not written: the queue was full, or the API server did not take them."
         setup.metrics.count_from(
             "kubesched_events_lost_total", lost, lambda: self._recorder.dropped + self._recorder.abandoned
@@ -154,7 +154,7 @@ class Process:
             explain=self._history.explain,
             raw_objects=whole,
             may_write=self._may_write,
-            bind_calls=calls,
+            urgent_calls=calls,
             features=setup.options.gates.features,
             max_in_unschedulable=setup.options.deprecated.pod_max_in_unschedulable_pods_duration.seconds,
         )

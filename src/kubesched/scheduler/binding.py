@@ -16,12 +16,12 @@ from kubesched.framework.events import ASSIGNED_POD_DELETE
 from kubesched.framework.extender import Extender, ExtenderCall, ExtenderError
 from kubesched.framework.status import Code, Status, error
 from kubesched.scheduler.attempt import Attempt
-from kubesched.scheduler.bind_calls import BindCalls
 from kubesched.scheduler.failure import FailureHandler
 from kubesched.scheduler.pre_bind import run_pre_bind
 from kubesched.scheduler.shared import Shared
 from kubesched.scheduler.statuses import StatusWriter
 from kubesched.scheduler.subscribers.publisher import Publisher
+from kubesched.scheduler.urgent_calls import UrgentCalls
 
 PAUSES_AFTER_LOST_ANSWER = (0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0, 5.0, 5.0)
 """Seconds before each check of an unclear binding: long enough for an API server to restart."""
@@ -60,7 +60,7 @@ class BindingCycle:
         publisher: Publisher,
         failures: FailureHandler,
         statuses: StatusWriter,
-        calls: BindCalls,
+        calls: UrgentCalls,
         unclear: UnclearBinds,
     ) -> None:
         self._shared = shared

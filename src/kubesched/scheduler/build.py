@@ -31,7 +31,6 @@ from kubesched.framework.registry import Registry
 from kubesched.queue.build import build_queue
 from kubesched.scheduler.api_calls import Dispatcher
 from kubesched.scheduler.attempt import Attempt, Profile
-from kubesched.scheduler.bind_calls import BindCalls
 from kubesched.scheduler.binding import BindingCycle, UnclearBinds
 from kubesched.scheduler.cycle import SchedulingCycle
 from kubesched.scheduler.extender import make_extenders, with_ignored_resources
@@ -55,6 +54,7 @@ from kubesched.scheduler.subscribers.preemption import PreemptionReport
 from kubesched.scheduler.subscribers.publisher import Publisher, Subscriber
 from kubesched.scheduler.subscribers.status import AttemptStatus
 from kubesched.scheduler.tasks import Tasks
+from kubesched.scheduler.urgent_calls import UrgentCalls
 from kubesched.scheduler.victims import Preemptor
 from kubesched.scheduler.waiting import WaitingPods
 
@@ -75,7 +75,7 @@ def build_scheduler(
     extenders: Sequence[Extender] | None = None,
     raw_objects: RawObject | None = None,
     may_write: MayWrite | None = None,
-    bind_calls: BindCalls | None = None,
+    urgent_calls: UrgentCalls | None = None,
     choose: Choose | None = None,
     max_in_unschedulable: float = 300.0,
     features: Features = DEFAULT_FEATURES,
@@ -83,11 +83,11 @@ def build_scheduler(
     """Build a scheduler; `run` it.
 
     `subscribers` are notified of attempts after log, metrics, events and status. What `explain` returns is added to the
-    Scheduled event. With `detailed`, every attempt keeps
-    all scores and rejections. Extenders are made from the configuration, unless given; they get pods and nodes as
-    `raw_objects` has them, and make no call that changes something unless `may_write`. `bind_calls` counts bind calls,
-    so that the recorder of events can wait for them. `choose` breaks ties between nodes. A pod that nothing wakes is
-    tried again after `max_in_unschedulable` seconds.
+    Scheduled event. With `detailed`, every attempt keeps all scores and rejections. Extenders are made from the
+    configuration, unless given; they get pods and nodes as `raw_objects` has them, and make no call that changes
+    something unless `may_write`. `urgent_calls` counts binds and deletions of victims, so that the recorder of events
+    can wait for them. `choose` breaks ties between nodes. A pod that nothing wakes is tried again after
+    `max_in_unschedulable` seconds.
     """
     recorder = NoEvents() if recorder is None else recorder
     metrics = NoSchedulerMetrics() if metrics is None else metrics
@@ -148,9 +148,9 @@ def build_scheduler(
     )
     publisher = Publisher((*reports, *subscribers), log)
     failures = FailureHandler(shared, publisher)
-    calls = BindCalls() if bind_calls is None else bind_calls
+    calls = UrgentCalls() if urgent_calls is None else urgent_calls
     binding = BindingCycle(shared, extenders, publisher, failures, statuses, calls, unclear)
-    preemptor = Preemptor(shared, statuses, PreemptionReport(shared))
+    preemptor = Preemptor(shared, statuses, PreemptionReport(shared), calls)
     pods = SchedulingCycle(
         shared,
         profiles,

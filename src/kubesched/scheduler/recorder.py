@@ -34,8 +34,8 @@ from kubesched.base.clock import Clock
 from kubesched.base.log import ERROR, Log, SilentLog
 from kubesched.base.types import JSON
 from kubesched.client.protocol import ApiError, Client
-from kubesched.scheduler.bind_calls import BindCalls
 from kubesched.scheduler.ports import NORMAL, WARNING
+from kubesched.scheduler.urgent_calls import UrgentCalls
 
 MAX_TRIES: Final = 12
 RETRY_DELAY: Final = 10.0
@@ -50,8 +50,8 @@ QUEUE_SIZE: Final = 10_000
 """Upstream's queue holds 1,000 events and then drops the newest. Ours is longer, because binds go first."""
 CACHE_SIZE: Final = 50_000
 """Upstream's cache of single events is unlimited. This one evicts the oldest, which then start again as new events."""
-BIND_PATIENCE: Final = 5.0
-"""How many seconds an event lets binds go first."""
+PATIENCE: Final = 5.0
+"""How many seconds an event lets binds and deletions of victims go first."""
 PAUSE: Final = 0.01
 
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -115,7 +115,7 @@ class EventRecorder:
         *,
         log: Log | None = None,
         hostname: str | None = None,
-        bind_calls: BindCalls | None = None,
+        urgent_calls: UrgentCalls | None = None,
         queue_size: int = QUEUE_SIZE,
         spam_burst: int = SPAM_BURST,
         writers: int = 4,
@@ -125,7 +125,7 @@ class EventRecorder:
         self._clock = clock
         self._log: Log = SilentLog() if log is None else log
         self._hostname = socket.gethostname() if hostname is None else hostname
-        self._bind_calls = BindCalls() if bind_calls is None else bind_calls
+        self._urgent_calls = UrgentCalls() if urgent_calls is None else urgent_calls
         self._chance = chance or random.Random()
         self._writers = writers
         self._queue_size = queue_size
@@ -230,7 +230,7 @@ class EventRecorder:
             while not self._queue:
                 self._ready.clear()
                 await self._ready.wait()
-            while self._queue and self._bind_calls.pending and self._can_wait(self._queue[0]):
+            while self._queue and self._urgent_calls.pending and self._can_wait(self._queue[0]):
                 await self._clock.sleep(PAUSE)
             if self._queue:
                 await self._write(self._queue.popleft())
@@ -238,7 +238,7 @@ class EventRecorder:
             await asyncio.sleep(0)
 
     def _can_wait(self, entry: _Entry) -> bool:
-        return self._clock.now() - max(entry.time, entry.last) < BIND_PATIENCE
+        return self._clock.now() - max(entry.time, entry.last) < PATIENCE
 
     async def _write(self, entry: _Entry) -> None:
         entry.queued, entry.again, entry.writing = False, False, True

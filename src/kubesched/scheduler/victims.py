@@ -19,6 +19,7 @@ from kubesched.scheduler.attempt import Profile
 from kubesched.scheduler.shared import Shared
 from kubesched.scheduler.statuses import DISRUPTION_TARGET, StatusWriter
 from kubesched.scheduler.subscribers.preemption import Claimant, PreemptionReport
+from kubesched.scheduler.urgent_calls import UrgentCalls
 
 PREEMPTED = "PreemptionByScheduler"
 ANYWHERE = "cluster"
@@ -28,10 +29,11 @@ ANYWHERE = "cluster"
 class Preemptor:
     """Removes victims."""
 
-    def __init__(self, shared: Shared, statuses: StatusWriter, report: PreemptionReport) -> None:
+    def __init__(self, shared: Shared, statuses: StatusWriter, report: PreemptionReport, calls: UrgentCalls) -> None:
         self._shared = shared
         self._statuses = statuses
         self._report = report
+        self._calls = calls
 
     def start(self, profile: Profile, pod: api.Pod, result: PostFilterResult) -> None:
         """Start to remove the victims; until they are removed, PreEnqueue blocks the pod."""
@@ -147,9 +149,10 @@ class Preemptor:
         client = self._shared.client
         patch = self._statuses.patch(self._statuses.newest(victim), condition)
         try:
-            if patch is not None:
-                await client.patch_pod_status(victim, patch)
-            await client.delete_pod(victim)
+            with self._calls:
+                if patch is not None:
+                    await client.patch_pod_status(victim, patch)
+                await client.delete_pod(victim)
         except ApiError as problem:
             if problem.code != 404:
                 raise

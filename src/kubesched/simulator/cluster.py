@@ -24,11 +24,11 @@ from kubesched.embedded import EmbeddedCluster
 from kubesched.engine.decision import Decision
 from kubesched.framework.registry import Registry
 from kubesched.plugins import OFFERED
-from kubesched.scheduler.bind_calls import BindCalls
 from kubesched.scheduler.build import build_scheduler
 from kubesched.scheduler.recorder import EventRecorder
 from kubesched.scheduler.scheduler import Scheduler
 from kubesched.scheduler.subscribers.publisher import OnDecision, Subscriber
+from kubesched.scheduler.urgent_calls import UrgentCalls
 from kubesched.simulator.autoscaler import Autoscaler
 from kubesched.simulator.settings import ClusterOptions, ReplayMode
 from kubesched.simulator.timeline import Timeline
@@ -105,10 +105,10 @@ class SimulatedCluster:
                 self._client, clock, chance, lambda text: self.timeline.note("scheduler", text)
             )
             return
-        calls = BindCalls()
+        calls = UrgentCalls()
         if options.events:
             self._recorder = EventRecorder(
-                self._client, clock, hostname=HOST, chance=Random(seed + 1), bind_calls=calls
+                self._client, clock, hostname=HOST, chance=Random(seed + 1), urgent_calls=calls
             )
         observers = [OnDecision(each) for each in (self.timeline.on_decision, watch) if each is not None]
         self.scheduler = build_scheduler(
@@ -118,7 +118,7 @@ class SimulatedCluster:
             clock,
             chance,
             recorder=self._recorder,
-            bind_calls=calls,
+            urgent_calls=calls,
             subscribers=[*observers, *((follow,) if follow is not None else ())],
             detailed=watch is not None,
             choose=None if follow is None else follow.choose,

@@ -16,11 +16,11 @@ from kubesched.client.leader import ElectionSettings, LeaderElector
 from kubesched.config.types import KubeSchedulerConfiguration
 from kubesched.framework.extender import Extender
 from kubesched.framework.registry import Registry
-from kubesched.scheduler.bind_calls import BindCalls
 from kubesched.scheduler.build import build_scheduler
 from kubesched.scheduler.recorder import EventRecorder
 from kubesched.scheduler.scheduler import Scheduler
 from kubesched.scheduler.subscribers.publisher import Subscriber
+from kubesched.scheduler.urgent_calls import UrgentCalls
 from kubesched.torture.network import Met, NetworkClient, Server
 from kubesched.torture.processes import ProcessClock, ProcessLoop, ProcessState, SimulatedProcess
 
@@ -140,9 +140,9 @@ class Replica:
             on_sent=lambda name, args: self.on_sent and self.on_sent(self, name, args),
         )
         log = ReplicaLog(around.report)
-        calls = BindCalls()
+        calls = UrgentCalls()
         recorder = EventRecorder(
-            client, around.clock, hostname=self.name, bind_calls=calls, log=log, chance=Random(chance.random())
+            client, around.clock, hostname=self.name, urgent_calls=calls, log=log, chance=Random(chance.random())
         )
         subscribers = [] if self.subscriber is None else [self.subscriber(self)]
         scheduler = build_scheduler(
@@ -156,7 +156,7 @@ class Replica:
             subscribers=subscribers,
             extenders=around.extenders() or None,
             may_write=elector.is_leader,
-            bind_calls=calls,
+            urgent_calls=calls,
             max_in_unschedulable=NEVER,
             features=around.features,
         )

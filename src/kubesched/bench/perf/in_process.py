@@ -20,10 +20,10 @@ from kubesched.bench.perf.format import PerfRun
 from kubesched.client.protocol import ApiError
 from kubesched.config.load import default, load
 from kubesched.plugins import in_tree_registry
-from kubesched.scheduler.bind_calls import BindCalls
 from kubesched.scheduler.build import build_scheduler
 from kubesched.scheduler.metrics import Metrics
 from kubesched.scheduler.recorder import EventRecorder
+from kubesched.scheduler.urgent_calls import UrgentCalls
 
 PERF_ADMISSION = AdmissionSettings(complete_pods=False)
 """As scheduler_perf has it: there are no service accounts, and pods set their priority themselves."""
@@ -58,9 +58,9 @@ class InProcessClient(DirectClient):
 @asynccontextmanager
 async def in_process_cluster(run: PerfRun, clock: Clock | None = None) -> AsyncGenerator[InProcessClient, None]:
     """An API server with a scheduler that runs with the configuration and the gates of a workload."""
-    clock, calls = clock or SystemClock(), BindCalls()
+    clock, calls = clock or SystemClock(), UrgentCalls()
     client = InProcessClient(ApiServer(admission=PERF_ADMISSION, clock=clock, random=Random(0)))
-    recorder = EventRecorder(client, clock, bind_calls=calls)
+    recorder = EventRecorder(client, clock, urgent_calls=calls)
     config = default() if run.scheduler_config is None else load(run.scheduler_config.read_text("utf-8")).config
     scheduler = build_scheduler(
         config,
@@ -70,7 +70,7 @@ async def in_process_cluster(run: PerfRun, clock: Clock | None = None) -> AsyncG
         Random(0),
         recorder=recorder,
         metrics=Metrics(process=False),
-        bind_calls=calls,
+        urgent_calls=calls,
         features=features_of(run),
     )
     tasks = [asyncio.create_task(scheduler.run()), asyncio.create_task(recorder.run())]

@@ -1,10 +1,10 @@
-"""Counting bind calls, so that less urgent calls can wait for them."""
+"""Counting the calls that bring pods onto nodes, so that Events can wait for them."""
 
 from __future__ import annotations
 
 
-class BindCalls:
-    """How many bind calls have not been answered yet. A call is counted in a `with` block."""
+class UrgentCalls:
+    """How many binds and deletions of victims have not been answered yet. A call is counted in a `with` block."""
 
     def __init__(self) -> None:
         self.pending = 0
