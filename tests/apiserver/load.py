@@ -27,7 +27,7 @@ from kubesched.base.types import JSON
 CLIENTS = 32
 WATCHERS = 20
 POD_WATCHERS = 15
-PATIENCE = 30.0
+PATIENCE = 120.0
 """Seconds after which a watcher counts as lost."""
 _ADDED = b'{"type":"ADDED"'
 

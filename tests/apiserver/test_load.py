@@ -6,9 +6,10 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from tests.apiserver.load import PATIENCE, POD_WATCHERS, WATCHERS, measure
+from tests.apiserver.load import POD_WATCHERS, WATCHERS, measure
 
 NODES, PODS = 150, 450
+CPU = 7.5
 MEMORY = 600
 
 
@@ -16,12 +17,11 @@ MEMORY = 600
 def test_many_writers_and_watchers(tmp_path: Path, durable: bool) -> None:
     """32 clients create while 20 watch: each watcher sees each object once, and what was answered is on the disk.
 
-    The limits leave a busy machine ten times the time; ``python -m tests.apiserver.load`` measures in earnest.
+    The server may compute ten times as long as it needs; ``python -m tests.apiserver.load`` measures in earnest.
     """
     result = measure(tmp_path, NODES, PODS, durable=durable)
     assert result.seen == [PODS] * POD_WATCHERS + [NODES] * (WATCHERS - POD_WATCHERS)
-    assert result.behind < PATIENCE
-    assert result.rate > 150
+    assert result.cpu < CPU
     assert result.peak < MEMORY
     if durable:
         with sqlite3.connect(tmp_path / "data" / "cluster.db") as database:

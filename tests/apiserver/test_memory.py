@@ -253,7 +253,7 @@ async def test_binding_is_fast() -> None:
     """Ten thousand binds take well under a second, or the benchmark of the loop would measure this class."""
     cluster = MemoryClient()
     pods = [cluster.create(pod(f"p{number}")) for number in range(10_000)]
-    began = time.perf_counter()
+    began = time.process_time()
     for one in pods:
         await cluster.bind(one, "n1")
-    assert time.perf_counter() - began < 1.0
+    assert time.process_time() - began < 1.0

@@ -88,7 +88,7 @@ async def test_deletion(client: LocalClient, rule: str, refused: bool) -> None:
     ("spec", "binding"),
     [
         ({"matchConditions": [{"name": "m", "expression": "object.metadata.name != 'c'"}]}, {}),
-        ({"failurePolicy": "Ignore", "validations": [{"expression": "object.no.such.field"}]}, {}),
+        ({"failurePolicy": "Ignore", "validations": [{"expression": "object.no.such.field == 1"}]}, {}),
         ({}, {"matchResources": {"namespaceSelector": {"matchLabels": {"no": "such"}}}}),
         ({}, {"matchResources": {"objectSelector": {"matchLabels": {"no": "such"}}}}),
         ({}, {"matchResources": {"excludeResourceRules": [EVERYTHING]}}),
@@ -103,9 +103,9 @@ async def test_writes_that_a_policy_does_not_refuse(client: LocalClient, spec: J
 
 async def test_an_error_refuses(client: LocalClient) -> None:
     """By default an expression that fails or does not compile refuses the write and says why."""
-    await policy(client, [{"expression": "object.no.such.field"}])
+    await policy(client, [{"expression": "object.no.such.field == 1"}])
     error = await refusal(client.create(CONFIG_MAPS, config_map("c")))
-    assert "expression 'object.no.such.field' resulted in error: no such key: no" in error.message
+    assert "expression 'object.no.such.field == 1' resulted in error: no such key: no" in error.message
 
 
 async def test_warnings(client: LocalClient) -> None:
@@ -115,3 +115,46 @@ async def test_warnings(client: LocalClient) -> None:
     assert response.status == 201
     where = "ValidatingAdmissionPolicy 'p' with binding 'b'"
     assert response.warnings == [f"Validation failed for {where}: not so good"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({"validations": [{"expression": "object.a"}]}, 'Invalid value: "object.a": must evaluate to bool but got dyn'),
+        ({"validations": [{"expression": "1 +"}]}, "spec.validations[0].expression: Invalid value"),
+        ({"validations": []}, "spec.validations: Required value: validations or auditAnnotations must contain"),
+        ({"validations": [{"expression": "true", "messageExpression": "1"}]}, "must evaluate to string but got int"),
+        ({"validations": [{"expression": "true", "reason": "Odd"}]}, 'reason: Unsupported value: "Odd"'),
+        ({"validations": [{"expression": "true", "message": "a\nb"}]}, "must not contain line breaks"),
+        ({"matchConstraints": None}, "spec.matchConstraints: Required value"),
+        ({"matchConditions": [{"name": "", "expression": "true"}]}, "spec.matchConditions[0].name: Required value"),
+        (
+            {"matchConstraints": {"resourceRules": [{**EVERYTHING, "operations": ["*", "CREATE"]}]}},
+            "if '*' is present, must not specify other operations",
+        ),
+    ],
+)
+async def test_policies_that_are_refused(client: LocalClient, spec: JSON, message: str) -> None:
+    """A policy that cannot work is refused with upstream's words."""
+    whole = {"matchConstraints": {"resourceRules": [EVERYTHING]}, "validations": [{"expression": "true"}], **spec}
+    error = await refusal(
+        client.create(f"{GROUP}/validatingadmissionpolicies", {"metadata": {"name": "p"}, "spec": whole})
+    )
+    assert error.code == 422
+    assert message in error.message
+
+
+@pytest.mark.parametrize(
+    ("actions", "message"),
+    [
+        ([], "at least one validation action is required"),
+        (["Deny", "Warn"], "must not contain both Deny and Warn"),
+        (["Sing"], 'Unsupported value: "Sing": supported values: "Audit", "Deny", "Warn"'),
+        (["Deny", "Deny"], 'spec.validationActions[1]: Duplicate value: "Deny"'),
+    ],
+)
+async def test_actions_that_are_refused(client: LocalClient, actions: list[str], message: str) -> None:
+    """A binding needs actions that make sense together."""
+    body = {"metadata": {"name": "b"}, "spec": {"policyName": "p", "validationActions": actions}}
+    error = await refusal(client.create(f"{GROUP}/validatingadmissionpolicybindings", body))
+    assert message in error.message

@@ -45,12 +45,12 @@ HOSTILE = {
 @pytest.mark.parametrize("encoded", [False, True])
 def test_a_hostile_document_is_refused_with_the_limit(text: str, limit: str, encoded: bool) -> None:
     """Nesting, aliases, numbers and size beyond a limit are an error that names it, soon."""
-    started = time.monotonic()
+    started = time.process_time()
     with pytest.raises(DocumentLimitError, match=limit):
         read_yaml(text.encode() if encoded else text, REQUEST)
     with pytest.raises(DocumentLimitError, match=limit):
         read_yaml_documents(f"---\nb: 1\n---\n{text}", REQUEST)
-    assert time.monotonic() - started < 30
+    assert time.process_time() - started < 30
 
 
 def test_merged_mappings_count_as_repeated() -> None:

@@ -99,10 +99,10 @@ def test_a_long_expression_is_rejected() -> None:
 )
 def test_the_cost_limit_holds(source: str) -> None:
     """A loop that is too long is cancelled, and soon."""
-    started = time.monotonic()
+    started = time.process_time()
     with pytest.raises(CostLimitError):
         ENVIRONMENT.compile(source)({"s": "aaaa"})
-    assert time.monotonic() - started < 20
+    assert time.process_time() - started < 20
 
 
 def test_a_bad_pattern_takes_linear_time() -> None:

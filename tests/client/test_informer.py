@@ -592,14 +592,14 @@ async def test_a_renewal_over_http_fits_between_slow_events() -> None:
             for kind in (api.Node, api.Namespace):
                 server.backend.create(kind(metadata=api.ObjectMeta(name=f"o{number}")))
         await asyncio.sleep(0.01)
-        began = time.monotonic()
+        before = sum(len(informer.store) for informer in informers)
         await renewing.update_lease("n", "l", lease)
-        took = time.monotonic() - began
+        handled = sum(len(informer.store) for informer in informers) - before
         assert any(len(informer.store) < 20 for informer in informers), "the events came too fast to be in the way"
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
-    assert took < 0.9
+    assert handled < 9
 
 
 async def test_a_long_list_over_http_never_holds_up_the_loop_for_long() -> None:
@@ -611,10 +611,10 @@ async def test_a_long_list_over_http_never_holds_up_the_loop_for_long() -> None:
         pages = [await client.request("GET", "/api/v1/nodes", query={"limit": "500"})]
         assert len(pages[0]) > 1_500_000
         longest, task = 0.0, asyncio.create_task(_replay(pages[0]))
-        last = time.perf_counter()
+        last = time.thread_time()
         while not task.done():
             await asyncio.sleep(0)
-            now = time.perf_counter()
+            now = time.thread_time()
             longest, last = max(longest, now - last), now
         await task
     assert longest < 0.05

@@ -18,7 +18,6 @@ REASONS = {
     "inside": "Talks to a program in a container",
     "shell": "Needs the outcome of a shell script in a container",
     "alpha": "Alpha features that are off by default and not there yet",
-    "mutating-policies": "MutatingAdmissionPolicies are stored without effect",
     "not-yet": "Does not work yet",
 }
 """Why a spec does not pass, by its verdict."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -137,10 +136,9 @@ def test_a_slow_disk_delays_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "BACKLOG", 50 * attempt().own_bytes())
     log = Lines()
     output = HistoryWriter([Slow()], log)
-    began = time.monotonic()
     for number in range(200):
         output.put(attempt(number))
-    assert time.monotonic() - began < 1
+    assert not written, "the disk still hangs: none of the calls can have waited for it"
     release.set()
     output.close()
     assert len(written) + output.dropped == 200

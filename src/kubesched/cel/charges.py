@@ -99,6 +99,10 @@ def _sets(left: object, right: object) -> int:
     return size_of(left) * size_of(right) + 1
 
 
+#: A check of the library `authorizer`. An expression can afford two.
+_AUTHORIZATION = 350_000
+
+
 def _sets_twice(left: object, right: object) -> int:
     return size_of(left) * size_of(right) * 2 + 1
 
@@ -121,11 +125,12 @@ def _by(arguments: Callable[..., int]) -> Charge:
 
 _FUNCTIONS: dict[str, Charge] = {
     **dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"), _by(traversal)),
-    **dict.fromkeys(("url", "lowerAscii", "upperAscii", "substring", "trim"), _by(_scan)),
+    **dict.fromkeys(("url", "jsonpatch.escapeKey", "lowerAscii", "upperAscii", "substring", "trim"), _by(_scan)),
     **dict.fromkeys(("cidr", "isIP", "isCIDR", "quantity", "isQuantity", "semver", "isSemver"), _by(_scan)),
     **dict.fromkeys(("replace", "split", "ip.isCanonical"), _by(_scan_twice)),
     **dict.fromkeys(("find", "findAll"), _by(regex)),
     "validate": _by(_validated),
+    "check": Charge(_AUTHORIZATION),
     "join": Charge(0, None, _joined),
     "_==_": _by(_equality),
     "_!=_": _by(_smaller),

@@ -1,12 +1,13 @@
 """The type checker: finds what Kubernetes rejects at admission, and notes types and overloads for the compiler."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from kubesched.cel.errors import Issue
 from kubesched.cel.syntax import (
     Call,
     Comprehension,
+    FieldInit,
     Ident,
     ListNode,
     Literal,
@@ -60,9 +61,20 @@ def _type_names() -> dict[str, Type]:
 TYPE_NAMES: Mapping[str, Type] = _type_names()
 
 
-def check(root: Node, variables: Mapping[str, Type], functions: Functions) -> list[Issue]:
+StructTypes = Callable[[str], Type | None]
+"""The type that ``name{...}`` creates, if there is one."""
+
+
+def no_structs(_name: str) -> Type | None:
+    """For environments in which expressions create no objects."""
+    return None
+
+
+def check(
+    root: Node, variables: Mapping[str, Type], functions: Functions, structs: StructTypes = no_structs
+) -> list[Issue]:
     """Annotate the tree and return its errors, ordered by position."""
-    checker = _Checker(variables, functions)
+    checker = _Checker(variables, functions, structs)
     checker.check(root)
     if not checker.issues:
         checker.finish(root)
@@ -70,10 +82,11 @@ def check(root: Node, variables: Mapping[str, Type], functions: Functions) -> li
 
 
 class _Checker:
-    def __init__(self, variables: Mapping[str, Type], functions: Functions) -> None:
+    def __init__(self, variables: Mapping[str, Type], functions: Functions, structs: StructTypes) -> None:
         self.issues: list[Issue] = []
         self._scopes: list[dict[str, Type]] = [dict(TYPE_NAMES), dict(variables)]
         self._functions = functions
+        self._structs = structs
         self._unify = Unifier()
 
     def finish(self, root: Node) -> None:
@@ -260,11 +273,26 @@ class _Checker:
     def _struct(self, node: StructNode) -> Type:
         for item in node.fields:
             self.check(item.value)
+        if (struct := self._structs(node.name)) is not None:
+            for item in node.fields:
+                self._initializer(item, struct)
+            return struct
         if (found := self._lookup(node.name)) is None:
             return self._undeclared(node, node.name)
         if found.name == "type":
             return self._report(node, f"'{found.params[0]}' is not a message type")
         return self._report(node, f"'{self._shown(found)}' is not a type")
+
+    def _initializer(self, item: FieldInit, struct: Type) -> None:
+        found = item.value.type or ERROR
+        if item.optional:
+            found = self._unwrapped(item.value, found)
+        expected = None if struct.fields is None else struct.fields.get(item.name)
+        if expected is None:
+            self.issues.append(Issue(item.offset, f"undefined field '{item.name}'"))
+        elif not self._unify.assignable(expected, found):
+            types = f"'{self._shown(expected)}' but provided type is '{self._shown(found)}'"
+            self.issues.append(Issue(item.offset, f"expected type of field '{item.name}' is {types}"))
 
     def _comprehension(self, node: Comprehension) -> Type:
         over = self._unify.resolve(self.check(node.range))

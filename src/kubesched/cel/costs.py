@@ -17,10 +17,12 @@ from kubesched.cel.syntax import (
     MapNode,
     Node,
     Select,
+    StructNode,
+    children,
 )
 from kubesched.cel.types import Type
 
-_LIST, _MAP = Range.fixed(10), Range.fixed(30)
+_LIST, _MAP, _STRUCT = Range.fixed(10), Range.fixed(30), Range.fixed(40)
 _SCALARS = frozenset({"bool", "double", "int", "uint", "google.protobuf.Duration", "google.protobuf.Timestamp"})
 
 Path = tuple[str, ...]
@@ -69,6 +71,8 @@ class _Coster:
                 return self._list(node)
             case MapNode():
                 return self._map(node)
+            case StructNode():
+                return sum(map(self.cost, children(node)), _STRUCT)
             case Comprehension():
                 return self._bind(node) if node.binds else self._loop(node)
         return ZERO

@@ -18,7 +18,7 @@ from kubesched.cel import (
     times,
     urls,
 )
-from kubesched.cel.checker import check
+from kubesched.cel.checker import StructTypes, check, no_structs
 from kubesched.cel.costs import estimate
 from kubesched.cel.errors import CompileError, Issue, ParseError
 from kubesched.cel.functions import FunctionRegistry, Library
@@ -57,17 +57,19 @@ class Environment:
         variables: Mapping[str, Type],
         libraries: Iterable[Library] = KUBERNETES,
         cost_limit: int = DEFAULT_COST_LIMIT,
+        structs: StructTypes = no_structs,
     ) -> None:
         self.variables = dict(variables)
         self.registry = FunctionRegistry(libraries)
         self.cost_limit = cost_limit
+        self._structs = structs
         self._signatures = self.registry.signatures
 
     def compile(self, source: str) -> "Program":
         """Parse, check and compile. Raises CompileError, or ProgramError if a constant cannot be converted."""
         try:
             root = parse(source)
-            issues = check(root, self.variables, self._signatures) or validate(root)
+            issues = check(root, self.variables, self._signatures, self._structs) or validate(root)
             if not issues:
                 return Program(self, source, root)
         except ParseError as error:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from kubesched.cel.errors import EvaluationError
-from kubesched.cel.values import Optional, from_key, key_of, name_of
+from kubesched.cel.values import Optional, StructValue, from_key, key_of, name_of
 
 
 def equal(left: object, right: object) -> bool:
@@ -33,9 +33,13 @@ def _numbers_equal(left: int | float, right: int | float) -> bool:
 
 
 def _maps_equal(left: Mapping[object, object], right: Mapping[object, object]) -> bool:
-    if len(left) != len(right):
+    if len(left) != len(right) or _struct_name(left) != _struct_name(right):
         return False
     return all(key in right and equal(value, right[key]) for key, value in left.items())
+
+
+def _struct_name(value: object) -> str:
+    return value.type_name if isinstance(value, StructValue) else ""
 
 
 def contains(container: list[object] | tuple[object, ...], value: object) -> bool:

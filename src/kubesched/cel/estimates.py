@@ -248,7 +248,7 @@ _ALLOCATING: dict[str, Estimator] = {
 }
 _FUNCTIONS: dict[str, Estimator] = {
     **dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"), _traverse),
-    **dict.fromkeys(("url", "lowerAscii", "upperAscii", "substring", "trim"), _scan_same_size),
+    **dict.fromkeys(("url", "jsonpatch.escapeKey", "lowerAscii", "upperAscii", "substring", "trim"), _scan_same_size),
     **dict.fromkeys(("cidr", "isIP", "isCIDR", "quantity", "isQuantity", "semver", "isSemver"), _scan_argument),
     "ip.isCanonical": _scan_twice,
     "replace": _replace,

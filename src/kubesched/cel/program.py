@@ -1,7 +1,7 @@
 """Trees to closures: each node becomes a Python function of a frame, which holds variables and counts the cost.
 
-The charges are cel-go's: 1 for a variable and for each selection, 10 for a list, 30 for a map, and for a call what the
-table in ``charges`` says.
+The charges are cel-go's: 1 for a variable and for each selection, 10 for a list, 30 for a map, 40 for an object, and
+for a call what the table in ``charges`` says.
 """
 
 from __future__ import annotations
@@ -45,10 +45,11 @@ from kubesched.cel.syntax import (
     MapNode,
     Node,
     Select,
+    StructNode,
 )
-from kubesched.cel.values import Optional, TypeValue
+from kubesched.cel.values import Optional, StructValue, TypeValue
 
-LIST_COST, MAP_COST = 10, 30
+LIST_COST, MAP_COST, STRUCT_COST = 10, 30, 40
 #: Conversions of constants run when the program is made, and cost nothing later.
 _FOLDED = frozenset({"bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"})
 
@@ -111,6 +112,8 @@ class _Compiler:
                 return self._list(node)
             case MapNode():
                 return self._map(node)
+            case StructNode():
+                return self._struct(node)
             case Comprehension():
                 return self._bind(node) if node.binds else self._loop(node)
         raise EvaluationError(f"unsupported expression {type(node).__name__}")
@@ -264,6 +267,23 @@ class _Compiler:
                     result[name] = as_optional(item).value
             frame.charge(MAP_COST)
             return result
+
+        return run
+
+    def _struct(self, node: StructNode) -> Step:
+        name = node.name.lstrip(".")
+        fields = [(item.name, self.compile(item.value), item.optional) for item in node.fields]
+
+        def run(frame: Frame) -> object:
+            values: dict[str, object] = {}
+            for field, step, optional in fields:
+                value = step(frame)
+                if not optional:
+                    values[field] = value
+                elif as_optional(value).present:
+                    values[field] = as_optional(value).value
+            frame.charge(STRUCT_COST)
+            return StructValue(name, values)
 
         return run
 

@@ -6,6 +6,7 @@ need no conversion. The classes here are the rest.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 MIN_INT = -(2**63)
@@ -51,6 +52,16 @@ class Optional:
 NONE = Optional(False)
 
 
+class StructValue(dict[str, object]):
+    """An object that an expression creates: ``Object.spec{replicas: 3}``. Its fields are those that were given."""
+
+    __slots__ = ("type_name",)
+
+    def __init__(self, type_name: str, fields: Mapping[str, object]) -> None:
+        super().__init__(fields)
+        self.type_name = type_name
+
+
 @dataclass(frozen=True, slots=True)
 class BoolKey:
     """A bool as the key of a dict, where Python would take True for 1."""
@@ -83,6 +94,7 @@ _NAMES: dict[type, str] = {
     Duration: "google.protobuf.Duration",
     TypeValue: "type",
     Optional: "optional_type",
+    StructValue: "Object",
 }
 
 

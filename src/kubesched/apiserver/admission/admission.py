@@ -21,6 +21,7 @@ from kubesched.apiserver.auth.rbac import Authorizer
 from kubesched.apiserver.kinds.registry import ApiResource, ResourceRegistry
 from kubesched.apiserver.names import NameGenerator
 from kubesched.apiserver.policies.attributes import AdmissionAttributes
+from kubesched.apiserver.policies.mutating import MutatingPolicies
 from kubesched.apiserver.policies.validating import ValidatingPolicies
 from kubesched.apiserver.quota.ledger import QuotaLedger
 from kubesched.apiserver.storage.store import Record, Store
@@ -74,7 +75,8 @@ class Admission:
     ) -> None:
         self._store = store
         self.quotas = QuotaLedger(store, registry)
-        self._policies = ValidatingPolicies(store, registry)
+        self._policies = ValidatingPolicies(store, registry, authorizer)
+        self.mutating = MutatingPolicies(store, registry, authorizer)
         self._names = NameGenerator(random)
         self._escalation = Escalation(authorizer)
         self._claim_status = ClaimStatusAuthorization(authorizer)

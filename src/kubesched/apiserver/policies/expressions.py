@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
+from kubesched.apiserver.policies import authorization
 from kubesched.cel import CELError, Environment, Program
+from kubesched.cel.checker import no_structs
+from kubesched.cel.environment import KUBERNETES
+from kubesched.cel.patches import library as patch_library
+from kubesched.cel.patches import patch_types
 from kubesched.cel.types import BOOL, DYN, STRING, Type, list_of, map_of, object_type
 
 COST_LIMIT = 10_000_000
@@ -44,17 +49,20 @@ _BASE: dict[str, Type] = {
     "oldObject": DYN,
     "namespaceObject": DYN,
     "request": _REQUEST,
+    **authorization.VARIABLES,
 }
+_LIBRARIES = (*KUBERNETES, authorization.library)
 
 
 @lru_cache(maxsize=256)
-def _environment(has_params: bool, variables: tuple[tuple[str, Type], ...] | None) -> Environment:
+def _environment(has_params: bool, patches: bool, variables: tuple[tuple[str, Type], ...] | None) -> Environment:
     types = dict(_BASE)
     if has_params:
         types["params"] = DYN
     if variables is not None:
         types["variables"] = object_type("kubernetes.variables", dict(variables))
-    return Environment(types, cost_limit=COST_LIMIT)
+    libraries = (*_LIBRARIES, patch_library) if patches else _LIBRARIES
+    return Environment(types, libraries, COST_LIMIT, patch_types if patches else no_structs)
 
 
 class Variables(dict[str, object]):
@@ -70,22 +78,36 @@ class Variables(dict[str, object]):
         return value
 
 
+class WrongResultError(CELError):
+    """An expression has another type than its place needs."""
+
+
 class Expressions:
     """Compiles the expressions of one policy. Later variables may refer to earlier ones."""
 
-    def __init__(self, has_params: bool, variables: Iterable[tuple[str, str]]) -> None:
+    def __init__(self, has_params: bool) -> None:
         self._has_params = has_params
         self._types: dict[str, Type] = {}
         self.programs: dict[str, Program] = {}
-        for name, source in variables:
-            program = self.compile(source)
-            self.programs[name] = program
-            self._types[name] = program.result_type
 
-    def compile(self, source: str, *, with_variables: bool = True) -> Program:
-        """Compile an expression. Raises CELError."""
-        known = tuple(self._types.items()) if with_variables else None
-        return _environment(self._has_params, known).compile(source)
+    def add_variable(self, name: str, source: str) -> None:
+        """Compile a variable. Raises CELError."""
+        self._types[name] = DYN
+        program = self.compile(source)
+        self.programs[name] = program
+        self._types[name] = program.result_type
+
+    def add_variables(self, variables: Iterable[tuple[str, str]]) -> None:
+        for name, source in variables:
+            self.add_variable(name, source)
+
+    def compile(self, source: str, result: Type | None = None, *, patches: bool = False) -> Program:
+        """Compile an expression, which must have the given type. Raises CELError."""
+        return _checked(_environment(self._has_params, patches, tuple(self._types.items())).compile(source), result)
+
+    def compile_condition(self, source: str) -> Program:
+        """Compile a match condition, which cannot refer to variables. Raises CELError."""
+        return _checked(_environment(self._has_params, False, None).compile(source), BOOL)
 
     def activation(self, base: dict[str, object]) -> dict[str, object]:
         """The values of all variables of an expression."""
@@ -94,4 +116,10 @@ class Expressions:
         return activation
 
 
-__all__ = ["COST_LIMIT", "CELError", "Expressions", "Program"]
+def _checked(program: Program, result: Type | None) -> Program:
+    if result is not None and program.result_type != result:
+        raise WrongResultError(f"must evaluate to {result} but got {program.result_type}")
+    return program
+
+
+__all__ = ["COST_LIMIT", "CELError", "Expressions", "Program", "WrongResultError"]

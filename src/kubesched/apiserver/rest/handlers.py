@@ -74,7 +74,6 @@ _WITHOUT_EFFECT = frozenset(
         "IPAddress",
         "Ingress",
         "IngressClass",
-        "MutatingAdmissionPolicy",
         "MutatingWebhookConfiguration",
         "NetworkPolicy",
         "PriorityLevelConfiguration",

@@ -21,13 +21,24 @@ MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 APPLY = "application/apply-patch+yaml"
 
-_MISSING = object()
 MOST_COPIED = 3 << 20
 """Bytes that the copy operations of one JSON patch may add, as in kube-apiserver: each can double the object."""
 
 
 class PatchError(ValueError):
     """A patch that cannot be applied."""
+
+
+class JsonPatchError(StatusError):
+    """A JSON patch that does not apply to the object."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(422, f"the server rejected our request due to an error in our request: {detail}")
+        self.detail = detail
+
+
+class JsonPatchTestError(JsonPatchError):
+    """The operation `test` found another value."""
 
 
 # --- JSON patch -------------------------------------------------------------------------------------------------------
@@ -43,17 +54,17 @@ def json_patch(target: JSON, operations: Any) -> JSON:
         copied += _copied_bytes(document, operation)
         if copied > MOST_COPIED:
             size = f"the accumulated size increase of copy is {copied}, exceeding the limit {MOST_COPIED}"
-            raise _unprocessable(f"Unable to complete the copy, {size}")
+            raise JsonPatchError(f"Unable to complete the copy, {size}")
         document = _operate(document, operation)
     if not isinstance(document, dict):
-        raise _unprocessable("the patch leaves no object")
+        raise JsonPatchError("the patch leaves no object")
     return document
 
 
 def _copied_bytes(document: Any, operation: Any) -> int:
     if not isinstance(operation, dict) or operation.get("op") != "copy":
         return 0
-    return len(msgspec.json.encode(_get(document, _pointer(str(operation.get("from", ""))))))
+    return len(msgspec.json.encode(_copied(document, operation)))
 
 
 def _operate(document: Any, operation: Any) -> Any:
@@ -67,30 +78,35 @@ def _operate(document: Any, operation: Any) -> Any:
 
 
 def _add(document: Any, path: list[str], operation: JSON) -> Any:
-    return _insert(document, path, _value_of(operation))
+    return _insert(document, path, _value_of(operation), operation)
 
 
 def _remove(document: Any, path: list[str], operation: JSON) -> Any:
-    parent, last = _parent(document, path)
+    parent, last = _parent(
+        document, path, f'remove operation does not apply: doc is missing path: "{operation["path"]}"'
+    )
     if isinstance(parent, list):
         del parent[_index(parent, last, len(parent) - 1)]
     elif last in parent:
         del parent[last]
     else:
-        raise _unprocessable(f"remove operation does not apply: doc is missing key: {operation['path']}")
+        where = f"error in remove for path: '{operation['path']}'"
+        raise JsonPatchError(f"{where}: Unable to remove nonexistent key: {last}: missing value")
     return document
 
 
 def _replace(document: Any, path: list[str], operation: JSON) -> Any:
     if not path:
         return copy.deepcopy(_value_of(operation))
-    parent, last = _parent(document, path)
+    parent, last = _parent(
+        document, path, f"replace operation does not apply: doc is missing path: {operation['path']}"
+    )
     if isinstance(parent, list):
         parent[_index(parent, last, len(parent) - 1)] = copy.deepcopy(_value_of(operation))
     elif last in parent:
         parent[last] = copy.deepcopy(_value_of(operation))
     else:
-        raise _unprocessable(
+        raise JsonPatchError(
             f"replace operation does not apply: doc is missing key: {operation['path']}: missing value"
         )
     return document
@@ -98,18 +114,26 @@ def _replace(document: Any, path: list[str], operation: JSON) -> Any:
 
 def _move(document: Any, path: list[str], operation: JSON) -> Any:
     source = _pointer(str(operation.get("from", "")))
-    value = _get(document, source)
+    value = _get(
+        document, source, f"move operation does not apply: doc is missing from path: {operation.get('from', '')}"
+    )
     document = _remove(document, source, {"path": operation.get("from", "")})
-    return _insert(document, path, value)
+    return _insert(document, path, value, operation)
 
 
 def _copy(document: Any, path: list[str], operation: JSON) -> Any:
-    return _insert(document, path, copy.deepcopy(_get(document, _pointer(str(operation.get("from", ""))))))
+    return _insert(document, path, _copied(document, operation), operation)
+
+
+def _copied(document: Any, operation: JSON) -> Any:
+    """The value that a copy operation copies."""
+    source = str(operation.get("from", ""))
+    return _get(document, _pointer(source), f"copy operation does not apply: doc is missing from path: {source}")
 
 
 def _test(document: Any, path: list[str], operation: JSON) -> Any:
-    if _get(document, path, default=None) != operation.get("value"):
-        raise _unprocessable(f"testing value {operation['path']} failed: test failed")
+    if _get(document, path) != operation.get("value"):
+        raise JsonPatchTestError(f"testing value {operation['path']} failed: test failed")
     return document
 
 
@@ -135,32 +159,34 @@ def _value_of(operation: JSON) -> Any:
     return operation["value"]
 
 
-def _get(document: Any, path: list[str], default: Any = _MISSING) -> Any:
+def _get(document: Any, path: list[str], missing: str = "") -> Any:
+    """The value at a path. If there is none: an error that starts with `missing`, or None if that is empty."""
     for part in path:
         if isinstance(document, list):
             document = document[_index(document, part, len(document) - 1)]
         elif isinstance(document, dict) and part in document:
             document = document[part]
-        elif default is not _MISSING:
-            return default
+        elif missing:
+            raise JsonPatchError(f"{missing}: missing value")
         else:
-            raise _unprocessable(f"doc is missing path: /{'/'.join(path)}: missing value")
+            return None
     return document
 
 
-def _parent(document: Any, path: list[str]) -> tuple[Any, str]:
+def _parent(document: Any, path: list[str], missing: str) -> tuple[Any, str]:
     if not path:
-        raise _unprocessable("the whole document cannot be removed or added to")
-    parent = _get(document, path[:-1])
+        raise JsonPatchError("the whole document cannot be removed or added to")
+    parent = _get(document, path[:-1], missing)
     if not isinstance(parent, dict | list):
-        raise _unprocessable(f"doc is missing path: /{'/'.join(path)}: missing value")
+        raise JsonPatchError(f"{missing}: missing value")
     return parent, path[-1]
 
 
-def _insert(document: Any, path: list[str], value: Any) -> Any:
+def _insert(document: Any, path: list[str], value: Any, operation: JSON) -> Any:
     if not path:
         return copy.deepcopy(value)
-    parent, last = _parent(document, path)
+    where = f'path: "{operation["path"]}"' if operation["op"] == "add" else f"destination path: {operation['path']}"
+    parent, last = _parent(document, path, f"{operation['op']} operation does not apply: doc is missing {where}")
     if isinstance(parent, list):
         parent.insert(len(parent) if last == "-" else _index(parent, last, len(parent)), copy.deepcopy(value))
     else:
@@ -172,14 +198,10 @@ def _index(items: list[Any], text: str, highest: int) -> int:
     try:
         index = int(text)
     except ValueError:
-        raise _unprocessable(f"not an index into a list: {text!r}") from None
+        raise JsonPatchError(f"not an index into a list: {text!r}") from None
     if not -len(items) <= index <= highest:
-        raise _unprocessable(f"Unable to access invalid index: {index}: invalid index referenced")
+        raise JsonPatchError(f"Unable to access invalid index: {index}: invalid index referenced")
     return index
-
-
-def _unprocessable(message: str) -> StatusError:
-    return StatusError(422, f"the server rejected our request due to an error in our request: {message}")
 
 
 # --- strategic merge patch --------------------------------------------------------------------------------------------

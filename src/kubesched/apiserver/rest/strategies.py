@@ -96,7 +96,7 @@ def prepare_create(resource: ApiResource, obj: JSON) -> None:
     elif resource.has("status") and not resource.custom:
         obj.setdefault("status", {})
     if storage in _WITH_GENERATION or resource.custom:
-        bump_generation(obj)
+        obj["metadata"]["generation"] = 1
 
 
 def _prepare_pod(pod: JSON) -> None:
@@ -125,8 +125,9 @@ def _select_by_own_labels(part: JSON, labels: JSON) -> None:
             for key in part.get(field) or []
             if key in labels
         ]
-        if added:
-            selector["matchExpressions"] = [*(selector.get("matchExpressions") or []), *added]
+        known = selector.get("matchExpressions") or []
+        if added := [each for each in added if each not in known]:
+            selector["matchExpressions"] = [*known, *added]
 
 
 def prepare_update(resource: ApiResource, old: JSON, new: JSON) -> None:

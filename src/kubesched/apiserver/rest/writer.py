@@ -6,7 +6,7 @@ Nothing here awaits, so no other write can come between reading an object and st
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kubesched.apiserver import meta
 from kubesched.apiserver.admission import defaults
@@ -122,20 +122,33 @@ class Writer:
         meta.prepare_create(obj, self.names, self.clock.now())
         self._complete_name(resource, namespace, obj, generated)
         self.admission.check_namespace(resource, namespace, obj)
-        strategies.prepare_create(resource, obj)
-        defaults.apply(resource, obj, self.clock.now())
-        self.admission.create(resource, obj, user)
+        attributes = AdmissionAttributes("CREATE", resource, obj, None, user or SERVER, dry_run=dry_run, warn=warn)
+
+        def prepare(each: JSON) -> None:
+            strategies.prepare_create(resource, each)
+            defaults.apply(resource, each, self.clock.now())
+            self.admission.create(resource, each, user)
+
+        obj = self._admitted(attributes, prepare)
         problems = self.admission.problems(resource, obj) + validation.creation_problems(resource, obj)
         self._check(resource, obj, problems + self.custom.problems(resource, obj))
-        self.admission.validate(
-            AdmissionAttributes("CREATE", resource, obj, None, user or SERVER, dry_run=dry_run, warn=warn)
-        )
+        self.admission.validate(replace(attributes, obj=obj))
         key = resource.key(namespace, obj["metadata"]["name"])
         if (known := self.store.get(resource.storage, key)) is not None:
             raise already_exists(
                 resource.plural, resource.group, obj["metadata"]["name"], terminating=meta.is_terminating(known.load())
             )
         return self._put(resource, key, obj, dry_run)
+
+    def _admitted(self, attributes: AdmissionAttributes, prepare: Callable[[JSON], None]) -> JSON:
+        """The object of a write after defaults, built-in admission and the policies that change objects."""
+        resource = attributes.resource
+
+        def prepare_changed(obj: JSON) -> None:
+            self.custom.complete(resource, obj)
+            prepare(obj)
+
+        return self.admission.mutating.apply(attributes, lambda: self.shape(resource), prepare, prepare_changed)
 
     def _complete_name(self, resource: ApiResource, namespace: str, obj: JSON, generated: bool) -> None:
         if not generated:
@@ -176,19 +189,22 @@ class Writer:
         report_unknown(resource, self.custom.complete(resource, new))
         if resource.namespaced:
             meta.check_namespace(resource, namespace, new)
-        meta.prepare_update(resource, old, new)
-        strategies.PREPARE[subresource](resource, old, new)
-        defaults.apply(resource, new, self.clock.now())
-        self.admission.update(resource, old, new, user, subresource)
+        attributes = AdmissionAttributes("UPDATE", resource, new, old, user or SERVER, subresource, dry_run, warn)
+
+        def prepare(each: JSON) -> None:
+            meta.prepare_update(resource, old, each)
+            strategies.PREPARE[subresource](resource, old, each)
+            defaults.apply(resource, each, self.clock.now())
+            self.admission.update(resource, old, each, user, subresource)
+
+        new = self._admitted(attributes, prepare)
         if manager is not None:
             track(old, new, self.shape(resource), manager)
         problems = validation.update_problems(resource, old, new, subresource)
         if subresource == "status":
             problems = self.admission.status_problems(resource, old, new, verb, user) + problems
         self._check(resource, new, problems + self.custom.problems(resource, new, old))
-        self.admission.validate(
-            AdmissionAttributes("UPDATE", resource, new, old, user or SERVER, subresource, dry_run, warn)
-        )
+        self.admission.validate(replace(attributes, obj=new))
         if new == old:
             return record
         if self._is_finished(resource, new):

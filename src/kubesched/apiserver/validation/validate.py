@@ -16,6 +16,7 @@ from kubesched.apiserver.validation import device_claims as validation_device_cl
 from kubesched.apiserver.validation import device_slices as validation_device_slices
 from kubesched.apiserver.validation import pod as validation_pod
 from kubesched.apiserver.validation import pod_groups as validation_pod_groups
+from kubesched.apiserver.validation import policies as validation_policies
 from kubesched.apiserver.validation import workloads as validation_workloads
 from kubesched.apiserver.validation.naming import NO_DOTS, label_errors, path_segment_errors, subdomain_errors
 from kubesched.apiserver.validation.problems import Problems
@@ -151,6 +152,7 @@ _CREATE: dict[str, Callable[[JSON, Problems], None]] = {
     **validation_definitions.CHECKS,
     **validation_device_claims.CHECKS,
     **validation_device_slices.CHECKS,
+    **validation_policies.CHECKS,
     **validation_workloads.CHECKS,
     **validation_pod_groups.CHECKS,
 }
