@@ -205,7 +205,8 @@ async def test_a_request_that_never_comes_is_not_awaited(monkeypatch: pytest.Mon
 async def test_a_body_that_never_comes_is_not_awaited(server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """A request whose body does not arrive is refused after a while."""
     monkeypatch.setattr(http_server, "BODY_SECONDS", 0.2)
-    reader, writer = await _connected(server, f"POST {PODS} HTTP/1.1", "Host: x", "Content-Length: 1000", "", "{")
+    admin = f"Authorization: Bearer {server.identity.admin_token}"
+    reader, writer = await _connected(server, f"POST {PODS} HTTP/1.1", "Host: x", admin, "Content-Length: 99", "", "{")
     async with asyncio.timeout(5):
         assert (await reader.readline()).startswith(b"HTTP/1.1 408 ")
     writer.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from collections.abc import Iterator
 
 import pytest
@@ -60,11 +62,22 @@ def test_without_programs_an_event_says_so(deployed: Local) -> None:
     assert "no program runs in it" in deployed("logs operator")
 
 
+def is_running(process: str) -> bool:
+    """Whether a process is there, and not only its exit code."""
+    found = subprocess.run(["ps", "-o", "stat=", "-p", process], capture_output=True, text=True, check=False)
+    return found.stdout.strip()[:1] not in ("", "Z")
+
+
 def test_a_static_pods_manifest_schedules_a_cluster_without_a_scheduler(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    """kubeadm's manifest of kube-scheduler, bound to a node by hand, schedules with --no-scheduler."""
+    """kubeadm's manifest of kube-scheduler, bound to a node by hand, schedules with --no-scheduler. Its process does
+    not outlive the cluster, even if that is killed."""
     with local(tmp_path_factory.mktemp("static"), "--nodes=1", "--no-scheduler") as cluster:
         cluster("apply -f -", STATIC.replace("spec:\n", "spec:\n  nodeName: node-1\n", 1))
         cluster("create deployment web --image=nginx")
         cluster("rollout status deployment/web")
+        processes = re.findall(r"The scheduler runs as process (\d+)", cluster("get events -n kube-system"))
+        assert any(map(is_running, processes))
+        cluster.process.kill()
+        eventually(lambda: not any(map(is_running, processes)), 60, "the scheduler has ended")

@@ -31,11 +31,15 @@ from kubesched.apiserver.rest.subresources import PodSubresources
 from kubesched.apiserver.rest.writer import Writer
 from kubesched.apiserver.storage.store import Store, encode
 from kubesched.apiserver.wire.request import ApiRequest, ApiResponse, RequestTarget, UserInfo, parse_path, verb_of
-from kubesched.apiserver.wire.status import StatusError, no_such_path
+from kubesched.apiserver.wire.status import StatusError, no_such_path, too_many
+from kubesched.base.client_limits import ClientLimit
 from kubesched.base.clock import Clock
 from kubesched.base.clocks import SystemClock
 from kubesched.base.documents import REQUEST
 
+REQUESTS_PER_CLIENT = 400
+WATCHES_PER_CLIENT = 1000
+"""Limits for requests over a network. Controllers and schedulers have at most a hundred of either."""
 _log = logging.getLogger(__name__)
 
 
@@ -80,6 +84,7 @@ class ApiServer:
         reviews = Reviews(self.store, self.authenticator, self.authorizer, self.tokens, self.clock)
         self.rest = ResourceHandler(self.writer, self.deleter, self.pods, reviews, self.authorizer, random)
         self.health = Health(self.store)
+        self.requests, self.watches = ClientLimit(REQUESTS_PER_CLIENT), ClientLimit(WATCHES_PER_CLIENT)
         self.extra_routes: dict[tuple[str, str], ExtraRoute] = {}
         """More to serve, by method and path. Requests are authorized as for a resource of that name."""
         self._discovery = Discovery(self.registry)
@@ -125,6 +130,19 @@ class ApiServer:
         target = parse_path(request.path)
         request.user = self._user(request)
         self.authorizer.check(request.user, _action(request, target))
+        if request.receive is None:
+            return await self._serve(request, target)
+        client = request.client
+        if not self.requests.enter(client):
+            raise too_many(client, self.requests.most, "requests under way")
+        try:
+            request.body = await request.receive()
+            return await self._serve(request, target)
+        finally:
+            self.requests.leave(client)
+
+    async def _serve(self, request: ApiRequest, target: RequestTarget) -> ApiResponse:
+        """The response to a request that is allowed."""
         extra = self.extra_routes.get((request.method, request.path))
         if extra is not None:
             return await extra.handle(request)

@@ -27,9 +27,10 @@ from multidict import CIMultiDict
 from kubesched.apiserver.apiserver import ApiServer, refusal
 from kubesched.apiserver.auth.authentication import MASTERS
 from kubesched.apiserver.wire.request import JSON_TYPE, ApiRequest, ApiResponse, UserInfo
-from kubesched.apiserver.wire.status import StatusError, bad_request
+from kubesched.apiserver.wire.status import StatusError, bad_request, too_many
 from kubesched.base.certificates import Authority, Pair, load_pair
 from kubesched.base.documents import REQUEST, valid_text
+from kubesched.base.limited_server import LimitedServer
 from kubesched.base.types import JSON
 
 ADMIN = UserInfo("kubernetes-admin", (MASTERS, "kubeadm:cluster-admins"))
@@ -52,6 +53,7 @@ BODY_SECONDS = 60.0
 """How long the body of a request may take to arrive."""
 STALLED_SECONDS = 30.0
 """A watch whose client reads nothing for this long is ended."""
+CONNECTIONS_PER_ADDRESS = 5000
 PIECE = 64 << 10
 """Streams are sent in pieces of this size, and no more than about this much of one waits in memory for its client."""
 
@@ -203,8 +205,9 @@ def make_web_server(api: ApiServer, handle: Callable[[web.BaseRequest], Awaitabl
     """An aiohttp server for the requests of an API server."""
     # A watch whose client is gone must end at once, not at its next event.
     factory = partial(_make_request, api)
-    return web.Server(
+    return LimitedServer(
         handle,
+        connections_per_address=CONNECTIONS_PER_ADDRESS,
         request_factory=factory,
         handler_cancellation=True,
         access_log=None,
@@ -216,25 +219,28 @@ async def respond(
     api: ApiServer, raw: web.BaseRequest, user: UserInfo | None, more_headers: Mapping[str, str] | None = None
 ) -> web.StreamResponse:
     """Answer a request of a user; None if only headers can identify them."""
-    try:
-        body = await _read_body(raw)
-    except StatusError as error:
-        refused = refusal(error)
-        return web.Response(status=refused.status, body=refused.body, headers=_response_headers(refused))
     request = ApiRequest(
         method=raw.method,
         path=raw.rel_url.raw_path,
         query=raw.rel_url.query,
         headers=_Headers(raw.headers),
-        body=body,
         certificate=user,
+        receive=partial(_read_body, raw),
+        address=raw.remote or "",
     )
     response = await api.handle(request)
     headers = _response_headers(response)
     headers.update(more_headers or {})
     if response.stream is None:
         return web.Response(status=response.status, body=_readable(request, response), headers=headers)
-    return await _send_stream(raw, response, headers)
+    client, watches = request.client, api.watches
+    if not watches.enter(client):
+        refused = refusal(too_many(client, watches.most, "watches open"))
+        return web.Response(status=refused.status, body=refused.body, headers=_response_headers(refused))
+    try:
+        return await _send_stream(raw, response, headers)
+    finally:
+        watches.leave(client)
 
 
 async def _read_body(raw: web.BaseRequest) -> bytes:

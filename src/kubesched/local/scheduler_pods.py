@@ -10,9 +10,8 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import sys
 import tempfile
-from asyncio.subprocess import DEVNULL, Process
+from asyncio.subprocess import PIPE, Process
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -26,11 +25,11 @@ from kubesched.apiserver.http_server import HttpServer
 from kubesched.base.documents import DocumentError, read_yaml
 from kubesched.base.types import JSON
 from kubesched.embedded import EmbeddedCluster
+from kubesched.local import child_process
 from kubesched.reconcile.access import ACCOUNTS, CONFIG_MAPS, PODS
 from kubesched.reconcile.events import pod_reference
 from kubesched.reconcile.views import Container, Pod
 
-KUBESCHED = (sys.executable, "-c", "from kubesched.cli.main import main; main()")
 SCHEDULER_USER = "system:kube-scheduler"
 HOST_KUBECONFIG = "/etc/kubernetes/scheduler.conf"
 STOP_SECONDS = 5.0
@@ -259,7 +258,7 @@ class _Files:
 
 async def _started(arguments: Sequence[str], output: BinaryIO) -> Process:
     return await asyncio.create_subprocess_exec(
-        *KUBESCHED, "run", *arguments, stdin=DEVNULL, stdout=output, stderr=output, env=dict(os.environ)
+        *child_process.COMMAND, "run", *arguments, stdin=PIPE, stdout=output, stderr=output, env=dict(os.environ)
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from kubesched.apiserver.auth.tokens import Claims, TokenError, Tokens
 from kubesched.apiserver.storage.store import Store
-from kubesched.apiserver.wire.request import ApiRequest, UserInfo
+from kubesched.apiserver.wire.request import ANONYMOUS_NAME, ApiRequest, UserInfo
 from kubesched.apiserver.wire.status import StatusError
 from kubesched.base.clock import Clock
 
@@ -23,7 +23,7 @@ _POD_UID = "authentication.kubernetes.io/pod-uid"
 _CREDENTIAL = "authentication.kubernetes.io/credential-id"
 
 
-ANONYMOUS = UserInfo("system:anonymous", ("system:unauthenticated",))
+ANONYMOUS = UserInfo(ANONYMOUS_NAME, ("system:unauthenticated",))
 
 
 def unauthorized() -> StatusError:

@@ -26,6 +26,7 @@ FORMAT = 1
 _APPLICATION = 0x6B756265
 _VERSION_GAP = 1000
 _FILE = "cluster.db"
+_REMEDY = "make room or mend the disk, and start again: every acknowledged write is there"
 _log = logging.getLogger(__name__)
 
 Row = tuple[str, str, int, bytes | None]
@@ -121,6 +122,9 @@ class DurableStore(Store):
         try:
             while self._pending:
                 self._finish(await loop.run_in_executor(self._writer, self._write, self._take()))
+        except sqlite3.Error as error:
+            _log.error("cannot write to %s: %s; nothing is served from now on. %s", self.directory, error, _REMEDY)
+            self._fail(error)
         except Exception as error:
             _log.exception("cannot write to %s", self.directory)
             self._fail(error)
@@ -170,7 +174,7 @@ class DurableStore(Store):
         self._waiters = []
 
     def _refusal(self) -> StatusError:
-        return StatusError(500, f"the store cannot write to its data directory: {self.failure}")
+        return StatusError(500, f"the store cannot write to its data directory: {self.failure}; {_REMEDY}")
 
 
 def _damaged(directory: Path, why: str) -> DataDirectoryError:

@@ -6,7 +6,7 @@ The HTTP server and the in-process client both use them, so a test can run with 
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
@@ -15,6 +15,7 @@ from kubesched.apiserver.wire.status import StatusError, bad_request
 JSON_TYPE = "application/json"
 _NUMBER = re.compile("[-+]?[0-9]+")
 _MAX_DIGITS = 20
+ANONYMOUS_NAME = "system:anonymous"
 
 Query = Mapping[str, str]
 
@@ -31,7 +32,11 @@ class UserInfo:
 
 @dataclass(slots=True)
 class ApiRequest:
-    """One request. Header names are in lower case; `certificate` is the user of a verified client certificate."""
+    """One request. Header names are in lower case; `certificate` is the user of a verified client certificate.
+
+    A request that arrives over a network has `receive`, which returns its body. It is not received before the user is
+    known and may do what they ask.
+    """
 
     method: str
     path: str
@@ -39,8 +44,15 @@ class ApiRequest:
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
     certificate: UserInfo | None = None
-    user: UserInfo = UserInfo("system:anonymous", ("system:unauthenticated",))
+    user: UserInfo = UserInfo(ANONYMOUS_NAME, ("system:unauthenticated",))
     warnings: list[str] = field(default_factory=list)
+    receive: Callable[[], Awaitable[bytes]] | None = None
+    address: str = ""
+
+    @property
+    def client(self) -> str:
+        """Whose requests are counted together: those of a user, or of an address if nobody knows the user."""
+        return self.user.name if self.user.name != ANONYMOUS_NAME else f"{ANONYMOUS_NAME} at {self.address}"
 
     def flag(self, name: str) -> bool:
         """A query parameter that is true or false."""

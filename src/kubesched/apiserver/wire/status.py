@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kubesched.base.client_limits import RETRY_SECONDS
 from kubesched.base.types import JSON
 
 _REASONS = {
@@ -104,6 +105,14 @@ def qualified(plural: str, group: str) -> str:
 def _details(plural: str, group: str, name: str) -> JSON:
     details = {"name": name, "group": group, "kind": plural}
     return {key: value for key, value in details.items() if value}
+
+
+def too_many(client: str, most: int, what: str) -> StatusError:
+    """A client has reached a limit of this server."""
+    message = (
+        f"{client} has {most} {what}, the most that this server allows one client: wait until one of them has ended"
+    )
+    return StatusError(429, message, retry_after=RETRY_SECONDS)
 
 
 def bad_request(message: str) -> StatusError:

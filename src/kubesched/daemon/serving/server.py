@@ -9,12 +9,14 @@ from contextlib import suppress
 
 from aiohttp import web
 
+from kubesched.base.limited_server import LimitedServer
 from kubesched.base.log import Log
 from kubesched.daemon.serving.auth.guard import Handler
 from kubesched.daemon.serving.tls.context import ServingError
 
 SHUTDOWN_SECONDS = 5.0
 BACKLOG = 128
+CONNECTIONS_PER_ADDRESS = 500
 IDLE_SECONDS = 90.0
 """A connection that sends no complete request for this long is closed."""
 
@@ -66,7 +68,13 @@ class SecureServer:
 
     async def start(self) -> None:
         """Start serving."""
-        server = web.Server(self._handler, access_log=None, debug=False, keepalive_timeout=IDLE_SECONDS)
+        server = LimitedServer(
+            self._handler,
+            connections_per_address=CONNECTIONS_PER_ADDRESS,
+            access_log=None,
+            debug=False,
+            keepalive_timeout=IDLE_SECONDS,
+        )
         self._runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=SHUTDOWN_SECONDS)
         await self._runner.setup()
         site = web.SockSite(self._runner, self._socket, ssl_context=self._context, backlog=BACKLOG)

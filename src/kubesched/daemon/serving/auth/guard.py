@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
+from kubesched.base.client_limits import RETRY_SECONDS, ClientLimit
 from kubesched.base.log import ERROR, Log
 from kubesched.daemon.serving.auth.authentication import DelegatingAuthenticator, Unauthenticated
 from kubesched.daemon.serving.auth.authorization import Authorization, DelegatingAuthorizer
@@ -19,6 +20,8 @@ from kubesched.daemon.serving.pages import responses
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 HTTP_LOG_LEVEL = 3
+REQUESTS_PER_ADDRESS = 100
+PROBES = ("/healthz", "/livez", "/readyz")
 
 
 class Guard:
@@ -37,13 +40,14 @@ class Guard:
         self._authorizer = authorizer
         self._log = log
         self._metrics = metrics
+        self._requests = ClientLimit(REQUESTS_PER_ADDRESS)
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         """Respond to a request."""
         began = time.perf_counter()
         audit_id = request.headers.get("Audit-ID") or str(uuid.uuid4())
         try:
-            response = await self._respond(request)
+            response = await self._limited(request)
         except (ConnectionError, web.HTTPException):
             raise
         except Exception as problem:
@@ -57,6 +61,21 @@ class Guard:
         if self._log.verbosity >= HTTP_LOG_LEVEL:
             self._report(request, response, audit_id, time.perf_counter() - began)
         return response
+
+    async def _limited(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Respond unless the address has too many requests under way. Probes are always served."""
+        if request.path.startswith(PROBES):
+            return await self._respond(request)
+        address, limit = request.remote or "", self._requests
+        if not limit.enter(address):
+            message = f"{address} has {limit.most} requests under way, the most that this server allows one address"
+            refused = responses.status(request, 429, "TooManyRequests", f"{message}: wait until one has ended")
+            refused.headers["Retry-After"] = str(RETRY_SECONDS)
+            return refused
+        try:
+            return await self._respond(request)
+        finally:
+            limit.leave(address)
 
     async def _respond(self, request: web.BaseRequest) -> web.StreamResponse:
         try:
