@@ -11,17 +11,22 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 from tests.daemon.serving.support import CLOCK, FakeApi, Log, insecure, running
 from tests.web.test_web_server import page_of
 
 from kubesched.apiserver.http_server import HttpServer
 from kubesched.apiserver.launch import ServerOptions, build_server
 from kubesched.base.types import JSON
+from kubesched.cli.main import main
 from kubesched.cli.ui import command as ui_command
 from kubesched.daemon.serving.tls.context import PairSource, ServingTls, TlsSettings
 from kubesched.daemon.serving.tls.self_signed import files_in, make_pair, write
+from kubesched.history.writer import Database, JsonLines
 from kubesched.local import open_port, ui
 from kubesched.local.flags import LocalServingFlags
+from kubesched.snapshots.recording import RecordingWriter
+from kubesched.snapshots.writing import write_list
 from kubesched.web import server as page_server
 
 
@@ -147,4 +152,27 @@ async def test_private_files_are_private_also_with_an_open_umask(tmp_path: Path)
         await server.stop()
     assert (tmp_path / "data").stat().st_mode & 0o777 == 0o700
     names = ("cluster.db", "cluster.db-wal", "identity.json", "kubeconfig", "kube-scheduler.key")
+    assert modes == dict.fromkeys(names, "0o600")
+
+
+@pytest.mark.usefixtures("open_umask")
+def test_what_describes_a_cluster_is_private_also_with_an_open_umask(tmp_path: Path) -> None:
+    """Snapshots, recordings, histories and the written configuration are readable only for their owner."""
+    write_list(tmp_path / "snapshot.json.gz", [])
+    RecordingWriter(tmp_path / "recording.jsonl", lambda: 0.0).close()
+    log = JsonLines(str(tmp_path / "decisions.jsonl"), max_size=1, backups=1)
+    for _ in range(2):
+        log.write([{"pod": "web"}])
+    log.close()
+    Database(str(tmp_path / "decisions.db"), keep=1).close()
+    CliRunner().invoke(main, ["run", f"--write-config-to={tmp_path / 'config.yaml'}", "--secure-port=0"])
+    modes = {each.name: oct(each.stat().st_mode & 0o777) for each in tmp_path.iterdir()}
+    names = (
+        "snapshot.json.gz",
+        "recording.jsonl",
+        "decisions.jsonl",
+        "decisions.jsonl.1",
+        "decisions.db",
+        "config.yaml",
+    )
     assert modes == dict.fromkeys(names, "0o600")

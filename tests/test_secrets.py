@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import ssl
 import urllib.error
 import urllib.request
@@ -51,9 +52,38 @@ def printed(*arguments: str) -> str:
     return result.output
 
 
+PAGE = (
+    "about",
+    "nodes",
+    "rates",
+    "node?name=node-1",
+    "node/explanation?name=node-1",
+    "pods?text=",
+    "pending",
+    "decision?pod=default/huge",
+    "attempts?pod=default/huge",
+    "timeline",
+    "placements",
+    "configuration",
+    "objects/kinds",
+    "objects?kind=pods",
+    "objects?kind=secrets",
+)
+"""Everything that the web page shows, except objects that its user opens or exports."""
+
+
+def page_of(up: Up) -> dict[str, str]:
+    """What the web page of a cluster gets, by path."""
+    (link,) = re.findall(r"http://127\.0\.0\.1:\d+/\?token=\S+", up.out)
+    opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+    opener.open(link, timeout=60).read()
+    base = link.partition("?")[0]
+    return {path: opener.open(f"{base}api/{path}", timeout=60).read().decode() for path in PAGE}
+
+
 def test_no_output_shows_a_secret(tmp_path: Path) -> None:
-    """Logs at the highest verbosity, events, history, snapshots, recordings, explanations and refusals have neither the
-    marker nor the administrator's token."""
+    """Logs at the highest verbosity, events, history, snapshots, recordings, explanations, reports, the web page and
+    refusals have neither the marker nor the administrator's token."""
     log, database, port = tmp_path / "decisions.jsonl", tmp_path / "decisions.db", free_port()
     flags = ("--v=10", "--nodes=2", f"--decision-log={log}", f"--decision-db={database}", f"--secure-port={port}")
     up = Up(tmp_path, *flags)
@@ -64,8 +94,15 @@ def test_no_output_shows_a_secret(tmp_path: Path) -> None:
         eventually(lambda: up.phase("fits") == "Running" and log.exists() and "huge" in log.read_text("utf-8"))
         eventually(lambda: any("Insufficient cpu" in each for each in messages(up)))
         config = ("--kubeconfig", str(up.kubeconfig))
-        recording = tmp_path / "recording.jsonl"
+        recording, snapshot, report = (tmp_path / name for name in ("recording.jsonl", "snapshot.json", "report.html"))
+        printed("snapshot", *config, "-o", str(snapshot))
+        wanted = tmp_path / "wanted.json"
+        wanted.write_text(json.dumps({"apiVersion": "v1", "kind": "Pod", **pod("huge", "1")}), "utf-8")
+        page = page_of(up)
         outputs = {
+            "report": printed("simulate", str(snapshot), "--html", str(report)),
+            "capacity in HTML": printed("capacity", *config, "-f", str(wanted), "-o", "html"),
+            **{f"page: {path}": text for path, text in page.items()},
             "events": json.dumps(up.call("GET", "/api/v1/events")),
             "snapshot": printed("snapshot", *config),
             "explanations": printed("explain", *config),
@@ -76,7 +113,7 @@ def test_no_output_shows_a_secret(tmp_path: Path) -> None:
         }
     finally:
         up.stop()
-    for each in (recording, log, database, tmp_path / "out", tmp_path / "err"):
+    for each in (recording, snapshot, report, log, database, tmp_path / "out", tmp_path / "err"):
         outputs[each.name] = each.read_bytes().decode("utf-8", "replace")
     described = (
         "events",
@@ -84,6 +121,9 @@ def test_no_output_shows_a_secret(tmp_path: Path) -> None:
         "explanations",
         "an explanation",
         "recording.jsonl",
+        "snapshot.json",
+        "report.html",
+        "page: pods?text=",
         log.name,
         database.name,
         "err",

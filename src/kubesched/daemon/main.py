@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from kubesched.base.event_loop import run_on_fast_loop
+from kubesched.base.private_files import open_private
 from kubesched.client import leader
 from kubesched.config import dump
 from kubesched.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
@@ -105,8 +106,9 @@ def _without_secrets(profile: KubeSchedulerProfile) -> KubeSchedulerProfile:
 def write_config(setup: Setup, path: str) -> int:
     """Write the complete configuration to a file and return the exit code."""
     try:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(dump.to_yaml(setup.config))
+        # Extenders may have keys in it.
+        with open_private(path) as file:
+            file.write(dump.to_yaml(setup.config).encode())
     except OSError as error:
         raise SetupError([f"--write-config-to: {path} cannot be written: {error.strerror}"]) from None
     setup.log(0, "Wrote configuration", file=path)

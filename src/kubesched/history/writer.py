@@ -17,6 +17,7 @@ from typing import Final, Protocol
 import msgspec
 
 from kubesched.base.log import ERROR, Log
+from kubesched.base.private_files import create_private, open_private
 from kubesched.base.types import JSON
 from kubesched.history.record import AttemptRecord
 from kubesched.history.schema import PRUNE, SCHEMA, USER_VERSION
@@ -43,12 +44,12 @@ class JsonLines:
         self.path = Path(path)
         self._max_size = max_size
         self._backups = backups
-        self._file = self.path.open("ab")
+        self._file = open_private(self.path, "ab")
 
     def write(self, batch: Sequence[JSON]) -> None:
         """Append lines. None is ever split between two files."""
         if self._file.closed:
-            self._file = self.path.open("ab")
+            self._file = open_private(self.path, "ab")
         for each in batch:
             line = msgspec.json.encode({"apiVersion": VERSION, "kind": "Attempt", **each}) + b"\n"
             if self._file.tell() and self._file.tell() + len(line) > self._max_size:
@@ -64,7 +65,7 @@ class JsonLines:
                 os.replace(older, self._backup(number))
         if not self._backups:
             self.path.unlink(missing_ok=True)
-        self._file = self.path.open("ab")
+        self._file = open_private(self.path, "ab")
 
     def _backup(self, number: int) -> Path:
         return self.path.with_name(f"{self.path.name}.{number}") if number else self.path
@@ -78,6 +79,7 @@ class Database:
 
     def __init__(self, path: str, keep: int) -> None:
         self._keep = keep
+        create_private(path)
         self._connection = sqlite3.connect(path, check_same_thread=False)
         version = self._connection.execute("PRAGMA user_version").fetchone()[0]
         if version not in (0, USER_VERSION):

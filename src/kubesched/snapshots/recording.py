@@ -16,6 +16,7 @@ from typing import IO, Any, cast
 import msgspec
 
 from kubesched.api.decoding import kind_of
+from kubesched.base.private_files import open_private
 from kubesched.base.types import JSON
 from kubesched.snapshots.contents import Contents, Event, Item, ObjectChange
 
@@ -93,7 +94,7 @@ class RecordingWriter:
     def __init__(self, path: Path, now: Callable[[], float]) -> None:
         self._now = now
         compressed = path.name.endswith(".gz")
-        plain = path.open("wb")
+        plain = open_private(path)
         self._file: IO[bytes] = (
             cast(IO[bytes], gzip.GzipFile(fileobj=plain, mode="wb", compresslevel=6)) if compressed else plain
         )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from kubesched.base.private_files import open_private
 from kubesched.base.types import JSON
 from kubesched.snapshots.anonymise import Anonymiser
 from kubesched.snapshots.contents import Event
@@ -33,7 +34,8 @@ def as_list(objects: Iterable[JSON]) -> bytes:
 def write_list(path: Path, objects: Iterable[JSON]) -> None:
     """Write a List, compressed if the name ends in .gz."""
     text = as_list(objects)
-    path.write_bytes(gzip.compress(text, 6) if path.name.endswith(".gz") else text)
+    with open_private(path) as file:
+        file.write(gzip.compress(text, 6) if path.name.endswith(".gz") else text)
 
 
 async def write_recording(

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +20,7 @@ import msgspec
 
 from kubesched.apiserver.storage.store import ChangeType, Record, Shelf, Store, StoreEvent, decode
 from kubesched.apiserver.wire.status import StatusError
+from kubesched.base.private_files import create_private
 
 FORMAT = 1
 _APPLICATION = 0x6B756265
@@ -199,7 +199,7 @@ def _open(directory: Path) -> sqlite3.Connection:
                 f"{directory}: has files in it that are not of a cluster; name a new or an empty folder"
             )
         # It contains secrets, and the directory may be readable for others.
-        os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
+        create_private(file)
         database = sqlite3.connect(file, check_same_thread=False, timeout=0.5)
         _check(database, directory)
     except (OSError, sqlite3.DatabaseError) as error:

@@ -1,0 +1,21 @@
+"""Files that only their owner may read, whatever the umask."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import IO
+
+
+def open_private(path: Path | str, mode: str = "wb") -> IO[bytes]:
+    """Open a file for bytes. A new one gets mode 0600; one that is there keeps its own."""
+    return open(path, mode, opener=_opener)
+
+
+def create_private(path: Path | str) -> None:
+    """Create a file with mode 0600 if it is not there, for a library that opens it by itself."""
+    os.close(_opener(path, os.O_CREAT | os.O_RDWR))
+
+
+def _opener(path: Path | str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
