@@ -36,7 +36,7 @@ GOLDEN = Path(__file__).parents[1] / "config" / "default-configuration.yaml"
 START = "import sys, kubesched; sys.exit(kubesched.run())"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
 QUICK = ("--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=200ms")
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 @dataclass

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import yaml
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 CORPUS = Path(__file__).with_name("corpus")
+quickly = settings(
+    max_examples=int(os.environ.get("KUBESCHED_FUZZ_EXAMPLES", "30")),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
+)
+"""A few seconds for each test; KUBESCHED_FUZZ_EXAMPLES=10000 for long runs."""
 Way = tuple[str | int, ...]
 
 NESTED: Any = []

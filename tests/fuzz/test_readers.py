@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.fuzz.damage import cut_up, documents, kept
+from tests.fuzz.damage import cut_up, documents, kept, quickly
 from tests.harness import default_engine
 
 from kubesched.api import objects as api
@@ -30,7 +30,6 @@ from kubesched.scheduler.handlers import KINDS
 from kubesched.simulator.scenario import ScenarioFileError
 from kubesched.simulator.yaml_file import load_yaml
 
-quickly = settings(max_examples=30, deadline=None)
 BY_NAME = {kind.kind: kind for kind in KINDS}
 
 

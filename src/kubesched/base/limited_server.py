@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import resource
 from typing import Any
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.web_protocol import RequestHandler
 
 from kubesched.base.client_limits import RETRY_SECONDS, ClientLimit
@@ -29,11 +31,23 @@ def connection_limit(most: int) -> int:
     return most if files == resource.RLIM_INFINITY else min(most, int(files * FILES_SHARE))
 
 
+def _is_worth_a_line(record: logging.LogRecord) -> bool:
+    """Whether a log record is about this server, rather than about bytes that are no HTTP and got 400."""
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+
+
+def _logger() -> logging.Logger:
+    logger = logging.getLogger(__name__)
+    # Adding the same function again has no effect.
+    logger.addFilter(_is_worth_a_line)
+    return logger
+
+
 class LimitedServer(web.Server):
     """An aiohttp server that refuses connections beyond a number per address, with a response that says so."""
 
     def __init__(self, handler: Any, *, connections_per_address: int, **options: Any) -> None:
-        super().__init__(handler, **options)
+        super().__init__(handler, logger=_logger(), **options)
         self._limit = ClientLimit(connection_limit(connections_per_address))
         self._counted: dict[RequestHandler, str] = {}
 

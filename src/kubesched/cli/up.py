@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
+import threading
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ import click
 from kubesched.cli.go_flags import GoFlagsCommand
 from kubesched.config.load import DEFAULT_SCHEDULER_NAME as DEFAULT
 from kubesched.daemon.flags import parse, usage
+from kubesched.daemon.leftover_threads import end_without
 from kubesched.daemon.main import log_election_once, write_config
 from kubesched.daemon.setup import Setup, SetupError
 from kubesched.daemon.version import short_version, version_info
@@ -65,8 +67,11 @@ def start(argv: Sequence[str], *, plugins: Iterable[PluginSource] = (), program:
     log = options.logging().logger()
     bridge = install(log)
     log_election_once(options)
+    threads = threading.enumerate()
     try:
-        return asyncio.run(_run(options, log, tuple(plugins), began))
+        code = asyncio.run(_run(options, log, tuple(plugins), began))
+        end_without(threads, code)
+        return code
     except SetupError as error:
         return _report_problems(error.problems, program)
     except KeyboardInterrupt:

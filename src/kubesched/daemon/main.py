@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import threading
 from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
@@ -14,6 +15,7 @@ from kubesched.client import leader
 from kubesched.config import dump
 from kubesched.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
 from kubesched.daemon.flags import Options, parse, usage
+from kubesched.daemon.leftover_threads import end_without
 from kubesched.daemon.setup import Setup, SetupError, prepare
 from kubesched.daemon.version import short_version, version_info
 from kubesched.framework.registry import PluginSource
@@ -71,7 +73,7 @@ def _run(options: Options, log: Logger, plugins: Iterable[PluginSource], program
         log(1, f'FLAG: --{name}="{value}"')
     for warning in options.warnings():
         log(WARNING, warning)
-    plugins = tuple(plugins)
+    plugins, threads = tuple(plugins), threading.enumerate()
     try:
         setup = prepare(options, log, plugins)
         if log.enabled(2):
@@ -80,6 +82,7 @@ def _run(options: Options, log: Logger, plugins: Iterable[PluginSource], program
             return write_config(setup, options.misc.write_config_to)
         while (code := run_on_fast_loop(Process(setup, plugins).run())) == RESTART:
             setup = prepare(options, log, plugins)
+        end_without(threads, code)
         return code
     except SetupError as error:
         return _report_problems(error.problems, program)
