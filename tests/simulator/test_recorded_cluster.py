@@ -36,13 +36,15 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A recording of a busy minute, shortened, and the snapshot of its end."""
     folder = tmp_path_factory.mktemp("recorded")
     recording, taken = folder / "r.jsonl.gz", folder / "s.json.gz"
-    up = Up(folder, "--nodes=6", "--ui=false")
+    up = Up(folder, "--nodes=6", "--ui=false", "--record=own.jsonl.gz")
     try:
         with kubesched.record(recording, kubeconfig=up.kubeconfig) as going:
             act(up)
             kubesched.snapshot(taken, kubeconfig=up.kubeconfig)
         assert going.lines > 60
         going.stop()  # a second time changes nothing
+        up.process.terminate()
+        up.process.wait(60)
     finally:
         up.process.kill()
         up.process.wait()
@@ -90,6 +92,16 @@ def test_the_decisions_are_the_recorded_ones(recorded: tuple[Path, Path]) -> Non
     assert len(report.nodes_frame()) == 6
     assert report.usage_frame()["cpu"].max() > 0.3
     assert "pods bound" in str(report)
+
+
+def test_the_schedulers_own_recording_repeats_every_decision(recorded: tuple[Path, Path]) -> None:
+    """What the scheduler wrote itself has every attempt, and each one ends as it ended."""
+    report = simulate(recorded[0].with_name("own.jsonl.gz"))
+    assert report.error == ""
+    assert report.decisions is not None
+    assert report.decisions.differences == []
+    assert report.decisions.placed >= 20
+    assert report.passed
 
 
 def test_everything_is_replayed_at_a_speed(recorded: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,7 +83,8 @@ def command(
 
     A FILE may also be a snapshot or a recording, ours or another tool's: kubectl get -o json, manifests, the files of
     kube-scheduler-simulator, kwok and simkube. A recording is replayed as it was; with --arrivals, pods arrive as they
-    did and are scheduled here. A scenario begins with the cluster in --from.
+    did and are scheduled here. A scenario begins with the cluster in --from. If the scheduler wrote the recording
+    itself (kubesched run --record FILE), every decision is made again and compared; the exit code is 1 if one differs.
 
     Try another scheduler configuration with --config, and other plugins with --plugin and --plugin-dir. A configuration
     enables plugins; without one, all of these are enabled.

@@ -13,6 +13,7 @@ import random
 import signal
 from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack, suppress
+from pathlib import Path
 from typing import Any
 
 from kubesched.base.clocks import SystemClock
@@ -52,9 +53,11 @@ from kubesched.daemon.version import short_version
 from kubesched.framework.registry import PluginSource
 from kubesched.scheduler.build import build_scheduler
 from kubesched.scheduler.extender import passed_on_whole
+from kubesched.scheduler.journal import Journal
 from kubesched.scheduler.recorder import EventRecorder
 from kubesched.scheduler.resource_metrics import resource_metrics
 from kubesched.scheduler.urgent_calls import UrgentCalls
+from kubesched.snapshots.journal_file import JournalFile
 
 DONE, FAILED = 0, 1
 RESTART = -1
@@ -141,6 +144,7 @@ class Process:
             setup.metrics.count_from(
                 "kubesched_decision_log_lost_total", missing, lambda: writer.dropped + writer.failed
             )
+        journal = self._journal(setup.options.history.record)
         self._scheduler = build_scheduler(
             config,
             setup.registry,
@@ -155,9 +159,12 @@ class Process:
             raw_objects=whole,
             may_write=self._may_write,
             urgent_calls=calls,
+            journal=journal,
             features=setup.options.gates.features,
             max_in_unschedulable=setup.options.deprecated.pod_max_in_unschedulable_pods_duration.seconds,
         )
+        if self._recording is not None:
+            self._recording.is_synced = self._scheduler.synced.is_set
         self._hanging = HangingPlugins(
             [plugin for profile in self._scheduler.profiles.values() for plugin in profile.engine.framework.plugins],
             setup.options.plugins.plugin_time_limit.seconds,
@@ -181,6 +188,20 @@ class Process:
                 self._candidate = LeaseCandidate(
                     election_client, self._elector.identity, f"{CURRENT}.0", self._clock, lease=setup.election.name
                 )
+
+    def _journal(self, path: str) -> Journal | None:
+        """The journal that --record asks for."""
+        self._recording: JournalFile | None = None
+        if not path:
+            return None
+        setup = self._setup
+        try:
+            file = JournalFile(Path(path), setup.config, setup.options.gates.features, self._clock, self._log)
+        except OSError as problem:
+            raise ValueError(f"--record: {path} cannot be written: {problem.strerror}") from None
+        self._recording = file
+        self._stack.push_async_callback(asyncio.to_thread, file.close)
+        return Journal(file, self._clock, random.Random())
 
     def _client(
         self,

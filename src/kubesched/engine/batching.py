@@ -40,6 +40,7 @@ class Batch:
     names: Sequence[str]
     """The nodes of these rows, since a row may get another node."""
     created: float
+    """When the attempt started that made it. One time per attempt, so that a replay knows it."""
 
     @property
     def left(self) -> int:
@@ -129,7 +130,7 @@ class Batching:
             return "pod_skipped"
         if decision.batch is None or decision.batch.signature != batch.signature:
             return "pod_incompatible"
-        if decision.now() > batch.created + MAX_AGE:
+        if decision.started > batch.created + MAX_AGE:
             return "expired"
         row = self._table.row_of.get(self._last_node)
         if row is None or not self._table.valid[row]:
@@ -159,15 +160,15 @@ class Batching:
             fields = {"chosenNode": decision.chosen}
             report.lines.append((4, "OpportunisticBatch skipping set state because hint was provided", fields))
         else:
-            self._replace(decision, report, started)
+            self._replace(decision, report)
         report.store_seconds = decision.now() - started
 
-    def _replace(self, decision: Decision, report: BatchReport, now: float) -> None:
+    def _replace(self, decision: Decision, report: BatchReport) -> None:
         if report.hint:
             report.results.append("hint_not_used")
             fields: dict[str, object] = {"hint": report.hint, "chosen": decision.chosen}
             report.lines.append((4, "OpportunisticBatch hint not used", fields))
-        self._batch = self._new_batch(decision, report, now)
+        self._batch = self._new_batch(decision, report)
         if self._batch is None:
             self._flush(report, "pod_not_batchable" if decision.feasible > 1 else "empty_list")
         else:
@@ -177,12 +178,12 @@ class Batching:
         report.flushes.append(reason)
         report.lines.append((4, "OpportunisticBatch found unusable state", {"reason": reason}))
 
-    def _new_batch(self, decision: Decision, report: BatchReport, now: float) -> Batch | None:
+    def _new_batch(self, decision: Decision, report: BatchReport) -> Batch | None:
         totals = report.totals
         if report.signature is None or totals is None:
             return None
         totals[self._table.row_of[decision.chosen]] = -1
-        return Batch(report.signature, totals, list(self._table.names), now)
+        return Batch(report.signature, totals, list(self._table.names), decision.started)
 
     def obstacles(self) -> Iterator[tuple[str, dict[str, object]]]:
         """kube-scheduler's log lines about a profile whose pods cannot have signatures."""

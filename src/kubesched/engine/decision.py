@@ -116,6 +116,7 @@ class Decision(CycleRecord):
         "scores",
         "skip_score",
         "skips_post_filter",
+        "started",
         "state",
         "where",
         "within",
@@ -131,6 +132,7 @@ class Decision(CycleRecord):
     ) -> None:
         super().__init__(timer, times_plugins=times_plugins)
         self.info = info
+        self.started = timer()
         self.detailed = detailed
         """Whether every score and every rejection is kept, for explanations."""
         self.state = CycleState(info.pod_class, self)

@@ -49,7 +49,6 @@ class Attempt(Decision):
         "permit_seconds",
         "profile",
         "queued",
-        "started",
         "to_activate",
         "unclear",
     )
@@ -60,7 +59,6 @@ class Attempt(Decision):
         super().__init__(queued.info, detailed=detailed, timer=clock.monotonic, times_plugins=times_plugins)
         self.queued = queued
         self.profile = profile
-        self.started = clock.monotonic()
         self.group = ""
         """The key of the pod group in whose cycle the pod is tried, if it is."""
         self.kept: object = None

@@ -39,12 +39,13 @@ from kubesched.scheduler.extenders import ExtenderSet
 from kubesched.scheduler.failure import FailureHandler
 from kubesched.scheduler.handlers import KINDS, EventHandlers
 from kubesched.scheduler.inbox import Inbox
+from kubesched.scheduler.journal import Journal, NotedClient, PodCycle
 from kubesched.scheduler.plugin_client import PluginClient
 from kubesched.scheduler.pod_groups import PodGroupCycle
 from kubesched.scheduler.ports import EventSink, MetricsSink, NoEvents, NoSchedulerMetrics
 from kubesched.scheduler.scheduler import Scheduler
 from kubesched.scheduler.shared import Shared
-from kubesched.scheduler.sources import Sources
+from kubesched.scheduler.sources import Deliver, Sources
 from kubesched.scheduler.statuses import StatusWriter
 from kubesched.scheduler.subscribers.events import AttemptEvents
 from kubesched.scheduler.subscribers.logs import AttemptLog
@@ -77,6 +78,7 @@ def build_scheduler(
     may_write: MayWrite | None = None,
     urgent_calls: UrgentCalls | None = None,
     choose: Choose | None = None,
+    journal: Journal | None = None,
     max_in_unschedulable: float = 300.0,
     features: Features = DEFAULT_FEATURES,
 ) -> Scheduler:
@@ -86,11 +88,13 @@ def build_scheduler(
     Scheduled event. With `detailed`, every attempt keeps all scores and rejections. Extenders are made from the
     configuration, unless given; they get pods and nodes as `raw_objects` has them, and make no call that changes
     something unless `may_write`. `urgent_calls` counts binds and deletions of victims, so that the recorder of events
-    can wait for them. `choose` breaks ties between nodes. A pod that nothing wakes is tried again after
-    `max_in_unschedulable` seconds.
+    can wait for them. `choose` breaks ties between nodes. A `journal` notes everything that decisions depend on. A pod
+    that nothing wakes is tried again after `max_in_unschedulable` seconds.
     """
     recorder = NoEvents() if recorder is None else recorder
     metrics = NoSchedulerMetrics() if metrics is None else metrics
+    if journal is not None:
+        client, subscribers = NotedClient(client, journal.called), (*subscribers, journal)
     cluster = ClusterState(features)
     inbox, tasks, waiting, unclear, wake_up = Inbox(log), Tasks(log), WaitingPods(), UnclearBinds(), asyncio.Event()
     owned_extenders = (
@@ -162,15 +166,20 @@ def build_scheduler(
         detailed=detailed,
     )
     grouped = features.generic_workload
-    cycle = PodGroupCycle(shared, pods, publisher, PodGroupReport(shared), preemptor, random) if grouped else pods
+    cycle: PodCycle = (
+        PodGroupCycle(shared, pods, publisher, PodGroupReport(shared), preemptor, random) if grouped else pods
+    )
     handlers = EventHandlers(shared, profiles)
+    receive: Deliver = handlers.receive
+    if journal is not None:
+        cycle, receive = journal.around(cycle, random), journal.receiver(inbox, handlers.handle)
     kinds: list[type[api.Object]] = list(KINDS)
     if features.dra_device_taint_rules:
         kinds.append(api.DeviceTaintRule)
     if features.generic_workload:
         kinds.append(api.PodGroup)
     kinds += sorted(queue.awaited_kinds.difference(kinds), key=resource_name)
-    sources = Sources(client, handlers.receive, clock, random, log, kinds)
+    sources = Sources(client, receive, clock, random, log, kinds)
     return Scheduler(config, shared, profiles, cycle, sources, wake_up, owned_extenders)
 
 

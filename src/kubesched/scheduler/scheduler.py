@@ -15,11 +15,11 @@ from kubesched.api import objects as api
 from kubesched.base.log import ERROR
 from kubesched.cluster.pods import PodInfo
 from kubesched.config.types import KubeSchedulerConfiguration
+from kubesched.queue.pods import QueuedPodInfo
 from kubesched.scheduler.attempt import Profile
-from kubesched.scheduler.cycle import SchedulingCycle
 from kubesched.scheduler.debugger import CacheDebugger
 from kubesched.scheduler.extender import HTTPExtender
-from kubesched.scheduler.pod_groups import PodGroupCycle
+from kubesched.scheduler.journal import PodCycle
 from kubesched.scheduler.shared import Shared
 from kubesched.scheduler.sources import Sources
 
@@ -42,7 +42,7 @@ class Scheduler:
         config: KubeSchedulerConfiguration,
         shared: Shared,
         profiles: Mapping[str, Profile],
-        cycle: SchedulingCycle | PodGroupCycle,
+        cycle: PodCycle,
         sources: Sources,
         wake_up: asyncio.Event,
         extenders: Sequence[HTTPExtender] = (),
@@ -165,7 +165,9 @@ class Scheduler:
 
     async def _one(self) -> bool:
         """Try the next pod; False if there is none."""
-        queued = self.queue.pop()
+        return await self._try(self.queue.pop())
+
+    async def _try(self, queued: QueuedPodInfo | None) -> bool:
         if queued is None:
             return False
         try:
@@ -180,6 +182,28 @@ class Scheduler:
             queued.rejected_by()
             self.queue.add_unschedulable_if_not_present(queued)
         return True
+
+    # Being replayed: the caller does what `run` does, step by step
+
+    @property
+    def kinds(self) -> list[type[api.Object]]:
+        """All kinds that this scheduler watches."""
+        return [each.kind for each in self._sources.informers]
+
+    def receive(self, old: api.Object | None, new: api.Object | None) -> None:
+        """Handle an object that was created (no `old`), changed, or deleted (no `new`)."""
+        self._sources.deliver(old, new)
+
+    async def try_pod(self, uid: str) -> bool:
+        """Try this pod next; False if it does not wait."""
+        return await self._try(self.queue.pop_pod(uid))
+
+    async def close(self) -> None:
+        """End without having run: cancel bindings, close plugins."""
+        await self.shared.tasks.drain(0)
+        await self._close()
+
+    # Housekeeping
 
     def _plan_housekeeping(self) -> None:
         """At the start of the next second, as upstream. A timer and no task: a simulated day has 86,400 of them."""

@@ -53,6 +53,7 @@ class Sources:
         kinds: Sequence[type[api.Object]] = KINDS,
     ) -> None:
         self._log = log
+        self.deliver = deliver
         handler, pause = _Delivery(deliver), Pause()
         self.informers: list[Informer[api.Object]] = [
             # A separate random generator: broken watches must not change scheduling decisions.

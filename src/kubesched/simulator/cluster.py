@@ -25,6 +25,7 @@ from kubesched.engine.decision import Decision
 from kubesched.framework.registry import Registry
 from kubesched.plugins import OFFERED
 from kubesched.scheduler.build import build_scheduler
+from kubesched.scheduler.journal import Journal
 from kubesched.scheduler.recorder import EventRecorder
 from kubesched.scheduler.scheduler import Scheduler
 from kubesched.scheduler.subscribers.publisher import OnDecision, Subscriber
@@ -77,11 +78,13 @@ class SimulatedCluster:
         replay: ReplayMode | None = None,
         follow: TieChooser | None = None,
         workloads: bool = True,
+        journal: Journal | None = None,
     ) -> None:
         """`watch` is called with every decision of the scheduler, with all scores and reasons.
 
         `faults` disturb the calls of the scheduler; controllers, kubelets and scenario are not affected. If all is
         replayed as recorded, nothing else runs. `follow` breaks ties. Without `workloads`, their controllers are off.
+        A `journal` notes what the scheduler's decisions depend on.
         """
         self._replay = replay
         self.clock = clock
@@ -122,6 +125,7 @@ class SimulatedCluster:
             subscribers=[*observers, *((follow,) if follow is not None else ())],
             detailed=watch is not None,
             choose=None if follow is None else follow.choose,
+            journal=journal,
         )
         if any(name in OFFERED for profile in config.profiles for name in profile.plugins.names()):
             for definition in DEFINITIONS:

@@ -26,12 +26,13 @@ def as_junit(reports: Sequence[Report]) -> str:
     root = ElementTree.Element("testsuites")
     for report in reports:
         failures = sum(not each.holds for each in report.expectations)
+        different = () if report.decisions is None else report.decisions.differences
         suite = ElementTree.SubElement(
             root,
             "testsuite",
             name=report.scenario,
-            tests=str(len(report.expectations) + 1),
-            failures=str(failures),
+            tests=str(len(report.expectations) + 1 + (report.decisions is not None)),
+            failures=str(failures + bool(different)),
             errors=str(int(bool(report.error))),
             time=f"{report.virtual_seconds:.3f}",
         )
@@ -40,6 +41,11 @@ def as_junit(reports: Sequence[Report]) -> str:
             if not each.holds:
                 failure = ElementTree.SubElement(case, "failure", message=each.message)
                 failure.text = "\n".join(map(str, each.findings))
+        if report.decisions is not None:
+            case = _case(suite, report, "decides as recorded", report.virtual_seconds)
+            if different:
+                failure = ElementTree.SubElement(case, "failure", message=f"{len(different)} decisions differ")
+                failure.text = "\n".join(f"{each.pod}: {each.recorded} → {each.here}" for each in different)
         end = _case(suite, report, "runs to its end", report.virtual_seconds)
         if report.error:
             ElementTree.SubElement(end, "error", message=report.error)

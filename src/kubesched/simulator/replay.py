@@ -1,6 +1,7 @@
 """Replays a recording: exactly as it was, or only the arrivals, with our own decisions about them.
 
-Exactly: every recorded version of every object is stored at its time. Nothing schedules, reconciles or runs pods.
+Exactly: every recorded version of every object is stored at its time. Nothing schedules, reconciles or runs pods. If
+the recording has the scheduler's attempts, they are made again beside it (`decisions`).
 
 Arrivals only: pods appear when they appeared, with the scheduler, the kubelets and the controllers of volumes and
 devices at work. They end after they have run as long as they ran, and disappear when they disappeared, unless the
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,11 +27,12 @@ from kubesched.base.types import JSON
 from kubesched.reconcile.access import NODES, PODS, Access
 from kubesched.scheduler.attempt import Attempt
 from kubesched.simulator.cluster import SimulatedCluster, TieChooser
+from kubesched.simulator.decisions import DecisionReplay
 from kubesched.simulator.report import Agreement
 from kubesched.simulator.scenario import Scenario
 from kubesched.simulator.scenario_client import ScenarioClient
 from kubesched.simulator.settings import ReplayMode
-from kubesched.snapshots.contents import Contents, Event, Item, ObjectChange
+from kubesched.snapshots.contents import Contents, Event, Item, ObjectChange, SchedulerStep
 from kubesched.snapshots.reader import load
 from kubesched.snapshots.restore import Restorer
 
@@ -131,8 +134,12 @@ class Replayer:
         speed: float | None = None,
         *,
         follow: bool = False,
+        decisions: DecisionReplay | None = None,
     ) -> None:
-        """With `follow`, pods arrive when the recorded scheduler decided about them, and end when they ended."""
+        """With `follow`, pods arrive when the recorded scheduler decided about them, and end when they ended.
+        `decisions` makes the recorded decisions again.
+        """
+        self._decisions = decisions
         self._contents = contents
         self._mode = mode
         self._cluster = cluster
@@ -165,10 +172,23 @@ class Replayer:
     async def run(self, client: ScenarioClient) -> None:
         """Store the objects of the start, then let time pass."""
         self._restorer.restore(self._as_begun(each) for each in self._contents.items)
-        for change in self._contents.changes:
+        if self._decisions is not None:
+            for item in self._contents.items:
+                self._decisions.change(Event.ADD, item)
+        steps = deque(self._contents.steps if self._decisions is not None else ())
+        for number, change in enumerate(self._contents.changes, 1):
             await self._pass_until(change.seconds, client)
             self._apply(change)
+            if self._decisions is not None:
+                self._decisions.change(change.event, change.item)
+            while steps and steps[0].after == number:
+                await self._take(steps.popleft(), client)
         await self._pass_until(self._contents.seconds, client)
+
+    async def _take(self, step: SchedulerStep, client: ScenarioClient) -> None:
+        assert self._decisions is not None
+        await self._pass_until(step.seconds, client)
+        await self._decisions.step(step)
 
     async def _pass_until(self, moment: float, client: ScenarioClient) -> None:
         """Let virtual time pass; with a speed, real time too, in steps so short that nobody sees them."""

@@ -55,6 +55,24 @@ class Utilisation(msgspec.Struct, frozen=True, rename="camel"):
     memory: Fraction
 
 
+class DecisionDifference(msgspec.Struct, frozen=True):
+    """An attempt that ended otherwise than the recorded one."""
+
+    time: float
+    pod: str
+    recorded: str
+    here: str
+
+
+class Decisions(msgspec.Struct, frozen=True):
+    """The decisions of a recording, made again."""
+
+    same: int
+    placed: int
+    """How many of these found a node."""
+    differences: Sequence[DecisionDifference]
+
+
 class Agreement(msgspec.Struct, frozen=True, rename="camel"):
     """How many of the pods that arrived went where the recording has them."""
 
@@ -84,6 +102,8 @@ class Report(msgspec.Struct, frozen=True, rename="camel"):
     """The cluster's requested shares over time."""
     agreement: Agreement | None = None
     """With the recording, if only its arrivals were replayed."""
+    decisions: Decisions | None = None
+    """If the recording has the scheduler's attempts: how many ended the same here."""
     objects: Sequence[bytes] = ()
     """The objects that scheduling reads, at the end, as JSON: for explanations and for `kubesched ui`."""
     measures: Mapping[str, float] = {}
@@ -97,8 +117,9 @@ class Report(msgspec.Struct, frozen=True, rename="camel"):
         body["expectations"] = [
             {**msgspec.to_builtins(each), "holds": each.holds, "message": each.message} for each in self.expectations
         ]
-        if self.agreement is None:
-            del body["agreement"]
+        for name in ("agreement", "decisions"):
+            if body[name] is None:
+                del body[name]
         return body
 
     def cluster(self, **options: Any) -> Cluster:
@@ -161,6 +182,7 @@ def make_report(
     checked: Sequence[Checked],
     error: str = "",
     agreement: Agreement | None = None,
+    decisions: Decisions | None = None,
 ) -> Report:
     """Build the report from the cluster's current state."""
     timeline = cluster.timeline
@@ -179,7 +201,7 @@ def make_report(
     return Report(
         scenario=name,
         seed=seed,
-        passed=not error and all(each.holds for each in checked),
+        passed=not error and all(each.holds for each in checked) and (decisions is None or not decisions.differences),
         error=error,
         virtual_seconds=_round(end),
         changes=timeline.changes,
@@ -192,6 +214,7 @@ def make_report(
         bindings=timeline.bound,
         usage=list(timeline.usage.samples),
         agreement=agreement,
+        decisions=decisions,
         objects=list(_objects(cluster)),
     )
 

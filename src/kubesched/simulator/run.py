@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from kubesched.base.clocks import START, VirtualClock, run_virtual
 from kubesched.client.protocol import ApiError
 from kubesched.simulator.cluster import SimulatedCluster
+from kubesched.simulator.decisions import DecisionReplay
 from kubesched.simulator.measures import measure
 from kubesched.simulator.replay import FollowRecording, Replayer, recorded_pods
 from kubesched.simulator.report import Report, make_report
@@ -62,14 +63,20 @@ def run(scenario: Scenario, seed: int | None = None, started: Started | None = N
             started(cluster)
         try:
             client = ScenarioClient(cluster)
-            error = await _act(scenario, client, cluster)
+            decisions = None
+            if scenario.replay is ReplayMode.RECORDED and scenario.contents.steps:
+                decisions = DecisionReplay(scenario.contents, config, registry, clock)
+            error = await _act(scenario, client, cluster, decisions)
             await clock.settle()
             if (crash := cluster.crash) is not None:  # this may be the cause of the other error
                 error = _describe(crash, scenario, "the scheduler ended: ")
             agreement = None if follow is None else follow.agreement()
-            report = make_report(scenario.name, chosen, cluster, client.checked, error, agreement)
+            again = None if decisions is None else decisions.result()
+            report = make_report(scenario.name, chosen, cluster, client.checked, error, agreement, again)
             reports.append(replace(report, measures=measure(report, cluster)))
         finally:
+            if decisions is not None:
+                await decisions.close()
             await cluster.stop()
 
     with _rare_collections():
@@ -98,12 +105,16 @@ def _restore(scenario: Scenario, cluster: SimulatedCluster) -> str:
     return "\n".join(f"{scenario.source}: {each}" for each in restored.refused)
 
 
-async def _act(scenario: Scenario, client: ScenarioClient, cluster: SimulatedCluster) -> str:
+async def _act(
+    scenario: Scenario, client: ScenarioClient, cluster: SimulatedCluster, decisions: DecisionReplay | None
+) -> str:
     """Run the scenario function. Returns the error that ended it early, or an empty string."""
     try:
         if scenario.replay is not None:
             follow = scenario.replay is ReplayMode.ARRIVALS and scenario.follow_ties
-            replayer = Replayer(scenario.contents, scenario.replay, cluster, scenario.speed, follow=follow)
+            replayer = Replayer(
+                scenario.contents, scenario.replay, cluster, scenario.speed, follow=follow, decisions=decisions
+            )
             await replayer.run(client)
         elif refused := _restore(scenario, cluster):
             return refused

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from kubesched.config.duration import Duration
-from kubesched.simulator.report import Agreement, Fraction, PendingPod, PodPlacement, Report, Utilisation
+from kubesched.simulator.report import Agreement, Decisions, Fraction, PendingPod, PodPlacement, Report, Utilisation
 from kubesched.simulator.timeline import TimelineEntry
 
 T = TypeVar("T")
@@ -44,6 +44,8 @@ def show(report: Report, out: Console, rows: int = DEFAULT_ROWS) -> None:
                 out.print(f"    {escape(str(finding))}")
     if report.agreement is not None:
         out.print(_agreement(report.agreement, rows))
+    if report.decisions is not None:
+        out.print(_decisions(report.decisions, rows))
     if report.error:
         out.print(f"[bold red]✗[/] {escape(report.error)}")
     out.print(_verdict(report))
@@ -51,9 +53,12 @@ def show(report: Report, out: Console, rows: int = DEFAULT_ROWS) -> None:
 
 def _verdict(report: Report) -> str:
     held = sum(each.holds for each in report.expectations)
+    checked = f"{held} of {_counted(len(report.expectations), 'expectation')} held"
+    if report.decisions is not None:
+        checked = f"{_counted(len(report.decisions.differences), 'decision')} not as recorded"
     word = "[bold green]passed[/]" if report.passed else "[bold red]failed[/]"
     return (
-        f"{escape(report.scenario)}: {word}: {held} of {_counted(len(report.expectations), 'expectation')} held, "
+        f"{escape(report.scenario)}: {word}: {checked}, "
         f"{_counted(report.bindings, 'pod')} bound, {len(report.pending)} pending "
         f"after {moment(report.virtual_seconds)} of cluster time (seed {report.seed}, run {report.digest[:12]})"
     )
@@ -65,6 +70,20 @@ def _agreement(agreement: Agreement, rows: int) -> str:
     lines = [f"  {pod}: {before or 'no node'} → {now or 'no node'}" for pod, before, now in agreement.moved[:rows]]
     more = [f"  and {moved - rows} more"] if moved > rows else []
     return escape("\n".join([head, *lines, *more]))
+
+
+def _decisions(decisions: Decisions, rows: int) -> str:
+    different = len(decisions.differences)
+    head = (
+        f"{decisions.same} of {_counted(decisions.same + different, 'decision')} as recorded, "
+        f"{_counted(decisions.placed, 'pod')} on the recorded node"
+    )
+    lines = [
+        f"  {moment(each.time)} {each.pod}: {each.recorded} → {each.here}" for each in decisions.differences[:rows]
+    ]
+    first = ["first difference:"] if lines else []
+    more = [f"  and {different - rows} more"] if different > rows else []
+    return escape("\n".join([head, *first, *lines, *more]))
 
 
 def moment(seconds: float) -> str:

@@ -82,6 +82,27 @@ class ObjectChange:
     item: Item
 
 
+class StepKind(Enum):
+    """What a scheduler does, in the words of recordings that it writes itself."""
+
+    ATTEMPT = "Attempt"
+    """A pod leaves the queue."""
+    DECISION = "Decision"
+    CALL = "Call"
+    """The API server has responded to the scheduler."""
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerStep:
+    """One step of the recorded scheduler."""
+
+    seconds: float
+    after: int
+    """How many changes it had handled."""
+    kind: StepKind
+    data: bytes
+
+
 @dataclass(slots=True)
 class Contents:
     """The objects at the start, and what changes after it."""
@@ -90,6 +111,10 @@ class Contents:
     changes: list[ObjectChange] = field(default_factory=list)
     config: JSON | None = None
     """A KubeSchedulerConfiguration, if the file has one."""
+    feature_gates: dict[str, bool] = field(default_factory=dict)
+    """The recorded scheduler's, where they are not the defaults."""
+    steps: list[SchedulerStep] = field(default_factory=list)
+    """What the scheduler did, if it wrote the recording itself."""
     started: float | None = None
     """When the recording began, in seconds since 1970."""
     seconds: float = 0.0
@@ -121,6 +146,9 @@ class Contents:
 
     def add(self, other: Contents) -> None:
         """Add what another file has. Times of all files count from their own start."""
+        # The order of steps and changes is known only within one file.
+        self.steps = [] if self.changes and other.changes else self.steps or other.steps
+        self.feature_gates = self.feature_gates | other.feature_gates
         self.items += other.items
         self.changes = sorted([*self.changes, *other.changes], key=lambda change: change.seconds)
         self.config = other.config if self.config is None else self.config

@@ -3,12 +3,16 @@
 The lines are those of kube-scheduler-simulator's recorder: ``{"time", "event", "resource"}``. Ours begin with a line of
 kind Recording, which has the time of the start, and end with an ``End``, which has the time of the end. Objects that
 existed at the start are added at that time.
+
+A recording that our scheduler writes itself has its configuration in the first line, and three more events: ``Attempt``
+(a pod leaves the queue), ``Decision`` and ``Call`` (the API server has responded to the scheduler). All lines are in
+the order in which the scheduler handled them.
 """
 
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, cast
@@ -18,7 +22,7 @@ import msgspec
 from kubesched.api.decoding import kind_of
 from kubesched.base.private_files import open_private
 from kubesched.base.types import JSON
-from kubesched.snapshots.contents import Contents, Event, Item, ObjectChange
+from kubesched.snapshots.contents import Contents, Event, Item, ObjectChange, SchedulerStep, StepKind
 
 API_VERSION = "kubesched.io/v1alpha1"
 KIND = "Recording"
@@ -31,9 +35,12 @@ class _Line(msgspec.Struct, rename="camel"):
     event: str = ""
     resource: msgspec.Raw = msgspec.Raw(b"{}")
     kind: str = ""
+    config: JSON | None = None
+    feature_gates: dict[str, bool] | None = None
 
 
 _decoder = msgspec.json.Decoder(_Line)
+_STEPS = frozenset(each.value for each in StepKind)
 
 
 def is_recording(text: bytes) -> bool:
@@ -67,7 +74,12 @@ def read_recording(text: bytes, where: str) -> Contents:
         began = each.time if began is None else began
         seconds = max((each.time - began).total_seconds(), 0.0)
         found.seconds = max(found.seconds, seconds)
-        if not each.kind and each.event != END:
+        if each.kind:
+            found.config, found.feature_gates = each.config, each.feature_gates or {}
+        elif each.event in _STEPS:
+            step = SchedulerStep(seconds, len(found.changes), StepKind(each.event), bytes(each.resource))
+            found.steps.append(step)
+        elif each.event != END:
             _take(found, each, seconds, f"{where}:{number}")
     found.started = None if began is None else began.timestamp()
     found.changes.sort(key=lambda change: change.seconds)
@@ -91,7 +103,8 @@ def _take(found: Contents, line: _Line, seconds: float, where: str) -> None:
 class RecordingWriter:
     """Writes a recording line by line. Close it to end it."""
 
-    def __init__(self, path: Path, now: Callable[[], float]) -> None:
+    def __init__(self, path: Path, now: Callable[[], float], header: Mapping[str, Any] | None = None) -> None:
+        """`header` is added to the first line."""
         self._now = now
         compressed = path.name.endswith(".gz")
         plain = open_private(path)
@@ -102,17 +115,17 @@ class RecordingWriter:
         self._unwritten = 0
         self.lines = 0
         self.started = now()
-        self._write({"apiVersion": API_VERSION, "kind": KIND, "time": _text(self.started)})
+        self._write({"apiVersion": API_VERSION, "kind": KIND, "time": _text(self.started), **(header or {})})
 
-    def initial(self, obj: JSON) -> None:
+    def initial(self, obj: JSON | msgspec.Raw) -> None:
         """Write an object that exists at the start."""
         self._write({"time": _text(self.started), "event": Event.ADD.value, "resource": obj})
         self.lines += 1
 
-    def change(self, event: Event, obj: JSON) -> None:
-        """Write a change that happens now."""
+    def change(self, event: Event | StepKind, obj: JSON | msgspec.Raw, moment: float | None = None) -> None:
+        """Write what happens now, or at a given time."""
         # An object that is added at the very start would count as one that was there before.
-        moment = max(self._now(), self.started + 1e-6)
+        moment = max(self._now() if moment is None else moment, self.started + 1e-6)
         self._write({"time": _text(moment), "event": event.value, "resource": obj})
         self.lines += 1
 

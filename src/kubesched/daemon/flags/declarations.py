@@ -100,6 +100,12 @@ class HistoryFlags(FlagSection):
         "Write the results of each attempt to the pod, as annotations of kube-scheduler-simulator. Needs the right to "
         "patch pods.",
     )
+    record: str = flag(
+        STRING,
+        "",
+        "Record everything that decisions depend on in this file, compressed if its name ends in .gz. kubesched "
+        "simulate FILE makes every decision again and compares. An existing file is renamed.",
+    )
     explain_in_events: bool = flag(BOOL, False, "Name the second-best node and its distance in Scheduled events.")
 
 
