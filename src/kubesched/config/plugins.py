@@ -47,6 +47,8 @@ def expand(
     A plugin enabled without a weight gets its weight in ``default_weights``, or 1. Plugins that `validation` would
     refuse, such as names that are not in ``points``, are skipped.
     """
+    # Each plugin's points are looked up once: a registry derives them from the class at every lookup.
+    points = {name: points[name] for name in profile.plugins.names() if name in points}
     return ResolvedPlugins(
         {point: _at(point, profile.plugins, points) for point in Point},
         _weights(Point.SCORE, profile.plugins, points, default_weights or {}),

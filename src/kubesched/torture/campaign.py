@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
 from collections.abc import Callable
 
@@ -96,6 +97,9 @@ class Campaign:
         """Run a story. If it fails, return it reduced."""
         outcome = run_story(seed, met=self.met)
         self.stories += 1
+        gc.collect()  # what is left of the story; everything that is imported by now stays for good
+        if self.stories == 1:
+            gc.freeze()
         self._totals.update(
             bound=outcome.bound, decisions=outcome.decisions, steps=len(outcome.steps), seconds=int(outcome.seconds)
         )

@@ -28,9 +28,29 @@ if TYPE_CHECKING:
     from kubesched.torture.replica import Replica
     from kubesched.torture.world import World
 
+QUIET_SECONDS = 20.0
+"""After so long without a write, nothing happens any more: pods of jobs run for 15 s, backoffs last 10 s at most."""
 WORKLOADS = (DEPLOYMENTS, STATEFUL_SETS, JOBS)
 BOUNDED = (EventRecorder, StatusWriter, PodHeap)
 """What keeps a limited number of pods that may be gone."""
+
+
+def is_quiet(world: World) -> bool:
+    """Whether nothing has happened for a while, nothing is under way, and one scheduler leads."""
+    leaders = [replica for replica in world.replicas if replica.leads]
+    if len(leaders) != 1 or world.now < world.last_write + QUIET_SECONDS:
+        return False
+    scheduler = leaders[0].scheduler
+    assert scheduler is not None
+    lists, shared = scheduler.queue.pod_lists(), scheduler.shared
+    under_way = (lists.active, lists.backoff, lists.in_flight, scheduler.cluster.assumed, list(shared.waiting))
+    return not any(under_way) and not len(shared.tasks) and not len(shared.inbox)
+
+
+def is_empty(world: World) -> bool:
+    """Whether neither the API server nor a scheduler has pods."""
+    schedulers = [replica.scheduler for replica in world.replicas]
+    return not world.keys(PODS) and not any(each.known(api.Pod) for each in schedulers if each is not None)
 
 
 def check_end(world: World) -> None:
@@ -117,13 +137,13 @@ def _check_gangs(world: World, scheduler: Scheduler) -> None:
     """A gang of which enough members fit beside each other is scheduled."""
     for group in objects(world, api.PodGroup):
         assert isinstance(group, api.PodGroup)
-        state = rebuild(world, scheduler)
-        engines = build_engines(scheduler.config, world.around.registry(), state, Random(0))
         members = [pod for pod in objects(world, api.Pod) if isinstance(pod, api.Pod) and pod.pod_group == group.key]
         members = [pod for pod in members if not pod.is_terminal]
         missing = [pod for pod in members if not pod.node_name and not pod.is_terminating]
         if not missing or group.min_count is None:
             continue
+        state = rebuild(world, scheduler)
+        engines = build_engines(scheduler.config, world.around.registry(), state, Random(0))
         fitting = [pod for pod in missing if _fits_too(engines[pod.scheduler_name], state, pod)]
         if len(members) - len(missing) + len(fitting) >= max(group.min_count, 1) and fitting:
             places = {pod.name: _place(scheduler, pod) for pod in fitting}

@@ -272,6 +272,9 @@ MEDDLING = (
     "recreate",
 )
 
+MOST_MEDDLED = 15
+"""Writes that one step meddles with. A pod that is recreated at each of its writes goes round and shows nothing new."""
+
 
 def make_meddle(random: Random, plan: Plan) -> tuple[Params, str]:
     what, chance, seconds = random.choice(MEDDLING), random.choice((0.1, 0.3, 1.0)), random.choice((2, 8, 20))
@@ -283,8 +286,12 @@ def make_meddle(random: Random, plan: Plan) -> tuple[Params, str]:
 def do_meddle(world: World, params: Params) -> None:
     random, until = Random(params["seed"]), world.now + params["seconds"]
 
+    left = MOST_MEDDLED
+
     def meddle(call: ClientCall) -> None:
-        if world.now < until and random.random() < params["chance"]:
+        nonlocal left
+        if left and world.now < until and random.random() < params["chance"]:
+            left -= 1
             world.meddle(params["what"], call)
 
     world.server.meddle = meddle

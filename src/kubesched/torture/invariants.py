@@ -9,6 +9,7 @@ import numpy as np
 
 from kubesched.api import objects as api
 from kubesched.apiserver.storage.store import ChangeType, StoreEvent
+from kubesched.base.types import JSON
 from kubesched.engine.outcome import Outcome
 from kubesched.scheduler.attempt import Attempt, Dropped
 from kubesched.scheduler.scheduler import Scheduler
@@ -31,6 +32,8 @@ class Witness(Subscriber):
         self._placed: dict[str, tuple[api.Pod, str]] = {}
         self.decided_nodes: dict[str, set[str]] = {}
         """The nodes that were ever chosen for a pod, by UID."""
+        self.knew_limits: set[str] = set()
+        """Pods that were placed when the process knew how many volumes the node takes, and all claims there."""
         self.decisions = 0
 
     def decided(self, attempt: Attempt) -> None:
@@ -41,7 +44,10 @@ class Witness(Subscriber):
         if scheduler is None or len(scheduler.shared.inbox):
             return  # news that arrived during the cycle does not count
         pod, node = attempt.pod, attempt.chosen
-        for problem in objections(pod, node, self.view()):
+        view = self.view()
+        if view.knows_volumes(node):
+            self.knew_limits.add(pod.uid)
+        for problem in objections(pod, node, view):
             self._report("placed where it must not be", f"{self._replica.name} chose {node} for {pod.key}: {problem}")
 
     def view(self) -> SeenCluster:
@@ -91,8 +97,7 @@ class StoreWatcher:
         """UIDs of all pods that ever were."""
         self.bound = 0
 
-    def on_pod(self, event: StoreEvent) -> None:
-        pod = event.record.load()
+    def on_pod(self, event: StoreEvent, pod: JSON) -> None:
         uid, node = pod["metadata"]["uid"], (pod.get("spec") or {}).get("nodeName") or ""
         self.everyone.add(uid)
         before = self.nodes.get(uid, "")
@@ -138,6 +143,7 @@ class ProcessCheck:
         self._replica = replica
         self._report = report
         self._seen: Hashable = None
+        self._seen_table: Hashable = None
 
     def run(self) -> None:
         """Check, unless nothing has changed since the last time."""
@@ -151,7 +157,11 @@ class ProcessCheck:
         seen = {pod.uid: pod for pod in scheduler.known(api.Pod) if not pod.is_terminal}
         self._check_queue(scheduler, seen)
         self._check_cluster(scheduler, seen)
-        self._check_table(scheduler)
+        table = scheduler.cluster.nodes
+        version = (table.log_end, table.node_version)
+        if version != self._seen_table:
+            self._seen_table = version
+            self._check_table(scheduler)
 
     def _wrong(self, invariant: str, message: str) -> None:
         self._report(invariant, f"{self._replica.name}: {message}")

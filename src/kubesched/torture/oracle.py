@@ -39,6 +39,10 @@ class SeenStorage:
         found = (self.claims.get(f"{pod.namespace}/{name}") for name in names)
         return [claim for claim in found if claim is not None]
 
+    def has_all(self, pod: api.Pod) -> bool:
+        """Whether all claims of a pod exist."""
+        return len(self.of(pod)) == sum(each.persistent_volume_claim is not None for each in pod.spec.volumes)
+
     def driver(self, claim: api.PersistentVolumeClaim) -> str:
         """The CSI driver of a claim's volume, or of the volume that it will get."""
         volume = self.volumes.get(claim.spec.volume_name or "")
@@ -61,6 +65,10 @@ class SeenCluster:
 
     def on(self, node: str) -> list[api.Pod]:
         return [pod for pod, where in self.pods if where == node]
+
+    def knows_volumes(self, node: str) -> bool:
+        """Whether the limit of a node's volumes has been seen, and every claim of the pods there."""
+        return node in self.storage.csi_nodes and all(self.storage.has_all(pod) for pod in self.on(node))
 
 
 def objections(pod: api.Pod, node_name: str, view: SeenCluster) -> list[str]:

@@ -103,6 +103,15 @@ class SimulatedProcess:
 class ProcessLoop(VirtualLoop):
     """Virtual time, and callbacks that belong to processes."""
 
+    on_idle: Callable[[], None] | None = None
+    """Called when nothing can run before time passes. If it makes something ready, time stands still."""
+
+    def nothing_ready(self, seconds: float | None) -> None:
+        if self.on_idle is not None:
+            self.on_idle()
+        if not self._ready:  # type: ignore[attr-defined]  # asyncio has no other way
+            super().nothing_ready(seconds)
+
     @property
     def real_time(self) -> float:
         """Virtual seconds, whatever the clock of a process shows."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
-from kubesched.torture.ending import check_emptiness, check_end, check_rebuild, empty
+from kubesched.torture.ending import check_emptiness, check_end, check_rebuild, empty, is_empty, is_quiet
 from kubesched.torture.network import Met
 from kubesched.torture.processes import ProcessLoop
 from kubesched.torture.story import ACTIONS, SECONDS, Story, StoryStep, story_of
@@ -16,7 +17,9 @@ from kubesched.torture.world import Violation, World
 SETTLE_SECONDS = 150.0
 """Longer than everything that code under test waits for: calls, leases, backoffs, unclear bindings."""
 CLEAR_SECONDS = 60.0
-REBUILD_EVERY = 4
+LOOK_SECONDS = 5.0
+"""Between two looks at whether everything has settled."""
+REBUILD_EVERY = 8
 """Steps between two comparisons with everything built from scratch."""
 
 
@@ -53,6 +56,8 @@ def play(story: Story, met: Met | None = None) -> StoryOutcome:
     logger.setLevel(logging.ERROR)
     logger.propagate = False
     asyncio.set_event_loop(loop)
+    collects = gc.isenabled()
+    gc.disable()  # a story makes little garbage that refers to itself, and looking for it takes time
     try:
         return loop.run_until_complete(_run(loop, story, met, catcher))
     finally:
@@ -61,6 +66,8 @@ def play(story: Story, met: Met | None = None) -> StoryOutcome:
         logger.propagate = propagate
         asyncio.set_event_loop(None)
         loop.close()
+        if collects:
+            gc.enable()
 
 
 async def _run(loop: ProcessLoop, story: Story, met: Met, catcher: _Catcher) -> StoryOutcome:
@@ -92,26 +99,50 @@ async def _play(world: World, steps: list[StoryStep], outcome: StoryOutcome) -> 
         raise_first(world)
     await until(world, SECONDS)
     world.heal()
-    await until(world, world.now + SETTLE_SECONDS)
-    check_end(world)
-    raise_first(world)
+    await _settle(world, SETTLE_SECONDS, is_quiet, check_end)
     empty(world)
-    await until(world, world.now + CLEAR_SECONDS)
-    check_emptiness(world)
+    await _settle(world, CLEAR_SECONDS, is_empty, check_emptiness)
+
+
+async def _settle(
+    world: World, seconds: float, is_settled: Callable[[World], bool], check: Callable[[World], None]
+) -> None:
+    """Let time pass until everything has settled and a check finds nothing; after `seconds` it must find nothing."""
+    deadline = world.now + seconds
+    while world.now < deadline:
+        await until(world, min(deadline, world.now + LOOK_SECONDS))
+        if is_settled(world) and holds(world, check):
+            return
+    check(world)
     raise_first(world)
 
 
 async def until(world: World, when: float) -> None:
     """Let time pass, and check after every moment in which something happened."""
     loop = world.loop
-    timer = loop.call_at(when, _nothing)
-    await loop.idle()
-    while world.now < when:
-        await loop.jump()
-        await loop.idle()
+    passed = loop.create_future()
+
+    def check() -> None:
         world.check()
-        raise_first(world)
-    timer.cancel()
+        if world.violations:
+            passed.set_exception(world.violations[0])
+        elif world.now >= when:
+            passed.set_result(None)
+
+    timer = loop.call_at(when, _nothing)
+    loop.on_idle = check
+    try:
+        await passed
+    finally:
+        loop.on_idle = None
+        timer.cancel()
+
+
+def holds(world: World, check: Callable[[World], None]) -> bool:
+    """Whether a check finds nothing. What it finds is forgotten: things may still be under way."""
+    check(world)
+    found, world.violations = world.violations, []
+    return not found
 
 
 def raise_first(world: World) -> None:

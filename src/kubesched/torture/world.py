@@ -9,12 +9,12 @@ from contextvars import copy_context
 from copy import deepcopy
 from random import Random
 from typing import Any
+from zlib import crc32
 
 from kubesched.api import objects as api
-from kubesched.api.quantity import nanos
 from kubesched.apiserver.apiserver import ApiServer
 from kubesched.apiserver.inprocess.direct import DirectClient
-from kubesched.apiserver.storage.store import Record, Store, StoreEvent
+from kubesched.apiserver.storage.store import ChangeType, Record, Store, StoreEvent
 from kubesched.apiserver.wire.status import StatusError
 from kubesched.base.annotations import DEVICES
 from kubesched.base.features import Features
@@ -35,7 +35,8 @@ from kubesched.torture.network import Met, Server
 from kubesched.torture.plan import Plan
 from kubesched.torture.processes import ProcessClock, ProcessLoop, ProcessState, SimulatedProcess
 from kubesched.torture.replica import ELECTION, Replica, Surroundings
-from kubesched.torture.workload import DRIVER
+from kubesched.torture.room import Room
+from kubesched.torture.workload import CSI_NODES, DRIVER
 
 LEASE_SECONDS = ELECTION.lease_duration
 DOUBTFUL_SECONDS = 60.0
@@ -88,15 +89,15 @@ class World:
         self._stolen: set[str] = set()
         self.opened: set[str] = set()
         """The groups of pods that knocked and were let in."""
-        self._bound_by: dict[str, Witness | None] = {}
-        self._most_cpu: dict[str, int] = {}
-        """The most that each node ever had, in thousandths."""
         self._rolled_back = float("-inf")
         self.digest = 0
+        """A checksum of all writes except those of leases."""
+        self.last_write = 0.0
         self.api = ApiServer(clock=self.clock, random=Random(seed))
         self.embedded = self._embed()
         self.server = Server(DirectClient(self.api))
         self.pods = StoreWatcher(self.report)
+        self._room = Room(self.report)
         self._devices = DeviceWatcher(self.report)
         self._follow()
         self._plugins = (moody_plugin(self.mood), lying_plugin(self.mood))
@@ -239,56 +240,43 @@ class World:
         for record in store.shelf(PODS).records.values():
             pod = record.load()
             self.pods.nodes[pod["metadata"]["uid"]] = (pod.get("spec") or {}).get("nodeName") or ""
-        store.shelf(PODS).observers.append(self.pods.on_pod)
-        store.shelf(PODS).observers.append(self._on_bound)
+        store.shelf(PODS).observers.append(self._on_pod)
         store.shelf(DEVICE_CLAIMS).observers.append(
             lambda _: self._devices.on_claim([record.load() for record in store.shelf(DEVICE_CLAIMS).records.values()])
         )
-        store.shelf(NODES).observers.append(self._on_node)
-        store.shelf(PODS).observers.append(lambda event: self._digest(event.record.data))
+        store.shelf(NODES).observers.append(self._room.on_node)
+        store.shelf(CSI_NODES).observers.append(self._room.on_csi_node)
+        for name, shelf in store.shelves.items():
+            if name != LEASES:
+                shelf.observers.append(self._written)
 
-    def _on_bound(self, event: StoreEvent) -> None:
-        """A pod that one of our schedulers binds is where the scheduler decided, and has its devices."""
+    def _on_pod(self, event: StoreEvent) -> None:
         pod = event.record.load()
-        node, uid = (pod.get("spec") or {}).get("nodeName"), pod["metadata"]["uid"]
-        before = (event.previous.load().get("spec") or {}).get("nodeName") if event.previous is not None else ""
-        if not node or before or uid in self._stolen:
+        before = self.pods.nodes.get(pod["metadata"]["uid"], "")
+        self.pods.on_pod(event, pod)
+        self._room.on_pod(event, pod)
+        if not before and (pod.get("spec") or {}).get("nodeName") and event.change is not ChangeType.DELETED:
+            self._on_bound(event, pod)
+
+    def _on_bound(self, event: StoreEvent, pod: JSON) -> None:
+        """A pod that one of our schedulers binds is where the scheduler decided, fits, and has its devices."""
+        key, node, uid = event.record.key, pod["spec"]["nodeName"], pod["metadata"]["uid"]
+        if uid in self._stolen:
             return
-        if event.previous is not None and not any(node in each.decided_nodes.get(uid, ()) for each in self.witnesses):
-            self.report("no decision", f"{event.record.key} is bound to {node}, which no scheduler has chosen for it")
+        owner = next((each for each in reversed(self.witnesses) if node in each.decided_nodes.get(uid, ())), None)
+        if event.previous is not None and owner is None:
+            self.report("no decision", f"{key} is bound to {node}, which no scheduler has chosen for it")
         knocks = (pod["metadata"].get("labels") or {}).get(KNOCK)
         if knocks is not None and knocks not in self.opened:
-            self.report("permit", f"{event.record.key} is bound although Permit never let it in")
-        self._check_room(event.record.key, uid, node)
+            self.report("permit", f"{key} is bound although Permit never let it in")
+        if self._rolled_back < 0 and owner is not None:  # a backup brings pods back whose places were given away
+            self._room.check(pod, node, owner, limits_known=uid in owner.knew_limits)
         if self.now < self._rolled_back + DOUBTFUL_SECONDS:
             return
         for status in (pod.get("status") or {}).get("resourceClaimStatuses") or ():
             claim = self.get(DEVICE_CLAIMS, f"{pod['metadata']['namespace']}/{status.get('resourceClaimName')}")
             if claim is not None:
-                self._check_claim(event.record.key, uid, node, claim)
-
-    def _check_room(self, key: str, uid: str, node: str) -> None:
-        """What one process has bound to a node fits there together, whatever others have done."""
-        owner = next((each for each in reversed(self.witnesses) if node in each.decided_nodes.get(uid, ())), None)
-        self._bound_by[uid] = owner
-        if self._rolled_back >= 0 or owner is None:
-            return  # a backup brings pods back whose places were given away
-        milli_cpu = 0
-        for record in self.api.store.shelf(PODS).records.values():
-            pod = record.load()
-            here = (pod.get("spec") or {}).get("nodeName") == node
-            if here and self._bound_by.get(pod["metadata"]["uid"]) is owner and not _has_ended(pod):
-                milli_cpu += sum(_milli_cpu(each) for each in pod["spec"]["containers"])
-        if milli_cpu > self._most_cpu.get(node, 0):
-            most = self._most_cpu.get(node, 0)
-            self.report(
-                "over-allocated", f"with {key}, one process has bound {milli_cpu}m to {node}, which has {most}m"
-            )
-
-    def _on_node(self, event: StoreEvent) -> None:
-        node = event.record.load()
-        cpu = int(nanos(((node.get("status") or {}).get("allocatable") or {}).get("cpu", "0")) // 10**6)
-        self._most_cpu[event.record.key] = max(cpu, self._most_cpu.get(event.record.key, 0))
+                self._check_claim(key, uid, node, claim)
 
     def _check_claim(self, key: str, uid: str, node: str, claim: JSON) -> None:
         name, status = claim["metadata"]["name"], claim.get("status") or {}
@@ -299,8 +287,9 @@ class World:
         if not results or pools != {node}:
             self.report("devices", f"{key} is bound to {node}; its claim {name} has devices of {pools or 'nobody'}")
 
-    def _digest(self, data: bytes) -> None:
-        self.digest = hash((self.digest, sum(data), len(data)))
+    def _written(self, event: StoreEvent) -> None:
+        self.last_write = self.now
+        self.digest = crc32(event.record.data, self.digest)
 
     # --- what users do ------------------------------------------------------------------------------------------------
 
@@ -480,15 +469,6 @@ class World:
             self.met.note(past, where)
         process.freeze()
         self.later(seconds, process.thaw_if_frozen)
-
-
-def _has_ended(pod: JSON) -> bool:
-    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
-
-
-def _milli_cpu(container: JSON) -> int:
-    requests = (container.get("resources") or {}).get("requests") or {}
-    return int(nanos(requests.get("cpu", "0")) // 10**6)
 
 
 def _as_new(node: JSON) -> JSON:
