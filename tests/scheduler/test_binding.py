@@ -423,6 +423,7 @@ FAILURES: list[tuple[Exception, bool]] = [
     (TimeoutError("no answer"), False),
     (TimeoutError("no answer"), True),
     (ApiError(504, "Timeout", "gateway"), True),
+    (ApiError(409, "Conflict", "pod web is already assigned"), True),  # the request arrived twice
 ]
 
 

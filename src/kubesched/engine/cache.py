@@ -102,6 +102,12 @@ class CachedAnswers:
     def refresh(self, pod: api.Pod, record: CycleRecord) -> None:
         """Bring the answers up to date. Plugin calls go to the record."""
         self.state.record = record
+        try:
+            self._refresh(pod)
+        finally:  # also when a plugin raises: the answers must not hold the attempt
+            self.state.record = NOT_RECORDED
+
+    def _refresh(self, pod: api.Pod) -> None:
         table = self._table
         if self._node_version != table.node_version or len(self.mask) != table.size:
             self._rebuild(pod)
@@ -112,7 +118,6 @@ class CachedAnswers:
             else:
                 self._update(pod, changed)
         self._position = table.log_end
-        self.state.record = NOT_RECORDED
 
     def withdraw_after(self, plugin: str, state: CycleState) -> None:
         """PreFilter stopped at this plugin: a pod's state must not have what the plugins after it would write."""
@@ -169,9 +174,11 @@ class CachedAnswers:
         """Compute the scores when they are first needed: a pod with one feasible node needs none."""
         if not self._scored:
             self.state.record = record
-            self._rebuild_scores(pod, Nodes(self._table), self.state)
+            try:
+                self._rebuild_scores(pod, Nodes(self._table), self.state)
+            finally:
+                self.state.record = NOT_RECORDED
             self._scored = True
-            self.state.record = NOT_RECORDED
 
     def _rebuild_scores(self, pod: api.Pod, nodes: Nodes, state: CycleState) -> None:
         framework, table = self._framework, self._table

@@ -57,7 +57,8 @@ class PluginClient:
             else:
                 await self._dispatcher.add(BindingCall(self._client, pod, node_name))
         except Exception as problem:
-            refused = isinstance(problem, ApiError) and 400 <= problem.code < 500
+            # A conflict may mean that this very request arrived before: connections and proxies repeat requests.
+            refused = isinstance(problem, ApiError) and 400 <= problem.code < 500 and problem.code != 409
             if not refused:
                 self._on_unclear_bind(pod)
             raise

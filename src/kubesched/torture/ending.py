@@ -18,7 +18,7 @@ from kubesched.scheduler.handlers import KINDS
 from kubesched.scheduler.recorder import EventRecorder
 from kubesched.scheduler.scheduler import Scheduler
 from kubesched.scheduler.statuses import StatusWriter
-from kubesched.torture.invariants import Witness
+from kubesched.torture.invariants import Witness, sleepers
 from kubesched.torture.leftovers import reachable_pods
 from kubesched.torture.moods import KNOCK, LIAR, opens
 from kubesched.torture.network import NetworkClient
@@ -88,6 +88,9 @@ def check_rebuild(world: World, replica: Replica, *, caches: bool) -> None:
         return
     for text in differences(scheduler, caches=caches, except_of=LIAR):
         world.report("rebuild", f"{replica.name}: {text}")
+    if not world.plan.extender and not world.plan.liar:
+        for text in sleepers(scheduler, world.view_of(replica)):
+            world.report("missed event", f"{replica.name}: {text}")
 
 
 def rebuild(world: World, scheduler: Scheduler) -> ClusterState:
@@ -201,6 +204,7 @@ def empty(world: World) -> None:
         for key in world.keys(storage):
             world.delete(storage, key)
     for key in world.keys(PODS):
+        world.let_go(key)
         world.delete(PODS, key, grace=0)
 
 

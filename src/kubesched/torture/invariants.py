@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Container, Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,18 +17,27 @@ from kubesched.scheduler.subscribers.publisher import Subscriber
 from kubesched.torture.oracle import SeenCluster, SeenStorage, objections
 
 if TYPE_CHECKING:
+    from kubesched.torture.processes import SimulatedProcess
     from kubesched.torture.replica import Replica
 
 Report = Callable[[str, str], None]
 FOLLOWED = (api.Pod, api.Node)
+JUDGED = frozenset(
+    (
+        *("InterPodAffinity", "NodeAffinity", "NodePorts", "NodeResourcesFit", "NodeUnschedulable"),
+        *("PodTopologySpread", "TaintToleration"),
+    )
+)
+"""Plugins whose rules the oracle knows completely."""
 
 
 class Witness(Subscriber):
     """Follows the attempts of one scheduler process and checks each decision against what the process had seen."""
 
-    def __init__(self, replica: Replica, report: Report) -> None:
-        self._replica = replica
+    def __init__(self, replica: Replica, report: Report, has_bound: Callable[[Witness, api.Pod, str], bool]) -> None:
+        self.replica = replica
         self._report = report
+        self._has_bound = has_bound
         self._placed: dict[str, tuple[api.Pod, str]] = {}
         self.decided_nodes: dict[str, set[str]] = {}
         """The nodes that were ever chosen for a pod, by UID."""
@@ -40,7 +49,7 @@ class Witness(Subscriber):
         self.decisions += 1
         if attempt.outcome is not Outcome.SCHEDULED:
             return
-        scheduler = self._replica.scheduler
+        scheduler = self.replica.scheduler
         if scheduler is None or len(scheduler.shared.inbox):
             return  # news that arrived during the cycle does not count
         pod, node = attempt.pod, attempt.chosen
@@ -48,13 +57,13 @@ class Witness(Subscriber):
         if view.knows_volumes(node):
             self.knew_limits.add(pod.uid)
         for problem in objections(pod, node, view):
-            self._report("placed where it must not be", f"{self._replica.name} chose {node} for {pod.key}: {problem}")
+            self._report("placed where it must not be", f"{self.replica.name} chose {node} for {pod.key}: {problem}")
 
     def view(self) -> SeenCluster:
         """What the process has seen, and what it has placed itself."""
         self.forget_known()
-        pods = [(pod, pod.node_name) for pod in self._replica.seen(api.Pod) if pod.node_name and not pod.is_terminal]
-        seen = self._replica.seen
+        pods = [(pod, pod.node_name) for pod in self.replica.seen(api.Pod) if pod.node_name and not pod.is_terminal]
+        seen = self.replica.seen
         storage = SeenStorage(
             seen(api.PersistentVolumeClaim), seen(api.PersistentVolume), seen(api.StorageClass), seen(api.CSINode)
         )
@@ -63,24 +72,28 @@ class Witness(Subscriber):
     def forget_known(self) -> None:
         """Forget placed pods that the watch has delivered on their node, or as deleted."""
         if self._placed:
-            waiting = {pod.uid for pod in self._replica.seen(api.Pod) if not pod.node_name and not pod.is_terminal}
+            waiting = {pod.uid for pod in self.replica.seen(api.Pod) if not pod.node_name and not pod.is_terminal}
             self._placed = {uid: placed for uid, placed in self._placed.items() if uid in waiting}
 
     def binding_started(self, attempt: Attempt) -> None:
         pod = attempt.assumed
-        known = next((each for each in self._replica.seen(api.Pod) if each.uid == pod.uid), None)
-        scheduler = self._replica.scheduler
+        known = next((each for each in self.replica.seen(api.Pod) if each.uid == pod.uid), None)
+        scheduler = self.replica.scheduler
         if known is not None and known.node_name and scheduler is not None and not len(scheduler.shared.inbox):
             self._report(
-                "bound twice", f"{self._replica.name} binds {pod.key}, which it knows to be on {known.node_name}"
+                "bound twice", f"{self.replica.name} binds {pod.key}, which it knows to be on {known.node_name}"
             )
         self.forget_known()
         if pod.uid in self._placed:
-            self._report("bound twice", f"{self._replica.name} places {pod.key} while it has a place already")
+            self._report("bound twice", f"{self.replica.name} places {pod.key} while it has a place already")
         self._placed[pod.uid] = (pod, attempt.chosen)
         self.decided_nodes.setdefault(pod.uid, set()).add(attempt.chosen)
 
     def requeued(self, attempt: Attempt, pod: api.Pod) -> None:
+        if attempt.pod.uid in self._placed and self._has_bound(self, attempt.pod, attempt.chosen):
+            self._report(
+                "bound and requeued", f"{self.replica.name} tries {pod.key} again; it has bound it to {attempt.chosen}"
+            )
         self._placed.pop(attempt.pod.uid, None)
 
     def dropped(self, attempt: Attempt, reason: Dropped, known: api.Pod | None) -> None:
@@ -139,9 +152,11 @@ class DeviceWatcher:
 class ProcessCheck:
     """Compares the parts of one scheduler process with each other and with what its informers hold."""
 
-    def __init__(self, replica: Replica, report: Report) -> None:
+    def __init__(self, replica: Replica, report: Report, reserved: Mapping[SimulatedProcess, Container[str]]) -> None:
+        """`reserved` has the pods, by UID, for which a plugin of a process has reserved something."""
         self._replica = replica
         self._report = report
+        self._reserved = reserved
         self._seen: Hashable = None
         self._seen_table: Hashable = None
 
@@ -171,6 +186,7 @@ class ProcessCheck:
         waiting = [*lists.active, *lists.backoff, *lists.unschedulable, *lists.gated]
         places = [pod.uid for pod in (*waiting, *lists.in_flight)]
         here = set(places)
+        reserved = self._reserved.get(self._replica.process, ())
         if len(places) != len(here):
             twice = sorted({uid for uid in places if places.count(uid) > 1})
             self._wrong("queue", f"in two places of the queue: {twice}")
@@ -182,6 +198,8 @@ class ProcessCheck:
                 self._wrong("queue", f"{pod.key} waits although it is on {known.node_name}")
             elif pod.uid in scheduler.cluster.pods:
                 self._wrong("queue", f"{pod.key} waits although it has a place")
+            elif pod.uid in reserved:
+                self._wrong("reserved", f"{pod.key} waits; Reserve was called for it, and Unreserve was not")
             elif known.metadata.resource_version != pod.metadata.resource_version:
                 self._wrong("queue", f"the queue has an old state of {pod.key}")
         for pod in lists.unschedulable:
@@ -231,6 +249,25 @@ class ProcessCheck:
         valid = {name for name, row in table.row_of.items() if table.valid[row]}
         if nodes != valid:
             self._wrong("cluster", f"nodes {sorted(nodes ^ valid)} are known in one place only")
+
+
+def sleepers(scheduler: Scheduler, view: SeenCluster) -> Iterator[str]:
+    """Pods that wait for an event although they fit: the event was missed.
+
+    Nominated pods, terminating pods and pods on nodes that are gone count for some rules only. Nothing is said while
+    there are any.
+    """
+    unclear = any(pod.is_terminating or node not in view.nodes for pod, node in view.pods)
+    if unclear or len(scheduler.cluster.nominations):
+        return
+    for pod in scheduler.queue.pod_lists().unschedulable:
+        queued = scheduler.queue.get(pod.uid)
+        if queued is None or queued.in_group or not queued.rejectors <= JUDGED:
+            continue
+        for node in view.nodes:
+            if not objections(pod, node, view):
+                yield f"{pod.key} waits for {sorted(queued.rejectors)} although it fits on {node}"
+                break
 
 
 def _state(scheduler: Scheduler) -> Hashable:

@@ -14,6 +14,7 @@ from kubesched.framework.plugin import Plugin, Reads
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import Code, Status, unschedulable
 from kubesched.torture.network import Met
+from kubesched.torture.processes import PROCESS, SimulatedProcess
 
 POINTS = ("pre_filter", "filter", "score", "reserve", "unreserve", "permit", "pre_bind", "post_bind", "hint")
 WAYS = ("raises", "refuses", "is slow")
@@ -32,6 +33,8 @@ class Mood:
         self._ways: dict[str, tuple[str, float]] = {}
         self._random = Random(0)
         self.was_bad = False
+        self.reserved: dict[SimulatedProcess | None, set[str]] = {}
+        """The pods, by UID, for which each process has called Reserve and not yet Unreserve."""
 
     def set(self, point: str, way: str, probability: float, seed: int) -> None:
         self.was_bad = True
@@ -111,9 +114,11 @@ def moody_plugin(mood: Mood) -> type[Plugin]:
             return 100 - min(100, len(node.pods))
 
         def reserve(self, state: CycleState, pod: api.Pod, node_name: str) -> Status | None:
+            mood.reserved.setdefault(PROCESS.get(), set()).add(pod.uid)
             return self._behave("reserve")
 
         def unreserve(self, state: CycleState, pod: api.Pod, node_name: str) -> None:
+            mood.reserved.setdefault(PROCESS.get(), set()).discard(pod.uid)
             self._behave("unreserve")
 
         def permit(self, state: CycleState, pod: api.Pod, node_name: str) -> tuple[Status, float] | Status | None:

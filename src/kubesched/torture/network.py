@@ -106,8 +106,10 @@ class NetworkClient(FaultyClient):
         met: Met,
         may_write: Callable[[], bool] | None = None,
         on_sent: Callable[[str, tuple[Any, ...]], None] | None = None,
+        report: Callable[[str, str], None] | None = None,
     ) -> None:
-        """`outside` is the context in which the server acts. `on_sent` is called with every write that leaves."""
+        """`outside` is the context in which the server acts. `on_sent` is called with every write that leaves,
+        `report` with an invariant that does not hold."""
         super().__init__(server.client, faults)
         self._server = server
         self._random = random
@@ -115,7 +117,12 @@ class NetworkClient(FaultyClient):
         self._met = met
         self._may_write = may_write
         self._on_sent = on_sent
+        self._report = report
         self._streams: dict[_Stream, None] = {}
+        self._delivered: dict[type[api.Object], int] = {}
+        """The newest version that the watch of each kind has delivered since the last list."""
+        self.failed_read = float("-inf")
+        """When a read has failed the last time, in virtual seconds."""
 
     def cut(self, error: Exception | None, kind: type[api.Object] | None = None) -> None:
         """End open watches."""
@@ -134,6 +141,8 @@ class NetworkClient(FaultyClient):
                 raise ConnectionAbortedError("not sent: this process is no longer the leader")
             if self._on_sent is not None:
                 self._on_sent(name, args)
+        elif name == "list":
+            self._delivered.pop(args[0], None)
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         caller = _caller()
         asyncio.get_running_loop().create_task(
@@ -161,14 +170,19 @@ class NetworkClient(FaultyClient):
                 self._met.note(f"failed after: {_kind(error)}", caller)
                 raise
         except LostError:
-            return
+            self._failed(call)
         except Exception as error:
+            self._failed(call)
             if not answer.done():
                 answer.set_exception(error)
                 answer.exception()  # a process that was killed never asks
         else:
             if not answer.done():
                 answer.set_result(result)
+
+    def _failed(self, call: ClientCall) -> None:
+        if call.name == "read":
+            self.failed_read = asyncio.get_running_loop().time()
 
     async def _act(self, call: ClientCall, method: str) -> Any:
         if self._server.away:
@@ -197,8 +211,13 @@ class NetworkClient(FaultyClient):
         pump = asyncio.get_running_loop().create_task(
             self._pump(stream, resource_version), context=self._outside.copy()
         )
+        delivered = self._delivered.get(kind, 0)
+        if self._report is not None and int(resource_version) < delivered:
+            text = f"the watch of {kind.__name__} begins at {resource_version}; {delivered} was delivered before"
+            self._report("watch", text)
         try:
             while (event := await stream.next()) is not None:
+                self._delivered[kind] = max(self._delivered.get(kind, 0), int(event.resource_version or 0))
                 yield event
         finally:
             self._streams.pop(stream, None)

@@ -138,6 +138,7 @@ class Replica:
             around.met,
             may_write=elector.is_leader,
             on_sent=lambda name, args: self.on_sent and self.on_sent(self, name, args),
+            report=lambda invariant, text: around.report(invariant, f"{self.name}: {text}"),
         )
         log = ReplicaLog(around.report)
         calls = UrgentCalls()

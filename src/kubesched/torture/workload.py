@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 APPS = ("web", "db", "cache")
 DRIVER = "gpu.example.com"
+HELD = "example.com/held"
+"""A finalizer: pods with it are there for a while after they were deleted."""
 CSI_NODES = "storage.k8s.io/csinodes"
 GROUPS = "scheduling.k8s.io/podgroups"
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
@@ -92,8 +94,10 @@ def do_pods(world: World, params: Params) -> None:
 
 def make_crowd(random: Random, plan: Plan) -> tuple[Params, str]:
     name, after, count = plan.name("crowd"), random.uniform(1.0, 8.0), random.randint(1, 3)
-    return {"name": name, "after": after, "count": count}, (
+    fails = random.random() < 0.4
+    return {"name": name, "after": after, "count": count, "fails": fails}, (
         f"pods {name}-* of no priority fill all nodes; {after:.1f}s later {count} of high priority want their places"
+        + (", and for 6s nobody can be deleted" if fails else "")
     )
 
 
@@ -107,6 +111,27 @@ def do_crowd(world: World, params: Params) -> None:
 
     create("low", 10, 0)
     world.later(params["after"], lambda: create("high", params["count"], 2000))
+    if params.get("fails"):
+        world.refuse_deletions(params["after"] + 6)
+
+
+def make_held(random: Random, plan: Plan) -> tuple[Params, str]:
+    template, special = _pod(random)
+    name, count = plan.name("held"), random.randint(1, 4)
+    after, held = random.choice((0.0, 0.01, 2.0, 6.0)), random.uniform(5.0, 25.0)
+    return {"name": name, "template": template, "count": count, "after": after, "held": held}, (
+        f"{count} pods {name}-* are created ({special}), deleted {after:g}s later, and kept {held:.0f}s by a finalizer"
+    )
+
+
+def do_held(world: World, params: Params) -> None:
+    keys = [f"default/{params['name']}-{number}" for number in range(params["count"])]
+    meta = {**params["template"]["metadata"], "namespace": "default", "finalizers": [HELD]}
+    for key in keys:
+        name = key.removeprefix("default/")
+        world.create(PODS, {"metadata": {**meta, "name": name}, "spec": params["template"]["spec"]})
+    world.later(params["after"], lambda: [world.delete(PODS, key) for key in keys])
+    world.later(params["after"] + params["held"], lambda: [world.let_go(key) for key in keys])
 
 
 def make_knock(random: Random, plan: Plan) -> tuple[Params, str]:
@@ -413,6 +438,7 @@ def do_resize(world: World, params: Params) -> None:
 ACTIONS = {
     "pods": Act(make_pods, do_pods),
     "crowd": Act(make_crowd, do_crowd),
+    "held": Act(make_held, do_held),
     "knock": Act(make_knock, do_knock),
     "device pods": Act(make_device_pods, do_device_pods),
     "gang": Act(make_gang, do_gang),
@@ -439,6 +465,7 @@ ACTIONS = {
 WEIGHTS = {
     "pods": 12,
     "crowd": 2,
+    "held": 2,
     "knock": 3,
     "device pods": 3,
     "gang": 2,

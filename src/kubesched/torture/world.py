@@ -20,6 +20,7 @@ from kubesched.base.annotations import DEVICES
 from kubesched.base.features import Features
 from kubesched.base.types import JSON
 from kubesched.client.faults import ClientCall
+from kubesched.client.protocol import ApiError
 from kubesched.config.load import load
 from kubesched.config.types import API_VERSION, KIND
 from kubesched.embedded import ClusterSettings, EmbeddedCluster
@@ -32,15 +33,18 @@ from kubesched.reconcile.access import DEVICE_CLAIMS, DEVICE_CLASSES, LEASES, NO
 from kubesched.torture.invariants import DeviceWatcher, ProcessCheck, StoreWatcher, Witness
 from kubesched.torture.moods import KNOCK, LIAR, MOODY, Mood, MoodyExtender, lying_plugin, moody_plugin
 from kubesched.torture.network import Met, Server
+from kubesched.torture.oracle import SeenCluster
 from kubesched.torture.plan import Plan
 from kubesched.torture.processes import ProcessClock, ProcessLoop, ProcessState, SimulatedProcess
 from kubesched.torture.replica import ELECTION, Replica, Surroundings
 from kubesched.torture.room import Room
-from kubesched.torture.workload import CSI_NODES, DRIVER
+from kubesched.torture.workload import CSI_NODES, DRIVER, HELD
 
 LEASE_SECONDS = ELECTION.lease_duration
 DOUBTFUL_SECONDS = 60.0
 """After a rollback, how long calls may arrive that were decided in the history that is gone."""
+UNCLEAR_SECONDS = 60.0
+"""A process that could not read a pod for less than this may not know whether it has bound it."""
 MEDDLED = {"key": "example.com/meddled", "effect": "NoSchedule"}
 VOLUME_BINDING = {"name": "VolumeBinding", "args": {"bindTimeoutSeconds": 60}}
 """A pod whose claim was rolled back waits this long. It must be less than the time in which everything settles."""
@@ -150,9 +154,23 @@ class World:
         return self.bind(pod.key, node)
 
     def _witness(self, replica: Replica) -> Witness:
-        witness = self._current[replica.name] = Witness(replica, self.report)
+        witness = self._current[replica.name] = Witness(replica, self.report, self._has_bound)
         self.witnesses.append(witness)
         return witness
+
+    def view_of(self, replica: Replica) -> SeenCluster:
+        """What a process has seen, and what it has placed itself."""
+        return self._current[replica.name].view()
+
+    def _has_bound(self, witness: Witness, pod: api.Pod, node: str) -> bool:
+        """Whether a process has bound a pod to a node, and could find that out."""
+        stored = self.get(PODS, pod.key) or {"metadata": {"uid": ""}}
+        known = stored["metadata"]["uid"] == pod.uid and stored["spec"].get("nodeName") == node
+        others = any(node in each.decided_nodes.get(pod.uid, ()) for each in self.witnesses if each is not witness)
+        client = witness.replica.client
+        could_ask = client is not None and self.now > client.failed_read + UNCLEAR_SECONDS
+        certain = pod.uid not in self._stolen and not others and self.now > self._rolled_back + DOUBTFUL_SECONDS
+        return known and certain and could_ask
 
     def _embed(self) -> EmbeddedCluster:
         settings = ClusterSettings(
@@ -200,6 +218,9 @@ class World:
         self.mood.calm()
         self.server.lag = 0
         self.server.meddle = None
+        for key in self.keys(PODS):
+            if HELD in ((self.get(PODS, key) or {}).get("metadata", {}).get("finalizers") or ()):
+                self.let_go(key)
         # Plugins let pods in again that they refused. What a lying plugin said is kept until a node changes. Without
         # such plugins nothing happens here: an event would hide that another one was missed.
         for key in self.keys(NODES) if self.mood.was_bad else ():
@@ -224,7 +245,7 @@ class World:
                 self._checked[replica.process] = replica.process.steps
                 check = self._checks.get(replica.process)
                 if check is None:
-                    check = self._checks[replica.process] = ProcessCheck(replica, self.report)
+                    check = self._checks[replica.process] = ProcessCheck(replica, self.report, self.mood.reserved)
                 check.run()
                 self._current[replica.name].forget_known()
 
@@ -312,6 +333,21 @@ class World:
 
     def delete(self, storage: str, key: str, grace: int | None = None) -> None:
         self._attempt(lambda access: access.delete(storage, key, propagation="Background", grace=grace))
+
+    def let_go(self, key: str) -> None:
+        """Remove the finalizers of a pod."""
+        self.edit(PODS, key, lambda obj: obj["metadata"].pop("finalizers", None))
+
+    def refuse_deletions(self, seconds: float) -> None:
+        """Let schedulers delete no pods for a while."""
+        until = self.now + seconds
+        for replica in self.replicas:
+            replica.faults.fail(
+                "delete_pod",
+                lambda: ApiError(500, "InternalError", "etcdserver: leader changed"),
+                probability=0.999999,
+                when=lambda _: self.now < until,
+            )
 
     def get(self, storage: str, key: str) -> JSON | None:
         return Access(self.api).get(storage, key)
