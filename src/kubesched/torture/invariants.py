@@ -17,7 +17,6 @@ from kubesched.scheduler.subscribers.publisher import Subscriber
 from kubesched.torture.oracle import SeenCluster, SeenStorage, objections
 
 if TYPE_CHECKING:
-    from kubesched.torture.processes import SimulatedProcess
     from kubesched.torture.replica import Replica
 
 Report = Callable[[str, str], None]
@@ -152,7 +151,7 @@ class DeviceWatcher:
 class ProcessCheck:
     """Compares the parts of one scheduler process with each other and with what its informers hold."""
 
-    def __init__(self, replica: Replica, report: Report, reserved: Mapping[SimulatedProcess, Container[str]]) -> None:
+    def __init__(self, replica: Replica, report: Report, reserved: Mapping[str, Container[str]]) -> None:
         """`reserved` has the pods, by UID, for which a plugin of a process has reserved something."""
         self._replica = replica
         self._report = report
@@ -186,7 +185,7 @@ class ProcessCheck:
         waiting = [*lists.active, *lists.backoff, *lists.unschedulable, *lists.gated]
         places = [pod.uid for pod in (*waiting, *lists.in_flight)]
         here = set(places)
-        reserved = self._reserved.get(self._replica.process, ())
+        reserved = self._reserved.get(self._replica.process.name, ())
         if len(places) != len(here):
             twice = sorted({uid for uid in places if places.count(uid) > 1})
             self._wrong("queue", f"in two places of the queue: {twice}")

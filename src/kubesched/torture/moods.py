@@ -14,7 +14,7 @@ from kubesched.framework.plugin import Plugin, Reads
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import Code, Status, unschedulable
 from kubesched.torture.network import Met
-from kubesched.torture.processes import PROCESS, SimulatedProcess
+from kubesched.torture.processes import PROCESS
 
 POINTS = ("pre_filter", "filter", "score", "reserve", "unreserve", "permit", "pre_bind", "post_bind", "hint")
 WAYS = ("raises", "refuses", "is slow")
@@ -33,8 +33,8 @@ class Mood:
         self._ways: dict[str, tuple[str, float]] = {}
         self._random = Random(0)
         self.was_bad = False
-        self.reserved: dict[SimulatedProcess | None, set[str]] = {}
-        """The pods, by UID, for which each process has called Reserve and not yet Unreserve."""
+        self.reserved: dict[str, set[str]] = {}
+        """The pods, by UID, for which each process, by name, has called Reserve and not Unreserve."""
 
     def set(self, point: str, way: str, probability: float, seed: int) -> None:
         self.was_bad = True
@@ -47,6 +47,11 @@ class Mood:
             self._ways.pop(point, None)
         else:
             self._ways.clear()
+
+    def reserved_here(self) -> set[str]:
+        """What the process that is running has reserved."""
+        process = PROCESS.get()
+        return self.reserved.setdefault("" if process is None else process.name, set())
 
     @property
     def is_calm(self) -> bool:
@@ -114,11 +119,11 @@ def moody_plugin(mood: Mood) -> type[Plugin]:
             return 100 - min(100, len(node.pods))
 
         def reserve(self, state: CycleState, pod: api.Pod, node_name: str) -> Status | None:
-            mood.reserved.setdefault(PROCESS.get(), set()).add(pod.uid)
+            mood.reserved_here().add(pod.uid)
             return self._behave("reserve")
 
         def unreserve(self, state: CycleState, pod: api.Pod, node_name: str) -> None:
-            mood.reserved.setdefault(PROCESS.get(), set()).discard(pod.uid)
+            mood.reserved_here().discard(pod.uid)
             self._behave("unreserve")
 
         def permit(self, state: CycleState, pod: api.Pod, node_name: str) -> tuple[Status, float] | Status | None:
