@@ -207,10 +207,10 @@ BUGS = (
         "        if False:\n            pass",
     ),
     Bug(
-        "an update before the binding is queued",
+        "changes of waiting pods are not seen",
         HANDLERS,
-        "        if new.uid in self._cluster.assumed:\n",
-        "        if False:\n",
+        "        self._queue.update(old, new)\n        nominated",
+        "        nominated",
     ),
     Bug(
         "the end of a preemption is not noted",
@@ -296,10 +296,10 @@ BUGS = (
         "        self._place(info, pod.node_name)",
     ),
     Bug(
-        "bound pods stay nominated",
+        "pods that have ended keep their places",
         STATE,
-        "        self.nominations.remove(pod.uid)\n        info = self.classes",
-        "        info = self.classes",
+        "        if not pod.node_name or pod.is_terminal:\n",
+        "        if not pod.node_name:\n",
     ),
     Bug(
         "labels of a changed node stay",

@@ -25,7 +25,7 @@ from kubesched.torture.run import play, run_story
 from kubesched.torture.story import Story, story_of
 
 SECONDS = float(os.environ.get("KUBESCHED_TORTURE_SECONDS", "40"))
-MOST = 60
+MOST = 200
 
 
 def _failed_before() -> list[dict[str, Any]]:
