@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kubesched.apiserver.storage.store import Store
-from kubesched.torture.room import Room
+from kubesched.torture.room import ProcessRoom
 
 NODE = {"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "2", "memory": "1Gi", "pods": "3"}}}
 CSI_NODE = {"metadata": {"name": "n"}, "spec": {"drivers": [{"name": "disk", "allocatable": {"count": 1}}]}}
@@ -22,7 +22,7 @@ def pod(name: str, *, port: int = 0, claim: str = "", **requests: str) -> dict[s
 
 def over_allocated(*pods: dict[str, Any], ended: str = "", owners: int = 1) -> list[str]:
     found: list[str] = []
-    room, store = Room(lambda _, text: found.append(text)), Store()
+    room, store = ProcessRoom(lambda _, text: found.append(text)), Store()
     store.shelf("nodes").observers.append(room.on_node)
     store.shelf("csinodes").observers.append(room.on_csi_node)
     store.shelf("pods").observers.append(lambda event: room.on_pod(event, event.record.load()))

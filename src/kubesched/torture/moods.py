@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableSet, Sequence
 from random import Random
 
 from kubesched.api import objects as api
@@ -48,7 +48,7 @@ class Mood:
         else:
             self._ways.clear()
 
-    def reserved_here(self) -> set[str]:
+    def reserved_here(self) -> MutableSet[str]:
         """What the process that is running has reserved."""
         process = PROCESS.get()
         return self.reserved.setdefault("" if process is None else process.name, set())

@@ -23,7 +23,7 @@ class _Bound(NamedTuple):
     claims: frozenset[str]
 
 
-class Room:
+class ProcessRoom:
     """Counts what each process has bound to each node. A node has room for the most that it ever had: a process may
     have decided before it heard of a change."""
 

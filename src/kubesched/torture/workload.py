@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -130,8 +131,9 @@ def do_held(world: World, params: Params) -> None:
     for key in keys:
         name = key.removeprefix("default/")
         world.create(PODS, {"metadata": {**meta, "name": name}, "spec": params["template"]["spec"]})
-    world.later(params["after"], lambda: [world.delete(PODS, key) for key in keys])
-    world.later(params["after"] + params["held"], lambda: [world.let_go(key) for key in keys])
+    for key in keys:
+        world.later(params["after"], partial(world.delete, PODS, key))
+        world.later(params["after"] + params["held"], partial(world.let_go, key))
 
 
 def make_knock(random: Random, plan: Plan) -> tuple[Params, str]:

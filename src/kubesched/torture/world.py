@@ -37,7 +37,7 @@ from kubesched.torture.oracle import SeenCluster
 from kubesched.torture.plan import Plan
 from kubesched.torture.processes import ProcessClock, ProcessLoop, ProcessState, SimulatedProcess
 from kubesched.torture.replica import ELECTION, Replica, Surroundings
-from kubesched.torture.room import Room
+from kubesched.torture.room import ProcessRoom
 from kubesched.torture.workload import CSI_NODES, DRIVER, HELD
 
 LEASE_SECONDS = ELECTION.lease_duration
@@ -101,7 +101,7 @@ class World:
         self.embedded = self._embed()
         self.server = Server(DirectClient(self.api))
         self.pods = StoreWatcher(self.report)
-        self._room = Room(self.report)
+        self._room = ProcessRoom(self.report)
         self._devices = DeviceWatcher(self.report)
         self._follow()
         self._plugins = (moody_plugin(self.mood), lying_plugin(self.mood))
