@@ -35,7 +35,7 @@ def every_metric() -> Metrics:
     metrics.attempt("scheduled", "default-scheduler", 0.003)
     metrics.algorithm(0.002)
     metrics.scheduled(1, 0.5, after_flush=True)
-    metrics.extension_point("Filter", "Success", "default-scheduler", 0.0002)
+    metrics.extension_points("default-scheduler", [("Filter", "Success", 0.0002)])
     metrics.plugin("NodeName", "Filter", "Success", 0.00002)
     metrics.evaluations(ports.Evaluations("default-scheduler", [], ["NodeName"], [], [], decisions=1, nodes=5000))
     metrics.batch("default-scheduler", ["no_hint"], ["empty_list"])

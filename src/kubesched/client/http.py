@@ -45,7 +45,11 @@ WATCH_SECONDS = (300, 600)
 SLICE_BYTES = 256 * 1024
 """After decoding this much, other tasks get their turn."""
 
+PODS = endpoint_of(api.Pod)
+
 Query = Mapping[str, str]
+
+encode = msgspec.json.Encoder().encode
 
 OnPage = Callable[[type[api.Object], int], None]
 """Called during a list, for every page that has arrived, with the number of objects so far."""
@@ -104,7 +108,7 @@ class HttpClient:
         timeout: float | None = None,
     ) -> bytes:
         """Send a request and return the response body. `path` must be quoted; a timeout of 0 means none."""
-        data = msgspec.json.encode(body) if isinstance(body, dict) else body
+        data = encode(body) if isinstance(body, dict) else body
         seconds = self._timeout if timeout is None else timeout
         return await self._transport.fetch(Request(method, _target(path, query), seconds, data, content_type))
 
@@ -190,7 +194,8 @@ class HttpClient:
             "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
             "target": {"kind": "Node", "name": node_name},
         }
-        await self.request("POST", endpoint_of(api.Pod).path(pod.namespace, pod.name, "binding"), body)
+        path = PODS.path(pod.namespace, pod.name, "binding")
+        await self._transport.fetch(Request("POST", path, self._timeout, encode(body)))
 
     async def patch_pod_status(self, pod: api.Pod, patch: JSON) -> api.Pod:
         path = endpoint_of(api.Pod).path(pod.namespace, pod.name, "status")
@@ -201,7 +206,8 @@ class HttpClient:
         await self.request("DELETE", endpoint_of(api.Pod).path(pod.namespace, pod.name), options)
 
     async def create_event(self, namespace: str, event: JSON) -> None:
-        await self.request("POST", endpoint_of_event(event).path(namespace), event)
+        path = endpoint_of_event(event).path(namespace)
+        await self._transport.fetch(Request("POST", path, self._timeout, encode(event)))
 
     async def patch_event(self, namespace: str, name: str, patch: JSON) -> None:
         await self.request("PATCH", EVENTS.path(namespace, name), patch, content_type=STRATEGIC_MERGE_PATCH)

@@ -8,11 +8,20 @@ from __future__ import annotations
 
 import re
 from enum import Enum
-from typing import NamedTuple
+
+import msgspec
 
 MAX_LINES = 64 * 1024
 """The size that the head, a line between chunks and the trailers may have, in bytes."""
 
+_ORDINARY = re.compile(
+    rb"HTTP/1\.1 (2\d\d|[45]\d\d)(?: [^\r\n]*)?"
+    rb"(?:\r\n(?!content-length:|transfer-encoding:|connection:|[ \t\r])[^\r\n]*)*"
+    rb"\r\ncontent-length:[ \t]*(\d{1,9})[ \t]*"
+    rb"(?:\r\n(?!content-length:|transfer-encoding:|connection:|[ \t\r])[^\r\n]*)*\r\n\r\n",
+    re.IGNORECASE,
+)
+"""The head of a response with one length, and nothing else that says where it ends. Nearly all are like that."""
 _STATUS_LINE = re.compile(rb"HTTP/1\.([01]) (\d{3})(?: [^\r\n]*)?")
 _LENGTH = re.compile(rb"\d{1,18}")
 _CHUNK_SIZE = re.compile(rb"([0-9a-f]{1,15})[ \t]*(?:;.*)?", re.IGNORECASE | re.DOTALL)
@@ -22,7 +31,7 @@ class BadResponseError(ValueError):
     """The other end does not speak HTTP/1.1 as this reader understands it."""
 
 
-class Response(NamedTuple):
+class Response(msgspec.Struct, frozen=True, gc=False):
     """A whole response."""
 
     status: int
@@ -71,6 +80,11 @@ class ResponseReader:
 
     def feed(self, data: bytes) -> Response | None:
         """Take what has arrived. Returns the response once it is whole."""
+        if self._next is _Part.HEAD and not self._rest:
+            whole = _ORDINARY.match(data)
+            if whole is not None and len(data) - whole.end() == int(whole[2]) and whole[1] != b"204":
+                end = whole.end()
+                return Response(int(whole[1]), data[: end - 4], data[end:])
         self.begun = True
         if self._rest:
             data, self._rest = self._rest + data, b""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import math
 import os
 import socket
 import ssl
@@ -73,23 +74,26 @@ class ConnectionPool:
         self._active: set[Exchange] = set()
         self._filling = False
         self._timer: asyncio.TimerHandle | None = None
+        self._expires = math.inf
+        """When the timer is due, in seconds of the event loop."""
         self._handshakes = asyncio.Semaphore(HANDSHAKES)
 
-    async def send(self, exchange: Exchange) -> Response:
-        """Send a request and return the response, whatever its status.
+    def send(self, exchange: Exchange) -> asyncio.Future[Response]:
+        """Send a request. The result is the response, whatever its status; a caller that is cancelled while it waits
+        has to `give_up` the request.
 
-        Raises `CannotConnectError` and `ConnectionAbortedError` if the request was not sent, `BrokenConnection`,
-        `BadResponseError` and `TimeoutError` if it may have been.
+        The exceptions are `CannotConnectError` and `ConnectionAbortedError` if the request was not sent,
+        `BrokenConnection`, `BadResponseError` and `TimeoutError` if it may have been.
         """
         if len(self._active) < self._limit:
             self._start(exchange)
         else:
             self._waiting.append(exchange)
-        try:
-            return await exchange.answer
-        except asyncio.CancelledError:
-            self._end(exchange)
-            raise
+        return exchange.answer
+
+    def give_up(self, exchange: Exchange) -> None:
+        """The response of a request is not awaited any more."""
+        self._end(exchange)
 
     async def close(self) -> None:
         """Close every connection. Requests in progress fail."""
@@ -167,22 +171,23 @@ class ConnectionPool:
 
     def _set_deadline(self, exchange: Exchange) -> None:
         """One timer, for the earliest deadline, serves all requests."""
-        loop = asyncio.get_running_loop()
-        exchange.deadline = loop.time() + exchange.timeout
-        if self._timer is None or exchange.deadline < self._timer.when():
-            if self._timer is not None:
-                self._timer.cancel()
-            self._timer = loop.call_at(exchange.deadline, self._expire)
+        exchange.deadline = asyncio.get_running_loop().time() + exchange.timeout
+        if exchange.deadline < self._expires:
+            self._plan_expiry(exchange.deadline)
 
     def _expire(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._timer, now = None, loop.time()
+        self._expires, now = math.inf, asyncio.get_running_loop().time()
         for exchange in [each for each in self._active if each.timeout and each.deadline <= now]:
             self._fail(exchange, TimeoutError())
-        left = min((each.deadline for each in self._active if each.timeout), default=None)
+        left = min((each.deadline for each in self._active if each.timeout), default=math.inf)
+        if left < self._expires:
+            self._plan_expiry(left)
+
+    def _plan_expiry(self, deadline: float) -> None:
         if self._timer is not None:
-            self._timer.cancel()  # it is for a request that has taken the place of another one just now
-        self._timer = None if left is None else loop.call_at(left, self._expire)
+            self._timer.cancel()
+        self._expires = deadline
+        self._timer = asyncio.get_running_loop().call_at(deadline, self._expire)
 
     # --- connections --------------------------------------------------------------------------------------------------
 
@@ -275,18 +280,16 @@ class _Connection(asyncio.Protocol):
             self._pool.broken(exchange, problem)
             return
         if response is not None:
-            self._answered(exchange, response)
-
-    def _answered(self, exchange: Exchange, response: Response) -> None:
-        self._exchange = exchange.connection = None
-        self._pool.answered(self, exchange, response)
+            self._exchange = exchange.connection = None
+            self._pool.answered(self, exchange, response)
 
     def connection_lost(self, problem: Exception | None) -> None:
         exchange, self.is_lost = self._exchange, True
         if exchange is not None:
             response = self._reader.closed() if problem is None else None
             if response is not None:
-                self._answered(exchange, response)
+                self._exchange = exchange.connection = None
+                self._pool.answered(self, exchange, response)
             else:
                 message = "the response ended early" if self._reader.in_body else "the connection broke"
                 self._pool.broken(exchange, BrokenConnection(message))

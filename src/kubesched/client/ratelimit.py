@@ -24,14 +24,24 @@ class TokenBucket:
         self._tokens = float(self.burst)
         self._updated = clock.monotonic()
 
+    def try_acquire(self) -> bool:
+        """Take a token if there is one."""
+        if self.qps < 0:
+            return True
+        now = self._clock.monotonic()
+        tokens = min(self._tokens + (now - self._updated) * self.qps, self.burst)
+        self._updated = now
+        if tokens < 1:
+            self._tokens = tokens
+            return False
+        self._tokens = tokens - 1
+        return True
+
     async def acquire(self) -> float:
         """Take a token; wait if there is none. Returns the seconds that it waited."""
-        if self.qps < 0:
+        if self.try_acquire():
             return 0.0
-        self._refill()
         self._tokens -= 1
-        if self._tokens >= 0:
-            return 0.0
         began = self._clock.monotonic()
         try:
             await self._clock.sleep(-self._tokens / self.qps)
@@ -40,8 +50,3 @@ class TokenBucket:
             self._tokens = min(self._tokens + 1, float(self.burst))
             raise
         return self._clock.monotonic() - began
-
-    def _refill(self) -> None:
-        now = self._clock.monotonic()
-        self._tokens = min(self._tokens + (now - self._updated) * self.qps, float(self.burst))
-        self._updated = now

@@ -16,10 +16,11 @@ import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from importlib import metadata
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 import aiohttp
+import msgspec
 from multidict import CIMultiDict
 from yarl import URL
 
@@ -51,7 +52,7 @@ RETRIES = 10
 BROKEN_RETRIES = 2
 
 
-class RequestDone(NamedTuple):
+class RequestDone(msgspec.Struct, frozen=True, gc=False):
     """What an observer gets for its metrics when the response begins. The code is 0 if there was none."""
 
     verb: str
@@ -69,7 +70,7 @@ class RequestDone(NamedTuple):
 Observer = Callable[[RequestDone], None]
 
 
-class Request(NamedTuple):
+class Request(msgspec.Struct, frozen=True, gc=False):
     """A request without credentials."""
 
     method: str
@@ -133,7 +134,19 @@ class Transport:
         tries = 0
         while True:
             try:
-                return await (self._fetch_directly(request) if self._proxy is None else self._fetch_by_proxy(request))
+                if self._proxy is not None:
+                    return await self._fetch_by_proxy(request)
+                # All in one coroutine: each one inside of another takes time, and requests come by the thousand.
+                waited = 0.0 if self._limit.try_acquire() else await self._limit.acquire()
+                identity = await self._credentials.current()
+                response = await self._exchange(request, identity, waited)
+                if response.status == 401:
+                    renewed = await self._credentials.after_refusal(identity)
+                    if renewed != identity:
+                        response = await self._exchange(request, renewed, 0.0)
+                if response.status < 300:
+                    return response.body
+                raise error_of(response.status, response.body, response.header("Retry-After"))
             except (ApiError, BrokenConnection) as error:
                 tries += 1
                 delay = _delay_before_retry(request.method, error, tries)
@@ -150,21 +163,6 @@ class Transport:
 
     # --- single requests, over our own connections --------------------------------------------------------------------
 
-    async def _fetch_directly(self, request: Request) -> bytes:
-        waited = await self._limit.acquire()
-        response = await self._exchange_authenticated(request, waited)
-        if response.status >= 300:
-            raise error_of(response.status, response.body, response.header("Retry-After"))
-        return response.body
-
-    async def _exchange_authenticated(self, request: Request, waited: float) -> Response:
-        identity = await self._credentials.current()
-        response = await self._exchange(request, identity, waited)
-        if response.status != 401:
-            return response
-        renewed = await self._credentials.after_refusal(identity)
-        return response if renewed == identity else await self._exchange(request, renewed, 0.0)
-
     async def _exchange(self, request: Request, identity: Identity, waited: float) -> Response:
         context = None if self._tls is None else self._tls.get(identity.key_pair)
         exchange = Exchange(
@@ -177,6 +175,9 @@ class Transport:
             return response
         except (ConnectionError, TimeoutError, BadResponseError) as error:
             raise self._as_os_error(request, error) from error
+        except asyncio.CancelledError:
+            self._pool.give_up(exchange)
+            raise
         finally:
             if exchange.began:
                 self._observed(request, code, time.perf_counter() - exchange.began, waited, received)
@@ -184,12 +185,17 @@ class Transport:
     def _encoded(self, request: Request, identity: Identity) -> bytes:
         if identity is not self._identity:
             self._identity, self._head = identity, self._head_of(identity)
-        body, target = request.body, f"{self._path}{request.target}"
+        body, target = request.body, request.target
         if not target.isprintable() or " " in target:
             raise ValueError(f"not a path: {target!r}")
-        start = f"{request.method} {target} HTTP/1.1\r\n{self._head}"
+        start = f"{request.method} {self._path}{target} HTTP/1.1\r\n{self._head}"
         if body is not None:
-            return f"{start}Content-Type: {request.content_type}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+            return b"%bContent-Type: %b\r\nContent-Length: %d\r\n\r\n%b" % (
+                start.encode(),
+                request.content_type.encode(),
+                len(body),
+                body,
+            )
         return f"{start}\r\n".encode() if request.method == "GET" else f"{start}Content-Length: 0\r\n\r\n".encode()
 
     def _head_of(self, identity: Identity) -> str:

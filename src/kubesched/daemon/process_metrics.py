@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 import resource
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +23,8 @@ class ProcessMetrics:
     """Registers the process's metrics with the scheduler's."""
 
     def __init__(self, metrics: Metrics) -> None:
+        self.request = metrics.backlog(self._count_requests).add
+        """Count a finished request to the API server."""
         self._requests = metrics.add(
             CounterFamily(
                 "rest_client_requests_total",
@@ -95,16 +96,16 @@ class ProcessMetrics:
         disabled.add((), len(metrics.disabled))
         metrics.registry.register(_Kernel())
 
-    def request(self, done: RequestDone) -> None:
-        """Count a finished request to the API server."""
-        code = str(done.code) if done.code else "<error>"
-        place = (done.verb, done.host)
-        self._requests.add((code, *place))
-        self._seconds.observe(place, done.seconds)
-        self._waits.observe(place, done.waited)
-        self._sent.observe(place, done.sent)
-        if done.received is not None:
-            self._received.observe(place, done.received)
+    def _count_requests(self, requests: list[RequestDone]) -> None:
+        """Count finished requests to the API server."""
+        for done in requests:
+            place = (done.verb, done.host)
+            self._requests.add((str(done.code) if done.code else "<error>", *place))
+            self._seconds.observe(place, done.seconds)
+            self._waits.observe(place, done.waited)
+            self._sent.observe(place, done.sent)
+            if done.received is not None:
+                self._received.observe(place, done.received)
 
     def leads(self, leads: bool) -> None:
         """Record whether this process is the leader."""
@@ -120,7 +121,9 @@ class _RegisteredMetrics(CounterFamily):
         self._metrics = metrics
 
     def metric(self, allowed: Allowed) -> Metric | None:
-        self.values = dict(Counter((family.stability, "") for family in self._metrics.families))
+        self.values.clear()
+        for family in self._metrics.families:
+            self.values[family.stability, ""] += 1
         return super().metric(allowed)
 
 

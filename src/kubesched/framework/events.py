@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, IntFlag
 from functools import cache
 from typing import Final
@@ -87,6 +87,17 @@ TargetsFunction = Callable[[api.Object | None, api.Object | None], Collection[st
 """(the object before, the object after) → UIDs of the only pods that this can help; None if it can help any."""
 
 
+def name_of(resource: Kind) -> str:
+    """A kind as upstream's logs and metrics name it."""
+    return resource.value if isinstance(resource, Resource) else resource_name(resource)
+
+
+@cache
+def _label(resource: Kind, action: Action) -> str:
+    words = (action.name or "").split("_")
+    return name_of(resource) + "".join(word.capitalize() for word in words)
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterEvent:
     """A change of objects of a kind."""
@@ -95,16 +106,20 @@ class ClusterEvent:
     action: Action
     custom_label: str = ""
     """The event's name in logs and metrics, if it is not kind and action."""
+    label: str = field(init=False, compare=False)
+    """The event as logs and metrics have it, in upstream's words."""
+    is_wildcard: bool = field(init=False, compare=False)
+    """Whether this covers every event."""
+    _hash: int = field(init=False, compare=False, repr=False)
+    """Events are looked up for every pod, and the hash of an enumeration is computed in Python."""
 
-    @property
-    def label(self) -> str:
-        """The event as logs and metrics have it, in upstream's words."""
-        return self.custom_label or _label(self.resource, self.action)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "label", self.custom_label or _label(self.resource, self.action))
+        object.__setattr__(self, "is_wildcard", self.resource is Resource.WILDCARD and self.action == Action.ALL)
+        object.__setattr__(self, "_hash", hash((self.resource, self.action, self.custom_label)))
 
-    @property
-    def is_wildcard(self) -> bool:
-        """Whether this covers every event."""
-        return self.resource is Resource.WILDCARD and self.action == Action.ALL
+    def __hash__(self) -> int:
+        return self._hash
 
     def matches(self, happened: ClusterEvent) -> bool:
         """Whether this registration covers an event that happened.
@@ -118,12 +133,6 @@ class ClusterEvent:
             self.resource is Resource.POD and happened.resource in (Resource.ASSIGNED_POD, Resource.UNSCHEDULED_POD)
         )
         return same and self.action & happened.action == happened.action
-
-
-@cache
-def _label(resource: Kind, action: Action) -> str:
-    words = (action.name or "").split("_")
-    return name_of(resource) + "".join(word.capitalize() for word in words)
 
 
 ASSIGNED_POD_ADD: Final = ClusterEvent(Resource.ASSIGNED_POD, Action.ADD)
@@ -179,8 +188,3 @@ def on(
     """
     kind = custom_kind(resource) if isinstance(resource, str) else resource
     return EventHint(ClusterEvent(kind, action), hint, by_class or by_spec, only, by_spec, gated)
-
-
-def name_of(resource: Kind) -> str:
-    """A kind as upstream's logs and metrics name it."""
-    return resource.value if isinstance(resource, Resource) else resource_name(resource)

@@ -8,6 +8,7 @@ everything else that reports on attempts read it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import msgspec
 
@@ -17,7 +18,7 @@ SUCCESS = "Success"
 ERROR = "Error"
 
 
-class PointRun(msgspec.Struct, frozen=True, gc=False):
+class PointRun(NamedTuple):
     """All plugins of an extension point have run. `status` is kube-scheduler's name of the result."""
 
     point: str
@@ -54,10 +55,11 @@ def no_time() -> float:
 class CycleRecord:
     """What ran, in order."""
 
-    __slots__ = ("_began", "_timer", "calls", "objections", "points", "times_plugins", "wait_reason")
+    __slots__ = ("_began", "_timer", "calls", "objections", "runs", "times_plugins", "wait_reason")
 
     def __init__(self, timer: Callable[[], float] = no_time, *, times_plugins: bool = False) -> None:
-        self.points: list[PointRun] = []
+        self.runs: list[tuple[str, str, float]] = []
+        """The fields of `points`; there are ten in each attempt."""
         self.calls: list[PluginCall] = []
         """Calls of single plugins; recorded only with `times_plugins`."""
         self.objections: list[Objection] = []
@@ -66,6 +68,11 @@ class CycleRecord:
         """Why the last Permit plugin that waits does so."""
         self._timer = timer
         self._began = 0.0
+
+    @property
+    def points(self) -> list[PointRun]:
+        """The extension points that have run."""
+        return [PointRun(*run) for run in self.runs]
 
     @property
     def is_cancelled(self) -> bool:
@@ -79,7 +86,7 @@ class CycleRecord:
     def end_point(self, point: str, status: str = SUCCESS) -> None:
         """An extension point has run. The next one begins, unless `begin_point` is called later."""
         now = self._timer()
-        self.points.append(PointRun(point, status, now - self._began))
+        self.runs.append((point, status, now - self._began))
         self._began = now
 
     def now(self) -> float:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
-from typing import NamedTuple
+
+import msgspec
 
 from kubesched.api import objects as api
 from kubesched.framework.events import ClusterEvent
@@ -17,7 +18,7 @@ from kubesched.queue.hooks import QueueMetrics
 POD_POPPED = "PodPopped"
 
 
-class ObservedEvent(NamedTuple):
+class ObservedEvent(msgspec.Struct, frozen=True, gc=False):
     """An event, with the object before and after."""
 
     event: ClusterEvent
@@ -122,5 +123,9 @@ class InFlight:
         self._base += number
 
     def _count(self, events: list[ObservedEvent], sign: int) -> None:
+        if len(events) < 2:  # most are none or one
+            for observed in events:
+                self._metrics.in_flight(observed.event.label, sign)
+            return
         for label, number in Counter(observed.event.label for observed in events).items():
             self._metrics.in_flight(label, sign * number)

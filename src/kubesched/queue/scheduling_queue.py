@@ -297,6 +297,9 @@ class SchedulingQueue:
         listeners = self._hints.events.listeners(event)
         if not listeners and not event.is_wildcard:
             return
+        if not self._unschedulable:
+            self._keep_for_flights(ObservedEvent(event, old, new))
+            return
         evaluation = EventEvaluation(self._hints, ObservedEvent(event, old, new))
         if event.is_wildcard:
             waiting = list(self._unschedulable)
@@ -358,10 +361,13 @@ class SchedulingQueue:
             if subqueue is not Subqueue.UNSCHEDULABLE:
                 ready = True
                 self._note_wake_up(queued, label, subqueue)
-        if self._in_flight.record(evaluation.observed):
-            self._log(5, "Event received while pods are in flight", event=label)
+        self._keep_for_flights(evaluation.observed)
         if ready:
             self._on_ready()
+
+    def _keep_for_flights(self, observed: ObservedEvent) -> None:
+        if self._in_flight.record(observed) and self._log.verbosity >= 5:
+            self._log(5, "Event received while pods are in flight", event=observed.event.label)
 
     def _note_wake_up(self, queued: QueuedPodInfo, event: str, subqueue: Subqueue) -> None:
         if self.wake_ups is not None:

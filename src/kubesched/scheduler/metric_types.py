@@ -7,10 +7,11 @@ numbers, which prometheus_client sees only on a scrape. As in Go, label values w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from operator import add
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 import numpy as np
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -44,6 +45,9 @@ class Family:
         """The family in prometheus_client's form; None if it is empty."""
         raise NotImplementedError
 
+    def tidy(self) -> None:
+        """Count what waits to be counted, if it is much. Called every second."""
+
     def reset(self) -> None:
         """Reset the values. As upstream, families without labels are not reset. Unlike upstream, neither are gauges."""
 
@@ -64,12 +68,11 @@ class Value(Family):
 
     def __init__(self, name: str, text: str, labels: Labels = (), stability: str = ALPHA) -> None:
         super().__init__(name, text, labels, stability)
-        self.values: dict[Labels, float] = {} if labels else {(): 0}
+        self.values: defaultdict[Labels, float] = defaultdict(int, {} if labels else {(): 0})
 
     def add(self, labels: Labels, amount: float = 1) -> None:
         """Add an amount."""
-        values = self.values
-        values[labels] = values.get(labels, 0) + amount
+        self.values[labels] += amount
 
     def metric(self, allowed: Allowed) -> Metric | None:
         totals: dict[Labels, float] = {}
@@ -105,7 +108,32 @@ class Gauge(Value):
 
 
 MOST_WAITING = 1000
-"""How many values of one set of labels wait to be put into buckets at most."""
+"""How many values may wait to be counted, before `tidy` counts them."""
+
+T = TypeVar("T")
+
+
+class Backlog(Generic[T]):
+    """Records that are counted when metrics are read, or when there are many: together they take a fraction of the
+    time."""
+
+    def __init__(self, count: Callable[[list[T]], None]) -> None:
+        self._count = count
+        self._records: list[T] = []
+        self.add = self._records.append
+        """Keep a record."""
+
+    def fold(self) -> None:
+        """Count what is kept."""
+        records = self._records.copy()
+        self._records.clear()
+        if records:
+            self._count(records)
+
+    def tidy(self) -> None:
+        """Count what is kept if it is much."""
+        if len(self._records) >= MOST_WAITING:
+            self.fold()
 
 
 class Histogram(Family):
@@ -118,7 +146,7 @@ class Histogram(Family):
         # One number per bucket, followed by the sum of all values.
         self._empty: list[float] = [0] * (len(bounds) + 2)
         self._values: dict[Labels, list[float]] = {} if labels else {(): self._empty.copy()}
-        self._waiting: dict[Labels, list[float]] = {}
+        self._waiting: defaultdict[Labels, list[float]] = defaultdict(list)
         self._native: dict[Labels, NativeBuckets] | None = None
 
     def keep_native(self) -> None:
@@ -127,14 +155,17 @@ class Histogram(Family):
         self._native = {} if self.labels else {(): NativeBuckets()}
 
     def observe(self, labels: Labels, value: float) -> None:
-        """Record a value. Values are put into buckets when metrics are read, or when there are many: at once, they
-        take a third of the time."""
-        try:
-            waiting = self._waiting[labels]
-        except KeyError:
-            waiting = self._waiting[labels] = []
-        waiting.append(value)
-        if len(waiting) >= MOST_WAITING:
+        """Record a value. Values are put into buckets when metrics are read, or by `tidy`: together they take a third
+        of the time."""
+        self._waiting[labels].append(value)
+
+    def observe_all(self, labels: Labels, values: Sequence[float]) -> None:
+        """Record values."""
+        self._waiting[labels].extend(values)
+
+    def tidy(self) -> None:
+        """Put the values that wait into buckets if they are many."""
+        if sum(map(len, self._waiting.values())) >= MOST_WAITING:
             self._fold()
 
     def _fold(self) -> None:

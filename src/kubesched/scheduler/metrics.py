@@ -8,8 +8,9 @@ The queue and the loop call `Metrics`, which renders its families on request.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import Final, TypeVar
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, Metric
@@ -21,6 +22,7 @@ from kubesched.scheduler.metric_types import (
     ALPHA,
     BETA,
     STABLE,
+    Backlog,
     CounterFamily,
     Family,
     Gauge,
@@ -31,9 +33,16 @@ from kubesched.scheduler.metric_types import (
 from kubesched.scheduler.ports import Evaluations
 
 QUEUES: Final = ("active", "backoff", "unschedulable", "gated")
+PART_OF: Final = {"NormalizeScore": "Score", "PreFilter AddPod": "Filter", "PreFilter RemovePod": "PostFilter"}
+"""What a plugin does, and the extension point that it is counted under."""
+MOST_ATTEMPTS_WAITING: Final = 250
+"""How many attempts wait to be put into the histogram of extension points at most."""
 MOST_ATTEMPTS: Final = 15
 
 F = TypeVar("F", bound=Family)
+T = TypeVar("T")
+Runs = Sequence[tuple[str, str, float]]
+"""Extension points with the result and the duration of each."""
 
 _MILLISECONDS: Final = exponential(0.001, 2, 15)
 _TENTHS: Final = exponential(0.0001, 2, 12)
@@ -63,6 +72,8 @@ class Metrics:
         self._native_histograms = native_histograms
         self._reads: dict[str, tuple[str, Callable[[], float]]] = {}
         self._tallies: list[Evaluations] = []
+        self._runs: list[tuple[str, Runs]] = []
+        self._backlogs: list[Backlog[Any]] = []
         self.disabled = frozenset(disabled)
         self._allowed = _allowed(allowed_labels or {})
         self.registry = CollectorRegistry()
@@ -336,9 +347,22 @@ class Metrics:
         if after_flush:
             self._after_flush.add(())
 
-    def extension_point(self, point: str, status: str, profile: str, seconds: float) -> None:
-        """All plugins of an extension point have run, with this result."""
-        self._point_seconds.observe((point, status, profile), seconds)
+    def extension_points(self, profile: str, runs: Runs) -> None:
+        """All plugins of these extension points have run. The list must not change afterwards."""
+        self._runs.append((profile, runs))
+        if len(self._runs) >= MOST_ATTEMPTS_WAITING:
+            self._fold_runs()
+
+    def _fold_runs(self) -> None:
+        """Most attempts go through the same points with the same results: their durations are columns of a table."""
+        tables: defaultdict[tuple[str, Labels, Labels], list[tuple[float, ...]]] = defaultdict(list)
+        for profile, runs in self._runs:
+            points, statuses, seconds = zip(*runs, strict=True)
+            tables[profile, points, statuses].append(seconds)
+        self._runs.clear()
+        for (profile, points, statuses), table in tables.items():
+            for point, status, column in zip(points, statuses, zip(*table, strict=True), strict=True):
+                self._point_seconds.observe_all((PART_OF.get(point, point), status, profile), column)
 
     def plugin(self, plugin: str, point: str, status: str, seconds: float) -> None:
         """One plugin has run; measured in one cycle out of ten, as upstream."""
@@ -449,8 +473,28 @@ class Metrics:
         """Export a number that is counted elsewhere and read on every scrape."""
         self._reads[name] = (text, read)
 
+    def backlog(self, count: Callable[[list[T]], None]) -> Backlog[T]:
+        """Records that `count` counts before metrics are read."""
+        made = Backlog(count)
+        self._backlogs.append(made)
+        return made
+
+    def tidy(self) -> None:
+        """Count what waits to be counted, where it is much. Call this every second or so, since only reading the
+        metrics counts everything."""
+        for backlog in self._backlogs:
+            backlog.tidy()
+        for family in self.families:
+            family.tidy()
+
+    def _fold(self) -> None:
+        self._fold_runs()
+        for backlog in self._backlogs:
+            backlog.fold()
+
     def reset(self) -> None:
         """Reset all counters, for measurements."""
+        self._fold()
         for family in self.families:
             family.reset()
         for tally in self._tallies:
@@ -458,6 +502,7 @@ class Metrics:
 
     def collect(self) -> Iterator[Metric]:
         """All families with something to export."""
+        self._fold()
         self._add_up_evaluations()
         for family in self.families:
             if family.name not in self.disabled:
@@ -483,6 +528,7 @@ class Metrics:
     def render(self, accept: str = "") -> tuple[bytes, str]:
         """The metrics page in the format that the Accept header requests, and its content type."""
         if metric_protobuf.is_wanted(accept):
+            self._fold()
             histograms = (family for family in self.families if isinstance(family, Histogram))
             native = {family.name: family.native(self._allowed) for family in histograms}
             return metric_protobuf.render(self.registry.collect(), native), metric_protobuf.CONTENT_TYPE

@@ -205,7 +205,8 @@ class PodGroupCycle:
 
     def _point_has_run(self, point: str, profile: Profile, result: object, began: float) -> None:
         code = result.code.upstream if isinstance(result, Status) else SUCCESS
-        self._shared.metrics.extension_point(point, code, profile.name, self._shared.clock.monotonic() - began)
+        seconds = self._shared.clock.monotonic() - began
+        self._shared.metrics.extension_points(profile.name, ((point, code, seconds),))
 
     async def _try(
         self,

@@ -54,7 +54,7 @@ PATIENCE: Final = 5.0
 """How many seconds an event lets binds and deletions of victims go first."""
 PAUSE: Final = 0.01
 
-_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_SUBDOMAIN = re.compile(r"[a-z0-9]+(?:-+[a-z0-9]+)*(?:\.[a-z0-9]+(?:-+[a-z0-9]+)*)*")
 _MAX_NAME = 253
 
 Key = tuple[str, ...]
@@ -376,15 +376,16 @@ def _series(entry: _Entry) -> JSON:
 
 def reference(obj: api.Object) -> JSON:
     """An ObjectReference."""
+    meta = obj.metadata
     found = {
         "kind": obj.kind,
-        "namespace": obj.namespace,
-        "name": obj.name,
-        "uid": obj.uid,
+        "namespace": meta.namespace,
+        "name": meta.name,
+        "uid": meta.uid,
         "apiVersion": obj.api_version,
-        "resourceVersion": obj.metadata.resource_version,
+        "resourceVersion": meta.resource_version,
     }
-    return {field: value for field, value in found.items() if value}
+    return found if all(found.values()) else {field: value for field, value in found.items() if value}
 
 
 def event_name(name: str, nanoseconds: int, chance: random.Random) -> str:

@@ -222,6 +222,7 @@ class Scheduler:
 
     def _count(self) -> None:
         metrics, cluster = self.metrics, self.cluster
+        metrics.tidy()
         metrics.cache_size("nodes", cluster.nodes.valid_count)
         metrics.cache_size("pods", len(cluster.pods))
         metrics.cache_size("assumed_pods", len(cluster.assumed))

@@ -12,8 +12,6 @@ from kubesched.scheduler.attempt import Attempt, Profile
 from kubesched.scheduler.ports import Evaluations, MetricsSink
 from kubesched.scheduler.subscribers.publisher import Subscriber
 
-PART_OF = {"NormalizeScore": "Score", "PreFilter AddPod": "Filter", "PreFilter RemovePod": "PostFilter"}
-"""What a plugin does, and the extension point that it is counted under."""
 CALLS = {
     "NormalizeScore": "ScoreExtensionNormalize",
     "PreFilter AddPod": "PreFilterExtensionAddPod",
@@ -77,8 +75,8 @@ class AttemptMetrics(Subscriber):
 
     def finished(self, attempt: Attempt) -> None:
         metrics, profile = self._metrics, attempt.profile.name
-        for run in attempt.points:
-            metrics.extension_point(PART_OF.get(run.point, run.point), run.status, profile, run.seconds)
+        if attempt.runs:
+            metrics.extension_points(profile, attempt.runs)
         for call in attempt.calls:
             metrics.plugin(call.plugin, CALLS.get(call.point, call.point), call.status, call.seconds)
         if attempt.permit_seconds is not None:
