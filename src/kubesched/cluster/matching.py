@@ -61,23 +61,19 @@ def required_affinity_mask(nodes: Nodes, required: RequiredNodeAffinity) -> Mask
 
 def per_taint_set(nodes: Nodes, evaluate: Callable[[tuple[api.Taint, ...]], int]) -> Ints:
     """A number per node that depends on its taints alone."""
-    sets = nodes.table.taint_sets
-    return np.fromiter((evaluate(taints) for taints in sets), dtype=np.int64, count=len(sets))[
-        nodes.table.taint_set[nodes.rows]
-    ]
+    values = [evaluate(taints) for taints in nodes.table.taint_sets]
+    return np.array(values, dtype=np.int64)[nodes.table.taint_set[nodes.rows]]
 
 
 def untolerated_mask(
     nodes: Nodes, tolerations: Sequence[api.Toleration], effects: Iterable[str], *, compare: bool = False
 ) -> Mask:
     """Where a taint with one of these effects is not tolerated."""
-    wanted = tuple(effects)
-
-    def keeps_out(taints: tuple[api.Taint, ...]) -> bool:
-        return untolerated(taints, tolerations, wanted, compare=compare) is not None
-
-    found: Mask = per_taint_set(nodes, keeps_out) != 0
-    return found
+    wanted, table = tuple(effects), nodes.table
+    kept_out = [untolerated(taints, tolerations, wanted, compare=compare) is not None for taints in table.taint_sets]
+    if not any(kept_out):
+        return np.zeros(len(nodes), dtype=np.bool_)
+    return np.array(kept_out)[table.taint_set[nodes.rows]]
 
 
 def _per_value(column: LabelColumn, requirement: Requirement) -> Mask:

@@ -149,9 +149,10 @@ class CachedAnswers:
         self.answers, self._written = {}, {}
         for plugin in framework.pre_filter:
             if id(plugin) in once:
-                before = set(state.keys())
+                before = list(state.keys())
                 self.answers[plugin.name] = framework.ask_pre_filter(plugin, state, pod, nodes)
-                self._written[plugin.name] = set(state.keys()) - before
+                if len(state.keys()) != len(before):
+                    self._written[plugin.name] = set(state.keys()).difference(before)
         skipped = {name for name, answer in self.answers.items() if getattr(answer, "is_skip", False)}
         decided = any(answer is not None and name not in skipped for name, answer in self.answers.items())
         self.skipped_filters = None if decided else frozenset(skipped)
@@ -205,7 +206,7 @@ class CachedAnswers:
         self.base = self._static.copy()
         for cached in self._moving_scores:
             if cached.plugin.normalize is None:
-                self.base += cached.raw * cached.plugin.weight
+                self.base += cached.raw if cached.plugin.weight == 1 else cached.raw * cached.plugin.weight
         self.ranked = np.where(self.mask, self.base, -1)
 
     def _update_row(self, pod: api.Pod, row: int) -> None:

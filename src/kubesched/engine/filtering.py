@@ -241,11 +241,12 @@ class Filtering:
     def _raise_errors(self, rejections: Rejections, looked_at: Mask) -> None:
         """A plugin that failed for some node fails the attempt."""
         for _, verdicts in rejections.entries:
-            codes = verdicts.codes
-            if not codes.any():
+            codes = verdicts.codes[verdicts.codes != 0]
+            if not len(codes):
                 continue
-            for code in np.unique(codes).tolist():
-                if code and not verdicts.status_of(int(code)).is_rejected:
+            # Usually all nodes are rejected for the same reason.
+            for code in (codes[0],) if (codes == codes[0]).all() else np.unique(codes):
+                if not verdicts.status_of(int(code)).is_rejected:
                     for status, _ in rejections.groups(looked_at):
                         checked(status)
 

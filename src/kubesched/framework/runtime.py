@@ -96,17 +96,14 @@ class Framework:
         self.post_bind: Sequence[Any] = points.get("postBind", ())
         self.placement_generate: Sequence[Any] = points.get("placementGenerate", ())
         self.placement_score: Sequence[Any] = points.get("placementScore", ())
+        self.plugins: Sequence[Plugin] = list({id(each): each for some in points.values() for each in some}.values())
+        """Every plugin of the profile once."""
         self.what_if = WhatIf(self)
         self._labels_do_not_matter = all(
             is_built_in(type(plugin))
             for plugin in self.plugins
             if plugin.reads.is_cacheable or type(plugin).ignores is not Plugin.ignores
         )
-
-    @property
-    def plugins(self) -> Sequence[Plugin]:
-        """Every plugin of the profile once."""
-        return list({id(plugin): plugin for at_point in self.points.values() for plugin in at_point}.values())
 
     def cache_class(self, pod_class: PodClass) -> PodClass:
         """The class that cached answers are valid for. If they are all from our own plugins, which read only specs,

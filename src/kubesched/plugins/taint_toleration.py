@@ -49,6 +49,8 @@ class TaintToleration(Plugin):
             soft = (taint for taint in taints if taint.effect == PREFER_NO_SCHEDULE)
             return sum(not any(tolerates(t, taint, compare=self._compare) for t in tolerations) for taint in soft)
 
+        if not any(map(intolerable, nodes.table.taint_sets)):
+            return 0
         counts = per_taint_set(nodes, intolerable)
         return counts if counts.any() else 0
 

@@ -56,6 +56,8 @@ class ScoredRequests:
     names: tuple[str, ...] = ()
     amount_list: tuple[int, ...] = ()
     weight_list: tuple[int, ...] = ()
+    block: slice | None = None
+    """The columns, if they lie side by side."""
     huge: bool = False
     """Whether a request is huge (see `HUGE_REQUEST`)."""
 
@@ -72,9 +74,11 @@ class ScoredRequests:
         return table.allocatable[self.columns, row].tolist(), table.used[self.columns, row].tolist()
 
     def of(self, nodes: Nodes, devices: Devices | None = None) -> tuple[Ints, Ints]:
-        """(allocatable, used) for the window, a row per resource. Resources that a node does not have are counted in
-        `devices`, if a device class stands behind them."""
+        """(allocatable, used) for the window, a row per resource; do not change them. Resources that a node does not
+        have are counted in `devices`, if a device class stands behind them."""
         table, rows = nodes.table, nodes.rows
+        if self.block is not None and devices is None:  # neither indexing by numbers nor copying
+            return table.allocatable[self.block, rows], table.used[self.block, rows]
         columns = self.columns if isinstance(rows, slice) else self.columns[:, None]
         offered, used = table.allocatable[columns, rows], table.used[columns, rows]
         if devices is not None:
@@ -97,6 +101,12 @@ def scored_devices(handle: Handle, resources: Sequence[ResourceSpec]) -> Devices
     if not handle.features.dra_extended_resource or not any(may_be_devices(each.name) for each in resources):
         return None
     return handle.cluster.share(Devices)
+
+
+def _side_by_side(columns: Sequence[int]) -> slice | None:
+    if not columns or list(columns) != list(range(columns[0], columns[0] + len(columns))):
+        return None
+    return slice(columns[0], columns[0] + len(columns))
 
 
 def scored_requests(
@@ -137,5 +147,6 @@ def scored_requests(
         names=tuple(names),
         amount_list=tuple(amounts),
         weight_list=tuple(weights),
+        block=_side_by_side(columns),
         huge=max(amounts, default=0) >= HUGE_REQUEST or min(amounts, default=0) < 0,
     )

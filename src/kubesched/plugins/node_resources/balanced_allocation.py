@@ -42,6 +42,9 @@ class NodeResourcesBalancedAllocation(Plugin):
         self._devices = scored_devices(handle, args.resources)
         if self._devices is not None:
             self.reads = Reads.ROW  # type: ignore[misc]  # scores change with claims, not only with pods
+        self._basis: tuple[int, int, bytes] | None = None
+        self._position = 0
+        self._balances: Ints = np.zeros(0, dtype=np.int64)
 
     def sign(self, pod: api.Pod) -> Signature | Status:
         return signed_requests(pod, self.handle.features, self.handle.cluster.share(DeviceClassResolver))
@@ -58,11 +61,32 @@ class NodeResourcesBalancedAllocation(Plugin):
             requested = [used + amount for used, amount in zip(one[1], wanted.amount_list, strict=True)]
             return _HALF + (_HALF + _balance_of_two(requested, one[0]) - _balance_of_two(one[1], one[0])) // 2
         offered, used = wanted.of(nodes, self._devices)
-        before, after = _balance(used, offered), _balance(used + wanted.amounts, offered)
         if not wanted.may_overflow(nodes.table):
-            return _HALF + (_HALF + after.astype(np.int64) - before.astype(np.int64)) // 2
+            score = _balance(used + wanted.amounts, offered).astype(np.int64)
+            score -= self._before(wanted, nodes, offered, used)
+            score += _HALF
+            score //= 2
+            score += _HALF
+            return score
+        before, after = _balance(used, offered), _balance(used + wanted.amounts, offered)
         change = _HALF + _limited(after) - _limited(before)
         return in_range(_HALF + (change + (change < 0)) // 2)
+
+    def _before(self, wanted: ScoredRequests, nodes: Nodes, offered: Ints, used: Ints) -> Ints:
+        """The balance without the pod, in whole numbers. For all nodes it is kept and updated, since it is the same for
+        pods of every size."""
+        table, rows = nodes.table, nodes.rows
+        if self._devices is not None or not isinstance(rows, slice) or rows != slice(0, table.size):
+            return _balance(used, offered).astype(np.int64)
+        basis = (table.node_version, table.size, wanted.columns.tobytes())
+        changed = table.changed_since(self._position) if basis == self._basis else None
+        if changed is None or len(changed) > table.size // 4:
+            self._balances = _balance(used, offered).astype(np.int64)
+        elif changed:
+            at = np.array(sorted(set(changed)), dtype=np.int64)
+            self._balances[at] = _balance(used[:, at], offered[:, at]).astype(np.int64)
+        self._basis, self._position = basis, table.log_end
+        return self._balances
 
     def _wanted(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> ScoredRequests:
         features = self.handle.features
@@ -79,11 +103,14 @@ def _balance_of_two(used: Sequence[int], offered: Sequence[int]) -> int:
 
 def _balance(used: Ints, offered: Ints) -> Floats:
     """One minus the standard deviation of the used fractions, in hundredths, over the resources a node has."""
-    present = offered != 0
-    if len(offered) == 2 and present.all():
-        fractions = np.minimum(used / offered, 1.0)
-        deviation = np.abs((fractions[0] - fractions[1]) / 2)
+    if len(offered) == 2 and offered.all():
+        fractions = used / offered
+        np.minimum(fractions, 1.0, out=fractions)
+        deviation = fractions[0] - fractions[1]
+        deviation /= 2
+        np.abs(deviation, out=deviation)
     else:
+        present = offered != 0
         fractions = np.minimum(np.where(present, used / np.where(present, offered, 1), 0.0), 1.0)
         deviation = _deviation(fractions, present)
     balance: Floats = (1 - deviation) * MAX_NODE_SCORE

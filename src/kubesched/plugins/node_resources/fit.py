@@ -18,7 +18,7 @@ from kubesched.api.resources import (
     pod_requests,
     scheduling_requests,
 )
-from kubesched.cluster.table import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Ints, Mask, NodeTable
+from kubesched.cluster.table import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Ints, NodeTable
 from kubesched.cluster.view import Nodes
 from kubesched.config.args import NodeResourcesFitArgs
 from kubesched.framework.events import Action, EventHint, Hint, Resource, on
@@ -43,12 +43,11 @@ class CheckedRequests:
     """What a pod needs room for: a column of the node table, an amount and a reason each."""
 
     columns: Ints
-    amounts: Ints
     reasons: tuple[str, ...]
-    bits: Ints
-    by_devices: Mask | None = None
-    """Which resources devices provide on nodes that do not have them; None if there are none."""
-    amount_list: tuple[int, ...] = ()
+    by_devices: tuple[bool, ...]
+    """Whether devices provide it on nodes that do not have it."""
+    column_list: tuple[int, ...]
+    amount_list: tuple[int, ...]
 
     def fit(self, table: NodeTable, row: int) -> bool:
         """Whether a node certainly has room for all of it: the usual case, for one node faster than arrays."""
@@ -111,17 +110,19 @@ class NodeResourcesFit(Plugin):
         row = only_row(nodes)
         if row is not None and wanted.fit(table, row):
             return None
-        block = (wanted.columns, rows) if isinstance(rows, slice) else (wanted.columns[:, None], rows)
-        offered = table.allocatable[block]
-        missing = wanted.amounts > offered - table.used[block]
-        if wanted.by_devices is not None:
-            missing &= ~(wanted.by_devices & (offered <= 0))  # DynamicResources sees to them
-        if not missing.any():
-            return None
-        too_small = missing & (wanted.amounts > offered)
-        too_small[0] = False  # upstream treats the pod count as resolvable by preemption
-        codes = wanted.bits @ missing + (wanted.bits @ too_small << len(wanted.reasons))
-        return Verdicts(codes, wanted.status)
+        codes: Ints | None = None
+        for index, (column, amount) in enumerate(zip(wanted.column_list, wanted.amount_list, strict=True)):
+            offered = table.allocatable[column, rows]
+            missing = offered - table.used[column, rows] < amount
+            if wanted.by_devices[index]:
+                missing &= offered > 0  # DynamicResources sees to the others
+            if not missing.any():
+                continue
+            # Upstream treats the pod count, which comes first, as resolvable by preemption.
+            too_small = missing & (offered < amount) if index else False
+            code = missing.astype(np.int64) + (too_small << np.int64(len(wanted.reasons)))
+            codes = code << index if codes is None else codes + (code << index)
+        return None if codes is None else Verdicts(codes, wanted.status)
 
     def pre_score(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> None:
         self._scored(state, pod, nodes.table)
@@ -186,11 +187,10 @@ class NodeResourcesFit(Plugin):
         by_devices = [self._by_devices(name) for name in scalar]
         return CheckedRequests(
             columns=np.array(columns, dtype=np.int64),
-            amounts=np.array(amounts, dtype=np.int64).reshape(-1, 1),
             reasons=reasons,
+            by_devices=(*[False] * plain, *by_devices),
+            column_list=columns,
             amount_list=amounts,
-            bits=1 << np.arange(len(reasons), dtype=np.int64),
-            by_devices=np.array([False] * plain + by_devices).reshape(-1, 1) if any(by_devices) else None,
         )
 
     def _by_devices(self, name: str) -> bool:

@@ -25,6 +25,9 @@ OneNodeStrategy = Callable[[Sequence[int], Sequence[int], Sequence[int]], int]
 """The same for one node."""
 
 _MAX_CUSTOM_SCORE = 10
+_EXACT = 1 << 46
+"""Whole quotients of a hundredfold by amounts up to this are exact in doubles: dividend and divisor together are less
+than 2^53, so that no quotient is rounded up to the next whole number."""
 
 
 def strategy(config: ScoringStrategy) -> Strategy:
@@ -63,8 +66,12 @@ def _most_allocated_on(requested: Sequence[int], allocatable: Sequence[int], wei
 
 def least_allocated(requested: Ints, allocatable: Ints, weights: Ints, huge: bool) -> Ints:
     """Prefer free nodes."""
-    free = np.where(requested > allocatable, 0, allocatable - requested)
-    return _weighted(free * MAX_NODE_SCORE, allocatable, weights, huge)
+    if huge:
+        free = np.where(requested > allocatable, 0, allocatable - requested)
+    else:
+        free = np.maximum(allocatable - requested, 0)
+    free *= MAX_NODE_SCORE
+    return _weighted(free, allocatable, weights, huge)
 
 
 def most_allocated(requested: Ints, allocatable: Ints, weights: Ints, huge: bool) -> Ints:
@@ -90,6 +97,11 @@ def requested_to_capacity_ratio(shape: Sequence[UtilizationShapePoint]) -> Strat
 
 def _weighted(scaled: Ints, allocatable: Ints, weights: Ints, huge: bool) -> Ints:
     """The weighted mean of scaled / allocatable over the resources each node has, in whole numbers."""
+    if not huge and allocatable.min(initial=1) > 0 and allocatable.max(initial=0) <= _EXACT:
+        # Dividing doubles takes a tenth of the time of dividing integers.
+        parts = (scaled / allocatable).astype(np.int64)
+        total: Ints = (parts if (weights == 1).all() else parts * weights).sum(axis=0)
+        return total // max(int(weights.sum()), 1)
     if allocatable.all():
         mean: Ints = (_quotient(scaled, allocatable, huge) * weights).sum(axis=0) // max(int(weights.sum()), 1)
     else:
