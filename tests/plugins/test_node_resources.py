@@ -252,7 +252,28 @@ def test_ordinary_amounts_need_no_care(
     assert plain.tolist() == careful.tolist()
 
 
+@given(offered=st.integers(1, 2**46), percent=st.integers(0, 100), more=st.integers(-2, 2))
+def test_quotients_next_to_whole_numbers(offered: int, percent: int, more: int) -> None:
+    """Doubles, which are faster to divide, give the whole quotient also where the next amount gives another one."""
+    free = min(max(percent * offered // 100 + more, 0), offered)
+    used_, offered_, weights_ = (np.array([[each]], dtype=np.int64) for each in (offered - free, offered, 1))
+    assert least_allocated(used_, offered_, weights_, False).tolist() == [free * 100 // offered]
+
+
 # --- balanced allocation ----------------------------------------------------------------------------------------------
+
+
+@given(moves=st.lists(st.tuples(st.integers(0, 7), st.booleans()), max_size=12))
+def test_balances_are_kept_up_to_date(moves: list[tuple[int, bool]]) -> None:
+    """The scores of all nodes are those of a plugin that has never seen them, whatever has changed in between."""
+    made = cluster(*(node(f"n{number}", cpu=4, memory=16 * GIB) for number in range(8)))
+    plugin, asking = make(NodeResourcesBalancedAllocation, made), pod(cpu=1, memory=GIB)
+    for index, (number, resizes) in enumerate(moves):
+        if resizes:
+            made.set(node(f"n{number}", cpu=5 + index, memory=16 * GIB))
+        else:
+            made.set(pod(f"p{index}", node=f"n{number}", cpu=f"{index + 1}00m", memory=GIB))
+        assert scored(plugin, made, asking) == scored(make(NodeResourcesBalancedAllocation, made), made, asking)
 
 
 def balance(used: list[float], offered: list[float]) -> int:

@@ -16,7 +16,7 @@ from kubesched.api import objects as api
 from kubesched.cluster.pods import PodClasses
 from kubesched.queue.hooks import QueueMetrics
 from kubesched.scheduler import ports
-from kubesched.scheduler.metric_types import Histogram, go_float
+from kubesched.scheduler.metric_types import MOST_WAITING, Histogram, go_float
 from kubesched.scheduler.metrics import Metrics
 from kubesched.scheduler.resource_metrics import resource_metrics
 
@@ -170,6 +170,26 @@ def test_gauges_go_up_and_down() -> None:
     assert value(metrics, "scheduler_pending_pods", queue="backoff") == 0
     assert value(metrics, "scheduler_unschedulable_pods", plugin="NodePorts", profile="a") == 0
     assert value(metrics, "scheduler_cache_size", type="pods") == 3
+
+
+def test_what_waits_to_be_counted_is_bounded() -> None:
+    """Without a scrape, `tidy` counts what has been collected, and nothing is lost or counted twice."""
+    metrics = Metrics(process=False)
+    counted: list[int] = []
+    backlog = metrics.backlog(counted.extend)
+    for number in range(MOST_WAITING):
+        backlog.add(number)
+        metrics.algorithm(0.001)
+        metrics.extension_points("a", [("Filter", "Success", 0.001), ("NormalizeScore", "Success", 0.001)])
+        metrics.tidy()
+    assert counted == list(range(MOST_WAITING))
+    backlog.add(-1)
+    for point in ("Filter", "Score"):
+        labels = {"extension_point": point, "status": "Success", "profile": "a"}
+        name = "scheduler_framework_extension_point_duration_seconds_count"
+        assert value(metrics, name, **labels) == MOST_WAITING
+    assert value(metrics, "scheduler_scheduling_algorithm_duration_seconds_count") == MOST_WAITING
+    assert counted[-1] == -1
 
 
 @given(st.lists(st.floats(0, 100)))

@@ -31,7 +31,7 @@ EXTENDER = "Extender"
 """The name under which extenders reject pods."""
 MIN_FEASIBLE_NODES = 100
 MIN_FEASIBLE_PERCENTAGE = 5
-CACHE_BYTES = 100_000_000
+CACHE_BYTES = 60_000_000
 """How much may be cached over all pod classes before the least recently used class is dropped, by this estimate:"""
 CLASS_BYTES, ROW_BYTES = 12_000, 50
 

@@ -76,7 +76,8 @@ class NodeResourcesBalancedAllocation(Plugin):
         """The balance without the pod, in whole numbers. For all nodes it is kept and updated, since it is the same for
         pods of every size."""
         table, rows = nodes.table, nodes.rows
-        if self._devices is not None or not isinstance(rows, slice) or rows != slice(0, table.size):
+        whole = isinstance(rows, slice) and rows == slice(0, table.size) and table is self.handle.cluster.nodes
+        if self._devices is not None or not whole:
             return _balance(used, offered).astype(np.int64)
         basis = (table.node_version, table.size, wanted.columns.tobytes())
         changed = table.changed_since(self._position) if basis == self._basis else None
