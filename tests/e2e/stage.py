@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 from tests.e2e.api import JSON, Api, condition, node_of, path_of, pod_path
 from tests.e2e.waiting import until
+
+SEEN_SECONDS = 0.2
 
 
 class Stage:
@@ -13,8 +17,10 @@ class Stage:
         self.api = api
 
     def put(self, *objects: JSON) -> None:
-        """Create objects that nobody answers to."""
+        """Create objects that nobody answers to. A scheduler has one watch for each kind, so it gets some time to see
+        them before pods that need them."""
         self.api.create(*objects)
+        time.sleep(SEEN_SECONDS)
 
     def bound(self, *pods: JSON) -> None:
         """Create pods, one after the other, each of which gets bound."""

@@ -22,15 +22,22 @@ COUNTED = re.compile(
 )
 
 
-def scenario(stage: Stage) -> None:
-    """Pods that each fill the node they get, another kind of pod between them, and a node that comes later."""
+FILLING = [pod(f"fills-{number}", ports=[8080], cpu="1") for number in range(4)]
+
+
+def beginning(stage: Stage) -> None:
+    """Pods that each fill the node they get. They are there before the scheduler, which so tries one after the other:
+    a batch lasts half a second."""
     stage.put(*(node(f"n{cpus}", cpu=str(cpus), memory="8Gi") for cpus in (3, 4, 5, 6)))
-    filling = [pod(f"fills-{number}", ports=[8080], cpu="1") for number in range(4)]
-    stage.put(*filling[:3])
-    stage.becomes_bound(*(each["metadata"]["name"] for each in filling[:3]))
+    stage.put(*FILLING[:3])
+
+
+def scenario(stage: Stage) -> None:
+    """Another kind of pod between those that fill nodes, and a node that comes later."""
+    stage.becomes_bound(*(each["metadata"]["name"] for each in FILLING[:3]))
     stage.bound(pod("other", cpu="100m", memory="1Gi"))
     stage.put(node("n7", cpu="7", memory="8Gi"))
-    stage.bound(filling[3])
+    stage.bound(FILLING[3])
 
 
 def counts(running: Running) -> dict[str, str]:
@@ -46,8 +53,10 @@ def played(program: str, folder: Path) -> JSON:
     plane = ControlPlane(folder)
     try:
         plane.start()
+        stage = Stage(plane.admin)
+        beginning(stage)
         running = start(program, plane, config=WITHOUT_DEFAULT_CONSTRAINTS)
-        scenario(Stage(plane.admin))
+        scenario(stage)
         nodes = {each["metadata"]["name"]: node_of(each) for each in plane.admin.pods()}
         return {"nodes": nodes, "counts": until(lambda: counts(running), "batching is counted")}
     finally:

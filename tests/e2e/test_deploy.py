@@ -43,6 +43,10 @@ def deployed(plane: ControlPlane, overlay: str) -> tuple[Path, JSON]:
     kubectl(plane, "apply", "-k", str(OVERLAYS / overlay))
     request: JSON = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     token = plane.admin.post(f"{SYSTEM}/serviceaccounts/kubesched/token", request)["status"]["token"]
+    # The API server learns of its own roles by watches, one for each kind.
+    own = plane.api(token)
+    for path in (f"{CORE}/nodes", f"{SYSTEM}/configmaps/extension-apiserver-authentication"):
+        until(lambda path=path: own.ask("GET", path)[0] == 200, f"the roles allow {path}")  # type: ignore[misc]
     maps = plane.admin.items(f"{SYSTEM}/configmaps")
     shipped = next(each for each in maps if each["metadata"]["name"].startswith("kubesched-config"))
     config: JSON = yaml.safe_load(shipped["data"]["config.yaml"])

@@ -62,8 +62,9 @@ def bound(api: Api, *pods: JSON) -> None:
         until(lambda name=name: node_of(api.pod(name)), f"{name} is bound")  # type: ignore[misc]
 
 
-def scenario(api: Api) -> None:
-    """Every way to ask for devices that needs no driver."""
+def furnish(api: Api) -> None:
+    """Devices, and every way to ask for them that needs no driver. All of it is there before the scheduler, which could
+    see a pod before the devices otherwise."""
     api.create(node("n1"), node("n2"))
     selector = [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]
     api.create(resource("DeviceClass", "gpu", {"selectors": selector, "extendedResourceName": "example.com/gpu"}))
@@ -77,6 +78,10 @@ def scenario(api: Api) -> None:
     toleration = [{"key": "broken", "operator": "Exists"}]
     api.create(claim("broken", exactly(selectors=model("d"), count=2, tolerations=toleration)))
     api.create(claim("shared", exactly(selectors=model("c"))), claim("never", exactly(selectors=model("x"))))
+
+
+def scenario(api: Api) -> None:
+    """Pods for all the claims."""
     bound(api, user("pair", "pair"), user("list", "list"), user("broken", "broken"))
     bound(api, user("shares-1", "shared"), user("shares-2", "shared"))
     classic = pod("classic", cpu="100m")
@@ -93,7 +98,7 @@ ALPHA_GATES = "--feature-gates=" + ",".join(
 SERVED = "--runtime-config=resource.k8s.io/v1beta2=true"
 
 
-def alpha_scenario(api: Api) -> None:
+def alpha_furnish(api: Api) -> None:
     """Lists as attributes, devices that stand for CPUs, and a rule that taints devices, in one cluster."""
     api.create(node("n1", cpu="8"), node("n2", cpu="4"))
     api.create(resource("DeviceClass", "gpu", {"selectors": [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]}))
@@ -114,6 +119,10 @@ def alpha_scenario(api: Api) -> None:
     api.create(
         claim("far", exactly(count=3, selectors=numa_node(1))), claim("third", exactly()), claim("fourth", exactly())
     )
+
+
+def alpha_scenario(api: Api) -> None:
+    """Pods for all the claims."""
     bound(api, taker("near"), taker("second"))
     api.create(pod("plain", cpu="3", nodeSelector={"kubernetes.io/hostname": "n1"}))
     until(lambda: condition(api.pod("plain")).get("reason"), "plain is turned down")
@@ -149,8 +158,9 @@ def alpha_played(program: str, folder: Path) -> JSON:
     plane = ControlPlane(folder, ALPHA_GATES, SERVED)
     try:
         plane.start()
-        start(program, plane, ALPHA_GATES)
         api = plane.admin
+        alpha_furnish(api)
+        start(program, plane, ALPHA_GATES)
         alpha_scenario(api)
         claims = {each["metadata"]["name"]: allocated(each) for each in api.items(CLAIMS)}
         pods = {
@@ -172,8 +182,9 @@ def played(program: str, folder: Path) -> JSON:
     plane = ControlPlane(folder)
     try:
         plane.start()
-        start(program, plane)
         api = plane.admin
+        furnish(api)
+        start(program, plane)
         scenario(api)
         claims = {each["metadata"]["name"]: allocated(each) for each in api.items(CLAIMS)}
         made = api.pod("classic")["status"]["extendedResourceClaimStatus"]

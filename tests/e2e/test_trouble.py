@@ -15,6 +15,8 @@ from tests.e2e.waiting import until
 NODES, PLACES = 5, 30
 PODS = NODES * PLACES
 """As many as there are places, so that a place given twice or lost shows."""
+SLOW = ("--kube-api-qps=20", "--kube-api-burst=1")
+"""A scheduler that needs at least 7.5 s for all of them, so that it can be killed before it is through."""
 
 
 def make_nodes(plane: ControlPlane) -> None:
@@ -96,7 +98,7 @@ def test_scheduler_killed_with_binds_in_flight(plane: ControlPlane, after: int) 
     """A scheduler that is killed while it binds leaves nothing that the next one cannot finish."""
     make_nodes(plane)
     make_pods(plane, 0, PODS)
-    first = start(KUBESCHED, plane, name="first", ready=False)
+    first = start(KUBESCHED, plane, *SLOW, name="first", ready=False)
     some_bound(plane, after)
     first.child.kill()
     assert bound(plane) < PODS, "it was too fast for this test"
