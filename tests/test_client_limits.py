@@ -38,7 +38,7 @@ class Client:
 
     async def response(self) -> tuple[int, dict[str, str], str]:
         """Status, headers and body. Of a stream, which has no length, the body is left out."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             head = (await self._reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
             headers = {line.partition(":")[0].lower(): line.partition(":")[2].strip() for line in head[1:] if line}
             body = await self._reader.readexactly(int(headers.get("content-length", 0)))
@@ -109,7 +109,7 @@ async def test_watches_are_limited_per_user(server: HttpServer) -> None:
         assert "kubernetes-admin has 2 watches open" in text
         assert (await third.get(MAPS, token))[0] == 200
         first.writer.transport.abort()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while (await third.get(f"{MAPS}?watch=1&timeoutSeconds=1", token))[0] != 200:
                 await asyncio.sleep(0.01)
 
@@ -151,7 +151,7 @@ async def one_too_many(port: int, most: int, path: str) -> None:
         assert (status, headers["retry-after"]) == (429, "1")
         assert "this address has too many connections to this server" in text
         await opened.pop().closed()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while True:
                 again = await connect(port)
                 status, _, _ = await again.get(path)
