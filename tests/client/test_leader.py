@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kubesched.base.clocks import VirtualClock, run_virtual, virtual_time
+from kubesched.base.log import ERROR
 from kubesched.base.types import JSON
 from kubesched.client.leader import ElectionSettings, Ended, LeaderElector, default_identity
 from kubesched.client.protocol import ApiError
@@ -18,6 +19,15 @@ from kubesched.testing.faulty_api import FaultyApi
 
 RETRY = 2 * (1 + 1.2)
 """The longest time between two retries."""
+
+
+class Messages(list[tuple[int, str, dict[str, object]]]):
+    """A log that keeps its messages."""
+
+    verbosity = 10
+
+    def __call__(self, level: int, message: str, /, **fields: object) -> None:
+        self.append((level, message, fields))
 
 
 class Candidate:
@@ -28,6 +38,7 @@ class Candidate:
         self.clock = clock
         self.leading = False
         self.seen: list[str] = []
+        self.messages = Messages()
         self.stopped = 0
         self.elector = LeaderElector(
             self.api,
@@ -37,6 +48,7 @@ class Candidate:
             chance=random.Random(name),
             on_stopped_leading=self._stopped,
             on_new_leader=self.seen.append,
+            log=self.messages,
             **options,
         )
         self.task: asyncio.Task[Ended] | None = None
@@ -145,7 +157,7 @@ async def test_events_delay_nothing(clock: VirtualClock) -> None:
 
 
 @virtual_time
-async def test_a_lease_that_cannot_be_released(clock: VirtualClock, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_lease_that_cannot_be_released(clock: VirtualClock) -> None:
     """When the API server does not respond, a leader that is stopped gives up after the deadline and logs why."""
     one = Candidate(clock, "one").start()
     await clock.settle()
@@ -153,7 +165,28 @@ async def test_a_lease_that_cannot_be_released(clock: VirtualClock, caplog: pyte
     ending = asyncio.create_task(one.stop())
     await clock.advance(10)
     assert ending.done()
-    assert "Failed to release lease kube-system/kube-scheduler: no response in time" in caplog.text
+    problem = {"err": "no response in time", "lock": "kube-system/kube-scheduler"}
+    assert one.messages[-1] == (ERROR, "error retrieving resource lock", problem)
+
+
+@virtual_time
+async def test_the_log_of_an_election(clock: VirtualClock) -> None:
+    """A leader and a candidate that waits log each try in client-go's words."""
+    one = Candidate(clock, "one").start()
+    await clock.advance(0.5)
+    two = Candidate(clock, "two", one.api).start()
+    await clock.advance(2.5)
+    lock = {"lock": "kube-system/kube-scheduler"}
+    assert one.messages == [
+        (0, "Attempting to acquire leader lease...", lock),
+        (0, "Successfully acquired lease", lock),
+        (5, "Successfully renewed lease", lock),
+    ]
+    assert two.messages[:3] == [
+        (0, "Attempting to acquire leader lease...", lock),
+        (4, "Lease is held by and has not yet expired", {**lock, "holder": "one"}),
+        (4, "Failed to acquire lease", lock),
+    ]
 
 
 @virtual_time

@@ -183,6 +183,7 @@ def test_a_hint_by_class_is_asked_once_per_class() -> None:
     """A hint by class is called once per class, and its result applies to all pods of the class."""
     hint = Colors()
     rig = Rig({"Fit": by_class(hint)})
+    rig.log.verbosity = 4
     for number in range(20):
         rig.reject(make_pod(f"p{number}", labels={"color": "red" if number % 2 else "blue"}), "Fit")
     rig.queue.move_all(NODE_ADD, None, make_node(color="red"))
@@ -191,6 +192,19 @@ def test_a_hint_by_class_is_asked_once_per_class() -> None:
     rig.queue.move_all(NODE_LABEL, None, make_node(color="blue"))
     assert len(hint.asked) == 3
     assert len(rig.queue.pod_lists().backoff) == 20
+
+
+def test_at_verbosity_5_a_hint_is_asked_for_every_pod() -> None:
+    """Hints log why an event helps a pod, as upstream's do: so each pod needs its own call, also one that `only` and
+    its class would have left out.
+    """
+    hint = Colors()
+    rig = Rig({"Fit": (on(Resource.NODE, Action.ADD, hint, by_class=True, only=lambda old, new: ()),)})
+    rig.log.verbosity = 5
+    for number in range(20):
+        rig.reject(make_pod(f"p{number}", labels={"color": "red"}), "Fit")
+    rig.queue.move_all(NODE_ADD, None, make_node(color="blue"))
+    assert sorted(hint.asked) == sorted(f"p{number}" for number in range(20))
 
 
 def test_a_class_skipped_by_one_plugin_is_still_another_plugins() -> None:
@@ -223,6 +237,7 @@ def test_a_hint_by_spec_is_asked_once_for_all_labels() -> None:
         return Hint.QUEUE if pod.spec.tolerations else Hint.SKIP
 
     rig = Rig({"Fit": (on(Resource.NODE, Action.ADD, tolerant, by_spec=True),)})
+    rig.log.verbosity = 4
     for number in range(20):
         rig.reject(make_pod(f"p{number}", labels={"own": str(number)}, tolerations=number % 2), "Fit")
     rig.queue.move_all(NODE_ADD, None, make_node())
@@ -240,6 +255,7 @@ def test_a_plugin_that_cannot_name_its_pods_harms_nothing(answer: object) -> Non
         return answer
 
     rig = Rig({"Fit": (on(Resource.NODE, Action.ADD, only=broken_only),)})
+    rig.log.verbosity = 4
     rig.reject(make_pod("a"), "Fit")
     rig.queue.move_all(NODE_ADD, None, make_node())
     assert rig.subqueue("a") is Subqueue.BACKOFF

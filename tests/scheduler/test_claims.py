@@ -305,6 +305,7 @@ async def test_a_claim_is_checked_for_the_pods_that_mention_it(
 
     monkeypatch.setattr(hints, "refers_to", counted)
     async with world(clock, node("n1"), device_class(), gpus("n1", 20)) as here:
+        here.log.verbosity = 4
         for number in range(20):
             here.create(pod(f"p{number}", resource_claims=[f"c{number}"]))
         await here.settle(1)

@@ -135,3 +135,48 @@ async def test_a_failing_handler_does_not_stop_events(clock: VirtualClock) -> No
         assert any("Unexpected error while applying a change" in line for line in here.log.errors())
         assert here.node_of("fine") == "n1"
         assert isinstance(here.pod("broken"), api.Pod)
+
+
+@virtual_time
+async def test_hints_say_why(clock: VirtualClock) -> None:
+    """At verbosity 5 the hints of the plugins that rejected a pod say why an event helps it or not; below 5 nothing."""
+    async with world(clock, node("n1", cpu="1")) as here:
+        for name in ("big", "huge"):
+            here.create(pod(name, cpu="4"))
+        await here.settle()
+        here.log.clear()
+        here.create(node("n2", cpu="2"))
+        await here.settle()
+        why = "node was created or updated, but it doesn't have enough resource(s) to accommodate this pod"
+        told = [fields for level, message, fields in here.log if (level, message) == (5, why)]
+        assert sorted(fields["pod"].name for fields in told) == ["big", "huge"]  # type: ignore[attr-defined]
+        here.log.clear()
+        here.log.verbosity = 4
+        here.create(node("n3", cpu="2"))
+        await here.settle()
+        assert not [message for _, message, _ in here.log if message == why]
+
+
+@virtual_time
+async def test_the_resources_of_device_classes(clock: VirtualClock) -> None:
+    """At verbosity 5 a class that comes, changes or goes is logged with the extended resources that it stands for."""
+    async with world(clock) as here:
+        spec = api.DeviceClass().spec
+        spec = replace(spec, extended_resource_name="a.b/gpu")
+        made = here.api.create(api.DeviceClass(metadata=api.ObjectMeta(name="gpu"), spec=spec))
+        await here.settle()
+        explicit = {"extendedResource": "a.b/gpu", "deviceClass": "gpu"}
+        implicit = {"extendedResource": "deviceclass.resource.kubernetes.io/gpu", "deviceClass": "gpu"}
+        assert [(message, fields) for _, message, fields in here.log if "deviceClass" in fields][1:] == [
+            ("Updated extended resource cache for explicit mapping", explicit),
+            ("Updated extended resource cache for default mapping", implicit),
+            ("Updated device class mapping", explicit),
+        ]
+        here.log.clear()
+        here.api.delete(made)
+        await here.settle()
+        assert [message for _, message, fields in here.log if "deviceClass" in fields] == [
+            "DeviceClass deleted",
+            "Removed extended resource from cache",
+            "Removed device class",
+        ]

@@ -21,6 +21,7 @@ from typing import Any
 
 from kubesched.base.clock import Clock
 from kubesched.base.clocks import SystemClock
+from kubesched.base.log import ERROR, SILENT, Log
 from kubesched.base.types import JSON
 from kubesched.client.protocol import ApiError, Client
 
@@ -88,22 +89,24 @@ class LeaderElector:
         *,
         identity: str = "",
         component: str = "",
-        on_started_leading: Callable[[], None] = _nothing,
         on_stopped_leading: Callable[[], None] = _nothing,
         on_new_leader: Callable[[str], None] = _nothing,
         clock: Clock | None = None,
         chance: random.Random | None = None,
+        log: Log = SILENT,
     ) -> None:
         self.settings = settings or ElectionSettings()
         self.identity = identity or default_identity()
         self._component = component
         self._client = client
         self._lead = lead
-        self._on_started_leading = on_started_leading
         self._on_stopped_leading = on_stopped_leading
         self._on_new_leader = on_new_leader
         self._clock: Clock = clock or SystemClock()
         self._chance = chance or random.Random()
+        self._log = log
+        self._step = ""
+        """What is logged if the request that is under way fails."""
         self._lease: JSON | None = None
         self._observed: JSON = {}
         self._observed_at = float("-inf")
@@ -137,7 +140,6 @@ class LeaderElector:
         try:
             await self._acquire()
             recording = asyncio.create_task(self._record("became leader"), name="leader election event")
-            self._on_started_leading()
             try:
                 return await self._lead_and_renew()
             finally:
@@ -149,12 +151,13 @@ class LeaderElector:
             self._on_stopped_leading()
 
     async def _acquire(self) -> None:
-        logger.info("Attempting to acquire leader lease %s...", self._where)
+        self._log(0, "Attempting to acquire leader lease...", lock=self._where)
         while not await self._try_once():
             self._report_leader()
+            self._log(4, "Failed to acquire lease", lock=self._where)
             await self._clock.sleep(self.settings.retry_period * (1 + self._chance.random() * JITTER))
         self._report_leader()
-        logger.info("Successfully acquired lease %s", self._where)
+        self._log(0, "Successfully acquired lease", lock=self._where)
 
     async def _lead_and_renew(self) -> Ended:
         leading = asyncio.create_task(self._lead(), name="leading")
@@ -164,7 +167,7 @@ class LeaderElector:
             if leading.done():
                 await leading
                 return Ended.DONE
-            logger.error("Failed to renew lease %s", self._where)
+            self._log(0, "Failed to renew lease", lock=self._where, err="context deadline exceeded")
             return Ended.LOST
         finally:
             if lost := renewing.done():
@@ -190,6 +193,7 @@ class LeaderElector:
                         await self._clock.sleep(self.settings.retry_period)
             except TimeoutError:
                 return
+            self._log(5, "Successfully renewed lease", lock=self._where)
 
     # --- one try ------------------------------------------------------------------------------------------------------
 
@@ -198,10 +202,8 @@ class LeaderElector:
         try:
             async with asyncio.timeout(self.settings.request_timeout):
                 return await (self._renew_if_chosen() if self.settings.coordinated else self._take_or_renew())
-        except ApiError as error:
-            logger.info("lease %s: %d %s: %s", self._where, error.code, error.reason, error)
-        except OSError as error:
-            logger.warning("lease %s: %s", self._where, str(error) or "no response in time")
+        except (ApiError, OSError) as error:
+            self._log(ERROR, self._step, err=_problem(error), lock=self._where)
         return False
 
     async def _take_or_renew(self) -> bool:
@@ -210,32 +212,47 @@ class LeaderElector:
             try:
                 return await self._write(self._lease, acquired=False)
             except ApiError as error:
-                logger.info("lease %s: renewal refused: %s; reading the lease", self._where, error)
+                message = "Failed to update lease optimistically, falling back to slow path"
+                self._log(2, message, lock=self._where, err=error)
         try:
-            lease = await self._client.get_lease(self.settings.namespace, self.settings.name)
+            lease = await self._read()
         except ApiError as error:
             if error.code != 404:
                 raise
             return await self._create()
         self._observe(lease)
         if self.leader and self.leader != self.identity and not self._expired():
+            self._log(4, "Lease is held by and has not yet expired", lock=self._where, holder=self.leader)
             return False
         return await self._write(lease, acquired=self.leader != self.identity)
 
     async def _renew_if_chosen(self) -> bool:
         """Renew a lease that names us, unless it is to go to another candidate."""
         try:
-            lease = await self._client.get_lease(self.settings.namespace, self.settings.name)
+            lease = await self._read()
         except ApiError as error:
             if error.code != 404:
                 raise
+            self._log(0, "Lease lock not found", lock=self._where, err=error)
             return False
         self._observe(lease)
-        if self._expired() or self.leader != self.identity or self._observed.get("preferredHolder"):
+        if self._expired():
+            self._log(0, "Lease has expired", lock=self._where)
+            return False
+        if self.leader != self.identity:
+            self._log(6, "Lease is held and has not yet expired", lock=self._where, holder=self.leader)
+            return False
+        if self._observed.get("preferredHolder"):
+            self._log(4, "Lease is marked as 'end of term'", lock=self._where)
             return False
         return await self._write(lease, acquired=False)
 
+    async def _read(self) -> JSON:
+        self._step = "Error retrieving lease lock"
+        return await self._client.get_lease(self.settings.namespace, self.settings.name)
+
     async def _create(self) -> bool:
+        self._step = "Error initially creating lease lock"
         sent = self._clock.monotonic()
         now = self._date()
         spec = {**self._claim(now), "acquireTime": now, "leaseTransitions": 0}
@@ -249,6 +266,7 @@ class LeaderElector:
         return True
 
     async def _write(self, lease: JSON, acquired: bool) -> bool:
+        self._step = "Failed to update lock" if self.settings.coordinated else "Failed to update lease"
         sent = self._clock.monotonic()
         now = self._date()
         spec = {**(lease.get("spec") or {}), **self._claim(now)}
@@ -289,9 +307,11 @@ class LeaderElector:
     async def _release(self) -> None:
         """Let another candidate lead at once. If this fails, it can lead when the lease expires."""
         settings = self.settings
+        step = "error retrieving resource lock"
         try:
             async with asyncio.timeout(settings.renew_deadline):
                 lease = await self._client.get_lease(settings.namespace, settings.name)
+                step = "Failed to release lease"
                 spec = lease.get("spec") or {}
                 if spec.get("holderIdentity") != self.identity:
                     return
@@ -300,7 +320,10 @@ class LeaderElector:
                 body = {**lease, "spec": {**spec, **times, "holderIdentity": "", "leaseDurationSeconds": 1}}
                 self._observe(await self._client.update_lease(settings.namespace, settings.name, body))
         except (ApiError, OSError) as error:
-            logger.error("Failed to release lease %s: %s", self._where, str(error) or "no response in time")
+            if isinstance(error, ApiError) and error.code == 404 and step != "Failed to release lease":
+                self._log(0, "lease lock not found", lock=self._where)
+            else:
+                self._log(ERROR, step, err=_problem(error), lock=self._where)
 
     # --- events -------------------------------------------------------------------------------------------------------
 
@@ -335,6 +358,10 @@ class LeaderElector:
     def _date(self) -> str:
         moment = datetime.fromtimestamp(self._clock.now(), UTC)
         return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def _problem(error: Exception) -> str:
+    return str(error) or "no response in time"
 
 
 async def _end(task: asyncio.Task[None]) -> None:

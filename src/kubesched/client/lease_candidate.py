@@ -6,17 +6,15 @@ it is read as often as the lease, which is within the five seconds that a ping m
 
 from __future__ import annotations
 
-import logging
 from datetime import UTC, datetime
 from typing import Final
 
 from kubesched.base.clock import Clock
+from kubesched.base.log import ERROR, SILENT, Log
 from kubesched.base.types import JSON
 from kubesched.client.endpoints import Endpoint
 from kubesched.client.http import HttpClient
 from kubesched.client.protocol import ApiError
-
-logger = logging.getLogger(__name__)
 
 CANDIDATES: Final = Endpoint("coordination.k8s.io/v1beta1", "leasecandidates")
 NAMESPACE: Final = "kube-system"
@@ -29,8 +27,16 @@ class LeaseCandidate:
     """Keeps one candidate's object up to date. `run` it as a task."""
 
     def __init__(
-        self, client: HttpClient, identity: str, version: str, clock: Clock, *, lease: str = "kube-scheduler"
+        self,
+        client: HttpClient,
+        identity: str,
+        version: str,
+        clock: Clock,
+        *,
+        lease: str = "kube-scheduler",
+        log: Log = SILENT,
     ) -> None:
+        self._log = log
         self._client = client
         self._identity = identity
         self._version = version
@@ -44,7 +50,7 @@ class LeaseCandidate:
             try:
                 await self.ensure()
             except (ApiError, OSError) as error:
-                logger.error("lease candidate %s/%s: %s; trying again", NAMESPACE, self._identity, error)
+                self._log(ERROR, "Ensuring lease failed", err=error)
             await self._clock.sleep(period)
 
     async def ensure(self) -> None:
@@ -55,12 +61,15 @@ class LeaseCandidate:
         except ApiError as error:
             if error.code != 404:
                 raise
+            self._log(2, "Creating lease candidate")
             await self._client.post(CANDIDATES.path(NAMESPACE), self._new())
+            self._log(2, "Created lease candidate")
             self._renewed = self._clock.monotonic()
             return
         spec: JSON = found.get("spec") or {}
         pinged = str(spec.get("pingTime") or "") > str(spec.get("renewTime") or "")  # dates of one form
         if pinged or self._clock.monotonic() - self._renewed >= RENEWAL:
+            self._log(2, "Lease candidate exists. Renewing.")
             await self._client.put(path, {**found, "spec": {**spec, "renewTime": self._date()}})
             self._renewed = self._clock.monotonic()
 

@@ -180,13 +180,18 @@ class Process:
                 self._lead,
                 setup.election,
                 component=config.profiles[0].scheduler_name,
-                on_started_leading=self._acquired,
                 on_new_leader=self._new_leader,
                 clock=self._clock,
+                log=self._log,
             )
             if setup.election.coordinated:
                 self._candidate = LeaseCandidate(
-                    election_client, self._elector.identity, f"{CURRENT}.0", self._clock, lease=setup.election.name
+                    election_client,
+                    self._elector.identity,
+                    f"{CURRENT}.0",
+                    self._clock,
+                    lease=setup.election.name,
+                    log=self._log,
                 )
 
     def _journal(self, path: str) -> Journal | None:
@@ -318,7 +323,6 @@ class Process:
         if self._candidate is not None:
             period = elector.settings.retry_period
             self._tasks.append(asyncio.create_task(self._candidate.run(period), name="lease candidate"))
-        self._log(0, "Attempting to acquire leader lease...", lock=self._lock)
         candidacy = asyncio.create_task(elector.run(), name="leader election")
         stop = asyncio.create_task(self._stopping.wait())
         await asyncio.wait((candidacy, stop), return_when=asyncio.FIRST_COMPLETED)
@@ -375,14 +379,6 @@ class Process:
         await running
 
     # --- callbacks and signals ----------------------------------------------------------------------------------------
-
-    @property
-    def _lock(self) -> str:
-        election = self._setup.election
-        return "" if election is None else f"{election.namespace}/{election.name}"
-
-    def _acquired(self) -> None:
-        self._log(0, "Successfully acquired lease", lock=self._lock)
 
     def _new_leader(self, identity: str) -> None:
         self._log(3, "new leader elected", identity=identity)

@@ -10,6 +10,7 @@ from typing import Final
 
 from kubesched.api import objects as api
 from kubesched.api.custom import custom_kind, resource_name
+from kubesched.base.log import Log
 
 
 class Resource(Enum):
@@ -169,6 +170,20 @@ class EventHint:
     the same spec, also if each has a label of its own."""
     gated: bool = True
     """Whether the event may change what the plugin's PreEnqueue returns. If not, pods held back there are skipped."""
+
+
+def queue_because(log: Log, level: int, message: str, /, **fields: object) -> Hint:
+    """Hint.QUEUE, with upstream's log line that says why."""
+    if log.verbosity >= level:
+        log(level, message, **fields)
+    return Hint.QUEUE
+
+
+def skip_because(log: Log, level: int, message: str, /, **fields: object) -> Hint:
+    """Hint.SKIP, with upstream's log line that says why."""
+    if log.verbosity >= level:
+        log(level, message, **fields)
+    return Hint.SKIP
 
 
 def on(

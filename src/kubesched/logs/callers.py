@@ -56,12 +56,16 @@ _UPSTREAM: Final[dict[str, dict[int, str]]] = {
         642: "Failed to update PodGroup status",
         673: "Assuming placement in snapshot",
     },
-    "httplog/httplog.go": {134: "HTTP"},
-    "filters/authentication.go": {75: "Unable to authenticate the request"},
+    "httplog/httplog.go": {
+        134: "HTTP",
+    },
+    "filters/authentication.go": {
+        75: "Unable to authenticate the request",
+    },
     "gangscheduling/gangscheduling.go": {
         92: "another pod was added but it doesn't match the target pod's scheduling group",
-        97: "another pod was added and it matches the target pod's scheduling group, which may make the pod "
-        "schedulable",
+        97: "another pod was added and it matches the target pod's scheduling group, which may make "
+        "the pod schedulable",
         109: "pod group was added but it doesn't match the target pod's scheduling group",
         114: "pod group was added and it matches the target pod's scheduling group, which may make the pod schedulable",
         200: "Quorum is not met for a gang. Waiting for another pod to allow",
@@ -101,8 +105,8 @@ _UPSTREAM: Final[dict[str, dict[int, str]]] = {
         694: "Pod moved to an internal scheduling queue, because the pod is gated",
         840: "Error getting cluster events for pod",
         847: "Checking event for in-flight pod",
-        1128: "The pod doesn't need to be queued for now because it's being scheduled and will be queued "
-        "back if necessary",
+        1128: "The pod doesn't need to be queued for now because it's being scheduled and will be "
+        "queued back if necessary",
         1171: "Pod moved to an internal scheduling queue because the Pod is updated",
         1339: "Event is not making pod schedulable",
         1357: "Event received while pods are in flight",
@@ -115,6 +119,7 @@ _UPSTREAM: Final[dict[str, dict[int, str]]] = {
     "queue/backoff_queue.go": {
         275: "Unable to pop pod from backoff queue despite backoff completion",
         306: "BackoffQueue add() was called with a pod that was already in the podBackoffQ",
+        310: "Pod moved to an internal scheduling queue",
         317: "BackoffQueue add() was called with a pod that was already in the podErrorBackoffQ",
     },
     "queue/nominator.go": {
@@ -163,14 +168,14 @@ _UPSTREAM: Final[dict[str, dict[int, str]]] = {
         157: "OpportunisticBatch found unusable state",
     },
     "runtime/framework.go": {
-        825: "Disabling signatures for profile because it has extenders configured.",
-        862: "Disabling signatures for profile because plugins do not support it.",
-        896: "SignPod failed for plugin",
-        898: "SignPod can't sign pod due to plugin",
         502: "the scheduler starts to work with those plugins",
         655: "Skipped MultiPoint expansion because all plugins are disabled for extension point",
         676: "Skipped disabled plugin for extension point",
         686: "MultiPoint plugin is explicitly re-configured; overriding",
+        825: "Disabling signatures for profile because it has extenders configured.",
+        862: "Disabling signatures for profile because plugins do not support it.",
+        896: "SignPod failed for plugin",
+        898: "SignPod can't sign pod due to plugin",
         1022: "Plugin failed",
         1639: "Pod rejected by PreBind plugin",
         1800: "Pod rejected by Bind plugin",
@@ -209,8 +214,14 @@ _UPSTREAM: Final[dict[str, dict[int, str]]] = {
         342: "Cannot clear 'NominatedNodeName' field",
     },
     "dynamicresources/dynamicresources.go": {
+        313: "pod is not schedulable after resource claim change",
+        323: "claim with structured parameters got deallocated",
+        329: "unrelated claim got modified",
         334: "claim for pod got created",
+        345: "claim for pod got modified where the pod doesn't care",
         352: "status of claim for pod got updated",
+        367: "pod is not schedulable after change in other pod",
+        375: "pod is not schedulable after being updated",
         379: "pod got updated and is schedulable",
         481: "pod resource claims",
         542: "reusing pending allocation",
@@ -237,7 +248,10 @@ _UPSTREAM: Final[dict[str, dict[int, str]]] = {
         554: "created claim for extended resources",
     },
     "dynamicresources/nodeallocatabledynamicresources.go": {
+        432: "Patched pod status with NodeAllocatableResourceClaimStatuses",
+        439: "Clearing NodeAllocatableResourceClaimStatuses on Unreserve",
         445: "Failed to clear NodeAllocatableResourceClaimStatuses on Unreserve",
+        447: "Cleared NodeAllocatableResourceClaimStatuses",
     },
     "dynamicresources/dra_manager.go": {
         250: "Added share for in-flight claim",
@@ -262,6 +276,22 @@ _UPSTREAM: Final[dict[str, dict[int, str]]] = {
         326: "Pod is a potential preemption victim on node",
     },
     "volumebinding/volume_binding.go": {
+        147: "CSINode creation could make the pod schedulable",
+        162: "CSINode's migrated plugins annotation is updated and that may make the pod schedulable",
+        166: "CISNode was created or updated but it doesn't make this pod schedulable",
+        183: "PersistentVolumeClaim was created or updated, but it doesn't make this pod schedulable "
+        "because the PVC belongs to a different namespace",
+        201: "PersistentVolumeClaim the pod requires was created or updated, potentially making the "
+        "target Pod schedulable",
+        206: "PersistentVolumeClaim was created or updated, but it doesn't make this pod schedulable",
+        229: "A new StorageClass was created, which could make a Pod schedulable",
+        234: "StorageClass got an update in AllowedTopologies",
+        238: "StorageClass was updated, but it doesn't make this pod schedulable",
+        255: "A new CSIStorageCapacity was created, which could make a Pod schedulable",
+        275: "VolumeLimit was increased, which could make a Pod schedulable",
+        279: "CSIStorageCapacity was updated, but it doesn't make this pod schedulable",
+        301: "CSIDriver was updated and storage capacity got disabled, which may make the pod schedulable",
+        306: "CSIDriver was created or updated but it doesn't make this pod schedulable",
         592: "Trying to bind volumes for pod",
         595: "Failed to bind volumes for pod",
         598: "Success binding volumes for pod",
@@ -350,6 +380,147 @@ _UPSTREAM: Final[dict[str, dict[int, str]]] = {
         895: "Warning: resync period is smaller than resync check period and the informer has already "
         "started. Changing it to the resync check period",
         1367: "unrecognized notification",
+    },
+    "noderesources/fit.go": {
+        410: "the deleted pod was unscheduled and it wouldn't make the unscheduled pod schedulable",
+        415: "another scheduled pod was deleted, and it may make the unscheduled pod schedulable",
+        428: "pod got scaled down, but the modification isn't related to the resource requests of the target pod",
+        435: "another scheduled pod or the target pod itself got scaled down, and it may make the "
+        "unscheduled pod schedulable",
+        509: "node was created or updated, but it doesn't have enough resource(s) to accommodate this pod",
+        514: "node was added and it might fit the pod's resource requests",
+        519: "node was updated, but haven't changed the pod's resource requestments fit assessment",
+        523: "node was updated, and may now fit the pod's resource requests",
+        536: "device class has identical extended resource name",
+        543: "device class was added, and may now fit the pod's resource requests",
+        550: "device class was created or updated, and may fit the pod's resoruce requests",
+        554: "created or updated deivce class extended resource name is either nil, or does not match "
+        "pod's resource request",
+    },
+    "nodevolumelimits/csi.go": {
+        121: "The deleted pod does not impact the scheduling of the unscheduled pod",
+        148: "PVC that is referred from the pod was created, which might make this pod schedulable",
+        153: "PVC irrelevant to the Pod was created, which doesn't make this pod schedulable",
+        167: "Pod volume uses PersistentVolumeClaim, which might make this pod schedulable due to "
+        "VolumeAttachment deletion",
+        182: "Pod volume is an Inline Migratable volume that matches the CSI driver, which might make "
+        "this pod schedulable due to VolumeAttachment deletion",
+        190: "the VolumeAttachment deletion wouldn't make this pod schedulable because the pod has no "
+        "volume related to a deleted VolumeAttachment",
+        222: "CSINode driver limit increased, might make this pod schedulable",
+    },
+    "volumezone/volume_zone.go": {
+        319: "PVC that is referred from the pod was created or updated, which might make this pod schedulable",
+        323: "PVC irrelevant to the Pod was created or updated, which doesn't make this pod schedulable",
+        335: "PVC is referred from the pod",
+        339: "PVC is not referred from the pod",
+        352: "StorageClass is created, but its VolumeBindingMode is not waitForFirstConsumer, which "
+        "doesn't make the pod schedulable",
+        356: "StorageClass with waitForFirstConsumer mode was created and it might make this pod schedulable",
+        369: "PV is newly created, which might make the pod schedulable",
+        375: "PV's topology was updated, which might make the pod schedulable.",
+        379: "PV was updated, but the topology is unchanged, which it doesn't make the pod schedulable",
+    },
+    "nodedeclaredfeatures/nodedeclaredfeatures.go": {
+        177: "the update event is not for targetPod, skipping queueing",
+        193: "pod feature requirements didn't change, skipping queueing",
+        196: "pod feature requirements changed, queueing",
+        206: "node's declared features didn't change, skipping queueing",
+        209: "Node declared features updated, queueing",
+    },
+    "tainttoleration/taint_toleration.go": {
+        110: "node was created or updated, and this may make the Pod rejected by TaintToleration "
+        "plugin in the previous scheduling cycle schedulable",
+        114: "node was created or updated, but it doesn't change the TaintToleration plugin's decision",
+        237: "a new toleration is added for the unschedulable Pod, and it may make it schedulable",
+        241: "a new toleration is added for a Pod, but it's an unrelated Pod and wouldn't change the "
+        "TaintToleration plugin's decision",
+    },
+    "interpodaffinity/plugin.go": {
+        180: "the target pod labels have changed and it may be schedulable now",
+        187: "the added/updated/deleted pod is unscheduled, so it doesn't make the target pod schedulable",
+        207: "a scheduled pod was updated to match the target pod's affinity, and the pod may be schedulable now",
+        212: "a scheduled pod was updated not to match the target pod's anti affinity, and the pod may "
+        "be schedulable now",
+        216: "a scheduled pod was updated but it doesn't match the target pod's affinity or does match "
+        "the target pod's anti-affinity",
+        224: "a scheduled pod was added and it matches the target pod's affinity",
+        228: "a scheduled pod was added and it doesn't match the target pod's affinity",
+        236: "a scheduled pod was deleted and it matches the target pod's anti-affinity. The pod may "
+        "be schedulable now",
+        246: "a scheduled pod was deleted and the target pod matches the deleted pod's anti-affinity. "
+        "The pod may be schedulable now",
+        251: "a scheduled pod was deleted but it doesn't match the target pod's anti-affinity, nor vice versa",
+        275: "A node with a matched pod affinity topologyKey was added and it may make the pod schedulable",
+        286: "A node got updated to have the topology key of pod affinity, which may make the pod schedulable",
+        293: "A node is moved to a different domain of pod affinity, which may make the pod schedulable",
+        315: "A node was added and it may make the pod schedulable",
+        327: "A node got updated to not have the topology key of pod anti-affinity, which may make the pod schedulable",
+        334: "A node is moved to a different domain of pod anti-affinity, which may make the pod schedulable",
+        339: "a node is added/updated but doesn't have any topologyKey which matches pod affinity/anti-affinity",
+    },
+    "volumerestrictions/volume_restrictions.go": {
+        397: "Pod with the volume that the target pod requires was deleted, which might make this pod schedulable",
+        415: "Pod with the same PVC that the target pod requires was deleted, which might make this pod schedulable",
+        420: "An irrelevant Pod was deleted, which doesn't make this pod schedulable",
+    },
+    "nodeports/node_ports.go": {
+        136: "the deleted pod is unscheduled and it doesn't make the target pod schedulable",
+        153: "the deleted pod and the target pod don't have any common port(s), returning QueueSkip as "
+        "deleting this Pod won't make the Pod schedulable",
+        157: "the deleted pod and the target pod have any common port(s), returning Queue as deleting "
+        "this Pod may make the Pod schedulable",
+    },
+    "podtopologyspread/plugin.go": {
+        213: "the added/updated/deleted pod is unscheduled or has different namespace with target pod, "
+        "so it doesn't make the target pod schedulable",
+        227: "the unschedulable pod has got a new toleration, which could make it schedulable",
+        233: "the pod's update doesn't include the label update, which doesn't make the target pod schedulable",
+        241: "a scheduled pod's label was updated and it makes the updated pod match or unmatch the "
+        "pod's topology spread constraints",
+        247: "a scheduled pod's label was updated, but it's a change unrelated to the pod's topology "
+        "spread constraints",
+        255: "a scheduled pod was created and it matches with the pod's topology spread constraints",
+        259: "a scheduled pod was created, but it doesn't matches with the pod's topology spread constraints",
+        266: "a scheduled pod which matches with the pod's topology spread constraints was deleted, "
+        "and the pod may be schedulable now",
+        270: "a scheduled pod was deleted, but it's unrelated to the pod's topology spread constraints",
+        332: "the node is updated and now pod topology spread constraints has changed, and the pod may "
+        "be schedulable now",
+        337: "the node is updated and now has different taints or labels, and the pod may be schedulable now",
+        346: "the created node doesn't match pod topology spread constraints",
+        350: "the created node matches topology spread constraints, and the pod may be schedulable now",
+        356: "the deleted node doesn't match pod topology spread constraints",
+        359: "the deleted node matches topology spread constraints, and the pod may be schedulable now",
+    },
+    "nodeaffinity/node_affinity.go": {
+        126: "added or modified node didn't match scheduler-enforced node affinity and this event "
+        "won't make the Pod schedulable",
+        136: "node was created or updated, but the pod's NodeAffinity doesn't match",
+        141: "node was created, and matches with the pod's NodeAffinity",
+        151: "node updated, but the pod's NodeAffinity hasn't changed",
+        154: "node was updated and the pod's NodeAffinity changed to matched",
+    },
+    "nodeunschedulable/node_unschedulable.go": {
+        98: "a new toleration is added for the unschedulable Pod, but it's an unrelated toleration",
+        121: "node was created or updated, pod may be schedulable now",
+        125: "node was created or updated, but it doesn't make this pod schedulable",
+    },
+    "extendedresourcecache/extendedresourcecache.go": {
+        105: "DeviceClass added",
+        126: "DeviceClass updated",
+        145: "DeviceClass deleted",
+        200: "Updated extended resource cache for explicit mapping",
+        207: "Updated extended resource cache for default mapping",
+        223: "Updated device class mapping",
+        239: "Removed extended resource from cache",
+        249: "Removed device class",
+    },
+    "leaderelection/leasecandidate.go": {
+        168: "Ensuring lease failed",
+        184: "Creating lease candidate",
+        190: "Created lease candidate",
+        195: "Lease candidate exists. Renewing.",
     },
 }
 

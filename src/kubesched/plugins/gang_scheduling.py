@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from kubesched.api import objects as api
-from kubesched.framework.events import Action, EventHint, Hint, Resource, on
+from kubesched.framework.events import Action, EventHint, Hint, Resource, on, queue_because, skip_because
 from kubesched.framework.plugin import Plugin
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import Code, Status, error, unresolvable
@@ -33,25 +33,25 @@ class GangScheduling(Plugin):
     def _after_pod_added(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
         """Upstream queues the gang for each new member. A gang that is still too small would only be held back again,
         so it waits here for the member that completes it."""
-        matches = isinstance(new, api.Pod) and bool(pod.pod_group) and new.pod_group == pod.pod_group
-        other = {"addedPodSchedulingGroup": _printed(new)} if isinstance(new, api.Pod) else {}
-        self._log_hint("another pod was added", matches, pod, addedPod=new, **other)
-        if not matches:
+        if not isinstance(new, api.Pod):
             return Hint.SKIP
-        return Hint.SKIP if self._is_too_small(pod.pod_group) else Hint.QUEUE
+        log, about = self.handle.log, {"addedPod": new, "addedPodSchedulingGroup": _printed(new)}
+        if not pod.pod_group or new.pod_group != pod.pod_group:
+            why = "another pod was added but it doesn't match the target pod's scheduling group"
+            return skip_because(log, 5, why, pod=pod, schedulingGroup=_printed(pod), **about)
+        why = (
+            "another pod was added and it matches the target pod's scheduling group, which may make the pod schedulable"
+        )
+        hint = queue_because(log, 5, why, pod=pod, schedulingGroup=_printed(pod), **about)
+        return Hint.SKIP if self._is_too_small(pod.pod_group) else hint
 
     def _after_group_added(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
-        matches = new is not None and pod.pod_group == new.key
-        self._log_hint("pod group was added", matches, pod, addedPodGroup=new)
-        return Hint.QUEUE if matches else Hint.SKIP
-
-    def _log_hint(self, what: str, matches: bool, pod: api.Pod, **about: object) -> None:
-        if self.handle.log.verbosity < 5:
-            return
-        how = "and it matches" if matches else "but it doesn't match"
-        end = ", which may make the pod schedulable" if matches else ""
-        message = f"{what} {how} the target pod's scheduling group{end}"
-        self.handle.log(5, message, pod=pod, schedulingGroup=_printed(pod), **about)
+        log, about = self.handle.log, {"schedulingGroup": _printed(pod), "addedPodGroup": new}
+        if new is None or pod.pod_group != new.key:
+            why = "pod group was added but it doesn't match the target pod's scheduling group"
+            return skip_because(log, 5, why, pod=pod, **about)
+        why = "pod group was added and it matches the target pod's scheduling group, which may make the pod schedulable"
+        return queue_because(log, 5, why, pod=pod, **about)
 
     def pre_enqueue(self, pod: api.Pod) -> Status | None:
         key = pod.pod_group

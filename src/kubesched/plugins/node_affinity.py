@@ -20,7 +20,7 @@ from kubesched.cluster.matching import node_selector_mask, required_affinity_mas
 from kubesched.cluster.table import Ints
 from kubesched.cluster.view import Nodes
 from kubesched.config.args import NodeAffinityArgs
-from kubesched.framework.events import Action, EventHint, Hint, Resource, on
+from kubesched.framework.events import Action, EventHint, Hint, Resource, on, queue_because, skip_because
 from kubesched.framework.plugin import Handle, Plugin, Reads, Verdicts, default_normalize
 from kubesched.framework.signatures import Signature, unordered
 from kubesched.framework.state import CycleState
@@ -99,14 +99,29 @@ class NodeAffinity(Plugin):
         return state.pod_class.remember((self, "preferred"), lambda: preferred_terms(terms)) if terms else None
 
     def _after_node_change(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
-        if new is None or (self._enforced is not None and not self._enforced.matches(new.labels, new.name)):
+        log = self.handle.log
+        if new is None:
             return Hint.SKIP
+        if self._enforced is not None and not self._enforced.matches(new.labels, new.name):
+            why = (
+                "added or modified node didn't match scheduler-enforced node affinity and this event won't make "
+                "the Pod schedulable"
+            )
+            return skip_because(log, 4, why, pod=pod, node=new)
         wanted = required_node_affinity(pod)
         if not wanted.matches(new.labels, new.name):
             # With a term that does not parse, upstream cannot decide and queues the pod.
-            unknown = wanted.affinity is not None and wanted.affinity.error and wanted.selector.matches(new.labels)
-            return Hint.QUEUE if unknown else Hint.SKIP
-        return Hint.SKIP if old is not None and wanted.matches(old.labels, old.name) else Hint.QUEUE
+            if wanted.affinity is not None and wanted.affinity.error and wanted.selector.matches(new.labels):
+                return Hint.QUEUE
+            why = "node was created or updated, but the pod's NodeAffinity doesn't match"
+            return skip_because(log, 5, why, pod=pod, node=new)
+        if old is None:
+            return queue_because(log, 5, "node was created, and matches with the pod's NodeAffinity", pod=pod, node=new)
+        if wanted.matches(old.labels, old.name):
+            return skip_because(log, 5, "node updated, but the pod's NodeAffinity hasn't changed", pod=pod, node=new)
+        return queue_because(
+            log, 5, "node was updated and the pod's NodeAffinity changed to matched", pod=pod, node=new
+        )
 
 
 def _required(pod: api.Pod) -> api.NodeSelector | None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from kubesched.api import objects as api
 from kubesched.cluster.view import Nodes
-from kubesched.framework.events import Action, EventHint, Hint, Resource, on
+from kubesched.framework.events import Action, EventHint, Hint, Resource, on, queue_because, skip_because
 from kubesched.framework.plugin import Plugin, Reads, Verdicts, reject
 from kubesched.framework.signatures import Signature
 from kubesched.framework.state import CycleState
@@ -80,14 +80,21 @@ class NodeDeclaredFeatures(Plugin):
         return reject(missing, UNDECLARED)
 
     def _after_node_change(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
-        same = isinstance(old, api.Node) and isinstance(new, api.Node) and _declared(old) == _declared(new)
-        return Hint.SKIP if same else Hint.QUEUE
+        log = self.handle.log
+        if isinstance(old, api.Node) and isinstance(new, api.Node) and _declared(old) == _declared(new):
+            why = "node's declared features didn't change, skipping queueing"
+            return skip_because(log, 5, why, pod=pod, node=new)
+        return queue_because(log, 4, "Node declared features updated, queueing", pod=pod, node=new)
 
     def _after_pod_update(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
         if not isinstance(old, api.Pod) or not isinstance(new, api.Pod):
             return Hint.QUEUE
-        changed = new.uid == pod.uid and required_features(old.spec) != required_features(new.spec)
-        return Hint.QUEUE if changed else Hint.SKIP
+        log = self.handle.log
+        if new.uid != pod.uid:
+            return skip_because(log, 5, "the update event is not for targetPod, skipping queueing", pod=new)
+        if required_features(old.spec) == required_features(new.spec):
+            return skip_because(log, 5, "pod feature requirements didn't change, skipping queueing", pod=new)
+        return queue_because(log, 4, "pod feature requirements changed, queueing", pod=pod)
 
 
 def _declared(node: api.Node) -> tuple[str, ...]:

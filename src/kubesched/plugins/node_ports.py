@@ -7,7 +7,7 @@ import numpy as np
 from kubesched.api import objects as api
 from kubesched.cluster.pods import ANY_ADDRESS, host_ports
 from kubesched.cluster.view import Nodes
-from kubesched.framework.events import Action, EventHint, Hint, Resource, on
+from kubesched.framework.events import Action, EventHint, Hint, Resource, on, queue_because, skip_because
 from kubesched.framework.plugin import Plugin, Reads, Verdicts, reject
 from kubesched.framework.signatures import Signature
 from kubesched.framework.state import CycleState
@@ -52,10 +52,26 @@ class NodePorts(Plugin):
         return state.pod_class.remember((self, "ports"), lambda: host_ports(pod.spec))
 
     def _after_pod_deleted(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
-        if not isinstance(old, api.Pod) or not (old.node_name or old.nominated_node_name):
+        log = self.handle.log
+        if not isinstance(old, api.Pod):
             return Hint.SKIP
+        if not (old.node_name or old.nominated_node_name):
+            why = "the deleted pod is unscheduled and it doesn't make the target pod schedulable"
+            return skip_because(log, 4, why, pod=pod, deletedPod=old)
         freed = host_ports(old.spec)
-        return Hint.QUEUE if any(_collide(a, b) for a in host_ports(pod.spec) for b in freed) else Hint.SKIP
+        if not freed:
+            return Hint.SKIP
+        if any(_collide(a, b) for a in host_ports(pod.spec) for b in freed):
+            why = (
+                "the deleted pod and the target pod have any common port(s), returning Queue as deleting this Pod "
+                "may make the Pod schedulable"
+            )
+            return queue_because(log, 4, why, pod=pod, deletedPod=old)
+        why = (
+            "the deleted pod and the target pod don't have any common port(s), returning QueueSkip as deleting "
+            "this Pod won't make the Pod schedulable"
+        )
+        return skip_because(log, 4, why, pod=pod, deletedPod=old)
 
 
 def _collide(one: Port, other: Port) -> bool:

@@ -7,13 +7,18 @@ from kubesched.api.taints import HARD_EFFECTS, PREFER_NO_SCHEDULE, tolerates, un
 from kubesched.cluster.matching import per_taint_set, untolerated_mask
 from kubesched.cluster.table import Ints
 from kubesched.cluster.view import Nodes
-from kubesched.framework.events import Action, EventHint, Hint, Resource, on
+from kubesched.framework.events import Action, EventHint, Hint, Resource, on, queue_because, skip_because
 from kubesched.framework.plugin import Handle, Plugin, Reads, Verdicts, default_normalize, reject
 from kubesched.framework.signatures import Signature, tolerations
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import unresolvable
 
 UNTOLERATED = unresolvable("node(s) had untolerated taint(s)")
+NEW_TOLERATION = "a new toleration is added for the unschedulable Pod, and it may make it schedulable"
+OF_ANOTHER_POD = (
+    "a new toleration is added for a Pod, but it's an unrelated Pod and wouldn't change the TaintToleration "
+    "plugin's decision"
+)
 
 
 class TaintToleration(Plugin):
@@ -68,7 +73,16 @@ class TaintToleration(Plugin):
                 return True
             return untolerated(node.spec.taints, pod.spec.tolerations, compare=self._compare) is not None
 
-        return Hint.QUEUE if keeps_out(old) and not keeps_out(new) else Hint.SKIP
+        if keeps_out(old) and not keeps_out(new):
+            why = (
+                "node was created or updated, and this may make the Pod rejected by TaintToleration plugin in the "
+                "previous scheduling cycle schedulable"
+            )
+            return queue_because(self.handle.log, 5, why, pod=pod, node=new)
+        why = "node was created or updated, but it doesn't change the TaintToleration plugin's decision"
+        return skip_because(self.handle.log, 5, why, pod=pod, node=new)
 
     def _after_toleration_change(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
-        return Hint.QUEUE if new is not None and new.uid == pod.uid else Hint.SKIP
+        if new is not None and new.uid == pod.uid:
+            return queue_because(self.handle.log, 5, NEW_TOLERATION, pod=new)
+        return skip_because(self.handle.log, 5, OF_ANOTHER_POD, pod=new)

@@ -10,12 +10,12 @@ from kubesched.api import objects as api
 from kubesched.cluster.pods import PodClass, PodInfo, Tag, disks
 from kubesched.cluster.table import NodeTable
 from kubesched.cluster.view import Nodes
-from kubesched.framework.events import Action, EventHint, Hint, Resource, on
+from kubesched.framework.events import Action, EventHint, Hint, Resource, on, queue_because, skip_because
 from kubesched.framework.plugin import Plugin, Verdicts
 from kubesched.framework.signatures import Signature, volumes
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import SKIP, Status, error, unresolvable, unschedulable
-from kubesched.plugins.volumes import claim_key, claim_names, names_claim, not_found
+from kubesched.plugins.volumes import after_claim_added, claim_key, claim_names, names_claim, not_found
 
 DISK_CONFLICT = unschedulable("node(s) had no available disk")
 CLAIM_CONFLICT = unschedulable(
@@ -94,14 +94,22 @@ class VolumeRestrictions(Plugin):
             return Hint.QUEUE
         if old.namespace != pod.namespace:
             return Hint.SKIP
+        log = self.handle.log
         freed = {disk for volume in old.spec.volumes for disk in disks(volume)}
-        if freed.intersection(_conflicting_disks(pod)) or set(claim_names(pod)).intersection(claim_names(old)):
-            return Hint.QUEUE
-        return Hint.SKIP
+        if freed.intersection(_conflicting_disks(pod)):
+            why = "Pod with the volume that the target pod requires was deleted, which might make this pod schedulable"
+            return queue_because(log, 5, why, pod=pod, deletedPod=old)
+        if set(claim_names(pod)).intersection(claim_names(old)):
+            why = (
+                "Pod with the same PVC that the target pod requires was deleted, which might make this pod schedulable"
+            )
+            return queue_because(log, 5, why, pod=pod, deletedPod=old)
+        why = "An irrelevant Pod was deleted, which doesn't make this pod schedulable"
+        return skip_because(log, 5, why, pod=pod, deletedPod=old)
 
     def _after_claim_added(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
         wanted = new is not None and new.namespace == pod.namespace and new.name in claim_names(pod)
-        return Hint.QUEUE if wanted else Hint.SKIP
+        return after_claim_added(self.handle.log, pod, new, wanted=wanted)
 
 
 class _ExclusiveClaims:

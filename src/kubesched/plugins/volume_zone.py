@@ -10,7 +10,7 @@ from kubesched.api import objects as api
 from kubesched.cluster.pods import PodClass
 from kubesched.cluster.table import Mask
 from kubesched.cluster.view import Nodes
-from kubesched.framework.events import Action, EventHint, Hint, Resource, on
+from kubesched.framework.events import Action, EventHint, Hint, Resource, on, queue_because, skip_because
 from kubesched.framework.plugin import Plugin, Reads, Verdicts, reject
 from kubesched.framework.signatures import Signature, volumes
 from kubesched.framework.state import CycleState
@@ -126,17 +126,36 @@ class VolumeZone(Plugin):
         return None if storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER else NO_VOLUME_NAME
 
     def _after_class_added(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
-        waits = isinstance(new, api.StorageClass) and new.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
-        return Hint.QUEUE if waits else Hint.SKIP
+        log = self.handle.log
+        if isinstance(new, api.StorageClass) and new.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER:
+            why = "StorageClass with waitForFirstConsumer mode was created and it might make this pod schedulable"
+            return queue_because(log, 5, why, pod=pod, StorageClass=new)
+        why = (
+            "StorageClass is created, but its VolumeBindingMode is not waitForFirstConsumer, which doesn't make the "
+            "pod schedulable"
+        )
+        return skip_because(log, 5, why, storageClass=new, pod=pod)
 
     def _after_claim_change(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
-        wanted = new is not None and new.namespace == pod.namespace and new.name in claim_names(pod)
-        return Hint.QUEUE if wanted else Hint.SKIP
+        log = self.handle.log
+        if new is not None and new.namespace == pod.namespace:
+            if new.name in claim_names(pod):
+                log(5, "PVC is referred from the pod", pod=pod, PVC=new)
+                why = "PVC that is referred from the pod was created or updated, which might make this pod schedulable"
+                return queue_because(log, 5, why, pod=pod, PVC=new)
+            log(5, "PVC is not referred from the pod", pod=pod, PVC=new)
+        why = "PVC irrelevant to the Pod was created or updated, which doesn't make this pod schedulable"
+        return skip_because(log, 5, why, pod=pod, PVC=new)
 
     def _after_volume_change(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
+        log = self.handle.log
         if old is None or new is None:
-            return Hint.QUEUE
-        return Hint.SKIP if topologies(old) == topologies(new) else Hint.QUEUE
+            return queue_because(log, 5, "PV is newly created, which might make the pod schedulable")
+        if topologies(old) != topologies(new):
+            why = "PV's topology was updated, which might make the pod schedulable."
+            return queue_because(log, 5, why, pod=pod, PV=new)
+        why = "PV was updated, but the topology is unchanged, which it doesn't make the pod schedulable"
+        return skip_because(log, 5, why, pod=pod, PV=new)
 
 
 def topologies(volume: api.Object) -> list[Topology]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from kubesched.api import objects as api
+from kubesched.base.log import Log
+from kubesched.framework.events import Hint, queue_because, skip_because
 
 BETA_STORAGE_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
 BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
@@ -44,6 +46,17 @@ def claim_uses(pod: api.Pod) -> list[ClaimUse]:
 def uses_claim(pod: api.Pod, claim: api.Object | None) -> bool:
     """Whether a volume of the pod uses this claim, ephemeral ones included."""
     return claim is not None and claim.namespace == pod.namespace and any(u.name == claim.name for u in claim_uses(pod))
+
+
+def after_claim_added(log: Log, pod: api.Pod, claim: api.Object | None, *, wanted: bool) -> Hint:
+    """The hint after a claim was created, in the words that two plugins share."""
+    if wanted:
+        why = "PVC that is referred from the pod was created, which might make this pod schedulable"
+        return queue_because(log, 5, why, pod=pod, PVC=claim)
+    if claim is None or claim.namespace != pod.namespace:
+        return Hint.SKIP
+    why = "PVC irrelevant to the Pod was created, which doesn't make this pod schedulable"
+    return skip_because(log, 5, why, pod=pod, PVC=claim)
 
 
 def claim_names(pod: api.Pod) -> list[str]:

@@ -16,6 +16,9 @@ from kubesched.queue.pods import QueuedPodInfo
 from kubesched.queue.registrations import EventMap
 from kubesched.queue.unschedulable import File
 
+EXPLAINS = 5
+"""The verbosity from which on hints log what they say."""
+
 
 class Strategy(IntEnum):
     """What to do with a pod after an event, numbered as upstream's logs have it."""
@@ -32,12 +35,19 @@ class HintRunner:
         self.events = events
         self._clock = clock
         self._metrics = metrics
-        self._log = log
+        self.log = log
 
-    def strategy(self, queued: QueuedPodInfo, *events: ObservedEvent) -> Strategy:
+    @property
+    def explains(self) -> bool:
+        """Whether hints log what they say."""
+        return self.log.verbosity >= EXPLAINS
+
+    def strategy(self, queued: QueuedPodInfo, *events: ObservedEvent, in_flight: bool = False) -> Strategy:
         """What a series of events means for a pod: the best of what each does."""
         found = Strategy.SKIP
         for observed in events:
+            if in_flight and self.explains:
+                self.log(EXPLAINS, "Checking event for in-flight pod", pod=queued.pod, event=observed.event.label)
             found = max(found, EventEvaluation(self, observed).strategy(queued))
             if found is Strategy.IMMEDIATELY or (found and not queued.pending_plugins):
                 break
@@ -59,7 +69,7 @@ class HintRunner:
             # A needless attempt is cheap, but a pod that missed its event may wait forever.
             outcome = "Error"
             message = "QueueingHintFn returns error"
-            self._log(ERROR, message, err=problem, event=observed.event.label, plugin=plugin, pod=pod)
+            self.log(ERROR, message, err=problem, event=observed.event.label, plugin=plugin, pod=pod)
         seconds = self._clock.monotonic() - started
         self._metrics.hint(plugin, observed.event.label, outcome or answer.value, seconds)
         return answer is Hint.QUEUE
@@ -75,7 +85,7 @@ class HintRunner:
             raise
         except BaseException as problem:
             message = "A plugin failed to name the pods that an event can help; all of its pods are checked"
-            self._log(ERROR, message, err=problem, event=observed.event.label, plugin=plugin)
+            self.log(ERROR, message, err=problem, event=observed.event.label, plugin=plugin)
             return None
 
 
@@ -87,14 +97,17 @@ class EventEvaluation:
         self.observed = observed
         self._wildcard = observed.event.is_wildcard
         self._answers: dict[tuple[int, PodClass | SharedSpec], bool] = {}
+        self._for_each = runner.explains
+        """Whether to call hints for every pod: each logs why."""
 
     def strategy(self, queued: QueuedPodInfo) -> Strategy:
         """What the event means for a pod. If a plugin was only waiting for it, the pod skips its backoff."""
         unschedulable, pending = queued.unschedulable_plugins, queued.pending_plugins
         if not unschedulable and not pending:
+            self._runner.log(6, "Worth requeuing because no failed plugins", pod=queued.pod)
             return Strategy.AFTER_BACKOFF
         if self._wildcard:
-            return self._of_wildcard(queued.uid)
+            return self._of_wildcard(queued.pod)
         found = Strategy.SKIP
         for plugin, hints in self._runner.events.hints(queued.profile, self.observed.event).items():
             if plugin not in pending and (plugin not in unschedulable or found):
@@ -111,16 +124,22 @@ class EventEvaluation:
         """Whether the event may help pods with a spec, according to one plugin. False is certain, True is not."""
         profile, plugin, _ = file
         hints = self._runner.events.hints(profile, self.observed.event)[plugin]
+        if self._for_each:
+            return True
         return any(not hint.by_spec or self._helps(plugin, hint, sample, pod_class) for hint in hints)
 
     def could_help(self, file: File, sample: api.Pod, pod_class: PodClass) -> bool:
         """Whether the event may help pods of a class, according to one plugin. False is certain, True is not."""
         profile, plugin, _ = file
         hints = self._runner.events.hints(profile, self.observed.event)[plugin]
-        return any(not hint.by_class or self._helps(plugin, hint, sample, pod_class) for hint in hints)
+        return self._for_each or any(
+            not hint.by_class or self._helps(plugin, hint, sample, pod_class) for hint in hints
+        )
 
     def only(self, file: File) -> Collection[str] | None:
         """UIDs of the only pods that the event can help, according to one plugin; None if it can help any."""
+        if self._for_each:
+            return None
         profile, plugin, _ = file
         found: set[str] = set()
         for hint in self._runner.events.hints(profile, self.observed.event)[plugin]:
@@ -134,7 +153,7 @@ class EventEvaluation:
         hint = registered.hint
         if hint is None:
             return True
-        if not registered.by_class:
+        if not registered.by_class or self._for_each:
             return self._runner.ask(plugin, hint, pod, self.observed)
         key = (id(registered), pod_class.shared_spec if registered.by_spec else pod_class)
         answer = self._answers.get(key)
@@ -142,7 +161,12 @@ class EventEvaluation:
             answer = self._answers[key] = self._runner.ask(plugin, hint, pod, self.observed)
         return answer
 
-    def _of_wildcard(self, uid: str) -> Strategy:
+    def _of_wildcard(self, pod: api.Pod) -> Strategy:
         """An event that stands for anything helps everyone, unless it names the pod it is meant for."""
-        target = self.observed.new
-        return Strategy.AFTER_BACKOFF if target is None or target.uid == uid else Strategy.SKIP
+        target, label, log = self.observed.new, self.observed.event.label, self._runner.log
+        if target is None or target.uid == pod.uid:
+            log(6, "Worth requeuing because the event is wildcard", pod=pod, event=label)
+            return Strategy.AFTER_BACKOFF
+        message = "Not worth requeuing because the event is wildcard, but for another pod"
+        log(6, message, pod=pod, event=label, newObj=target)
+        return Strategy.SKIP

@@ -139,6 +139,11 @@ class SchedulingQueue:
         flight.pod, flight.updated, flight.gone = new, True, False
         for event in pod_changes(old, new, self._features):
             self._in_flight.record_for(flight, ObservedEvent(event, old, new))
+        message = (
+            "The pod doesn't need to be queued for now because it's being scheduled and will be queued back if "
+            "necessary"
+        )
+        self._log(6, message, pod=new)
         return True
 
     def delete(self, pod: api.Pod) -> None:
@@ -162,7 +167,7 @@ class SchedulingQueue:
             strategy = self._hints.strategy(queued, ObservedEvent(event, old, new))
             subqueue = self._subqueues.requeue(queued, strategy, event.label)
             if subqueue is not Subqueue.UNSCHEDULABLE:
-                message = f"{MOVED} because the Pod is updated"
+                message = "Pod moved to an internal scheduling queue because the Pod is updated"
                 self._log(5, message, pod=new, event=event.label, queue=subqueue.value)
                 self._note_wake_up(queued, event.label, subqueue)
                 self._on_ready()
@@ -270,7 +275,7 @@ class SchedulingQueue:
         if not queued.rejectors or queued.in_group:
             return Strategy.AFTER_BACKOFF
         events = self._in_flight.events_of(flight)
-        return Strategy.AFTER_BACKOFF if events is None else self._hints.strategy(queued, *events)
+        return Strategy.AFTER_BACKOFF if events is None else self._hints.strategy(queued, *events, in_flight=True)
 
     def _activate(self, uid: str) -> bool:
         queued = self._unschedulable.get(uid)
@@ -296,6 +301,7 @@ class SchedulingQueue:
         """Handle a cluster event: requeue the pods that it may help, of those that `check` accepts."""
         listeners = self._hints.events.listeners(event)
         if not listeners and not event.is_wildcard:
+            self._log(6, "receive an event that isn't interested by any enabled plugins", event=event.label)
             return
         if not self._unschedulable:
             self._keep_for_flights(ObservedEvent(event, old, new))

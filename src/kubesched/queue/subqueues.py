@@ -158,7 +158,7 @@ class Subqueues:
         if self._gates.let_through(queued):
             return True
         if queued.uid not in self.unschedulable:
-            message = f"{MOVED}, because the pod is gated"
+            message = "Pod moved to an internal scheduling queue, because the pod is gated"
             self._log(5, message, pod=queued.pod, event=event, queue=Subqueue.UNSCHEDULABLE.value)
         self.unschedulable.put(queued, event)
         return False

@@ -102,6 +102,8 @@ def build_scheduler(
         if extenders is None
         else []
     )
+    for each in owned_extenders:
+        log(2, "Creating extender", extender=each.name)
     extenders = owned_extenders if extenders is None else extenders
 
     dispatcher = Dispatcher(tasks, metrics, clock) if features.scheduler_async_api_calls else None

@@ -23,6 +23,7 @@ from kubesched.framework.events import (
     Resource,
 )
 from kubesched.queue.changes import node_changes, pod_changes
+from kubesched.scheduler.device_class_log import log_device_class
 from kubesched.scheduler.shared import Shared
 
 RESOURCES: Final[dict[type[api.Object], Resource | None]] = {
@@ -259,6 +260,12 @@ class EventHandlers:
             self._cluster.set(new)
         else:
             self._cluster.remove(obj)
+        if (
+            isinstance(obj, api.DeviceClass)
+            and self._log.verbosity >= 5
+            and self._cluster.features.dra_extended_resource
+        ):
+            log_device_class(self._log, self._cluster, old, new)  # type: ignore[arg-type]  # the same kind both times
         resource: Kind | None = RESOURCES.get(type(obj))
         if isinstance(obj, api.DeviceTaintRule):
             resource = Resource.RESOURCE_SLICE

@@ -63,7 +63,10 @@ class ClaimBinder:
                 cycle.claims[index] = await self._bind_claim(cycle, index, pod, node_name)
         if cycle.node_allocatable:
             cycle.in_pod_status = True
-            await self._write_node_allocatable(pod, _json(cycle.node_allocatable))
+            statuses = _json(cycle.node_allocatable)
+            await self._write_node_allocatable(pod, statuses)
+            say = PointLog(self._handle.log, "PreBind", pod, node_name)
+            say("Patched pod status with NodeAllocatableResourceClaimStatuses", status=statuses)
         if self._conditions and any(map(has_binding_conditions, cycle.claims)):
             await self._wait(cycle, pod, node_name)
 
@@ -219,8 +222,10 @@ class ClaimBinder:
 
     async def clear_node_allocatable(self, pod: api.Pod) -> None:
         """Remove what PreBind may have written, as the pod does not go to that node."""
+        self._handle.log(5, "Clearing NodeAllocatableResourceClaimStatuses on Unreserve", pod=pod)
         try:
             await self._write_node_allocatable(pod, None)
+            self._handle.log(5, "Cleared NodeAllocatableResourceClaimStatuses", pod=pod)
         except Exception as problem:
             message = "Failed to clear NodeAllocatableResourceClaimStatuses on Unreserve"
             self._handle.log(ERROR, message, pod=pod, err=problem)

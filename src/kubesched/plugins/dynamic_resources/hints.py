@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from itertools import chain
 
+import msgspec
+
 from kubesched.api import devices as dra
 from kubesched.api import objects as api
-from kubesched.framework.events import Hint
+from kubesched.framework.events import Hint, queue_because, skip_because
 from kubesched.plugins.dynamic_resources.claims import ClaimError, claims_of, refers_to
 from kubesched.plugins.dynamic_resources.context import ClaimContext
-from kubesched.plugins.dynamic_resources.messages import DETAILS
 
 MOST_NAMES = 100_000
 """Claims to remember. With more, every claim event is checked against every waiting pod."""
@@ -62,31 +63,40 @@ class ClaimHints:
         """Whether a waiting pod may be schedulable now that a claim was created or has changed."""
         if not isinstance(new, dra.ResourceClaim):
             return Hint.QUEUE
+        log = self._context.handle.log
         before = old if isinstance(old, dra.ResourceClaim) else None
         freed = before is not None and before.status.allocation is not None and new.status.allocation is None
-        if not freed and not refers_to(pod, new):
+        if not freed and not refers_to(pod, new) and log.verbosity < 6:
             return Hint.SKIP  # most claims belong to other pods, so this is checked first
-        if self.problem(pod) is not None:
-            return Hint.SKIP
+        problem = self.problem(pod)
+        if problem is not None:
+            owner = next((each for each in new.metadata.owner_references if each.controller), None)
+            about = {"claimOwner": None if owner is None else msgspec.to_builtins(owner), "reason": problem}
+            why = "pod is not schedulable after resource claim change"
+            return skip_because(log, 6, why, pod=pod, claim=new, **about)
         if freed:
-            return Hint.QUEUE  # its devices are there for others
-        if before is not None and before.status == new.status:
-            return Hint.SKIP
-        message = "claim for pod got created" if before is None else "status of claim for pod got updated"
-        self._context.handle.log(DETAILS, message, pod=pod, claim=new)
-        return Hint.QUEUE
+            return queue_because(log, 6, "claim with structured parameters got deallocated", pod=pod, claim=new)
+        if not refers_to(pod, new):
+            return skip_because(log, 6, "unrelated claim got modified", pod=pod, claim=new)
+        if before is None:
+            return queue_because(log, 5, "claim for pod got created", pod=pod, claim=new)
+        if before.status == new.status:
+            why = "claim for pod got modified where the pod doesn't care"
+            return skip_because(log, 6, why, pod=pod, claim=new)
+        return queue_because(log, 5, "status of claim for pod got updated", pod=pod, claim=new)
 
     def after_pod_change(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
         """Whether a waiting pod may be schedulable now that the names of its claims are known."""
         if not isinstance(new, api.Pod):
             return Hint.QUEUE
+        log = self._context.handle.log
         if new.uid != pod.uid:
-            return Hint.SKIP
+            why = "pod is not schedulable after change in other pod"
+            return skip_because(log, 7, why, pod=pod, modifiedPod=new)
         self.note(new)
         if self.problem(new) is not None:
-            return Hint.SKIP
-        self._context.handle.log(DETAILS, "pod got updated and is schedulable", pod=pod)
-        return Hint.QUEUE
+            return skip_because(log, 6, "pod is not schedulable after being updated", pod=pod)
+        return queue_because(log, 5, "pod got updated and is schedulable", pod=pod)
 
 
 def _mentioned(pod: api.Pod) -> Iterator[str]:

@@ -16,10 +16,10 @@ from kubesched.cluster.counters import RowCounter
 from kubesched.cluster.counts import NO_LABELS, TermCounter
 from kubesched.cluster.pods import PodClass, PodInfo
 from kubesched.cluster.table import Ids, Ints, LabelColumn, Mask
-from kubesched.cluster.terms import AffinityTerm, affinity_terms
+from kubesched.cluster.terms import AffinityTerm, AffinityTerms, affinity_terms
 from kubesched.cluster.view import Nodes
 from kubesched.config.args import InterPodAffinityArgs
-from kubesched.framework.events import Action, EventHint, Hint, Resource, on
+from kubesched.framework.events import Action, EventHint, Hint, Resource, on, queue_because, skip_because
 from kubesched.framework.plugin import MAX_NODE_SCORE, Plugin, Verdicts
 from kubesched.framework.signatures import Signature
 from kubesched.framework.state import CycleState
@@ -270,24 +270,62 @@ class InterPodAffinity(Plugin):
     # Hints
 
     def _after_pod_change(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
+        log = self.handle.log
         if old is not None and new is not None and new.uid == pod.uid:
-            return Hint.QUEUE
+            return queue_because(log, 5, "the target pod labels have changed and it may be schedulable now", pod=pod)
         others = [other for other in (old, new) if isinstance(other, api.Pod)]
         if not all(other.node_name or other.nominated_node_name for other in others):
-            return Hint.SKIP
+            why = "the added/updated/deleted pod is unscheduled, so it doesn't make the target pod schedulable"
+            return skip_because(log, 5, why, pod=pod, originalPod=old or "", modifiedPod=new or "")
         own = affinity_terms(pod.namespace, pod.spec.affinity)
         if own.bad_required:
             return Hint.QUEUE  # upstream cannot decide, and queues the pod
         if len(others) == 2:
-            before, after = others
-            joined = not _all_match(own.required, before) and _all_match(own.required, after)
-            left = _all_match(own.required_anti, before) and not _all_match(own.required_anti, after)
-            return Hint.QUEUE if joined or left else Hint.SKIP
-        if new is not None:
-            return Hint.QUEUE if _all_match(own.required, others[0]) else Hint.SKIP
-        gone = affinity_terms(others[0].namespace, others[0].spec.affinity)
-        freed = _all_match(own.required_anti, others[0]) or _all_match(gone.required_anti, pod)
-        return Hint.QUEUE if freed or gone.bad_required else Hint.SKIP
+            return self._after_pod_update(pod, own, *others)
+        if new is None:
+            return self._after_pod_deleted(pod, own, others[0])
+        if _all_match(own.required, others[0]):
+            why = "a scheduled pod was added and it matches the target pod's affinity"
+            return queue_because(log, 5, why, pod=pod, modifiedPod=new)
+        why = "a scheduled pod was added and it doesn't match the target pod's affinity"
+        return skip_because(log, 5, why, pod=pod, modifiedPod=new)
+
+    def _after_pod_update(self, pod: api.Pod, own: AffinityTerms, before: api.Pod, after: api.Pod) -> Hint:
+        log = self.handle.log
+        if not _all_match(own.required, before) and _all_match(own.required, after):
+            why = "a scheduled pod was updated to match the target pod's affinity, and the pod may be schedulable now"
+            return queue_because(log, 5, why, pod=pod, modifiedPod=after)
+        if _all_match(own.required_anti, before) and not _all_match(own.required_anti, after):
+            why = (
+                "a scheduled pod was updated not to match the target pod's anti affinity, and the pod may be "
+                "schedulable now"
+            )
+            return queue_because(log, 5, why, pod=pod, modifiedPod=after)
+        why = (
+            "a scheduled pod was updated but it doesn't match the target pod's affinity or does match the target "
+            "pod's anti-affinity"
+        )
+        return skip_because(log, 5, why, pod=pod, modifiedPod=after)
+
+    def _after_pod_deleted(self, pod: api.Pod, own: AffinityTerms, gone: api.Pod) -> Hint:
+        log = self.handle.log
+        if _all_match(own.required_anti, gone):
+            why = (
+                "a scheduled pod was deleted and it matches the target pod's anti-affinity. The pod may be "
+                "schedulable now"
+            )
+            return queue_because(log, 5, why, pod=pod, originalPod=gone)
+        terms = affinity_terms(gone.namespace, gone.spec.affinity)
+        if terms.bad_required:
+            return Hint.QUEUE
+        if _all_match(terms.required_anti, pod):
+            why = (
+                "a scheduled pod was deleted and the target pod matches the deleted pod's anti-affinity. The pod "
+                "may be schedulable now"
+            )
+            return queue_because(log, 5, why, pod=pod, originalPod=gone)
+        why = "a scheduled pod was deleted but it doesn't match the target pod's anti-affinity, nor vice versa"
+        return skip_because(log, 5, why, pod=pod, originalPod=gone)
 
     def _after_node_change(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
         own = affinity_terms(pod.namespace, pod.spec.affinity)
@@ -295,12 +333,33 @@ class InterPodAffinity(Plugin):
             return Hint.SKIP
         if own.bad_required:
             return Hint.QUEUE
-        if old is None:
-            reachable = any(term.topology_key in new.labels for term in own.required)
-            return Hint.QUEUE if reachable or own.required_anti else Hint.SKIP
-        gained = any(_moved(t, old.labels, new.labels) and t.topology_key in new.labels for t in own.required)
-        escaped = any(_moved(t, old.labels, new.labels) and t.topology_key in old.labels for t in own.required_anti)
-        return Hint.QUEUE if gained or escaped else Hint.SKIP
+        why = _why_after_node_change(own, None if old is None else old.labels, new.labels)
+        if why is not None:
+            return queue_because(self.handle.log, 5, why, pod=pod, node=new)
+        why = "a node is added/updated but doesn't have any topologyKey which matches pod affinity/anti-affinity"
+        return skip_because(self.handle.log, 5, why, pod=pod, node=new)
+
+
+def _why_after_node_change(own: AffinityTerms, old: Mapping[str, str] | None, new: Mapping[str, str]) -> str | None:
+    """Why a node that was added or has changed may help a pod with these terms; None if it does not."""
+    if old is None:
+        if any(term.topology_key in new for term in own.required):
+            return "A node with a matched pod affinity topologyKey was added and it may make the pod schedulable"
+        return "A node was added and it may make the pod schedulable" if own.required_anti else None
+    for term in own.required:
+        if term.topology_key in new and _moved(term, old, new):
+            if term.topology_key in old:
+                return "A node is moved to a different domain of pod affinity, which may make the pod schedulable"
+            return "A node got updated to have the topology key of pod affinity, which may make the pod schedulable"
+    for term in own.required_anti:
+        if term.topology_key in old and _moved(term, old, new):
+            if term.topology_key in new:
+                return "A node is moved to a different domain of pod anti-affinity, which may make the pod schedulable"
+            return (
+                "A node got updated to not have the topology key of pod anti-affinity, which may make the pod "
+                "schedulable"
+            )
+    return None
 
 
 def _any_key(counts: Counts, nodes: Nodes) -> Mask:

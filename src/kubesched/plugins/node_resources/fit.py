@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -21,7 +20,7 @@ from kubesched.api.resources import (
 from kubesched.cluster.table import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Ints, NodeTable
 from kubesched.cluster.view import Nodes
 from kubesched.config.args import NodeResourcesFitArgs
-from kubesched.framework.events import Action, EventHint, Hint, Resource, on
+from kubesched.framework.events import Action, EventHint, Hint, Resource, on, queue_because, skip_because
 from kubesched.framework.placements import Assignments
 from kubesched.framework.plugin import Handle, Plugin, Reads, Verdicts
 from kubesched.framework.signatures import Signature
@@ -202,22 +201,36 @@ class NodeResourcesFit(Plugin):
         return name in self._ignored or name.split("/")[0] in self._ignored_groups
 
     def _after_pod_change(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
+        log = self.handle.log
         if not isinstance(old, api.Pod):
             return Hint.QUEUE
         if not isinstance(new, api.Pod):
-            return Hint.QUEUE if old.node_name or old.nominated_node_name else Hint.SKIP
-        if new.uid == pod.uid:
-            return Hint.QUEUE
-        if not new.node_name:
-            return Hint.SKIP
+            if old.node_name or old.nominated_node_name:
+                why = "another scheduled pod was deleted, and it may make the unscheduled pod schedulable"
+                return queue_because(log, 5, why, pod=pod, deletedPod=old)
+            why = "the deleted pod was unscheduled and it wouldn't make the unscheduled pod schedulable"
+            return skip_because(log, 5, why, pod=pod, deletedPod=old)
+        if self._frees(pod, old, new):
+            why = (
+                "another scheduled pod or the target pod itself got scaled down, and it may make the unscheduled "
+                "pod schedulable"
+            )
+            return queue_because(log, 5, why, pod=pod, modifiedPod=new)
+        why = "pod got scaled down, but the modification isn't related to the resource requests of the target pod"
+        return skip_because(log, 5, why, pod=pod, modifiedPod=new)
+
+    def _frees(self, pod: api.Pod, old: api.Pod, new: api.Pod) -> bool:
+        """Whether an update frees something that a waiting pod requests, or is of that pod."""
+        if new.uid == pod.uid or not new.node_name:
+            return new.uid == pod.uid
         # Upstream counts pod-level requests here whatever their gate says.
         features = replace(self.handle.features, pod_level_resources=True)
         before, after = _amounts(node_requests(old, features)), _amounts(node_requests(new, features))
         wanted = _amounts(scheduling_requests(pod, features))
-        shrunk = any(amount and before.get(name, 0) > after.get(name, 0) for name, amount in wanted.items())
-        return Hint.QUEUE if shrunk else Hint.SKIP
+        return any(amount and before.get(name, 0) > after.get(name, 0) for name, amount in wanted.items())
 
     def _after_node_change(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
+        log = self.handle.log
         if not isinstance(new, api.Node):
             return Hint.SKIP
         wanted = _amounts(scheduling_requests(pod, self.handle.features))
@@ -225,23 +238,38 @@ class NodeResourcesFit(Plugin):
         by_devices = {name for name in wanted if offered.get(name, 0) <= 0 and self._by_devices(name)}
         needed = {name: amount for name, amount in wanted.items() if amount and name not in by_devices}
         if offered["pods"] < 1 or any(amount > offered.get(name, 0) for name, amount in needed.items()):
-            return Hint.SKIP
-        if not isinstance(old, api.Node) or any(wanted[name] for name in by_devices):
-            return Hint.QUEUE
+            why = "node was created or updated, but it doesn't have enough resource(s) to accommodate this pod"
+            return skip_because(log, 5, why, pod=pod, node=new)
+        if not isinstance(old, api.Node):
+            why = "node was added and it might fit the pod's resource requests"
+            return queue_because(log, 5, why, pod=pod, node=new)
         before = _offered(old)
-        names: Sequence[str] = ["pods", *needed]
-        return Hint.QUEUE if any(offered.get(n, 0) > before.get(n, 0) for n in names) else Hint.SKIP
+        more = any(offered.get(name, 0) > before.get(name, 0) for name in ("pods", *needed))
+        if more or any(wanted[name] for name in by_devices):
+            why = "node was updated, and may now fit the pod's resource requests"
+            return queue_because(log, 5, why, pod=pod, node=new)
+        why = "node was updated, but haven't changed the pod's resource requestments fit assessment"
+        return skip_because(log, 5, why, pod=pod, node=new)
 
     def _after_class_change(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
+        log = self.handle.log
         if not isinstance(new, api.DeviceClass):
             return Hint.QUEUE
-        names = {new.spec.extended_resource_name}
-        if not isinstance(old, api.DeviceClass):
-            names.add(DEVICE_CLASS_PREFIX + new.name)
-        elif (old.spec.extended_resource_name or "") == (new.spec.extended_resource_name or ""):
-            return Hint.SKIP
+        name = new.spec.extended_resource_name
+        if isinstance(old, api.DeviceClass) and (old.spec.extended_resource_name or "") == (name or ""):
+            return skip_because(log, 5, "device class has identical extended resource name", pod=pod, deviceclass=new)
         wanted = pod_requests(pod, use_status=False)
-        return Hint.QUEUE if any(name in wanted for name in names) else Hint.SKIP
+        if not isinstance(old, api.DeviceClass) and DEVICE_CLASS_PREFIX + new.name in wanted:
+            why = "device class was added, and may now fit the pod's resource requests"
+            return queue_because(log, 5, why, pod=pod, deviceclass=new)
+        if name in wanted:
+            why = "device class was created or updated, and may fit the pod's resoruce requests"
+            return queue_because(log, 5, why, pod=pod, deviceclass=new)
+        why = (
+            "created or updated deivce class extended resource name is either nil, or does not match pod's "
+            "resource request"
+        )
+        return skip_because(log, 5, why, pod=pod, deviceclass=new)
 
 
 def _amounts(requests: Requests) -> dict[str, int]:

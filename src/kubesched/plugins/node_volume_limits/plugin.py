@@ -11,7 +11,7 @@ from kubesched.api import objects as api
 from kubesched.cluster.pods import PodClass
 from kubesched.cluster.table import Ids, Mask
 from kubesched.cluster.view import Nodes
-from kubesched.framework.events import Action, EventHint, Hint, Resource, on
+from kubesched.framework.events import Action, EventHint, Hint, Resource, on, queue_because, skip_because
 from kubesched.framework.plugin import Handle, Plugin, Reads, Verdicts
 from kubesched.framework.signatures import Signature, volumes
 from kubesched.framework.state import CycleState
@@ -24,7 +24,7 @@ from kubesched.plugins.node_volume_limits.attached import (
     VolumeError,
     volume_limits,
 )
-from kubesched.plugins.volumes import names_claim, uses_claim
+from kubesched.plugins.volumes import after_claim_added, names_claim, uses_claim
 
 EXCEEDED = unschedulable("node(s) exceed max volume count")
 
@@ -116,23 +116,50 @@ class NodeVolumeLimits(Plugin):
         if not isinstance(old, api.CSINode) or not isinstance(new, api.CSINode):
             return Hint.QUEUE
         before = volume_limits(old)
-        return Hint.QUEUE if any(n > before.get(d, 0) for d, n in volume_limits(new).items()) else Hint.SKIP
+        for driver, limit in volume_limits(new).items():
+            if limit > before.get(driver, 0):
+                why = "CSINode driver limit increased, might make this pod schedulable"
+                known = before.get(driver, 0)
+                return queue_because(self.handle.log, 5, why, pod=pod, driver=driver, oldLimit=known, newLimit=limit)
+        return Hint.SKIP
 
     def _after_pod_deleted(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
         if not isinstance(old, api.Pod):
             return Hint.QUEUE
         if not (old.node_name or old.nominated_node_name):
             return Hint.SKIP
-        return Hint.QUEUE if any(_may_be_attached(volume) for volume in old.spec.volumes) else Hint.SKIP
+        if any(_may_be_attached(volume) for volume in old.spec.volumes):
+            return Hint.QUEUE
+        why = "The deleted pod does not impact the scheduling of the unscheduled pod"
+        return skip_because(self.handle.log, 5, why, pod=pod, deletedPod=old)
 
     def _after_claim_added(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
-        return Hint.QUEUE if uses_claim(pod, new) else Hint.SKIP
+        return after_claim_added(self.handle.log, pod, new, wanted=uses_claim(pod, new))
 
     def _after_attachment_deleted(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
         if not isinstance(old, api.VolumeAttachment):
             return Hint.QUEUE
-        freed = any(_may_free(volume, old.spec.attacher) for volume in pod.spec.volumes)
-        return Hint.QUEUE if freed else Hint.SKIP
+        log, attacher = self.handle.log, old.spec.attacher
+        for volume in pod.spec.volumes:
+            if not _may_free(volume, attacher):
+                continue
+            if volume.persistent_volume_claim is None:
+                why = (
+                    "Pod volume is an Inline Migratable volume that matches the CSI driver, which might make this pod "
+                    "schedulable due to VolumeAttachment deletion"
+                )
+                about = {"volumeAttachment": old, "volume": volume.name, "csiDriver": attacher}
+                return queue_because(log, 5, why, pod=pod, **about)
+            why = (
+                "Pod volume uses PersistentVolumeClaim, which might make this pod schedulable due to VolumeAttachment "
+                "deletion"
+            )
+            return queue_because(log, 5, why, pod=pod, volumeAttachment=old, volume=volume.name)
+        why = (
+            "the VolumeAttachment deletion wouldn't make this pod schedulable because the pod has no volume related "
+            "to a deleted VolumeAttachment"
+        )
+        return skip_because(log, 5, why, pod=pod, volumeAttachment=old)
 
 
 class _Answer:

@@ -15,7 +15,7 @@ from kubesched.cluster.pods import PodClass, PodInfo
 from kubesched.cluster.table import Ids, Ints, Mask
 from kubesched.cluster.view import Nodes
 from kubesched.config.args import PodTopologySpreadArgs
-from kubesched.framework.events import Action, EventHint, Hint, Resource, on
+from kubesched.framework.events import Action, EventHint, Hint, Resource, on, queue_because, skip_because
 from kubesched.framework.plugin import MAX_NODE_SCORE, Handle, Plugin, Verdicts
 from kubesched.framework.signatures import Signature
 from kubesched.framework.state import CycleState
@@ -259,18 +259,51 @@ class PodTopologySpread(Plugin):
         return _NONE if selector.is_empty else self._compiled(pod, self._defaults, HARD, selector)
 
     def _after_pod_change(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
+        log = self.handle.log
         others = [other for other in (old, new) if isinstance(other, api.Pod)]
         if not all(_involved(other, pod) for other in others):
-            return Hint.SKIP
-        items = self._hard(pod).items
-        if len(others) == 1:
-            return Hint.QUEUE if any(c.selector.matches(others[0].labels) for c in items) else Hint.SKIP
-        before, after = others
+            why = (
+                "the added/updated/deleted pod is unscheduled or has different namespace with target pod, so it "
+                "doesn't make the target pod schedulable"
+            )
+            return skip_because(log, 5, why, pod=pod, originalPod=old or "")
+        if len(others) == 2:
+            return self._after_pod_update(pod, *others)
+        matches = any(c.selector.matches(others[0].labels) for c in self._hard(pod).items)
+        if new is None:
+            if matches:
+                why = (
+                    "a scheduled pod which matches with the pod's topology spread constraints was deleted, and the "
+                    "pod may be schedulable now"
+                )
+                return queue_because(log, 5, why, pod=pod, deletedPod=old)
+            why = "a scheduled pod was deleted, but it's unrelated to the pod's topology spread constraints"
+            return skip_because(log, 5, why, pod=pod, deletedPod=old)
+        if matches:
+            why = "a scheduled pod was created and it matches with the pod's topology spread constraints"
+            return queue_because(log, 5, why, pod=pod, createdPod=new)
+        why = "a scheduled pod was created, but it doesn't matches with the pod's topology spread constraints"
+        return skip_because(log, 5, why, pod=pod, createdPod=new)
+
+    def _after_pod_update(self, pod: api.Pod, before: api.Pod, after: api.Pod) -> Hint:
+        log, items = self.handle.log, self._hard(pod).items
         tolerates_more = after.uid == pod.uid and after.spec.tolerations != before.spec.tolerations
         if tolerates_more and any(c.honor_taints for c in items):
-            return Hint.QUEUE
-        changed = any(c.selector.matches(before.labels) != c.selector.matches(after.labels) for c in items)
-        return Hint.QUEUE if changed else Hint.SKIP
+            why = "the unschedulable pod has got a new toleration, which could make it schedulable"
+            return queue_because(log, 5, why, pod=pod, modifiedPod=after)
+        if before.labels == after.labels:
+            why = "the pod's update doesn't include the label update, which doesn't make the target pod schedulable"
+            return skip_because(log, 5, why, pod=pod, modifiedPod=after)
+        if any(c.selector.matches(before.labels) != c.selector.matches(after.labels) for c in items):
+            why = (
+                "a scheduled pod's label was updated and it makes the updated pod match or unmatch the pod's "
+                "topology spread constraints"
+            )
+            return queue_because(log, 5, why, pod=pod, modifiedPod=after)
+        why = (
+            "a scheduled pod's label was updated, but it's a change unrelated to the pod's topology spread constraints"
+        )
+        return skip_because(log, 5, why, pod=pod, modifiedPod=after)
 
     def _after_node_change(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
         keys = [constraint.topology_key for constraint in self._hard(pod).items]
@@ -278,12 +311,31 @@ class PodTopologySpread(Plugin):
         def has_all(node: api.Object | None) -> bool:
             return node is not None and all(key in node.labels for key in keys)
 
+        log, matched, matches = self.handle.log, has_all(old), has_all(new)
         if not (isinstance(old, api.Node) and isinstance(new, api.Node)):
-            return Hint.QUEUE if has_all(old) or has_all(new) else Hint.SKIP
-        if has_all(old) != has_all(new):
-            return Hint.QUEUE
+            if matches:
+                why = "the created node matches topology spread constraints, and the pod may be schedulable now"
+                return queue_because(log, 5, why, pod=pod, node=new)
+            if matched:
+                why = "the deleted node matches topology spread constraints, and the pod may be schedulable now"
+                return queue_because(log, 5, why, pod=pod, node=old)
+            if new is None:
+                why = "the deleted node doesn't match pod topology spread constraints"
+                return skip_because(log, 5, why, pod=pod, node=old)
+            return skip_because(
+                log, 5, "the created node doesn't match pod topology spread constraints", pod=pod, node=new
+            )
+        if matched != matches:
+            why = (
+                "the node is updated and now pod topology spread constraints has changed, and the pod may be "
+                "schedulable now"
+            )
+            return queue_because(log, 5, why, pod=pod, node=new, originalMatching=matched, newMatching=matches)
         moved = any(old.labels.get(key, "") != new.labels.get(key, "") for key in keys)
-        return Hint.QUEUE if has_all(new) and (moved or old.spec.taints != new.spec.taints) else Hint.SKIP
+        if matches and (moved or old.spec.taints != new.spec.taints):
+            why = "the node is updated and now has different taints or labels, and the pod may be schedulable now"
+            return queue_because(log, 5, why, pod=pod, node=new)
+        return Hint.SKIP
 
 
 _NONE = compile_constraints(api.Pod(), (), SOFT)

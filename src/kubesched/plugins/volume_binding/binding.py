@@ -8,6 +8,7 @@ import msgspec
 
 from kubesched.api import objects as api
 from kubesched.base.clock import Clock
+from kubesched.base.log import Log
 from kubesched.cluster.state import ClusterState
 from kubesched.framework.handle import ApiClient
 from kubesched.plugins.csi_migration import TranslationError, csi_node_affinity, migrated_plugins, migration_of
@@ -18,6 +19,8 @@ from kubesched.plugins.volume_binding.supply import is_bound_to
 from kubesched.plugins.volumes import BOUND_BY_CONTROLLER, SELECTED_NODE, is_fully_bound, not_found
 
 POLL_SECONDS = 1.0
+PRE_BIND = "PreBind.VolumeBinding"
+"""The logger's name in these lines."""
 
 T = TypeVar("T", api.PersistentVolume, api.PersistentVolumeClaim)
 
@@ -28,6 +31,7 @@ class BindingHandle(Protocol):
     cluster: ClusterState
     client: ApiClient
     clock: Clock
+    log: Log
 
 
 class VolumeBindingError(Exception):
@@ -73,7 +77,12 @@ class VolumeBinder:
         handle: BindingHandle,
         claims: AssumeCache[api.PersistentVolumeClaim],
         volumes: AssumeCache[api.PersistentVolume],
+        pod: api.Pod,
+        node_name: str,
     ) -> None:
+        self._pod = pod
+        self._node_name = node_name
+        self._log = handle.log
         self._cluster = handle.cluster
         self._client = handle.client
         self._clock = handle.clock
@@ -88,7 +97,7 @@ class VolumeBinder:
         written = 0
         try:
             for number, binding in enumerate(bindings):
-                bindings[number] = VolumeMatch(binding.claim, await self._write_volume(binding.volume))
+                bindings[number] = VolumeMatch(binding.claim, await self._write_volume(binding))
                 written += 1
             for number, claim in enumerate(provisions):
                 provisions[number] = await self._write_claim(claim)
@@ -101,25 +110,38 @@ class VolumeBinder:
             for claim in provisions[max(written - len(bindings), 0) :]:
                 self._claims.restore(claim)
 
-    async def _write_volume(self, volume: api.PersistentVolume) -> api.PersistentVolume:
+    async def _write_volume(self, binding: VolumeMatch) -> api.PersistentVolume:
+        volume, about = binding.volume, {"PV": binding.volume, "PVC": binding.claim}
         reference = volume.spec.claim_ref
         assert reference is not None  # set by `bound`
         annotations = {k: v for k, v in volume.annotations.items() if k == BOUND_BY_CONTROLLER}
-        return await self._client.bind_volume(volume.name, reference, annotations, volume.metadata.resource_version)
+        self._say(5, "Updating PersistentVolume: binding to claim", pod=self._pod, **about)
+        try:
+            written = await self._client.bind_volume(
+                volume.name, reference, annotations, volume.metadata.resource_version
+            )
+        except Exception as problem:
+            self._say(4, "Updating PersistentVolume: binding to claim failed", pod=self._pod, **about, err=problem)
+            raise
+        self._say(2, "Updated PersistentVolume with claim. Waiting for binding to complete", pod=self._pod, **about)
+        return written
 
     async def _write_claim(self, claim: api.PersistentVolumeClaim) -> api.PersistentVolumeClaim:
         annotations = {SELECTED_NODE: claim.annotations[SELECTED_NODE]}
-        return await self._client.annotate_claim(
-            claim.namespace, claim.name, annotations, claim.metadata.resource_version
-        )
+        self._say(5, "Updating claims objects to trigger volume provisioning", pod=self._pod, PVC=claim)
+        try:
+            return await self._client.annotate_claim(
+                claim.namespace, claim.name, annotations, claim.metadata.resource_version
+            )
+        except Exception as problem:
+            self._say(4, "Updating PersistentVolumeClaim: binding to volume failed", PVC=claim, err=problem)
+            raise
+
+    def _say(self, level: int, message: str, **fields: object) -> None:
+        self._log(level, message, logger=PRE_BIND, node=self._node_name, **fields)
 
     async def wait(
-        self,
-        pod: api.Pod,
-        node_name: str,
-        bindings: list[VolumeMatch],
-        provisions: list[api.PersistentVolumeClaim],
-        timeout: float,
+        self, bindings: list[VolumeMatch], provisions: list[api.PersistentVolumeClaim], timeout: float
     ) -> None:
         """Check every second whether everything is bound, until the timeout."""
         deadline = self._clock.monotonic() + timeout
@@ -129,10 +151,11 @@ class VolumeBinder:
             if left < POLL_SECONDS:
                 raise VolumeBindingError("binding volumes: context deadline exceeded")
             try:
-                node = self._check_pod(pod, node_name)
+                node = self._check_pod(self._pod, self._node_name)
                 if all(self._is_bound(b, node) for b in bindings) and all(
                     self._is_provisioned(claim, node) for claim in provisions
                 ):
+                    self._say(2, "All PVCs for pod are bound", pod=self._pod)
                     return
             except VolumeBindingError as problem:
                 raise VolumeBindingError(f"binding volumes: {problem}") from problem

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
+import msgspec
 import numpy as np
 
 from kubesched.api import objects as api
@@ -11,17 +12,24 @@ from kubesched.cluster.pods import PodClass
 from kubesched.cluster.table import Ints
 from kubesched.cluster.view import Nodes
 from kubesched.config.args import VolumeBindingArgs
-from kubesched.framework.events import Action, EventHint, Hint, Resource, on
+from kubesched.framework.events import Action, EventHint, Hint, Resource, on, queue_because, skip_because
 from kubesched.framework.plugin import Handle, Plugin, Reads, Verdicts, reject
 from kubesched.framework.signatures import Signature, volumes
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import SKIP, Status, error, unresolvable
 from kubesched.plugins.csi_migration import MIGRATED_PLUGINS
 from kubesched.plugins.volume_binding.assume_cache import AssumeCache
-from kubesched.plugins.volume_binding.binding import BindingHandle, VolumeBinder, VolumeBindingError, bound, selected
+from kubesched.plugins.volume_binding.binding import (
+    PRE_BIND,
+    BindingHandle,
+    VolumeBinder,
+    VolumeBindingError,
+    bound,
+    selected,
+)
 from kubesched.plugins.volume_binding.plan import Planner, PodClaims, VolumeMatch, VolumePlan
 from kubesched.plugins.volume_binding.scoring import class_uses, scorer
-from kubesched.plugins.volume_binding.supply import largest_volume
+from kubesched.plugins.volume_binding.supply import largest_volume, volume_limit
 from kubesched.plugins.volumes import (
     WAIT_FOR_FIRST_CONSUMER,
     ClaimUse,
@@ -195,9 +203,15 @@ class VolumeBinding(Plugin):
         row = self.handle.cluster.nodes.row_of.get(node_name)
         if reservation.plan is None or row is None or reservation.plan.codes[row]:
             return None
+        about: dict[str, object] = {"logger": "Reserve.VolumeBinding", "pod": pod, "node": node_name}
+        self.handle.log(4, "AssumePodVolumes", **about)
         bindings, provisions = self._planner.bindings(reservation.plan, row)
+        if not bindings and not provisions:
+            self.handle.log(4, "AssumePodVolumes: all PVCs bound and nothing to do", **about)
         for binding in bindings:
             volume = bound(binding.volume, binding.claim)
+            which = {"PV": binding.volume, "PVC": binding.claim, "newPV": volume, "dirty": volume is not binding.volume}
+            self.handle.log(5, "AssumePodVolumes: GetBindVolumeToClaim", **about, **which)
             reservation.bindings.append(VolumeMatch(binding.claim, volume))
             if volume is not binding.volume:
                 self._volumes.assume(volume)
@@ -231,41 +245,81 @@ class VolumeBinding(Plugin):
         reservation = state.read(self.name, Reservation)
         if not reservation.bindings and not reservation.provisions:
             return None
-        binder = VolumeBinder(cast(BindingHandle, self.handle), self._claims, self._volumes)
+        log = self.handle.log
+        about: dict[str, object] = {"logger": PRE_BIND, "pod": pod, "node": node_name}
+        binder = VolumeBinder(cast(BindingHandle, self.handle), self._claims, self._volumes, pod, node_name)
+        log(5, "Trying to bind volumes for pod", **about)
+        log(4, "BindPodVolumes", **about)
         try:
             await binder.write(reservation.bindings, reservation.provisions)
-            await binder.wait(
-                pod, node_name, reservation.bindings, reservation.provisions, self.args.bind_timeout_seconds
-            )
+            await binder.wait(reservation.bindings, reservation.provisions, self.args.bind_timeout_seconds)
         except VolumeBindingError as problem:
+            log(5, "Failed to bind volumes for pod", **about, err=problem)
             return error(str(problem))
+        log(5, "Success binding volumes for pod", **about)
         return None
 
     # Hints
 
     def _after_class_change(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
+        log, about = self.handle.log, {"Pod": pod, "StorageClass": new}
         if not isinstance(old, api.StorageClass) or not isinstance(new, api.StorageClass):
-            return Hint.QUEUE
-        return Hint.SKIP if old.allowed_topologies == new.allowed_topologies else Hint.QUEUE
+            return queue_because(log, 5, "A new StorageClass was created, which could make a Pod schedulable", **about)
+        if old.allowed_topologies != new.allowed_topologies:
+            topologies = msgspec.to_builtins(new.allowed_topologies)
+            why = "StorageClass got an update in AllowedTopologies"
+            return queue_because(log, 5, why, **about, AllowedTopologies=topologies)
+        return skip_because(log, 5, "StorageClass was updated, but it doesn't make this pod schedulable", **about)
 
     def _after_claim_change(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
-        return Hint.QUEUE if uses_claim(pod, new) else Hint.SKIP
+        log, about = self.handle.log, {"Pod": pod, "PersistentVolumeClaim": new}
+        if uses_claim(pod, new):
+            why = (
+                "PersistentVolumeClaim the pod requires was created or updated, potentially making the target Pod "
+                "schedulable"
+            )
+            return queue_because(log, 5, why, **about)
+        if new is not None and new.namespace != pod.namespace:
+            why = (
+                "PersistentVolumeClaim was created or updated, but it doesn't make this pod schedulable because the "
+                "PVC belongs to a different namespace"
+            )
+            return skip_because(log, 5, why, **about)
+        why = "PersistentVolumeClaim was created or updated, but it doesn't make this pod schedulable"
+        return skip_because(log, 5, why, **about)
 
     def _after_csi_node_change(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
+        log, about = self.handle.log, {"Pod": pod, "CSINode": new}
         if old is None or new is None:
-            return Hint.QUEUE
-        same = old.annotations.get(MIGRATED_PLUGINS, "") == new.annotations.get(MIGRATED_PLUGINS, "")
-        return Hint.SKIP if same else Hint.QUEUE
+            return queue_because(log, 5, "CSINode creation could make the pod schedulable")
+        if old.annotations.get(MIGRATED_PLUGINS, "") != new.annotations.get(MIGRATED_PLUGINS, ""):
+            why = "CSINode's migrated plugins annotation is updated and that may make the pod schedulable"
+            return queue_because(log, 5, why, **about)
+        return skip_because(log, 5, "CISNode was created or updated but it doesn't make this pod schedulable", **about)
 
     def _after_driver_update(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
         if not isinstance(old, api.CSIDriver) or not isinstance(new, api.CSIDriver):
             return Hint.QUEUE
         concerned = any(volume.csi is not None and volume.csi.driver == new.name for volume in pod.spec.volumes)
         relaxed = old.spec.storage_capacity and not new.spec.storage_capacity
-        return Hint.QUEUE if concerned and relaxed else Hint.SKIP
+        log, about = self.handle.log, {"Pod": pod, "CSIDriver": new}
+        if concerned and relaxed:
+            why = "CSIDriver was updated and storage capacity got disabled, which may make the pod schedulable"
+            return queue_because(log, 5, why, **about)
+        return skip_because(
+            log, 5, "CSIDriver was created or updated but it doesn't make this pod schedulable", **about
+        )
 
     def _after_pool_change(self, pod: api.Pod, old: api.Object | None, new: api.Object | None) -> Hint:
+        log, about = self.handle.log, {"Pod": pod, "CSIStorageCapacity": new}
         if not isinstance(old, api.CSIStorageCapacity) or not isinstance(new, api.CSIStorageCapacity):
-            return Hint.QUEUE
+            why = "A new CSIStorageCapacity was created, which could make a Pod schedulable"
+            return queue_because(log, 5, why, **about)
         before, after = largest_volume(old), largest_volume(new)
-        return Hint.QUEUE if after is not None and (before is None or after > before) else Hint.SKIP
+        limits = {"volumeLimit(new)": volume_limit(new), "volumeLimit(old)": volume_limit(old)}
+        if after is not None and (before is None or after > before):
+            return queue_because(
+                log, 5, "VolumeLimit was increased, which could make a Pod schedulable", **about, **limits
+            )
+        why = "CSIStorageCapacity was updated, but it doesn't make this pod schedulable"
+        return skip_because(log, 5, why, **about, **limits)

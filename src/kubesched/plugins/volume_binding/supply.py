@@ -294,8 +294,13 @@ def is_bound_to(volume: api.PersistentVolume, claim: api.PersistentVolumeClaim) 
 
 def largest_volume(pool: api.CSIStorageCapacity) -> int | None:
     """The largest volume that a pool can provide, in bytes; None if unknown."""
-    limit = pool.capacity if pool.maximum_volume_size is None else pool.maximum_volume_size
+    limit = volume_limit(pool)
     return None if limit is None else value(limit)
+
+
+def volume_limit(pool: api.CSIStorageCapacity) -> api.Quantity | None:
+    """The largest volume that a pool can provide, as it was written."""
+    return pool.capacity if pool.maximum_volume_size is None else pool.maximum_volume_size
 
 
 def _filed(volume: api.PersistentVolume) -> Filed:

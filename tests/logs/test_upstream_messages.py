@@ -1,0 +1,98 @@
+"""kube-scheduler's log messages: each is logged here too, or the deploy guide says why it is not.
+
+`upstream_messages.jsonl` has the messages of kube-scheduler 1.36, of its leader election and of its cache of extended
+resources: file, verbosity (-1 for errors), message and keys.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+ROOT = Path(__file__).parents[2]
+HINTS = ("queue_because", "skip_because")
+
+
+@cache
+def upstream() -> list[dict[str, Any]]:
+    """The messages of kube-scheduler."""
+    lines = (Path(__file__).parent / "upstream_messages.jsonl").read_bytes().splitlines()
+    return [msgspec.json.decode(line) for line in lines]
+
+
+@cache
+def modules() -> list[ast.Module]:
+    """Our source, without the table of upstream's messages."""
+    paths = [path for path in (ROOT / "src").rglob("*.py") if path.name != "callers.py"]
+    return [ast.parse(path.read_text("utf-8")) for path in paths]
+
+
+def test_every_message_is_logged_or_listed() -> None:
+    """A message is a string of our source, or it is marked with the group under which the guide lists it."""
+    found = {
+        node.value
+        for module in modules()
+        for node in ast.walk(module)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    assert {each["message"] for each in upstream() if "missing" not in each} <= found
+    assert not {each["message"] for each in upstream() if "missing" in each} & found
+
+
+def test_the_guide_lists_what_is_missing() -> None:
+    """The table of the deploy guide has every group with its number of messages."""
+    guide = (ROOT / "docs/guides/deploy.md").read_text("utf-8")
+    section = guide.partition("### Log lines")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| ([^|]+?) \| (\d+) \|", section, re.MULTILINE)
+    assert {name: int(number) for name, number in rows} == Counter(
+        each["missing"] for each in upstream() if "missing" in each
+    )
+
+
+def test_hints_log_with_upstreams_verbosity_and_keys() -> None:
+    """The lines of queueing hints have the verbosity and the keys of upstream's."""
+    expected: dict[str, list[tuple[int, set[str]]]] = defaultdict(list)
+    for each in upstream():
+        expected[each["message"]].append((each["level"], set(each["keys"])))
+    checked = 0
+    for message, level, keys, whole in _hint_lines():
+        assert any(level == wanted for wanted, _ in expected[message]), message
+        if whole:
+            assert any(keys == wanted for _, wanted in expected[message]), (message, keys)
+        checked += 1
+    assert checked > 90
+
+
+def _hint_lines() -> Iterator[tuple[str, int, set[str], bool]]:
+    """Message, verbosity and keys of each hint, and whether those are all keys. A message is given at once, or by the
+    last assignment before the call.
+    """
+    for module in modules():
+        names = {n.targets[0].id: n.value for n in module.body if _is_text(n)}
+        for function in (node for node in ast.walk(module) if isinstance(node, ast.FunctionDef)):
+            assigned = [node for node in ast.walk(function) if _is_text(node)]
+            for call in ast.walk(function):
+                if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in HINTS:
+                    text = call.args[2]
+                    if isinstance(text, ast.Name):
+                        earlier = [n for n in assigned if n.targets[0].id == text.id and n.lineno < call.lineno]
+                        text = max(earlier, key=lambda n: n.lineno).value if earlier else names.get(text.id)
+                    keys = {keyword.arg for keyword in call.keywords if keyword.arg}
+                    if isinstance(text, ast.Constant):
+                        yield text.value, ast.literal_eval(call.args[1]), keys, len(keys) == len(call.keywords)
+
+
+def _is_text(node: Any) -> Any:
+    return (
+        isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Name)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )
