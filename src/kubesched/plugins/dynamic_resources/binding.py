@@ -161,19 +161,27 @@ class ClaimBinder:
     async def _retried(
         self, claim: dra.ResourceClaim, write: Callable[[dra.ResourceClaim], Awaitable[T]], say: PointLog | None = None
     ) -> T:
-        """Write a claim; if it has changed in the meantime, read it again and retry."""
-        for attempt in range(1, RETRIES + 1):
+        """Write a claim; if it has changed in the meantime, retry with its newest version.
+
+        Often another pod of ours has just written it. Then there is no need to read it, and the retry does not count.
+        """
+        left = RETRIES
+        while True:
             try:
                 return await write(claim)
             except Exception as problem:
-                if not _is_conflict(problem) or attempt == RETRIES:
+                known = self._ledger.newer(claim)
+                left -= known is None
+                if not _is_conflict(problem) or not left:
                     raise
             if say is not None:
                 say("retrying update after conflict", claim=claim)
+            if known is not None:
+                claim = known
+                continue
             await self._handle.clock.sleep(RETRY_SECONDS)
             what = f"get updated claim {claim.key} after conflict"
             claim = await _said(what, self._handle.client.read(dra.ResourceClaim, claim.name, claim.namespace))
-        raise AssertionError("the last attempt returns or raises")
 
     # The claim for extended resources
 

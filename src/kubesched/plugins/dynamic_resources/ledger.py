@@ -111,6 +111,12 @@ class Ledger:
         self._record(claim.key)
         return True
 
+    def newer(self, claim: dra.ResourceClaim) -> dra.ResourceClaim | None:
+        """The claim in its newest known version, if that is newer than this one."""
+        newest = self.get(claim.key)
+        same = newest is not None and newest.uid == claim.uid
+        return newest if newest is not None and same and _version(newest) > _version(claim) else None
+
     def restore(self, key: str) -> None:
         """Go back to what the cluster knows of a claim."""
         if self._assumed.pop(key, None) is not None:
