@@ -1,7 +1,7 @@
 """The client for a real API server, over HTTP/1.1 with JSON bodies.
 
 It always sends and accepts JSON. The configuration's `contentType` (upstream's default is protobuf) has no effect:
-Python reads JSON faster, see the architecture page's weaknesses.
+Python reads JSON faster, see the architecture page's weaknesses, and what is written is small.
 """
 
 from __future__ import annotations
