@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -75,24 +75,26 @@ def _hint_lines() -> Iterator[tuple[str, int, set[str], bool]]:
     last assignment before the call.
     """
     for module in modules():
-        names = {n.targets[0].id: n.value for n in module.body if _is_text(n)}
+        of_module = list(_texts(module.body))
         for function in (node for node in ast.walk(module) if isinstance(node, ast.FunctionDef)):
-            assigned = [node for node in ast.walk(function) if _is_text(node)]
+            assigned = [*of_module, *sorted(_texts(ast.walk(function)))]
             for call in ast.walk(function):
                 if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in HINTS:
-                    text = call.args[2]
+                    text, keys = call.args[2], {keyword.arg for keyword in call.keywords if keyword.arg}
                     if isinstance(text, ast.Name):
-                        earlier = [n for n in assigned if n.targets[0].id == text.id and n.lineno < call.lineno]
-                        text = max(earlier, key=lambda n: n.lineno).value if earlier else names.get(text.id)
-                    keys = {keyword.arg for keyword in call.keywords if keyword.arg}
-                    if isinstance(text, ast.Constant):
-                        yield text.value, ast.literal_eval(call.args[1]), keys, len(keys) == len(call.keywords)
+                        earlier = [said for line, name, said in assigned if name == text.id and line < call.lineno]
+                        if not earlier:
+                            continue  # imported, or the result of a function
+                        message = earlier[-1]
+                    else:
+                        message = ast.literal_eval(text)
+                    yield message, ast.literal_eval(call.args[1]), keys, len(keys) == len(call.keywords)
 
 
-def _is_text(node: Any) -> Any:
-    return (
-        isinstance(node, ast.Assign)
-        and isinstance(node.targets[0], ast.Name)
-        and isinstance(node.value, ast.Constant)
-        and isinstance(node.value.value, str)
-    )
+def _texts(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str, str]]:
+    """Names that get a text: line, name and text."""
+    for node in nodes:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            value = node.value
+            if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                yield node.lineno, node.targets[0].id, value.value
