@@ -87,7 +87,7 @@ async def test_updates_take_what_they_change(client: LocalClient) -> None:
     query = {"fieldManager": "editor"}
     await client.patch(f"{CONFIG_MAPS}/c", {"data": {"a": "2", "b": "3"}}, query=query)
     error = await refusal(apply_data(client, "one", a="1"))
-    assert error.message.startswith('Apply failed with 1 conflict: conflict with "editor" using v1 at ')
+    assert error.message == 'Apply failed with 1 conflict: conflict with "editor" using v1: .data.a'
 
 
 async def test_objects_that_existed_before(client: LocalClient) -> None:
@@ -214,3 +214,24 @@ PATHS = st.sets(st.lists(st.sampled_from(["f:a", "f:b", 'k:{"n":1}', 'v:"x"']), 
 def test_sets_survive_their_form_in_managed_fields(paths: set[Path]) -> None:
     """Every set of paths can be written and read back."""
     assert decode(encode(paths)) == paths
+
+
+async def test_creators_that_name_themselves(client: LocalClient) -> None:
+    """An object belongs to its creator, defaults included, if the creator names a field manager."""
+    made = await client.create(DEPLOYMENTS, deployment("d", 2), query={"fieldManager": "kubectl-create"})
+    (entry,) = made["metadata"]["managedFields"]
+    assert (entry["manager"], entry["operation"], entry["apiVersion"]) == ("kubectl-create", "Update", "apps/v1")
+    assert {"f:replicas", "f:progressDeadlineSeconds"} <= set(entry["fieldsV1"]["f:spec"])
+    assert "f:status" not in entry["fieldsV1"]
+    made = await client.create(DEPLOYMENTS, deployment("e", 2))
+    assert "managedFields" not in made["metadata"]
+
+
+async def test_values_of_the_wrong_type(client: LocalClient) -> None:
+    """An apply with a value of the wrong type is refused in upstream's words, without a reason."""
+    wanted = deployment("d", 2)
+    wanted["spec"]["replicas"] = "x"
+    error = await refusal(apply(client, f"{DEPLOYMENTS}/d", wanted))
+    where = "failed to create typed patch object (default/d; apps/v1, Kind=Deployment)"
+    assert error.message == f"{where}: .spec.replicas: expected numeric (int or float), got string"
+    assert error.code == 500

@@ -406,3 +406,21 @@ async def test_an_annotation_that_nobody_reads_is_an_event(clock: VirtualClock) 
         )
         w.annotate(NODES, "node-1", kubesched__io_kubelet="stoped")
         await w.until(lambda: len(_messages(w, "InvalidAnnotation")) == 2)
+
+
+@virtual_time
+@pytest.mark.parametrize(
+    ("name", "value", "problem"),
+    [
+        ("node-load", "cpu=lots", "kubesched.io/node-load: expected mean and deviation in percent such as"),
+        ("node-load", "cpu=1.2.3", "kubesched.io/node-load: expected mean and deviation in percent such as"),
+        ("node-lod", "cpu=1", "kubesched.io/node-lod: nodes have no such annotation; did you mean"),
+    ],
+)
+async def test_wrong_annotations_of_nodes(clock: VirtualClock, name: str, value: str, problem: str) -> None:
+    """A node's load that cannot be read, or an unknown name, is an event on the node."""
+    async with world(clock, nodes=1) as w:
+        await clock.advance(1)
+        w.annotate(NODES, "node-1", **{f"kubesched__io_{name}": value})
+        await w.until(lambda: len(_messages(w, "InvalidAnnotation")) == 1)
+        assert _messages(w, "InvalidAnnotation")[0].startswith(problem)

@@ -126,6 +126,8 @@ def _entries(resource: ApiResource) -> list[JSON]:
         entry["shortNames"] = list(resource.short_names)
     if resource.categories:
         entry["categories"] = list(resource.categories)
+    if hashed := resource.storage_hash:
+        entry["storageVersionHash"] = hashed
     return [entry, *(_subresource_entry(resource, subresource) for subresource in resource.subresources)]
 
 
@@ -137,7 +139,7 @@ def _subresource_entry(resource: ApiResource, subresource: Subresource) -> JSON:
         "kind": subresource.kind or resource.kind,
         "verbs": list(subresource.verbs),
     }
-    if subresource.kind:
+    if subresource.version and (subresource.group, subresource.version) != (resource.group, resource.version):
         entry |= {"group": subresource.group, "version": subresource.version}
     return entry
 

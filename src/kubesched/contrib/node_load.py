@@ -6,7 +6,6 @@ busy to 45% on average, with a standard deviation of 10%, and its memory to 30%.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -15,6 +14,7 @@ import numpy.typing as npt
 
 from kubesched.api import objects as api
 from kubesched.base.annotations import NODE_LOAD
+from kubesched.base.load_text import load_parts
 from kubesched.cluster.state import ClusterState
 from kubesched.cluster.table import Mask
 from kubesched.contrib.load_sources import (
@@ -35,7 +35,6 @@ Floats = npt.NDArray[np.float64]
 UPDATE_SECONDS: Final = 30.0
 AT_ONCE: Final = 500
 """How many nodes are updated before others get their turn."""
-_PART: Final = re.compile(r"(cpu|memory)=([0-9.]+)(?::([0-9.]+))?")
 _TYPES: Final = {"cpu": CPU, "memory": MEMORY}
 COLUMNS: Final = 7
 LAST_CPU, FIRST_CPU, CPU_MEAN, CPU_DEVIATION, MEMORY_MEAN, MEMORY_DEVIATION, CPU_CAPACITY = range(COLUMNS)
@@ -135,11 +134,10 @@ def node_loads(handle: Handle, source: LoadSource) -> NodeLoadColumns:
 
 
 def simulated(text: str) -> list[LoadMetric]:
-    """The metrics that an annotation stands for; parts that cannot be read are ignored."""
+    """The metrics that an annotation stands for; parts that cannot be read are ignored. Kubelets report them."""
     found = []
-    for part in text.split(","):
-        match = _PART.fullmatch(part.strip())
-        if match:
+    for match in load_parts(text):
+        if match is not None:
             kind = _TYPES[match[1]]
             found.append(LoadMetric(kind, AVERAGE, float(match[2])))
             found.append(LoadMetric(kind, DEVIATION, float(match[3] or 0)))

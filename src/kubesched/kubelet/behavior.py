@@ -19,8 +19,10 @@ _DURATIONS = {
     names.STOP_TIME: "stop_time",
 }
 _FLAGS = {names.NOT_READY: "not_ready", names.IMAGE_PULL_FAILS: "image_pull_fails"}
+PREFIX = "kubesched.io/"
+_LEFT_OUT = "kubesched.io/results-left-out"
+"""Written by ``--annotate-results``."""
 _KNOWN = (*_DURATIONS, *_FLAGS, names.EXIT_CODE, names.CPU_USAGE, names.MEMORY_USAGE)
-_PREFIX = "kubesched.io/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,7 @@ DEFAULT = Behavior()
 
 def behavior_of(annotations: Mapping[str, str]) -> Behavior:
     """Read the annotations of a pod."""
-    given = {name: text for name, text in annotations.items() if name.startswith(_PREFIX)}
+    given = {name: text for name, text in annotations.items() if name.startswith(PREFIX)}
     if not given:
         return DEFAULT
     values: dict[str, float | int | bool] = {}
@@ -72,7 +74,7 @@ def _read(name: str, text: str, values: dict[str, float | int | bool]) -> None:
         values["exit_code"] = int(text)
     elif name in (names.CPU_USAGE, names.MEMORY_USAGE):
         read_usage(text)  # `reconcile.usage` reads the value; here only a problem counts
-    else:
+    elif name != _LEFT_OUT:
         hint = suggest(name, _KNOWN)
         raise ValueError(f"pods have no such annotation{f'; {hint}' if hint else ''}")
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from kubesched.apiserver.wire.status import StatusError
-from kubesched.base.annotations import DEVICES, KUBELET
+from kubesched.base.annotations import DEVICES, KUBELET, NODE_LOAD
+from kubesched.base.load_text import load_parts
 from kubesched.base.types import JSON
+from kubesched.config.errors import suggest
 from kubesched.kubelet.addresses import Addresses
+from kubesched.kubelet.behavior import PREFIX
 from kubesched.kubelet.devices import DevicePublisher, DeviceTextError
 from kubesched.kubelet.images import full_image, image_digest, image_size
 from kubesched.reconcile.access import LEASES, NODES
@@ -99,8 +102,8 @@ class SimulatedNodes(Controller):
             self.enqueue(new.metadata.name)
 
     def _has_other_wishes(self, old: Node, new: Node) -> bool:
-        """Whether other devices are wanted, or the annotation about the kubelet has changed."""
-        if old.metadata.annotations.get(KUBELET) != new.metadata.annotations.get(KUBELET):
+        """Whether other devices are wanted, or one of our annotations has changed."""
+        if _wishes(old) != _wishes(new):
             return True
         return old.status.devices != new.status.devices or self._devices.text_of(old) != self._devices.text_of(new)
 
@@ -115,8 +118,8 @@ class SimulatedNodes(Controller):
         node = self._context.nodes.get(key)
         if node is None:
             return
-        if (wish := node.metadata.annotations.get(KUBELET, "")) not in ("", "running", "stopped"):
-            self._record(key, "Warning", "InvalidAnnotation", f'{KUBELET}: expected stopped or running, got "{wish}"')
+        for problem in _annotation_problems(node):
+            self._record(key, "Warning", "InvalidAnnotation", problem)
         if node.kubelet_stopped:
             self._up.discard(key)
         elif key not in self._up:
@@ -300,3 +303,20 @@ def _node_info(name: str) -> JSON:
 
 def _ignore(_node: Node) -> None:
     pass
+
+
+def _wishes(node: Node) -> dict[str, str]:
+    """The annotations that are meant for us."""
+    return {name: text for name, text in node.metadata.annotations.items() if name.startswith(PREFIX)}
+
+
+def _annotation_problems(node: Node) -> Iterator[str]:
+    """What is wrong with a node's annotations. Wrong ones have no effect. Devices are checked where they are read."""
+    for name, text in _wishes(node).items():
+        if name == KUBELET and text not in ("", "running", "stopped"):
+            yield f'{KUBELET}: expected stopped or running, got "{text}"'
+        elif name == NODE_LOAD and None in load_parts(text):
+            yield f'{NODE_LOAD}: expected mean and deviation in percent such as cpu=45:10,memory=30, got "{text}"'
+        elif name not in (KUBELET, NODE_LOAD, DEVICES):
+            hint = suggest(name, (KUBELET, NODE_LOAD, DEVICES))
+            yield f"{name}: nodes have no such annotation{f'; {hint}' if hint else ''}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,8 +12,10 @@ import yaml
 from kubesched.apiserver.admission.admission import AdmissionSettings
 from kubesched.apiserver.auth.bootstrap_roles import RoleRule
 from kubesched.apiserver.http_server import AddressInUseError
+from kubesched.apiserver.kinds.registry import COMPONENT_STATUSES
 from kubesched.apiserver.launch import ServerOptions, build_server
 from kubesched.apiserver.storage.durable import DataDirectoryError
+from kubesched.base.types import JSON
 from kubesched.client import kubeconfig
 from kubesched.client.connection import Connection, resolve
 from kubesched.config.types import KubeSchedulerConfiguration
@@ -102,6 +104,7 @@ class LocalCluster:
             self.server.api.bootstrap.define(definition)
         readable = RoleRule("get list watch", READ_GROUPS, READ_RESOURCES)
         self.server.api.bootstrap.grant("kubesched:contrib", SCHEDULER, readable)
+        self.server.api.serve_computed(COMPONENT_STATUSES, self._component_statuses)
         self._restore(flags.from_)
         self.embedded.start()
         self._scheduler_pods = SchedulerPods(
@@ -115,6 +118,13 @@ class LocalCluster:
                 labels=flags.node_labels,
                 taints=[parse_taint(each) for each in flags.node_taints],
             )
+
+    def _component_statuses(self, _namespace: str) -> Iterator[JSON]:
+        """The parts of the control plane, as kubectl get componentstatuses lists them."""
+        missing = "none was started (--no-scheduler)" if self.has_no_scheduler else ""
+        for name, problem in (("scheduler", missing), ("controller-manager", ""), ("etcd-0", "")):
+            healthy = {"type": "Healthy", "status": "False" if problem else "True", "message": problem or "ok"}
+            yield {"metadata": {"name": name}, "conditions": [healthy]}
 
     def _why_in_use(self, text: str) -> str:
         running = kubeconfigs.running_at(self.server.url)

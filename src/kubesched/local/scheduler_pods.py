@@ -197,7 +197,8 @@ class SchedulerPods:
         name = pod["spec"].get("serviceAccountName") or "default"
         account = self._cluster.context.access.get(ACCOUNTS, f"{metadata['namespace']}/{name}")
         uid = account["metadata"]["uid"] if account else ""
-        claims = Claims(metadata["namespace"], name, uid, pod_name=metadata["name"], pod_uid=metadata["uid"])
+        # Not bound to the pod, which may be gone before the process has released its lease.
+        claims = Claims(metadata["namespace"], name, uid)
         api = self._server.api
         token = api.tokens.sign(claims, api.clock.now(), TOKEN_SECONDS)
         return self._server.kubeconfig(f"system:serviceaccount:{metadata['namespace']}:{name}", token=token)

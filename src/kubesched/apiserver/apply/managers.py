@@ -1,7 +1,8 @@
 """Managers of fields, and the two ways to write: apply, which may conflict, and update, which takes what it changes.
 
-As upstream for objects that were never applied, ownership is recorded from the first apply on. What an object had
-before belongs to the manager `before-first-apply`.
+Ownership is recorded from the creation on if the creator names a field manager, as kubectl and Helm do, and else from
+the first apply on: for programs that create thousands of objects it would cost more than it is worth. What such an
+object had before its first apply belongs to the manager `before-first-apply`.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class Manager:
         if self.operation == "Apply":
             return f'"{self.name}"'
         part = f' with subresource "{self.subresource}"' if self.subresource else ""
-        return f'"{self.name}"{part} using {self.version}{f" at {self.time}" if self.time else ""}'
+        return f'"{self.name}"{part} using {self.version}'
 
 
 def managers_of(obj: JSON) -> list[Manager]:
@@ -82,7 +83,9 @@ def managers_of(obj: JSON) -> list[Manager]:
 
 
 def _write(obj: JSON, managers: Iterable[Manager]) -> None:
-    kept = [manager.to_json() for manager in managers if manager.fields]
+    """Record the managers that own something, in upstream's order."""
+    ordered = sorted(managers, key=lambda each: (each.operation, each.time, each.name, each.version, each.subresource))
+    kept = [manager.to_json() for manager in ordered if manager.fields]
     obj["metadata"] = {**obj["metadata"], "managedFields": kept}
 
 
@@ -178,6 +181,12 @@ def created(wanted: JSON, shape: MergeShape, manager: Manager) -> JSON:
 
 
 # --- update -----------------------------------------------------------------------------------------------------------
+
+
+def track_creation(obj: JSON, shape: MergeShape, manager: Manager) -> None:
+    """Record in a new object that its creator owns everything but the status."""
+    fields = frozenset(path for path in _owned(obj, shape) if path[0] != "f:status")
+    _write(obj, [replace(manager, fields=fields)])
 
 
 def track(old: JSON, new: JSON, shape: MergeShape, manager: Manager) -> None:

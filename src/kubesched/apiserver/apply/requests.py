@@ -48,14 +48,22 @@ def _check_declared(obj: JSON, target: RequestTarget, resource: ApiResource, dro
     try:
         unknown = unknown_fields(obj, type_of(resource.schema) or custom_type())
     except WrongTypeError as error:
-        raise bad_request(f"failed to create typed patch object: {error}") from None
+        raise _not_typed(target, resource, error.typed) from None
     found = [*unknown, *dropped(resource, copy.deepcopy(obj))]
     if found:
-        version = resource.group_version if resource.group else f"/{resource.version}"
-        lines = [f".{path}: field not declared in schema" for path in found]
-        text = lines[0] if len(lines) == 1 else "errors:\n" + "\n".join(f"  {line}" for line in lines)
-        where = f"{target.key}; {version}, Kind={resource.kind}"
-        raise StatusError(500, f"failed to create typed patch object ({where}): {text}")
+        raise _not_typed(target, resource, undeclared(found))
+
+
+def undeclared(paths: list[str]) -> str:
+    """The problem of fields that the type does not have."""
+    lines = [f".{path}: field not declared in schema" for path in paths]
+    return lines[0] if len(lines) == 1 else "errors:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+def _not_typed(target: RequestTarget, resource: ApiResource, problem: str) -> StatusError:
+    version = resource.group_version if resource.group else f"/{resource.version}"
+    where = f"{target.key}; {version}, Kind={resource.kind}"
+    return StatusError(500, f"failed to create typed patch object ({where}): {problem}", reason="")
 
 
 def _written_part(obj: JSON, subresource: str, resource: ApiResource) -> JSON:

@@ -176,6 +176,7 @@ def _resource(definition: JSON, version: JSON, complete_on_read: Callable[[JSON]
         ),
         singular=names.get("singular") or names["kind"].lower(),
         custom=True,
+        storage_version=next((each["name"] for each in spec["versions"] if each.get("storage")), ""),
         complete_on_read=complete_on_read,
         field_paths={path.lstrip("."): tuple(path.strip(".").split(".")) for path in selectable},
     )

@@ -5,8 +5,10 @@ Discovery, routing, OpenAPI and Table output all read this table. Custom resourc
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from hashlib import sha256
 
 from kubesched.apiserver.kinds.fields import FIELDS, FieldPaths
 from kubesched.apiserver.wire.status import no_such_path, qualified
@@ -41,6 +43,10 @@ ATTACH = Subresource("attach", ("create", "get"), "PodAttachOptions")
 EXEC = Subresource("exec", ("create", "get"), "PodExecOptions")
 LOG = Subresource("log", ("get",))
 PORT_FORWARD = Subresource("portforward", ("create", "get"), "PodPortForwardOptions")
+_PROXY_VERBS = ("create", "delete", "get", "patch", "update")
+NODE_PROXY = Subresource("proxy", _PROXY_VERBS, "NodeProxyOptions")
+POD_PROXY = Subresource("proxy", _PROXY_VERBS, "PodProxyOptions")
+SERVICE_PROXY = Subresource("proxy", _PROXY_VERBS, "ServiceProxyOptions")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,6 +69,8 @@ class ApiResource:
     """The storage name of the other resource, if one kind of object is served in two groups."""
     stored_version: str = ""
     """The version that its objects are stored in, if it is another one with the same fields."""
+    storage_version: str = ""
+    """The storage version for discovery's hash, if it is another one: that of a definition, or upstream's."""
     custom: bool = False
     field_paths: FieldPaths = field(default_factory=dict)
     complete_on_read: Callable[[JSON], None] | None = None
@@ -76,6 +84,16 @@ class ApiResource:
     def storage(self) -> str:
         """The name of its shelf in the store. It has no version, because all versions share their objects."""
         return self.stored_as or f"{self.group}/{self.plural}"
+
+    @property
+    def storage_hash(self) -> str:
+        """Discovery's hash of the group, version and kind in which objects are stored. Empty if they are not."""
+        if "watch" not in self.verbs:
+            return ""
+        main = next((each for each in BUILT_IN if each.storage == self.storage), self)
+        version = self.storage_version or self.stored_version or main.version
+        digest = sha256(f"{main.group}/{version}/{self.kind}".encode()).digest()
+        return b64encode(digest[:8]).decode()
 
     @property
     def qualified(self) -> str:
@@ -99,6 +117,10 @@ class ApiResource:
 
     def key(self, namespace: str, name: str) -> str:
         return f"{namespace}/{name}" if self.namespaced else name
+
+
+_STORED_AS_BETA = ("CustomResourceDefinition", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding")
+"""Kinds that kube-apiserver 1.36 stores in an older version than the one that it serves."""
 
 
 def _kind(
@@ -131,6 +153,7 @@ def _kind(
         stored_as=stored_as,
         stored_version=stored_version,
         field_paths=FIELDS.get((group, plural), {}),
+        storage_version="v1beta1" if kind in _STORED_AS_BETA else "",
     )
 
 
@@ -158,7 +181,7 @@ _TAINT_RULES = "resource.k8s.io/v1beta2"
 _WORKLOADS = "scheduling.k8s.io/v1alpha2"
 _NETWORKING = "networking.k8s.io/v1"
 _FLOW_CONTROL = "flowcontrol.apiserver.k8s.io/v1"
-_POD_SUBRESOURCES = (ATTACH, BINDING, EPHEMERAL, EVICTION, EXEC, LOG, PORT_FORWARD, RESIZE, STATUS)
+_POD_SUBRESOURCES = (ATTACH, BINDING, EPHEMERAL, EVICTION, EXEC, LOG, PORT_FORWARD, POD_PROXY, RESIZE, STATUS)
 
 BUILT_IN: tuple[ApiResource, ...] = (
     _kind("v1", "Binding", "bindings", verbs=CREATE_ONLY),
@@ -167,7 +190,7 @@ BUILT_IN: tuple[ApiResource, ...] = (
     _kind("v1", "Event", "events", "ev"),
     _kind("v1", "LimitRange", "limitranges", "limits"),
     _kind("v1", "Namespace", "namespaces", "ns", cluster=True, subresources=(FINALIZE, STATUS), verbs=_ONE_AT_A_TIME),
-    _kind("v1", "Node", "nodes", "no", cluster=True, subresources=(STATUS,)),
+    _kind("v1", "Node", "nodes", "no", cluster=True, subresources=(NODE_PROXY, STATUS)),
     _kind("v1", "PersistentVolumeClaim", "persistentvolumeclaims", "pvc", subresources=(STATUS,)),
     _kind("v1", "PersistentVolume", "persistentvolumes", "pv", cluster=True, subresources=(STATUS,)),
     _kind("v1", "Pod", "pods", "po", subresources=_POD_SUBRESOURCES, categories="all"),
@@ -178,7 +201,7 @@ BUILT_IN: tuple[ApiResource, ...] = (
     _kind("v1", "ResourceQuota", "resourcequotas", "quota", subresources=(STATUS,)),
     _kind("v1", "Secret", "secrets"),
     _kind("v1", "ServiceAccount", "serviceaccounts", "sa", subresources=(TOKEN,)),
-    _kind("v1", "Service", "services", "svc", subresources=(STATUS,), categories="all"),
+    _kind("v1", "Service", "services", "svc", subresources=(SERVICE_PROXY, STATUS), categories="all"),
     _kind("apps/v1", "ControllerRevision", "controllerrevisions"),
     _kind("apps/v1", "DaemonSet", "daemonsets", "ds", subresources=(STATUS,), categories="all"),
     _kind("apps/v1", "Deployment", "deployments", "deploy", subresources=(SCALE, STATUS), categories="all"),
@@ -286,6 +309,7 @@ BUILT_IN: tuple[ApiResource, ...] = (
     ),
 )
 
+COMPONENT_STATUSES = _kind("v1", "ComponentStatus", "componentstatuses", "cs", cluster=True, verbs=("get", "list"))
 NODE_METRICS = _kind("metrics.k8s.io/v1beta1", "NodeMetrics", "nodes", cluster=True, verbs=("get", "list"))
 POD_METRICS = _kind("metrics.k8s.io/v1beta1", "PodMetrics", "pods", verbs=("get", "list"))
 """Served where something computes them."""

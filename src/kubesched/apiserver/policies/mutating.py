@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from kubesched.apiserver.apply.fields import merge
+from kubesched.apiserver.apply.requests import undeclared
 from kubesched.apiserver.apply.shapes import MergeShape
 from kubesched.apiserver.auth.rbac import Authorizer
 from kubesched.apiserver.kinds.registry import ResourceRegistry
@@ -167,9 +168,8 @@ def _type_problem(wanted: JSON, attributes: AdmissionAttributes) -> str:
     try:
         unknown = unknown_fields(copy.deepcopy(wanted), type_of(attributes.resource.schema) or custom_type())
     except WrongTypeError as error:
-        return str(error)
-    lines = [f".{path}: field not declared in schema" for path in unknown]
-    return lines[0] if len(lines) == 1 else "errors:\n" + "\n".join(f"  {line}" for line in lines) if lines else ""
+        return error.typed
+    return undeclared(unknown) if unknown else ""
 
 
 def _atomics(value: Any, shape: MergeShape, path: str) -> list[str]:

@@ -108,6 +108,12 @@ def _endpoints(obj: JSON, now: float) -> list[Cell]:
     return [_some(found, 3), age(obj, now)]
 
 
+def _component_status(obj: JSON, now: float) -> list[Cell]:
+    healthy: JSON = next((each for each in _listed(obj, "conditions") if each.get("type") == "Healthy"), {})
+    state = {"True": "Healthy", "False": "Unhealthy"}.get(healthy.get("status", ""), "Unknown")
+    return [state, healthy.get("message", ""), healthy.get("error", "")]
+
+
 def _endpoint_slice(obj: JSON, now: float) -> list[Cell]:
     ports = [str(port.get("port", "*")) for port in _listed(obj, "ports")]
     addresses = [a for endpoint in _listed(obj, "endpoints") for a in _listed(endpoint, "addresses")]
@@ -332,6 +338,7 @@ COLUMNS: dict[str, Columns] = {
     ),
     "/namespaces": columns("Status, Age", _namespace),
     "/services": columns("Type, Cluster-IP, External-IP, Port(s), Age, +Selector", _service),
+    "/componentstatuses": columns("Status, Message, Error", _component_status),
     "/endpoints": columns("Endpoints, Age", _endpoints),
     "discovery.k8s.io/endpointslices": columns("AddressType, Ports, Endpoints, Age", _endpoint_slice),
     "/configmaps": columns("Data, Age", _config_map),

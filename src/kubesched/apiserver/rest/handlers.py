@@ -57,7 +57,10 @@ from kubesched.base.merge import merge_patch
 from kubesched.base.types import JSON
 
 _OBJECT_PARTS = ("status", "ephemeralcontainers", "resize", "finalize", "approval")
-_DEPRECATED = {"/endpoints": "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"}
+_DEPRECATED = {
+    "/componentstatuses": "v1 ComponentStatus is deprecated in v1.19+",
+    "/endpoints": "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+}
 _GATED = {
     version: f"{version} is always served here; kube-scheduler and kubesched read it only with the feature {gates}"
     for version, gates in (
@@ -86,6 +89,7 @@ _NEEDS_CONTAINERS = {
     "exec": f"{_SIMULATED} nothing to run a command in",
     "attach": f"{_SIMULATED} nothing to attach to",
     "portforward": f"{_SIMULATED} no port to forward to",
+    "proxy": f"{_SIMULATED} nothing that would answer",
 }
 # Kinds whose deletion returns the object. The others return a Status.
 _RETURNS_DELETED = frozenset(
@@ -226,9 +230,18 @@ class ResourceHandler:
     def _create(self, request: ApiRequest, target: RequestTarget, resource: ApiResource) -> ApiResponse:
         if not resource.is_stored:
             return self._review(request, target, resource)
-        return self._store_new(request, target, resource, read_object(request, resource))
+        obj = read_object(request, resource)
+        manager = self._manager(request, target, resource) if request.query.get("fieldManager") else None
+        return self._store_new(request, target, resource, obj, manager)
 
-    def _store_new(self, request: ApiRequest, target: RequestTarget, resource: ApiResource, obj: JSON) -> ApiResponse:
+    def _store_new(
+        self,
+        request: ApiRequest,
+        target: RequestTarget,
+        resource: ApiResource,
+        obj: JSON,
+        manager: Manager | None = None,
+    ) -> ApiResponse:
         record = self._writer.create(
             resource,
             target.namespace,
@@ -237,6 +250,7 @@ class ResourceHandler:
             user=request.user,
             report_unknown=partial(report_dropped, request),
             warn=request.warnings.append,
+            manager=manager,
         )
         return self._renderer(request, resource).one(record, 201)
 

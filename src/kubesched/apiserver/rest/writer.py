@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from kubesched.apiserver import meta
 from kubesched.apiserver.admission import defaults
 from kubesched.apiserver.admission.admission import Admission
-from kubesched.apiserver.apply.managers import Manager, track
+from kubesched.apiserver.apply.managers import Manager, track, track_creation
 from kubesched.apiserver.apply.shapes import DEDUCED, MergeShape, custom, typed
 from kubesched.apiserver.crd.custom_resources import CustomResources
 from kubesched.apiserver.kinds.conversion import served_object, to_stored
@@ -114,6 +114,7 @@ class Writer:
         user: UserInfo | None = None,
         report_unknown: ReportUnknown = _ignore_unknown,
         warn: Warn = no_warning,
+        manager: Manager | None = None,
     ) -> Record:
         """Store a new object and return what was stored."""
         report_unknown(resource, self.custom.complete(resource, obj))
@@ -127,6 +128,8 @@ class Writer:
         def prepare(each: JSON) -> None:
             strategies.prepare_create(resource, each)
             defaults.apply(resource, each, self.clock.now())
+            if manager is not None and not each["metadata"].get("managedFields"):
+                track_creation(each, self.shape(resource), manager)
             self.admission.create(resource, each, user)
 
         obj = self._admitted(attributes, prepare)

@@ -13,6 +13,14 @@ from kubesched.apiserver.kinds.schema import ObjectType, ValueType
 from kubesched.base.types import JSON
 
 _GO_TYPES = {"bool": "bool", "string": "string", "int32": "int32", "int64": "int64", "double": "float64"}
+_NUMERIC = "numeric (int or float)"
+_TYPED = {
+    **dict.fromkeys(("int32", "int64", "double"), _NUMERIC),
+    "bool": "boolean",
+    "list": "list",
+    "map": "map",
+    "object": "map",
+}
 _QUANTITY = re.compile(r"^\s*[+-]?[0-9.]*([eE][+-]?[0-9]+|[numkMGTPE]|[KMGTPE]i|)\s*$")
 _TIME = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$")
 _BASE64 = re.compile(r"[\r\n]*(?:(?:[A-Za-z0-9+/][\r\n]*){4})*(?:(?:[A-Za-z0-9+/][\r\n]*){2,3}=?[\r\n]*=[\r\n]*)?")
@@ -20,7 +28,11 @@ _LIMITS = {"int32": 2**31, "int64": 2**63}
 
 
 class WrongTypeError(ValueError):
-    """A value that the field cannot hold."""
+    """A value that the field cannot hold. `typed` is the message of server-side apply."""
+
+    def __init__(self, message: str, typed: str = "") -> None:
+        super().__init__(message)
+        self.typed = typed or message
 
 
 def unknown_fields(obj: JSON, type_: ObjectType) -> list[str]:
@@ -155,10 +167,10 @@ def _check_quantity(value: Any) -> None:
 
 
 def _wrong(value: Any, owner: ObjectType, plain: str, shape: ValueType) -> WrongTypeError:
-    return WrongTypeError(
-        f"json: cannot unmarshal {_json_word(value)} into Go struct field {owner.short_name}.{plain}"
-        f" of type {_go_type(shape)}"
-    )
+    message = f"json: cannot unmarshal {_json_word(value)} into Go struct field {owner.short_name}.{plain}"
+    expected = _TYPED.get(shape.kind, "string")
+    found = {"number": "int64", "object": "map", "array": "list"}.get(_json_word(value), _json_word(value))
+    return WrongTypeError(f"{message} of type {_go_type(shape)}", f".{plain}: expected {expected}, got {found}")
 
 
 def _json_word(value: Any) -> str:

@@ -134,7 +134,8 @@ def _resource_target(path: str, group: str, version: str, rest: list[str]) -> Re
     if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in _NAMESPACE_SUBRESOURCES:
         namespace, rest = rest[1], rest[2:]
     name = rest[1] if len(rest) > 1 else ""
-    subresource = "/".join(rest[2:])
+    # What follows a proxy is a path of its own.
+    subresource = "proxy" if rest[2:3] == ["proxy"] else "/".join(rest[2:])
     return RequestTarget(path, True, group, version, namespace, rest[0], name, subresource, is_watch)
 
 

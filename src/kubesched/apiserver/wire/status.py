@@ -54,7 +54,7 @@ class StatusError(Exception):
         code: int,
         message: str,
         *,
-        reason: str = "",
+        reason: str | None = None,
         details: JSON | None = None,
         causes: Sequence[Cause] = (),
         retry_after: int = 0,
@@ -64,7 +64,7 @@ class StatusError(Exception):
         self.continue_token = continue_token
         self.code = code
         self.message = message
-        self.reason = reason or _REASONS.get(code, "InternalError")
+        self.reason = _REASONS.get(code, "InternalError") if reason is None else reason
         self.retry_after = retry_after
         self.causes = tuple(causes)
         self._details = details
@@ -78,7 +78,9 @@ class StatusError(Exception):
             details["retryAfterSeconds"] = self.retry_after
         metadata = {"continue": self.continue_token} if self.continue_token else {}
         body: JSON = {"kind": "Status", "apiVersion": "v1", "metadata": metadata, "status": "Failure"}
-        body |= {"message": self.message, "reason": self.reason}
+        body["message"] = self.message
+        if self.reason:
+            body["reason"] = self.reason
         if details or self._details is not None:
             body["details"] = details
         return {**body, "code": self.code}
