@@ -7,7 +7,7 @@ BIN  := $(VENV)/bin
 AUDIT := .cache/audit
 PIP  := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: help demo test parts e2e soak planted-bugs upstream-suite ui-test lint lock audit bench bench-check bench-peer flame-graphs docs clean
+.PHONY: help demo test parts e2e soak planted-bugs upstream-suite ui-test image-check lint lock audit bench bench-check bench-peer flame-graphs docs clean
 
 help:
 	@echo 'make demo    start a cluster in memory, run pods on it and see why each went where'
@@ -18,6 +18,7 @@ help:
 	@echo 'make planted-bugs  plant bugs and list those that the simulation misses'
 	@echo 'make ui-test look at every page of the web page with a real browser; installs Chromium where apt can'
 	@echo 'make upstream-suite  run the specs of upstream'\''s end-to-end suite that pass against kubesched up'
+	@echo 'make image-check  build the image with buildah and look inside; the base is made of a Python of this machine'
 	@echo 'make lint    ruff, mypy strict, import-linter'
 	@echo 'make lock    choose the newest versions of all dependencies for deploy/requirements.txt, with hashes'
 	@echo 'make audit   known weaknesses of those versions, an SBOM, and two wheels that must be equal; needs the network'
@@ -59,6 +60,10 @@ ui-test: $(VENV)/.ready-dev
 	@$(BIN)/python -m tests.web.browser.install
 	$(BIN)/pytest tests/web/browser -rs
 
+# Needs buildah and pip's registry, but no registry of images. What it makes is kept in .cache/image.
+image-check: $(VENV)/.ready-dev
+	KUBESCHED_IMAGE=1 $(BIN)/pytest tests/deploy/test_image.py -rs
+
 lint: $(VENV)/.ready-dev
 	$(BIN)/ruff check src tests examples
 	$(BIN)/ruff format --check src tests examples
@@ -69,6 +74,9 @@ lint: $(VENV)/.ready-dev
 lock: $(AUDIT)/.ready
 	$(AUDIT)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 		--no-annotate --no-header --no-emit-index-url --no-emit-find-links pyproject.toml --output-file deploy/requirements.txt
+	$(AUDIT)/bin/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' \
+		| $(AUDIT)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+		--no-annotate --no-header --no-emit-index-url --no-emit-find-links - --output-file deploy/requirements-build.txt
 
 # pip-audit is last, because it needs a database on the network; a package that it cannot look up counts as a failure.
 audit: $(AUDIT)/.ready

@@ -6,6 +6,7 @@ import json
 import sqlite3
 import threading
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +93,7 @@ def test_people_can_query_the_database(tmp_path: Path) -> None:
     database = Database(str(path), 3)
     database.write([summary(attempt(number, f"p{number}")) for number in range(5)])
     database.close()
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection:
         kept = connection.execute("SELECT pod FROM attempts ORDER BY id").fetchall()
         plugin = connection.execute(
             "SELECT plugin FROM scores WHERE place = 0 GROUP BY plugin ORDER BY sum(final) DESC LIMIT 1"
@@ -181,7 +182,7 @@ def test_other_files_are_refused_with_a_hint(tmp_path: Path, content: bytes) -> 
 def test_a_database_of_another_version_is_refused(tmp_path: Path) -> None:
     """A newer schema is not written to."""
     path = tmp_path / "new.db"
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA user_version = 7")
     with pytest.raises(OSError, match="schema of version 7"):
         Database(str(path), 1)

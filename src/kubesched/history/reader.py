@@ -132,8 +132,8 @@ def _from_database(path: str | Path, namespace: str | None, pod: str | None) -> 
     address = Path(path).absolute().as_uri() + "?mode=ro"
     with closing(sqlite3.connect(address, uri=True)) as database:
         database.row_factory = sqlite3.Row
-        chosen = "SELECT * FROM attempts WHERE (?1 IS NULL OR namespace = ?1) AND (?2 IS NULL OR pod = ?2) ORDER BY id"
-        for row in database.execute(chosen, (namespace, pod)):
+        query = "SELECT * FROM attempts WHERE ifnull(:name, pod) = pod AND ifnull(:ns, namespace) = namespace ORDER BY id"
+        for row in database.execute(query, {"ns": namespace, "name": pod}):
             yield _attempt(database, row)
 
 

@@ -81,6 +81,13 @@ class Database:
         self._keep = keep
         create_private(path)
         self._connection = sqlite3.connect(path, check_same_thread=False)
+        try:
+            self._prepare(path)
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def _prepare(self, path: str) -> None:
         version = self._connection.execute("PRAGMA user_version").fetchone()[0]
         if version not in (0, USER_VERSION):
             raise OSError(f"{path} has a schema of version {version}, not {USER_VERSION}; name another file")

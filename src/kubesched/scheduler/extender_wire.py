@@ -131,6 +131,9 @@ _LITERALS = {"t": "true", "f": "false", "n": "null"}
 def _syntax_error(text: str, problem: json.JSONDecodeError) -> str:
     """Go's text for the same syntax error."""
     message, position = problem.msg.partition(": ")[0], problem.pos
+    if message.startswith("Illegal trailing comma"):  # since Python 3.13, at the comma; Go complains about what follows
+        position += len(re.match(r",\s*", text[position:])[0])  # type: ignore[index]
+        message = "Expecting property name enclosed in double quotes" if text[position] == "}" else "Expecting value"
     if message == "Invalid \\escape":
         position += 1
     if message.startswith("Unterminated string") or position >= len(text):

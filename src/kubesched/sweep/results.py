@@ -36,9 +36,13 @@ class SweepResults:
         """Without a path, results live only in memory."""
         try:
             self._database = sqlite3.connect(":memory:" if path is None else path)
+        except sqlite3.Error as error:
+            raise ResultsFileError(f"{path}: {error}; give another --results") from None
+        try:
             self._database.execute(TABLE)
             self._database.execute("SELECT key, scenario, config, seed, error, seconds, metrics FROM runs LIMIT 1")
         except sqlite3.Error as error:
+            self._database.close()
             raise ResultsFileError(f"{path}: {error}; give another --results") from None
 
     def __enter__(self) -> Self:
