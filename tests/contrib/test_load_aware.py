@@ -21,7 +21,7 @@ from kubesched.config.load import load
 from kubesched.contrib.beta import beta_cdf, shape_of
 from kubesched.contrib.load_sources import LoadMetric, LoadSource, MeasuredNode, MetricProvider, NodeLoads
 from kubesched.contrib.load_variation_risk_balancing import risk_scores
-from kubesched.contrib.low_risk_over_commitment import RESOURCES, Probabilities, limit_risk
+from kubesched.contrib.low_risk_over_commitment import limit_risk, within_requests
 from kubesched.contrib.node_load import simulated
 from kubesched.contrib.peaks import Peaks, PeaksArgs
 from kubesched.daemon.main import _without_keys
@@ -117,25 +117,41 @@ def test_scores_of_a_risk(
 
 
 @pytest.mark.parametrize(
-    ("place", "request_", "limit", "before", "limit_before", "mean", "expected"),
+    ("whole", "request_", "limit", "before", "limit_before", "mean", "expected"),
     [
-        (0, 2000, 3000, 1000, 2000, 80, 0.5),
-        (1, 2048, 6144, 0, 0, 25, 0.25),
-        (0, 4000, 5000, 3000, 4000, 80, 1.0),
-        (1, 1024, 7168, 512, 6144, 25, 0.75),
+        (4000, 2000, 3000, 1000, 2000, 80, 0.5),
+        (4096, 2048, 6144, 0, 0, 25, 0.25),
+        (4000, 4000, 5000, 3000, 4000, 80, 1.0),
+        (4096, 1024, 7168, 512, 6144, 25, 0.75),
     ],
 )
 def test_risks_of_overcommitment(
-    place: int, request_: int, limit: int, before: int, limit_before: int, mean: float, expected: float
+    whole: int, request_: int, limit: int, before: int, limit_before: int, mean: float, expected: float
 ) -> None:
     """Limits beyond the node and a load beyond the requests count half each; the load does not vary."""
-    whole = np.array([4000 if place == 0 else 4096])
-    sums, loads = np.zeros((4, 1), dtype=np.int64), np.zeros((7, 1))
-    sums[RESOURCES[place].request], sums[RESOURCES[place].limit] = before, limit_before
-    loads[RESOURCES[place].mean] = mean
-    used = Probabilities(RESOURCES[place], 5).column(whole, sums, loads)
-    risk = 0.5 * limit_risk(whole, np.array([request_]), np.array([limit])) + 0.5 * (1 - used)
+    used = within_requests(np.array([[whole], [before], [limit_before], [mean], [0]], dtype=np.float64), 5**0.5)
+    risk = 0.5 * limit_risk(np.array([whole]), np.array([request_]), np.array([limit])) + 0.5 * (1 - used)
     assert float(risk[0]) == pytest.approx(expected)
+
+
+def test_overcommitment_follows_pods_nodes_and_loads(cluster: VirtualCluster) -> None:
+    """Scores that were kept are computed again for the nodes whose pods or loads have changed, and for new nodes."""
+    cluster.configure(only_scorer("LowRiskOverCommitment"))
+    asked = pod("p", requests={"cpu": "1"}, limits={"cpu": "3"})
+    cluster.add(*(pod(f"old-{n}", node=f"n{n}", requests={"cpu": "2"}, limits={"cpu": "4"}) for n in (1, 2, 3)))
+    cluster.add(*(loaded(f"cpu={20 * n}:{5 * n},memory=20:3", f"n{n}", cpu="4") for n in (1, 2, 3)))
+
+    def found() -> dict[str, int]:
+        return scores(cluster.schedule(asked), "LowRiskOverCommitment")
+
+    seen = [found(), found()]
+    assert seen[0] == seen[1]
+    cluster.add(pod("big", node="n1", requests={"cpu": "1"}, limits={"cpu": "9"}))
+    seen.append(found())
+    assert {name for name in seen[1] if seen[1][name] != seen[2][name]} == {"n1"}
+    cluster.add(loaded("cpu=95:2,memory=20:3", "n4", cpu="4"), loaded("cpu=20:5,memory=20:3", "n3", cpu="4"))
+    seen.append(found())
+    assert seen[3] == {**seen[2], "n3": seen[1]["n1"], "n4": 100}
 
 
 def test_overcommitment_as_a_score(cluster: VirtualCluster) -> None:
@@ -217,10 +233,8 @@ def test_the_metrics_api(cluster: VirtualCluster) -> None:
     ("args", "message"),
     [
         ({"metricProvider": {"type": "Nagios"}}, "args.metricProvider.type: invalid enum value 'Nagios'"),
-        (
-            {"metricProvider": {"type": "SignalFx"}},
-            "type SignalFx is not supported; let a load-watcher read it",
-        ),
+        ({"watcherAddress": "watcher:2020"}, "watcherAddress must begin with http:// or https://.* got 'watcher:2020'"),
+        ({"metricProvider": {"type": "Prometheus", "address": "prometheus"}}, "address must begin with http:// .*9090"),
         ({"defaultRequestsMultiplier": "much"}, 'defaultRequestsMultiplier must be a number such as "1.5", got .much'),
         ({"targetUtilization": 101}, "targetUtilization must be at most 100"),
     ],
@@ -287,13 +301,21 @@ def test_prometheus() -> None:
     assert {each.value for each in found.nodes["n1"]} == {25.0}
 
 
-def test_a_source_that_fails_is_logged_once(cluster: VirtualCluster) -> None:
-    """The plugin goes on without measurements."""
-    cluster.configure(only_scorer("LoadVariationRiskBalancing", {"watcherAddress": "nonsense"}))
+@pytest.mark.parametrize(
+    ("args", "advice"),
+    [
+        ({"watcherAddress": "http://"}, "check that a load-watcher serves"),
+        ({"metricProvider": {"type": "SignalFx"}}, "run a load-watcher that reads SignalFx"),
+    ],
+)
+def test_a_source_that_fails_is_logged_once(cluster: VirtualCluster, args: dict[str, Any], advice: str) -> None:
+    """The log says what to do, and the plugin goes on without measurements."""
+    cluster.configure(only_scorer("LoadVariationRiskBalancing", args))
     cluster.add(loaded("cpu=50"), node("n2"))
     cluster.advance(120)
     assert scores(cluster.schedule(pod("p")), "LoadVariationRiskBalancing") == {"n1": 75, "n2": 0}
-    assert sum("Unable to update metrics" in str(line) for line in cluster.log) == 1
+    (line,) = (str(line) for line in cluster.log if "Unable to update metrics" in str(line))
+    assert advice in line
 
 
 def test_containers_are_summed(cluster: VirtualCluster) -> None:

@@ -15,6 +15,7 @@ AVERAGE, DEVIATION, LATEST = "AVG", "STD", "Latest"
 CPU, MEMORY = "CPU", "Memory"
 TIMEOUT_SECONDS: Final = 10.0
 PROMETHEUS: Final = "http://prometheus-k8s:9090"
+WATCHER: Final = "http://load-watcher:2020"
 WINDOW: Final = "15m"
 SERIES: Final = {CPU: "instance:node_cpu:ratio", MEMORY: "instance:node_memory_utilisation:ratio"}
 FUNCTIONS: Final = {AVERAGE: "avg_over_time", DEVIATION: "stddev_over_time"}
@@ -44,10 +45,18 @@ class MetricProvider(msgspec.Struct, frozen=True, rename="camel"):
     insecure_skip_verify: bool | None = None
 
     def __post_init__(self) -> None:
-        if self.type == "SignalFx":
-            raise ValueError(
-                "a provider of type SignalFx is not supported; let a load-watcher read it, and give its watcherAddress"
-            )
+        if self.type == "Prometheus" and self.address:
+            check_url("address", self.address, PROMETHEUS)
+
+
+class LoadSourceError(Exception):
+    """Loads cannot be read, whatever is tried."""
+
+
+def check_url(field: str, address: str, example: str) -> None:
+    """Raises ValueError unless an address can be one of an HTTP server."""
+    if not address.startswith(("http://", "https://")):
+        raise ValueError(f"{field} must begin with http:// or https://, such as {example}; got {address!r}")
 
 
 class LoadSource(msgspec.Struct, frozen=True):
@@ -60,10 +69,26 @@ class LoadSource(msgspec.Struct, frozen=True):
         """The newest measurements. Raises what the calls raise."""
         if self.watcher_address:
             return await self._load_watcher()
+        if self.provider.type == "SignalFx":
+            raise LoadSourceError("kubesched does not read SignalFx itself")
         now = handle.clock.now()
         if self.provider.type == "Prometheus":
             return NodeLoads(now, await self._prometheus())
         return NodeLoads(now, await _metrics_api(handle))
+
+    @property
+    def advice(self) -> str:
+        """What to do if loads cannot be read."""
+        if self.watcher_address:
+            return f"check that a load-watcher serves {self.watcher_address.rstrip('/')}/watcher"
+        if self.provider.type == "SignalFx":
+            return "run a load-watcher that reads SignalFx, and give its address as watcherAddress"
+        if self.provider.type == "Prometheus":
+            address = self.provider.address or PROMETHEUS
+            return f"check that Prometheus serves {address}, and metricProvider.token if it needs one"
+        return (
+            "install metrics-server, and let the scheduler list nodes of metrics.k8s.io, as deploy/contrib does"
+        )
 
     async def _load_watcher(self) -> NodeLoads:
         found = msgspec.convert(await self._get(f"{self.watcher_address.rstrip('/')}/watcher"), _WatcherAnswer)
@@ -101,6 +126,10 @@ class LoadAwareArgs(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
     metric_provider: MetricProvider = MetricProvider()
     watcher_address: str = ""
+
+    def __post_init__(self) -> None:
+        if self.watcher_address:
+            check_url("watcherAddress", self.watcher_address, WATCHER)
 
     @property
     def source(self) -> LoadSource:

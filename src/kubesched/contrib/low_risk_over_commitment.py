@@ -9,7 +9,8 @@ import msgspec
 import numpy as np
 
 from kubesched.api import objects as api
-from kubesched.cluster.table import Ints
+from kubesched.cluster.pods import PodClass
+from kubesched.cluster.table import Ints, NodeTable
 from kubesched.cluster.view import Nodes
 from kubesched.contrib.beta import beta_cdf, shape_of
 from kubesched.contrib.load_sources import LoadAwareArgs
@@ -19,6 +20,7 @@ from kubesched.contrib.node_load import (
     MEMORY_DEVIATION,
     MEMORY_MEAN,
     Floats,
+    NodeLoadColumns,
     known,
     node_loads,
     rounded,
@@ -82,7 +84,7 @@ class LowRiskOverCommitment(Plugin):
         super().__init__(args, handle)
         self._loads = node_loads(handle, args.source)
         self._sums = handle.cluster.share(RequestAndLimitSums)
-        self._probabilities = [Probabilities(place, args.window) for place in RESOURCES]
+        self._probabilities = Probabilities(handle.cluster.nodes, self._loads, self._sums, args.window)
 
     def pre_score(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> None:
         """Requests and limits are kept with the pod's class. Configurations name this point."""
@@ -91,67 +93,93 @@ class LowRiskOverCommitment(Plugin):
         wanted = requests_and_limits(state.pod_class)
         if not wanted.any():
             return np.zeros(len(nodes), dtype=np.int64)  # best-effort pods are not its concern
-        table, rows = self.handle.cluster.nodes, nodes.rows
-        values, sums = self._loads.values(), self._sums.sums()
+        return self._column(state.pod_class, wanted)[nodes.rows]
+
+    def _column(self, pod_class: PodClass, wanted: Ints) -> Ints:
+        """The scores of all rows. Those of pods of a class are kept, and only what has changed is computed again."""
+        used, now = self._probabilities.columns(), self._probabilities.versions
+        key = (self._loads, self.handle.profile_name, self.name)
+        versions, scores = pod_class.remember(key, _no_scores)
+        if versions == now:
+            return scores
+        rows = self._sums.changed_since(versions[2])
+        if versions[:2] != now[:2] or len(scores) != used.shape[1]:
+            scores = np.zeros(used.shape[1], dtype=np.int64)
+            rows = np.arange(len(scores))
+        scores[rows] = self._scores(rows, wanted, used)
+        pod_class.memo[key] = (now, scores)
+        return scores
+
+    def _scores(self, rows: Ints, wanted: Ints, used: Floats) -> Ints:
+        table, values, sums = self.handle.cluster.nodes, self._loads.values(), self._sums.sums()
         measured = known(values[CPU_MEAN, rows]) | known(values[MEMORY_MEAN, rows])
-        risk = np.zeros(len(nodes))
-        for place, probabilities in zip(RESOURCES, self._probabilities, strict=True):
-            whole = table.allocatable[table.resource(place.resource), : table.size]
-            used = probabilities.column(whole, sums[:, : table.size], values[:, : table.size])[rows]
+        risk = np.zeros(len(rows))
+        for place, likely in zip(RESOURCES, used, strict=True):
             request = sums[place.request, rows] + wanted[place.request]
             limit = sums[place.limit, rows] + wanted[place.limit]
             weight = self.args.weight(place.resource)
-            both = weight * limit_risk(whole[rows], request, limit) + (1 - weight) * (1 - used)
-            risk = np.maximum(risk, np.clip(both, 0, 1))
+            beyond = limit_risk(table.allocatable[table.resource(place.resource), rows], request, limit)
+            risk = np.maximum(risk, np.clip(weight * beyond + (1 - weight) * (1 - likely[rows]), 0, 1))
         return rounded(np.where(measured, (1 - risk) * MAX_NODE_SCORE, 0.0))
 
 
+def _no_scores() -> tuple[tuple[int, int, int], Ints]:
+    return (-1, -1, -1), np.zeros(0, dtype=np.int64)
+
+
 class Probabilities:
-    """How likely it is that the pods on a node use no more than they request. Rows are worked out anew when their
-    numbers have changed."""
+    """How likely it is that the pods on a node use no more than they request, by resource and row.
 
-    def __init__(self, place: Place, window: int) -> None:
-        self._place = place
+    Only rows whose numbers have changed are computed again. Between two reports of loads, those are the rows whose pods
+    have changed.
+    """
+
+    def __init__(self, table: NodeTable, loads: NodeLoadColumns, sums: RequestAndLimitSums, window: int) -> None:
+        self._table = table
+        self._loads = loads
+        self._sums = sums
         self._smoothing = math.sqrt(window)
-        self._numbers: Floats = np.zeros((5, 0))
-        self._found: Floats = np.zeros(0)
+        self.versions = (-1, -1, -1)
+        """The versions of loads, nodes and sums that the columns were computed for."""
+        self._numbers: Floats = np.zeros((len(RESOURCES), 5, 0))
+        self._found: Floats = np.zeros((len(RESOURCES), 0))
 
-    def column(self, whole: Ints, sums: Ints, loads: Floats) -> Floats:
+    def columns(self) -> Floats:
         """The probabilities of all rows; 1 where nothing was measured."""
-        place = self._place
-        numbers = np.stack([whole, sums[place.request], sums[place.limit], loads[place.mean], loads[place.deviation]])
-        numbers = np.nan_to_num(numbers, nan=-1.0)
-        size = len(self._found)
-        if numbers.shape[1] < size:
-            size = 0
-        stale = np.ones(numbers.shape[1], dtype=np.bool_)
-        stale[:size] = (numbers[:, :size] != self._numbers[:, :size]).any(axis=0)
-        if stale.any():
-            self._found = np.concatenate((self._found[:size], np.ones(numbers.shape[1] - size)))
-            self._found[stale] = self._compute(*numbers[:, stale])
-            self._numbers = numbers
+        self._loads.values()
+        now = (self._loads.version, self._table.node_version, self._sums.version)
+        if now != self.versions:
+            same_nodes = now[:2] == self.versions[:2] and self._found.shape[1] == self._table.size
+            rows = self._sums.changed_since(self.versions[2]) if same_nodes else np.arange(self._table.size)
+            self._refresh(rows[rows < self._table.size], whole=not same_nodes)
+            self.versions = now
         return self._found
 
-    def _compute(self, whole: Floats, request: Floats, limit: Floats, mean: Floats, deviation: Floats) -> Floats:
-        """The load as a beta distribution: its share up to what is requested. If limits are less than the node, loads
-        beyond them are ruled out."""
-        there = whole > 0
-        whole = np.where(there, whole, 1.0)
-        mean = np.where(there, np.clip(mean / 100, 0, 1), 0.0)
-        spread = np.where(there, np.clip(deviation / 100, 0, 1), 0.0) * self._smoothing
-        spread = np.minimum(spread, np.sqrt(mean * (1 - mean) * LARGEST_VARIANCE))
-        threshold = np.clip(np.minimum(request, whole) / whole, 0, 1)
-        found = np.where((mean <= 0) | (mean <= threshold), 1.0, 0.0)  # without deviation
-        varies = (spread > 0) & (mean > 0)
-        a, b = np.ones_like(mean), np.ones_like(mean)
-        a[varies], b[varies] = shape_of(mean[varies], spread[varies])
-        found[varies] = beta_cdf(threshold[varies], a[varies], b[varies])
-        bounded = (limit < whole) & (np.minimum(request, whole) <= limit)
-        within = np.ones_like(mean)
-        rows = bounded & varies & (limit > 0)
-        within[rows] = beta_cdf(limit[rows] / whole[rows], a[rows], b[rows])
-        found = np.clip(found / np.where(within > 0, within, 1.0), 0, 1)
-        return np.where(bounded & (limit == 0), 1.0, found)
+    def _refresh(self, rows: Ints, *, whole: bool) -> None:
+        numbers = self._numbers_of(rows)
+        if whole:
+            size = min(self._table.size, self._found.shape[1])
+            changed = np.ones(len(rows), dtype=np.bool_)
+            changed[:size] = (numbers[:, :, :size] != self._numbers[:, :, :size]).any(axis=(0, 1))
+            fresh = np.ones((len(RESOURCES), len(rows)))
+            fresh[:, :size] = self._found[:, :size]
+            self._found, self._numbers = fresh, numbers
+            rows, numbers = rows[changed], numbers[:, :, changed]
+        else:
+            self._numbers[:, :, rows] = numbers
+        if len(rows):
+            self._found[:, rows] = within_requests(np.moveaxis(numbers, 1, 0), self._smoothing)
+
+    def _numbers_of(self, rows: Ints) -> Floats:
+        """All numbers that a probability depends on, by resource. A load that was not measured is -1."""
+        table, sums, loads = self._table, self._sums.sums(), self._loads.values()
+        numbers = np.empty((len(RESOURCES), 5, len(rows)))
+        for place, into in zip(RESOURCES, numbers, strict=True):
+            into[0] = table.allocatable[table.resource(place.resource), rows]
+            into[1], into[2] = sums[place.request, rows], sums[place.limit, rows]
+            into[3], into[4] = loads[place.mean, rows], loads[place.deviation, rows]
+        numbers[np.isnan(numbers)] = -1.0
+        return numbers
 
 
 def limit_risk(whole: Ints, requests: Ints, limits: Ints) -> Floats:
@@ -159,3 +187,28 @@ def limit_risk(whole: Ints, requests: Ints, limits: Ints) -> Floats:
     requests = np.minimum(requests, whole)
     beyond = limits > whole
     return np.where(beyond, (limits - whole) / np.where(beyond, limits - requests, 1), 0.0)
+
+
+def within_requests(numbers: Floats, smoothing: float) -> Floats:
+    """How likely the load of a node is within the requests of its pods: the share of a beta distribution up to there.
+
+    If limits are less than the node, loads beyond them are ruled out.
+    """
+    whole, request, limit, mean, deviation = numbers
+    there = whole > 0
+    whole = np.where(there, whole, 1.0)
+    mean = np.where(there, np.clip(mean / 100, 0, 1), 0.0)
+    spread = np.where(there, np.clip(deviation / 100, 0, 1), 0.0) * smoothing
+    spread = np.minimum(spread, np.sqrt(mean * (1 - mean) * LARGEST_VARIANCE))
+    threshold = np.clip(np.minimum(request, whole) / whole, 0, 1)
+    found = np.where((mean <= 0) | (mean <= threshold), 1.0, 0.0)  # without deviation
+    varies = (spread > 0) & (mean > 0)
+    a, b = np.ones_like(mean), np.ones_like(mean)
+    a[varies], b[varies] = shape_of(mean[varies], spread[varies])
+    found[varies] = beta_cdf(threshold[varies], a[varies], b[varies])
+    bounded = (limit < whole) & (np.minimum(request, whole) <= limit)
+    within = np.ones_like(mean)
+    rows = bounded & varies & (limit > 0)
+    within[rows] = beta_cdf(limit[rows] / whole[rows], a[rows], b[rows])
+    found = np.clip(found / np.where(within > 0, within, 1.0), 0, 1)
+    return np.where(bounded & (limit == 0), 1.0, found)

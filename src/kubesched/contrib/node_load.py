@@ -93,7 +93,7 @@ class NodeLoadColumns:
         text = f"{type(problem).__name__}: {problem}"
         if text != self._failed:
             self._failed = text
-            self._handle.log(0, "Unable to update metrics", err=text)
+            self._handle.log(0, "Unable to update metrics", err=text, advice=self._source.advice)
 
     def _grow(self) -> None:
         size = self._table.size

@@ -45,16 +45,27 @@ class RequestAndLimitSums:
     def __init__(self, cluster: ClusterState) -> None:
         self._table = cluster.nodes
         self._sums: Ints = np.zeros((4, self._table.capacity), dtype=np.int64)
+        self._changed: Ints = np.zeros(self._table.capacity, dtype=np.int64)
+        """The version of each row's last change."""
+        self.version = 0
+        """A number that grows with every change."""
         for info in cluster.pods.values():
             self._observe(info, 1)
         cluster.placement_observers.append(self._observe)
 
     def _observe(self, info: PodInfo, sign: int) -> None:
         self.sums()[:, info.row] += sign * requests_and_limits(info.pod_class)
+        self.version += 1
+        self._changed[info.row] = self.version
 
     def sums(self) -> Ints:
         """The sums, for all rows of the node table."""
         missing = self._table.capacity - self._sums.shape[1]
         if missing > 0:
             self._sums = np.concatenate((self._sums, np.zeros((4, missing), dtype=np.int64)), axis=1)
+            self._changed = np.concatenate((self._changed, np.zeros(missing, dtype=np.int64)))
         return self._sums
+
+    def changed_since(self, version: int) -> Ints:
+        """The rows that have changed after a version."""
+        return np.flatnonzero(self._changed > version)

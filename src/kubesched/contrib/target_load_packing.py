@@ -34,6 +34,7 @@ class TargetLoadPackingArgs(LoadAwareArgs, frozen=True, rename="camel", kw_only=
     target_utilization: int = DEFAULT_TARGET
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         try:
             float(self.default_requests_multiplier)
         except ValueError:

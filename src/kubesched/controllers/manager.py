@@ -12,8 +12,10 @@ from kubesched.controllers.daemonset import DaemonSetController
 from kubesched.controllers.deployment import DeploymentController
 from kubesched.controllers.device_taint_eviction import DeviceTaintEvictionController
 from kubesched.controllers.disruption import DisruptionController
+from kubesched.controllers.elastic_quotas import ElasticQuotaController
 from kubesched.controllers.endpoints import EndpointsController
 from kubesched.controllers.event_expiry import EventExpiry
+from kubesched.controllers.gangs import GangController
 from kubesched.controllers.garbage import GarbageCollector
 from kubesched.controllers.job import JobController
 from kubesched.controllers.namespaces import NamespaceController, PodCollector, ServiceAccountController
@@ -65,6 +67,8 @@ class ControllerManager:
         yield EphemeralController(context)
         yield ResourceClaimController(context)
         yield PodGroupProtectionController(context)
+        yield GangController(context)
+        yield ElasticQuotaController(context)
         yield DisruptionController(context)
         yield EndpointsController(context)
         yield PodCollector(context)

@@ -132,8 +132,10 @@ def _from_database(path: str | Path, namespace: str | None, pod: str | None) -> 
     address = Path(path).absolute().as_uri() + "?mode=ro"
     with closing(sqlite3.connect(address, uri=True)) as database:
         database.row_factory = sqlite3.Row
-        query = "SELECT * FROM attempts WHERE ifnull(:name, pod) = pod AND ifnull(:ns, namespace) = namespace ORDER BY id"
-        for row in database.execute(query, {"ns": namespace, "name": pod}):
+        query = (
+            "SELECT * FROM attempts WHERE ifnull(:ns, namespace) = namespace AND ifnull(:pod, pod) = pod ORDER BY id"
+        )
+        for row in database.execute(query, {"ns": namespace, "pod": pod}):
             yield _attempt(database, row)
 
 
