@@ -220,6 +220,44 @@ def test_pods_that_the_report_does_not_include(cluster: VirtualCluster) -> None:
     assert cluster.node_of("q") == "n1"
 
 
+@pytest.mark.parametrize(
+    ("mode", "other", "fits"),
+    [
+        ("All", asked({"cpu": "6"}), False),
+        ("None", guaranteed(cpu="6", memory="1Gi"), True),
+        ("OnlyExclusiveResources", guaranteed(cpu="6", memory="1Gi"), False),
+        ("OnlyExclusiveResources", asked({"cpu": "6"}), True),
+        ("OnlyExclusiveResources", asked({"cpu": "5", NIC: 10}), False),
+        ("OnlyExclusiveResources", asked({"cpu": "6", PLAIN: 1}), True),
+    ],
+)
+def test_pods_of_other_schedulers(cluster: VirtualCluster, mode: str, other: Pod, fits: bool) -> None:
+    """Which of them count until the next report is a setting: all, none, or those with resources of their own."""
+    args = {"cacheResyncPeriodSeconds": 5, "cache": {"foreignPodsDetect": mode}}
+    cluster.configure(profile({"multiPoint": {"enabled": [{"name": NAME}]}}, {NAME: args}))
+    cluster.add(machine(**{PLAIN: "9"}), topology("n1", BY_POD, ROOMY))
+    cluster.start()
+    spec = msgspec.structs.replace(other.spec, node_name="n1", scheduler_name="other")
+    cluster.add(msgspec.structs.replace(other, metadata=pod("foreign").metadata, spec=spec))
+    assert (cluster.schedule(guaranteed("q", cpu="4", memory="1Gi")).node == "n1") is fits
+
+
+def test_settings_without_effect_are_reported(cluster: VirtualCluster) -> None:
+    """The log names each setting that does not matter here, and says why."""
+    cache = {
+        "resyncMethod": "All",
+        "resyncScope": "OnlyResources",
+        "informerMode": "Shared",
+        "foreignPodsDetect": "All",
+    }
+    cluster.configure(only_scorer(NAME, {"cache": cache, "preemptionMode": "Enabled"}))
+    cluster.start()
+    named = [str(line) for line in cluster.log if "has no effect" in str(line)]
+    for setting in ("cache.resyncMethod", "cache.resyncScope", "cache.informerMode", "preemptionMode"):
+        assert sum(setting in line for line in named) == 1
+    assert len(named) == 4
+
+
 def test_settings_of_the_kubelet() -> None:
     """Attributes have precedence over the deprecated policies, and wrong values are ignored."""
 

@@ -86,9 +86,7 @@ class LoadSource(msgspec.Struct, frozen=True):
         if self.provider.type == "Prometheus":
             address = self.provider.address or PROMETHEUS
             return f"check that Prometheus serves {address}, and metricProvider.token if it needs one"
-        return (
-            "install metrics-server, and let the scheduler list nodes of metrics.k8s.io, as deploy/contrib does"
-        )
+        return "install metrics-server, and let the scheduler list nodes of metrics.k8s.io, as deploy/contrib does"
 
     async def _load_watcher(self) -> NodeLoads:
         found = msgspec.convert(await self._get(f"{self.watcher_address.rstrip('/')}/watcher"), _WatcherAnswer)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, Literal
 
 import msgspec
@@ -16,7 +16,14 @@ from kubesched.cluster.table import Ints, Mask
 from kubesched.cluster.view import Nodes
 from kubesched.config.args import DEFAULT_RESOURCES, ResourceSpec
 from kubesched.contrib.numa_scoring import STRATEGIES, Columns, FewestZones, Request, worst_zone
-from kubesched.contrib.numa_zones import ABSENT, NodeResourceTopology, PlacedSinceReport, ZoneColumns, amount
+from kubesched.contrib.numa_zones import (
+    ABSENT,
+    ForeignPods,
+    NodeResourceTopology,
+    PlacedSinceReport,
+    ZoneColumns,
+    amount,
+)
 from kubesched.contrib.qos_sort import BEST_EFFORT, GUARANTEED, qos_class
 from kubesched.framework.events import Action, EventHint, Resource, on
 from kubesched.framework.plugin import MAX_NODE_SCORE, Handle, Plugin, Verdicts
@@ -41,10 +48,9 @@ class NumaScoringStrategy(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class TopologyCache(msgspec.Struct, frozen=True, rename="camel"):
-    """How reports are complemented by what was placed since. Only `foreignPodsDetect` makes a difference here: other
-    settings choose between ways of upstream to find out that a report is current."""
+    """How reports are complemented by what was placed since."""
 
-    foreign_pods_detect: Literal["None", "All", "OnlyExclusiveResources"] = "All"
+    foreign_pods_detect: ForeignPods = "All"
     resync_method: Literal["Autodetect", "All", "OnlyExclusiveResources"] = "Autodetect"
     informer_mode: Literal["Shared", "Dedicated"] = "Dedicated"
     resync_scope: Literal["All", "OnlyResources"] = "All"
@@ -58,6 +64,17 @@ class NodeResourceTopologyMatchArgs(msgspec.Struct, frozen=True, rename="camel")
     discard_reserved_nodes: bool = False
     cache: TopologyCache = TopologyCache()
     preemption_mode: Literal["Disabled", "Enabled"] = "Disabled"
+
+    def without_effect(self) -> Iterator[tuple[str, str]]:
+        """Settings that were changed although they do not matter here, and why they do not."""
+        if self.cache.resync_method != "Autodetect":
+            yield "cache.resyncMethod", "a report counts as soon as it arrives, whatever its fingerprint of pods"
+        if self.cache.resync_scope != "All":
+            yield "cache.resyncScope", "every change of a report counts, that of attributes too"
+        if self.cache.informer_mode != "Dedicated":
+            yield "cache.informerMode", "the scheduler has one watch of pods for all plugins"
+        if self.preemption_mode != "Disabled":
+            yield "preemptionMode", "what evicted pods leave in a zone is known with the next report of the node"
 
 
 class Demand:
@@ -91,8 +108,9 @@ class NodeResourceTopologyMatch(Plugin):
         """Nodes with pods that are being bound, if discardReservedNodes is set."""
         self._placed: PlacedSinceReport | None = None
         if args.cache_resync_period_seconds > 0 and not args.discard_reserved_nodes:
-            foreign = args.cache.foreign_pods_detect != "None"
-            self._placed = PlacedSinceReport(handle.cluster, self._zones, foreign=foreign)
+            self._placed = PlacedSinceReport(handle.cluster, self._zones, args.cache.foreign_pods_detect)
+        for setting, reason in args.without_effect():
+            handle.log(0, "A setting of NodeResourceTopologyMatch has no effect", setting=setting, reason=reason)
         strategy = args.scoring_strategy
         self._weights = {each.name: each.weight for each in strategy.resources or DEFAULT_RESOURCES}
 

@@ -7,7 +7,8 @@ A column of a resource has an array per NUMA id, with an entry per row of the no
 from __future__ import annotations
 
 import re
-from typing import Any, ClassVar, Final
+from collections.abc import Container
+from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -15,11 +16,14 @@ import numpy.typing as npt
 from kubesched.api import objects as api
 from kubesched.api.meta import Part
 from kubesched.api.quantity import milli, value
+from kubesched.api.resources import is_hugepage, is_native
 from kubesched.cluster.pods import PodClass, PodInfo
 from kubesched.cluster.state import ClusterState
 from kubesched.cluster.table import Ints, Mask
+from kubesched.contrib.qos_sort import GUARANTEED, qos_class
 
 ABSENT: Final = -1
+ForeignPods = Literal["None", "All", "OnlyExclusiveResources"]
 UNKNOWN_DISTANCE: Final = 255
 MAX_NUMA_ID: Final = 64
 DEFAULT_MAX_NUMA_NODES: Final = 8
@@ -125,6 +129,10 @@ class ZoneColumns:
         found = self._available.get(resource)
         return np.full(self.zones.shape, ABSENT, dtype=np.int64) if found is None else found
 
+    def resources(self, row: int) -> set[str]:
+        """The resources that the zones of a row have."""
+        return {name for name, column in self._available.items() if (column[:, row] != ABSENT).any()}
+
     def _grow(self, rows: int, width: int = 0) -> None:
         rows, width = max(rows, len(self.reported)), max(width, self.width)
         if (width, rows) == self.zones.shape:
@@ -192,15 +200,34 @@ def kubelet_settings(topology: NodeResourceTopology) -> tuple[str, str, int]:
     return policy, scope, most
 
 
+def has_exclusive_resources(pod: api.Pod, in_zones: Container[str]) -> bool:
+    """Whether a container holds whole CPUs, memory or devices of zones for itself while the pod runs."""
+    guaranteed = qos_class(pod) == GUARANTEED
+    sidecars = (each for each in pod.spec.init_containers if each.restart_policy == "Always")
+    return any(
+        _is_exclusive(name, quantity, guaranteed, in_zones)
+        for container in (*pod.spec.containers, *sidecars)
+        for name, quantity in (container.resources.requests or container.resources.limits).items()
+    )
+
+
+def _is_exclusive(name: str, quantity: api.Quantity, guaranteed: bool, in_zones: Container[str]) -> bool:
+    if not is_native(name):
+        return name in in_zones
+    if not guaranteed or milli(quantity) <= 0:
+        return False
+    return milli(quantity) % 1000 == 0 if name == "cpu" else name == "memory" or is_hugepage(name)
+
+
 class PlacedSinceReport:
     """Pods that were placed on a node after its last report. What they request may come from any zone, so it counts as
     taken from each, until the next report."""
 
-    def __init__(self, cluster: ClusterState, zones: ZoneColumns, *, foreign: bool) -> None:
+    def __init__(self, cluster: ClusterState, zones: ZoneColumns, foreign: ForeignPods) -> None:
         self._cluster = cluster
         self._zones = zones
         self._foreign = foreign
-        """Whether pods count that others have placed."""
+        """Which pods count that others have placed."""
         self._pods: dict[int, dict[str, tuple[PodClass, int]]] = {}
         """By row and UID: the pod's class, and the number of reports before it."""
         self._taken: dict[str, Ints] = {}
@@ -211,10 +238,18 @@ class PlacedSinceReport:
     def _observe(self, info: PodInfo, sign: int) -> None:
         if sign < 0:
             self._forget(info.row, info.pod.uid)
-        elif self._foreign or info.pod.uid in self._cluster.assumed:
+            return
+        self._zones.refresh()  # reports that have come before the pod
+        if info.pod.uid in self._cluster.assumed or self._counts(info):
             seen = self._zones.changes.get(info.row, 0)
             self._pods.setdefault(info.row, {})[info.pod.uid] = (info.pod_class, seen)
             self._add(info.row, info.pod_class, 1)
+
+    def _counts(self, info: PodInfo) -> bool:
+        """Whether a pod counts that another scheduler has placed."""
+        if self._foreign != "OnlyExclusiveResources":
+            return self._foreign == "All"
+        return has_exclusive_resources(info.pod, self._zones.resources(info.row))
 
     def _forget(self, row: int, uid: str) -> None:
         pods = self._pods.get(row, {})
