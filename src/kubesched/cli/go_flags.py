@@ -20,7 +20,7 @@ class GoFlagsCommand(click.Command):
         """`usage` returns the help for a program of a given name, and `options` has the flags."""
         super().__init__(name, add_help_option=False, **attributes)
         self._usage = usage
-        self._options = options
+        self.make_options = options
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.args = list(args)
@@ -30,7 +30,7 @@ class GoFlagsCommand(click.Command):
         """The flags that begin like the last word; files for anything else."""
         if not incomplete.startswith("-"):
             return [CompletionItem(incomplete, type="file")]
-        flags = [each for section in self._options().sections() for each in type(section).flags()]
+        flags = [each for section in self.make_options().sections() for each in type(section).flags()]
         found = sorted((each for each in flags if f"--{each.name}".startswith(incomplete)), key=lambda each: each.name)
         return [CompletionItem(f"--{each.name}", help=each.help.partition(". ")[0]) for each in found]
 
