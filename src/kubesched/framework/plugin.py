@@ -41,6 +41,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -162,7 +163,15 @@ POINTS: dict[str, tuple[str, ...]] = {
 
 def points_of(plugin: type[Plugin]) -> frozenset[str]:
     """The extension points that a plugin class implements."""
-    return frozenset(point for point, methods in POINTS.items() if any(hasattr(plugin, m) for m in methods))
+    found = _POINTS_OF.get(plugin)
+    if found is None:
+        found = frozenset(point for point, methods in POINTS.items() if any(hasattr(plugin, m) for m in methods))
+        _POINTS_OF[plugin] = found
+    return found
+
+
+_POINTS_OF: WeakKeyDictionary[type, frozenset[str]] = WeakKeyDictionary()
+"""Cached, because a configuration asks several times for every plugin at every point."""
 
 
 def is_built_in(plugin: type) -> bool:
