@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections import Counter
 
 from kubesched.base.types import JSON
-from kubesched.contrib.gangs import GROUP_LABEL
 from kubesched.reconcile.cache import Cache, Index
 from kubesched.reconcile.context import ControllerContext
 from kubesched.reconcile.loop import Controller
 from kubesched.reconcile.views import Pod, View
 
 GANGS = "scheduling.x-k8s.io/podgroups"
+GANG_LABEL = "scheduling.x-k8s.io/pod-group"
 PENDING, SCHEDULING, RUNNING, FINISHED, FAILED = "Pending", "Scheduling", "Running", "Finished", "Failed"
 
 
@@ -74,5 +74,5 @@ def _phase(pods: int, needed: int, running: int, succeeded: int, failed: int) ->
 
 
 def _gangs_of(pod: Pod) -> tuple[str, ...]:
-    name = pod.metadata.labels.get(GROUP_LABEL)
+    name = pod.metadata.labels.get(GANG_LABEL)
     return (f"{pod.metadata.namespace}/{name}",) if name else ()
