@@ -47,9 +47,11 @@ def test_every_message_is_logged_or_listed() -> None:
 
 
 def test_the_guide_lists_what_is_missing() -> None:
-    """The table of the deploy guide has every group with its number of messages."""
+    """The deploy guide says how many messages there are, and its table has every group with its number of messages."""
     guide = (ROOT / "docs/guides/deploy.md").read_text("utf-8")
     section = guide.partition("### Log lines")[2].partition("\n## ")[0]
+    logged = sum("missing" not in each for each in upstream())
+    assert f"The log has {logged} of the {len(upstream())} messages" in section
     rows = re.findall(r"^\| ([^|]+?) \| (\d+) \|", section, re.MULTILINE)
     assert {name: int(number) for name, number in rows} == Counter(
         each["missing"] for each in upstream() if "missing" in each

@@ -230,8 +230,8 @@ class HttpClient:
         return found
 
     def _patched(self, kind: type[api.Object], key: str, patch: JSON) -> JSON | None:
-        """The whole object with a patch applied, if we have the version that the patch is for. It costs an API server
-        a third less to replace an object than to apply the patch itself.
+        """The whole object with a patch applied, if we have the version that the patch is for. Replacing an object
+        costs an API server 30 % less than applying the patch itself.
         """
         version = patch.get("metadata", {}).get("resourceVersion")
         known = self._whole.find(kind, key) if version and kind in REPLACED else None

@@ -132,9 +132,9 @@ class EventEvaluation:
         """Whether the event may help pods of a class, according to one plugin. False is certain, True is not."""
         profile, plugin, _ = file
         hints = self._runner.events.hints(profile, self.observed.event)[plugin]
-        return self._for_each or any(
-            not hint.by_class or self._helps(plugin, hint, sample, pod_class) for hint in hints
-        )
+        if self._for_each:
+            return True
+        return any(not hint.by_class or self._helps(plugin, hint, sample, pod_class) for hint in hints)
 
     def only(self, file: File) -> Collection[str] | None:
         """UIDs of the only pods that the event can help, according to one plugin; None if it can help any."""
