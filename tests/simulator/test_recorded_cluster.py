@@ -44,7 +44,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         assert going.lines > 60
         going.stop()  # a second time changes nothing
         up.process.terminate()
-        up.process.wait(60)
+        up.process.wait()
     finally:
         up.process.kill()
         up.process.wait()

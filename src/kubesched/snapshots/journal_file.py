@@ -28,7 +28,7 @@ from kubesched.snapshots.recording import RecordingWriter
 
 DECIDING = ("profiles", "percentageOfNodesToScore", "podInitialBackoffSeconds", "podMaxBackoffSeconds")
 """The fields of a configuration that matter in a replay."""
-CLOSE_SECONDS = 30.0
+CLOSE_SECONDS = 60.0
 Line = tuple[Event | StepKind | None, bytes, float]
 """An event with its object and its time; no event for an object that exists at the start."""
 
