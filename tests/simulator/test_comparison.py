@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubesched.cli.main import main
+from kubesched.explain.document import Table
 from kubesched.simulator import compare
 from kubesched.simulator.comparison import ScenarioComparison, Variant, VariantRun, holds, interval
 from kubesched.simulator.measures import fragmentation, percentile
@@ -137,6 +138,12 @@ def test_any_condition_is_a_verdict_or_a_message(text: str) -> None:
     """Nothing else is raised, and nothing is executed."""
     with suppress(ValueError):
         assert holds(comparison(), text) in (True, False)
+
+
+def test_one_run_has_no_interval() -> None:
+    """Its difference is shown without an interval that would look certain."""
+    table = next(each for each in comparison().document() if isinstance(each, Table) and "B - A" in each.columns)
+    assert ["pending", "2", "3", "+1"] in [list(row) for row in table.rows]
 
 
 def test_intervals_and_measures() -> None:

@@ -81,10 +81,10 @@ class Journal(Subscriber):
         random.seed(seed)
         self._popped = {"pod": queued.pod.key, "uid": queued.uid, "seed": seed}
 
-    def note_popped(self, moment: float) -> None:
+    def note_popped(self, moment: float | None = None) -> None:
         """Note the pod that left the queue, unless that is done."""
         if self._popped is not None:
-            self._output.attempt(self._popped, moment)
+            self._output.attempt(self._popped, self._clock.monotonic() if moment is None else moment)
             self._popped = None
 
     def called(self, called: JSON, result: api.Object | None) -> None:
@@ -140,7 +140,7 @@ class _NotedCycle:
             await self._cycle.run(queued)
         finally:
             # A pod that is skipped has no attempt.
-            self._journal.note_popped(self._journal._clock.monotonic())
+            self._journal.note_popped()
 
 
 class NotedClient:

@@ -139,12 +139,14 @@ class ScenarioComparison:
         blocks += [Text(each) for each in self.notes]
         blocks.append(Table(("", "variant"), tuple((each.letter, each.name) for each in self.variants)))
         heads = ["", *(each.letter for each in self.variants)]
-        heads += [f"{each.letter} - {self.variants[0].letter} (95%)" for each in self.variants[1:]]
+        width = "" if runs == 1 else " (95%)"
+        heads += [f"{each.letter} - {self.variants[0].letter}{width}" for each in self.variants[1:]]
         rows = [self._row(name) for name in MEASURES if any(any(each.values(name)) for each in self.variants)]
         moved = ["moved", "-", *(f"{self.moved(each):g}" for each in self.variants[1:])]
         rows.append([*moved, *("" for _ in self.variants[1:])])
         blocks.append(Table(tuple(heads), tuple(tuple(row) for row in rows)))
-        blocks.append(Text("* the interval excludes zero. moved: pods that go to another node than with the first."))
+        about = "One run has no intervals; see --seeds." if runs == 1 else "* the interval excludes zero."
+        blocks.append(Text(f"{about} moved: pods that go to another node than with the first."))
         errors = [(each.letter, str(one.seed), one.error) for each in self.variants for one in each.runs if one.error]
         if errors:
             blocks.append(Table(("variant", "seed", "error"), tuple(errors)))
@@ -155,7 +157,8 @@ class ScenarioComparison:
         for each in self.variants[1:]:
             found = self.difference(each, name)
             star = " *" if found.is_clear else ""
-            cells.append(f"{found.mean:+.3g} [{found.low:+.3g}, {found.high:+.3g}]{star}")
+            width = f" [{found.low:+.3g}, {found.high:+.3g}]{star}" if len(each.runs) > 1 else ""
+            cells.append(f"{found.mean:+.3g}{width}")
         return cells
 
 

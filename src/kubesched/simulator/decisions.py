@@ -153,8 +153,8 @@ def _decisions(steps: list[SchedulerStep]) -> list[dict[str, JSON]]:
 def _words(decision: JSON) -> str:
     """A decision in a few words."""
     if node := decision.get("node"):
-        best, feasible = decision.get("best", 1), decision["feasible"]
-        return f"{node} ({best} best of {feasible} feasible)"
+        best = decision.get("best", 1)
+        return f"{node} (of {best} best, {decision['feasible']} feasible, {decision['evaluated']} seen)"
     if nominated := decision.get("nominated"):
         return f"no node; preempts {', '.join(decision['victims'])} on {nominated}"
     said = decision.get("message", "")
