@@ -153,6 +153,17 @@ async def test_reinvocation(client: LocalClient, again: str, expected: str) -> N
     assert made["metadata"]["annotations"] == {"a": expected, "b": "b"}
 
 
+async def test_reinvocation_after_built_in_admission(client: LocalClient) -> None:
+    """A policy runs again if built-in admission completes what it added: here the pull policy of a container."""
+    containers = "Object.spec.containers"
+    side = f"{containers}{{name: 'side', image: 'proxy'}}"
+    count = "string(object.spec.containers.filter(c, has(c.imagePullPolicy)).size())"
+    labels = f"metadata: Object.metadata{{labels: {{'pulled': {count}}}}}"
+    change = merged(f"Object{{{labels}, spec: Object.spec{{containers: [{side}]}}}}")
+    await policy(client, change, resource="pods", reinvocationPolicy="IfNeeded")
+    assert (await client.create(PODS, pod()))["metadata"]["labels"] == {"pulled": "2"}
+
+
 async def test_pods_are_completed_after_a_mutation(client: LocalClient) -> None:
     """What a policy adds gets defaults and built-in admission: pull policy, quality of service, service account."""
     containers = "Object.spec.containers"

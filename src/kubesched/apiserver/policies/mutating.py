@@ -75,7 +75,10 @@ class MutatingPolicies:
         changed = run.pass_over(replace(attributes, obj=obj))
         if changed == obj:
             return obj
+        before = copy.deepcopy(changed)
         prepare_changed(changed)
+        if changed != before:
+            run.require_all()
         again = run.pass_over(replace(attributes, obj=changed), second=True)
         if again != changed:
             prepare_changed(again)
@@ -93,6 +96,10 @@ class _Run:
         self._due: set[tuple[str, ...]] = set()
         self._errors: list[str] = []
 
+    def require_all(self) -> None:
+        """The object has changed since: all that ran and can run again are due."""
+        self._due |= self._reinvocable
+
     def pass_over(self, attributes: AdmissionAttributes, *, second: bool = False) -> JSON:
         """The object after all policies. In the second pass only those run that are due again."""
         self._errors = []
@@ -101,7 +108,7 @@ class _Run:
                 continue
             changed = self._invoke(invocation, attributes)
             if changed != attributes.obj:
-                self._due |= self._reinvocable
+                self.require_all()
             if not invocation.error and not invocation.policy.error and invocation.policy.reinvoked:
                 self._reinvocable.add(invocation.key)
             attributes = replace(attributes, obj=changed)
