@@ -218,7 +218,7 @@ BUGS = (
         "            plugin.end_preemption(by.obj.uid)\n",
         "            pass\n",
     ),
-    Bug("victims are not deleted", "scheduler/victims.py", "            await client.delete_pod(victim)\n", ""),
+    Bug("victims are not deleted", "scheduler/victims.py", "                await client.delete_pod(victim)\n", ""),
     Bug(
         "a refused Reserve keeps its place",
         "engine/engine.py",

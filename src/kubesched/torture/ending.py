@@ -11,6 +11,7 @@ from kubesched.cluster.state import ClusterState
 from kubesched.engine.engine import Engine
 from kubesched.engine.outcome import Outcome
 from kubesched.engine.profiles import build_engines
+from kubesched.plugins.default_preemption.search import CandidateSearch
 from kubesched.plugins.dynamic_resources.devices import Devices
 from kubesched.queue.heap import PodHeap
 from kubesched.reconcile.access import DEPLOYMENTS, JOBS, PODS, STATEFUL_SETS
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 QUIET_SECONDS = 20.0
 """After so long without a write, nothing happens any more: pods of jobs run for 15 s, backoffs last 10 s at most."""
 WORKLOADS = (DEPLOYMENTS, STATEFUL_SETS, JOBS)
-BOUNDED = (EventRecorder, StatusWriter, PodHeap)
+BOUNDED = (EventRecorder, StatusWriter, PodHeap, CandidateSearch)
 """What keeps a limited number of pods that may be gone."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -78,6 +79,8 @@ def do_fail(world: World, params: Params) -> None:
     world.replicas[params["who"]].faults.fail(
         params["call"],
         lambda: error_of(error),
+        # A failed preemption is tried again at once, as often as deleting fails: that shows nothing new.
+        times=10 if params["call"] == "delete_pod" else math.inf,
         probability=min(params["chance"], 0.999999),
         answer_lost=params["after"],
         when=lambda _: world.now < until,

@@ -198,7 +198,9 @@ class ProcessCheck:
             elif pod.uid in scheduler.cluster.pods:
                 self._wrong("queue", f"{pod.key} waits although it has a place")
             elif pod.uid in reserved:
-                self._wrong("reserved", f"{pod.key} waits; Reserve was called for it, and Unreserve was not")
+                self._wrong(
+                    "reserved", f"{pod.key} waits; Reserve was called for it, and neither Unreserve nor PostBind"
+                )
             elif known.metadata.resource_version != pod.metadata.resource_version:
                 self._wrong("queue", f"the queue has an old state of {pod.key}")
         for pod in lists.unschedulable:

@@ -34,7 +34,7 @@ class Mood:
         self._random = Random(0)
         self.was_bad = False
         self.reserved: dict[str, set[str]] = {}
-        """The pods, by UID, for which each process, by name, has called Reserve and not Unreserve."""
+        """The pods, by UID, for which each process, by name, has called Reserve, and neither Unreserve nor PostBind."""
 
     def set(self, point: str, way: str, probability: float, seed: int) -> None:
         self.was_bad = True
@@ -152,6 +152,7 @@ def moody_plugin(mood: Mood) -> type[Plugin]:
             return self._behave("pre_bind")
 
         async def post_bind(self, state: CycleState, pod: api.Pod, node_name: str) -> None:
+            mood.reserved_here().discard(pod.uid)
             self._behave("post_bind")
 
     return Moody

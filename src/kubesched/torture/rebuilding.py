@@ -29,6 +29,7 @@ def differences(scheduler: Scheduler, *, caches: bool, except_of: str = "") -> I
     yield from _classes(cluster)
     yield from _objects(scheduler)
     yield from _groups(scheduler)
+    yield from _index(scheduler)
     if caches:
         for profile in scheduler.profiles.values():
             yield from _answers(scheduler, profile.engine, except_of)
@@ -145,6 +146,16 @@ def _groups(scheduler: Scheduler) -> Iterator[str]:
     found = {key: (set(group.pods), set(group.scheduled)) for key, group in cluster.pod_groups._groups.items()}
     if found != wanted:
         yield f"pod groups: {found} and not {wanted}"
+
+
+def _index(scheduler: Scheduler) -> Iterator[str]:
+    """The queue's index of the plugins that waiting pods wait for."""
+    waiting = scheduler.queue._unschedulable
+    for queued in waiting:
+        found = {plugin for _, plugin, _ in waiting._filed[queued.uid][1]}
+        wanted = {queued.gating_plugin} if queued.gated else set(queued.rejectors) or {""}
+        if found != wanted:
+            yield f"the queue has {queued.pod.key} under {sorted(found)} and not under {sorted(wanted)}"
 
 
 def _answers(scheduler: Scheduler, engine: Engine, except_of: str) -> Iterator[str]:

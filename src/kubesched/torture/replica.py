@@ -103,6 +103,11 @@ class Replica:
         elector = self.elector
         return elector is not None and self.process.run(elector.is_leader)
 
+    @property
+    def has_terminating_pods(self) -> bool:
+        """Whether the scheduler counts pods that are being deleted."""
+        return self.scheduler is not None and bool(self.scheduler.cluster.terminating)
+
     def start(self) -> None:
         """Start a new process."""
         self.lives += 1

@@ -92,8 +92,9 @@ async def _play(world: World, steps: list[StoryStep], outcome: StoryOutcome) -> 
     for step in steps:
         await until(world, step.at)
         outcome.reached += 1
-        if outcome.reached % REBUILD_EVERY == 0:
-            for replica in world.replicas:
+        for replica in world.replicas:
+            # Pods that are being deleted count for some rules only, and are not there for long.
+            if outcome.reached % REBUILD_EVERY == 0 or replica.has_terminating_pods:
                 check_rebuild(world, replica, caches=world.mood.is_calm)
         ACTIONS[step.action].do(world, step.params)
         raise_first(world)

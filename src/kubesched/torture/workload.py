@@ -96,24 +96,30 @@ def do_pods(world: World, params: Params) -> None:
 def make_crowd(random: Random, plan: Plan) -> tuple[Params, str]:
     name, after, count = plan.name("crowd"), random.uniform(1.0, 8.0), random.randint(1, 3)
     fails = random.random() < 0.4
-    return {"name": name, "after": after, "count": count, "fails": fails}, (
+    return {"name": name, "after": after, "count": count, "fails": fails, "full": True}, (
         f"pods {name}-* of no priority fill all nodes; {after:.1f}s later {count} of high priority want their places"
-        + (", and for 6s nobody can be deleted" if fails else "")
+        + (", and the first deletions fail" if fails else "")
     )
 
 
 def do_crowd(world: World, params: Params) -> None:
-    def create(kind: str, count: int, priority: int) -> None:
-        container = {"name": "main", "image": "pause", "resources": {"requests": {"cpu": "1500m"}}}
-        for number in range(count):
-            name = f"{params['name']}-{kind}-{number}"
-            meta = {"name": name, "namespace": "default", "labels": {"app": "crowd"}}
-            world.create(PODS, {"metadata": meta, "spec": {"containers": [container], "priority": priority}})
+    def create(name: str, priority: int, cpu: str = "1500m", node: str = "") -> None:
+        meta = {"name": f"{params['name']}-{name}", "namespace": "default", "labels": {"app": "crowd"}}
+        container = {"name": "main", "image": "pause", "resources": {"requests": {"cpu": cpu}}}
+        where = {"nodeSelector": {HOSTNAME: node}} if node else {}
+        world.create(PODS, {"metadata": meta, "spec": {"containers": [container], "priority": priority, **where}})
 
-    create("low", 10, 0)
-    world.later(params["after"], lambda: create("high", params["count"], 2000))
+    if params.get("full"):
+        for node in world.keys(NODES):
+            cpu = (world.get(NODES, node) or {})["status"]["allocatable"]["cpu"]
+            create(f"low-{node}", 0, f"{int(cpu) * 900}m", node)
+    else:
+        for number in range(10):
+            create(f"low-{number}", 0)
+    for number in range(params["count"]):
+        world.later(params["after"], partial(create, f"high-{number}", 2000))
     if params.get("fails"):
-        world.refuse_deletions(params["after"] + 6)
+        world.refuse_deletions(3)
 
 
 def make_held(random: Random, plan: Plan) -> tuple[Params, str]:
@@ -138,9 +144,10 @@ def do_held(world: World, params: Params) -> None:
 
 def make_knock(random: Random, plan: Plan) -> tuple[Params, str]:
     name, count, by = plan.name("knock"), random.randint(1, 3), random.choice(("node", "pod"))
-    after = random.uniform(0.1, 4.0)
-    return {"name": name, "count": count, "by": by, "after": after}, (
+    after, fails = random.uniform(0.1, 6.0), random.random() < 0.25
+    return {"name": name, "count": count, "by": by, "after": after, "fails": fails}, (
         f"{count} pods {name}-* knock; {after:.1f}s later a label of {by} lets them in"
+        + (", while the plugin's hints raise" if fails else "")
     )
 
 
@@ -154,6 +161,9 @@ def do_knock(world: World, params: Params) -> None:
 
     def let_in() -> None:
         world.opened.add(name)
+        if params.get("fails"):
+            world.mood.set("hint", "raises", 1.0, params["seed"])
+            world.later(1.0, lambda: world.mood.calm("hint"))
         label = f"{OPEN}-{name}" if params["by"] == "node" else OPEN
         storage, these = (NODES, world.keys(NODES)[:1]) if params["by"] == "node" else (PODS, keys)
         for key in these:
@@ -354,7 +364,8 @@ def do_relabel_waiting(world: World, params: Params) -> None:
 
 def do_recreate(world: World, params: Params) -> None:
     """A pod is replaced by another of the same name; schedulers may see that as one change."""
-    key = _waiting(world, params["rank"]) if params["at once"] else world.pod(params["rank"])
+    key = _waiting(world, params["rank"]) if params["at once"] else None
+    key = key or world.pod(params["rank"])
     if key is not None:
         world.recreate(key)
         if params["rank"] * 100 % 1 < 0.6:

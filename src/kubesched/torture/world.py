@@ -338,16 +338,10 @@ class World:
         """Remove the finalizers of a pod."""
         self.edit(PODS, key, lambda obj: obj["metadata"].pop("finalizers", None))
 
-    def refuse_deletions(self, seconds: float) -> None:
-        """Let schedulers delete no pods for a while."""
-        until = self.now + seconds
+    def refuse_deletions(self, times: int) -> None:
+        """Let the next deletions of pods by schedulers fail."""
         for replica in self.replicas:
-            replica.faults.fail(
-                "delete_pod",
-                lambda: ApiError(500, "InternalError", "etcdserver: leader changed"),
-                probability=0.999999,
-                when=lambda _: self.now < until,
-            )
+            replica.faults.fail("delete_pod", ApiError(500, "InternalError", "leader changed"), times=times)
 
     def get(self, storage: str, key: str) -> JSON | None:
         return Access(self.api).get(storage, key)
