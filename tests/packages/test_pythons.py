@@ -18,6 +18,8 @@ import pytest
 from tests.interpreters import SUPPORTED, interpreters
 
 ROOT = Path(__file__).parents[2]
+OWN = "{}.{}".format(*sys.version_info[:2])
+"""The version that the whole suite runs on."""
 TOOLS = ("hatchling", "hypothesis", "pytest", "pytest-asyncio", "trustme")
 CORPUS = ROOT / "tests/conformance/corpus/taints.jsonl.gz"
 SENSITIVE = ("tests/history/test_writer.py", "tests/scheduler/test_extender.py")
@@ -110,7 +112,8 @@ def try_out(version: str, package: Path, folder: Path) -> None:
     assert " 0 differences" in said
     environment("kubesched", "new-plugin", "QuietHours")
     assert " passed" in environment("python", "-m", "pytest", cwd=folder / "quiet-hours")
-    assert " passed" in environment("python", "-m", "pytest", "-p", "no:cacheprovider", *SENSITIVE, cwd=ROOT)
+    if version != OWN:
+        assert " passed" in environment("python", "-m", "pytest", "-p", "no:cacheprovider", *SENSITIVE, cwd=ROOT)
 
 
 @pytest.fixture(scope="module")
