@@ -61,8 +61,8 @@ def act(up: Up) -> None:
     high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 9}
     up.call("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", high)
     up.call("POST", DEPLOYMENTS, workload("web", 8, "900m"))
-    up.call("POST", "/apis/batch/v1/namespaces/default/jobs", workload("job", 4, "700m", "300ms"))
-    # An end in the middle of a decision is seen by it or not; what comes after it is certain.
+    up.call("POST", "/apis/batch/v1/namespaces/default/jobs", workload("job", 4, "700m", "2s"))
+    # They run long enough that none ends in the middle of a decision, which would see that or not.
     eventually(lambda: seen(8, 4))
     up.call("POST", DEPLOYMENTS, workload("wide", 5, "2"))
     eventually(lambda: seen(13, 4))
