@@ -1,4 +1,4 @@
-"""The README and the pages about questions can be typed as they are, all on one cluster."""
+"""The commands of the README and of three guides can be typed as they are, all on one cluster."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.pages import lines, typed
 from kubesched.cli.main import main
 
 README = ROOT / "README.md"
-QUESTIONS = [ROOT / "docs/guides" / page for page in ("pending.md", "snapshots.md", "whatif.md")]
+GUIDES = [ROOT / "docs/guides" / page for page in ("pending.md", "snapshots.md", "whatif.md")]
 CONFIG = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 MANIFEST = """
 apiVersion: v1
@@ -47,7 +47,7 @@ def typing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
     for name in ("web", "train"):
         pod = f"{{containers: [{{name: c, image: {name}, resources: {{requests: {{cpu: 1}}}}}}]}}"
         (folder / f"{name}.yaml").write_text(f"apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec: {pod}\n")
-    (folder / "types.yaml").write_text(block(QUESTIONS[2], "yaml", "nodeTypes:"), "utf-8")
+    (folder / "types.yaml").write_text(block(GUIDES[2], "yaml", "nodeTypes:"), "utf-8")
     shutil.copy(ROOT / "examples/scenarios/node10.py", folder / "day.py")
     (command,) = (words for words in typed(README, "kubesched") if words[0] == "up")
     flags = [word.replace("licences.py", str(folder / "licences.py")) for word in command[1:] if "nodes" not in word]
@@ -82,9 +82,7 @@ def test_questions_about_a_running_cluster(typing: Local, monkeypatch: pytest.Mo
     monkeypatch.chdir(typing.folder)
     monkeypatch.setenv("KUBECONFIG", str(typing.kubeconfig))
     recorded = {"8h": "1s", "r.jsonl.gz": "monday.jsonl.gz", "5": "2"}
-    commands = [
-        [recorded.get(word, word) for word in words] for page in QUESTIONS for words in typed(page, "kubesched")
-    ]
+    commands = [[recorded.get(word, word) for word in words] for page in GUIDES for words in typed(page, "kubesched")]
     commands = sorted((words for words in commands if words[0] != "up"), key=lambda words: "monday.jsonl.gz" in words)
     assert len(commands) > 15
     for words in commands:

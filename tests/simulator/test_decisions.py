@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from tests.simulator.test_comparison import PACKED
 
 from kubesched.api import objects as api
 from kubesched.base.clocks import VirtualClock, run_virtual
@@ -30,14 +31,6 @@ from kubesched.snapshots.journal_file import JournalFile
 
 NODES, ROUNDS = 8, 14
 SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
-PACKED = """\
-apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-profiles:
-- pluginConfig:
-  - name: NodeResourcesFit
-    args: {scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}
-"""
 
 
 def workload(name: str, number: int, seconds: int, **spec: Any) -> dict[str, Any]:
@@ -184,7 +177,7 @@ def test_a_difference_is_found(recorded: Path) -> None:
 
     done = CliRunner().invoke(command, [str(changed(recorded, edit))])
     assert done.exit_code == 1
-    assert "first difference" in done.output
+    assert "first differences" in done.output
     assert seen[0] in done.output
     assert "failed: 1 decision not as recorded" in done.output
     good = CliRunner().invoke(command, [str(recorded), "-o", "junit"])
@@ -193,7 +186,7 @@ def test_a_difference_is_found(recorded: Path) -> None:
 
 
 def test_another_configuration_decides_otherwise(recorded: Path, tmp_path: Path) -> None:
-    """After each difference the recorded decision counts, so that most of the others can still be compared."""
+    """A recorded node replaces another one that was chosen here, so that many later decisions can still be compared."""
     config = tmp_path / "packed.yaml"
     config.write_text(PACKED, "utf-8")
     report = simulate(recorded, config=config)

@@ -26,13 +26,13 @@ _TOO_MANY = (
 
 
 def connection_limit(most: int) -> int:
-    """`most`, or less if the process may not open that many files: the rest of it needs some."""
+    """`most`, or less if the process may not open that many files: it needs some for other things too."""
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return most if files == resource.RLIM_INFINITY else min(most, int(files * FILES_SHARE))
 
 
 def _is_worth_a_line(record: logging.LogRecord) -> bool:
-    """Whether a log record is about this server, rather than about bytes that are no HTTP and got 400."""
+    """Whether a log record is about this server, rather than about bytes that are not HTTP and got 400."""
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 

@@ -8,12 +8,12 @@ from typing import IO
 
 
 def open_private(path: Path | str, mode: str = "wb") -> IO[bytes]:
-    """Open a file for bytes. A new one gets mode 0600; one that is there keeps its own."""
+    """Open a file for bytes. A new one gets mode 0600; an existing one keeps its mode."""
     return open(path, mode, opener=_opener)
 
 
 def create_private(path: Path | str) -> None:
-    """Create a file with mode 0600 if it is not there, for a library that opens it by itself."""
+    """Create a file with mode 0600 if it does not exist, for a library that opens it by name."""
     os.close(_opener(path, os.O_CREAT | os.O_RDWR))
 
 

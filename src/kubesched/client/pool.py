@@ -92,7 +92,7 @@ class ConnectionPool:
         return exchange.answer
 
     def give_up(self, exchange: Exchange) -> None:
-        """The response of a request is not awaited any more."""
+        """End a request whose response is no longer awaited."""
         self._end(exchange)
 
     async def close(self) -> None:

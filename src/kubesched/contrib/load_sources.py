@@ -50,7 +50,7 @@ class MetricProvider(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class LoadSourceError(Exception):
-    """Loads cannot be read, whatever is tried."""
+    """Loads cannot be read from this source at all."""
 
 
 def check_url(field: str, address: str, example: str) -> None:

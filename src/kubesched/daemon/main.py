@@ -109,7 +109,7 @@ def _without_secrets(profile: KubeSchedulerProfile) -> KubeSchedulerProfile:
 def write_config(setup: Setup, path: str) -> int:
     """Write the complete configuration to a file and return the exit code."""
     try:
-        # Extenders may have keys in it.
+        # The configuration of extenders may contain keys.
         with open_private(path) as file:
             file.write(dump.to_yaml(setup.config).encode())
     except OSError as error:

@@ -1,4 +1,4 @@
-"""For processes that `kubesched up` starts: end when the parent does, also if it was killed.
+"""For processes that `kubesched up` starts: they end when the parent does, even if it was killed.
 
 The parent holds the other end of standard input and never writes to it. When the parent is gone, however it ended, the
 operating system closes the input.

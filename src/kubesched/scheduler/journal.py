@@ -82,7 +82,7 @@ class Journal(Subscriber):
         self._popped = {"pod": queued.pod.key, "uid": queued.uid, "seed": seed}
 
     def note_popped(self, moment: float | None = None) -> None:
-        """Note the pod that left the queue, unless that is done."""
+        """Note the pod that left the queue, if that has not been done."""
         if self._popped is not None:
             self._output.attempt(self._popped, self._clock.monotonic() if moment is None else moment)
             self._popped = None
@@ -207,6 +207,6 @@ def call_key(call: str, kind: type[api.Object], name: str, namespace: str) -> Ca
 
 
 def created_name(body: JSON) -> str:
-    """The name in a body that is to be created, or its beginning."""
+    """The name of an object that is to be created, or the prefix of a generated name."""
     meta: dict[str, Any] = body.get("metadata") or {}
     return str(meta.get("name") or meta.get("generateName") or "")

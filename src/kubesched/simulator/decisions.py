@@ -2,8 +2,11 @@
 
 The production scheduler gets the recorded events in the recorded order, and tries the recorded pods when they were
 tried, with the same seeds and at the same time. What it writes goes nowhere: its calls get the recorded responses.
-So the same version with the same configuration makes the same decisions. Another one is compared decision by decision,
-because after a difference the recorded decision counts.
+So the same version with the same configuration makes the same decisions.
+
+Another version or configuration is compared decision by decision. Where both found a node, but not the same one, the
+replay continues with the recorded one. Where only one of them found a node, the state is only approximately the
+recorded one until later events correct it.
 """
 
 from __future__ import annotations

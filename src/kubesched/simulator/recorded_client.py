@@ -1,4 +1,4 @@
-"""An API server that gives a scheduler the responses of a recording. Nothing is stored."""
+"""A client that gives a scheduler the responses of a recording. Nothing is stored."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOT_HERE = ApiError(405, "MethodNotAllowed", "a replay of decisions has no API s
 
 
 class RecordedClient:
-    """Every call waits until its response has its turn."""
+    """Every call waits until it is the turn of its response."""
 
     def __init__(self) -> None:
         self.kinds: Mapping[tuple[str, str], type[api.Object]] = {}
@@ -38,7 +38,7 @@ class RecordedClient:
             waiting.popleft()
         if waiting:
             self._resolve(waiting.popleft(), called)
-        elif key[0] != "bind":  # which would mean that this pod has no node here
+        elif key[0] != "bind":  # a response to a bind that nobody waits for: the pod has no node here
             self._early[key].append(called)
 
     def _resolve(self, future: asyncio.Future[api.Object | None], called: JSON) -> None:

@@ -56,7 +56,7 @@ class Utilisation(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class DecisionDifference(msgspec.Struct, frozen=True):
-    """An attempt that ended otherwise than the recorded one."""
+    """An attempt that did not end as recorded."""
 
     time: float
     pod: str

@@ -81,7 +81,7 @@ def _decisions(decisions: Decisions, rows: int) -> str:
     lines = [
         f"  {moment(each.time)} {each.pod}: {each.recorded} → {each.here}" for each in decisions.differences[:rows]
     ]
-    first = ["first difference:"] if lines else []
+    first = ["first differences:"] if lines else []
     more = [f"  and {different - rows} more"] if different > rows else []
     return escape("\n".join([head, *first, *lines, *more]))
 

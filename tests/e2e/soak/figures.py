@@ -1,4 +1,4 @@
-"""The figures of a run, and whether memory stayed flat."""
+"""The figures of a run, and whether memory kept growing."""
 
 from __future__ import annotations
 

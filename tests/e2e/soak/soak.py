@@ -29,7 +29,7 @@ class Soak:
     """One run. Everything that it writes is in `folder`; what happens comes from `seed`.
 
     Two schedulers elect a leader. Nothing that loses its lease lives long here, so a third scheduler without election,
-    with pods and nodes of its own, shows whether memory stays flat: it meets every fault except kill -9.
+    with pods and nodes of its own, shows whether memory keeps growing: it meets every fault except kill -9.
     """
 
     def __init__(self, folder: Path, seed: int, *, fsync: bool = False) -> None:

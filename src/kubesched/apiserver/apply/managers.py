@@ -1,6 +1,6 @@
 """Managers of fields, and the two ways to write: apply, which may conflict, and update, which takes what it changes.
 
-Ownership is recorded from the creation on if the creator names a field manager, as kubectl and Helm do, and else from
+Ownership is recorded from the creation on if the creator names a field manager, as kubectl and Helm do, otherwise from
 the first apply on: for programs that create thousands of objects it would cost more than it is worth. What such an
 object had before its first apply belongs to the manager `before-first-apply`.
 """

@@ -35,7 +35,7 @@ class GroupCheck:
 
 @dataclass(frozen=True, slots=True)
 class PathCheck:
-    """A check about a path that is no resource."""
+    """A check about a path that is not a resource."""
 
     subject: UserAuthorizer
     access: AccessRequest

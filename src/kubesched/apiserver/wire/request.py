@@ -34,8 +34,8 @@ class UserInfo:
 class ApiRequest:
     """One request. Header names are in lower case; `certificate` is the user of a verified client certificate.
 
-    A request that arrives over a network has `receive`, which returns its body. It is not received before the user is
-    known and may do what they ask.
+    A request that arrives over a network has `receive`, which returns its body. It is called only after the request has
+    been authenticated and authorized.
     """
 
     method: str
@@ -51,7 +51,7 @@ class ApiRequest:
 
     @property
     def client(self) -> str:
-        """Whose requests are counted together: those of a user, or of an address if nobody knows the user."""
+        """Whose requests are counted together: those of a user, or of an address if the user is anonymous."""
         return self.user.name if self.user.name != ANONYMOUS_NAME else f"{ANONYMOUS_NAME} at {self.address}"
 
     def flag(self, name: str) -> bool:
