@@ -196,6 +196,26 @@ def test_another_configuration_decides_otherwise(recorded: Path, tmp_path: Path)
     assert report.decisions.same > len(report.decisions.differences) / 4
 
 
+def test_pods_that_wait_at_the_start(tmp_path: Path) -> None:
+    """A scheduler that starts with pending pods decides about them before anything changes; that is compared too."""
+    path = tmp_path / "minute.jsonl.gz"
+    record(path, 2, faulty=False)
+    header, *found = lines(path)
+    first = next(index for index, line in enumerate(found) if line["event"] == "Attempt")
+    existing = {}
+    for line in found[:first]:
+        meta = line["resource"]["metadata"]
+        key = (line["resource"]["kind"], meta.get("namespace"), meta["name"])
+        existing[key] = {**line, "time": header["time"], "event": "Add"}
+    with gzip.open(path, "wb") as file:
+        for line in (header, *existing.values(), *found[first:]):
+            file.write(json.dumps(line).encode() + b"\n")
+    report = simulate(path)
+    assert report.decisions is not None
+    assert report.decisions.differences == []
+    assert report.decisions.same == sum(line["event"] == "Decision" for line in found)
+
+
 def test_a_recording_that_was_cut_off(recorded: Path) -> None:
     """What was written before a crash can be replayed."""
     data = gzip.decompress(recorded.read_bytes())

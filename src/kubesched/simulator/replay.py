@@ -176,19 +176,22 @@ class Replayer:
             for item in self._contents.items:
                 self._decisions.change(Event.ADD, item)
         steps = deque(self._contents.steps if self._decisions is not None else ())
+        await self._take(steps, 0, client)
         for number, change in enumerate(self._contents.changes, 1):
             await self._pass_until(change.seconds, client)
             self._apply(change)
             if self._decisions is not None:
                 self._decisions.change(change.event, change.item)
-            while steps and steps[0].after == number:
-                await self._take(steps.popleft(), client)
+            await self._take(steps, number, client)
         await self._pass_until(self._contents.seconds, client)
 
-    async def _take(self, step: SchedulerStep, client: ScenarioClient) -> None:
-        assert self._decisions is not None
-        await self._pass_until(step.seconds, client)
-        await self._decisions.step(step)
+    async def _take(self, steps: deque[SchedulerStep], number: int, client: ScenarioClient) -> None:
+        """Let the scheduler do what it did when it had handled so many changes."""
+        while steps and steps[0].after == number:
+            assert self._decisions is not None
+            step = steps.popleft()
+            await self._pass_until(step.seconds, client)
+            await self._decisions.step(step)
 
     async def _pass_until(self, moment: float, client: ScenarioClient) -> None:
         """Let virtual time pass; with a speed, real time too, in steps so short that nobody sees them."""
