@@ -121,6 +121,36 @@ async def test_a_patch_to_an_unknown_field(client: LocalClient) -> None:
     assert (error.code, 'unknown field "spec.nope"' in error.message) == (500, True)
 
 
+@pytest.mark.parametrize(
+    ("operation", "patch"),
+    [
+        ("CREATE", "'replace', path: '/metadata/namespace', value: 'other'"),
+        ("UPDATE", "'replace', path: '/metadata/namespace', value: 'other'"),
+        ("CREATE", "'remove', path: '/metadata'"),
+    ],
+)
+async def test_an_object_stays_where_it_is(client: LocalClient, operation: str, patch: str) -> None:
+    """A patch that moves an object to another namespace, or takes a new one's name away, is refused."""
+    matches = {"resourceRules": [rule("configmaps", operations=[operation])]}
+    await policy(client, patched(f"[JSONPatch{{op: {patch}}}]"), matchConstraints=matches)
+    if operation == "UPDATE":
+        await client.create(CONFIG_MAPS, config_map("c"))
+        error = await refusal(client.patch(f"{CONFIG_MAPS}/c", {"data": {"a": "b"}}))
+    else:
+        error = await refusal(client.create(CONFIG_MAPS, config_map("c")))
+    assert error.code in (400, 422)
+
+
+async def test_identity_is_the_servers(client: LocalClient) -> None:
+    """No policy can choose the uid or the deletion time of a new object."""
+    patches = "[JSONPatch{op: 'add', path: '/metadata/uid', value: 'forged'}, JSONPatch{op: 'add', "
+    patches += "path: '/metadata/deletionTimestamp', value: '2026-01-01T00:00:00Z'}]"
+    await policy(client, patched(patches), resource="configmaps")
+    made = await client.create(CONFIG_MAPS, config_map("c"))
+    assert made["metadata"]["uid"] != "forged"
+    assert "deletionTimestamp" not in made["metadata"]
+
+
 async def test_variables_conditions_and_parameters(client: LocalClient) -> None:
     """Mutations use variables and parameters; conditions decide whether they run, and false wins over an error."""
     await client.create(CONFIG_MAPS, config_map("limits", most="3"))
@@ -245,6 +275,7 @@ async def test_what_the_user_may_do(client: LocalClient, api: ApiServer) -> None
             {"variables": [{"name": "in", "expression": "1"}]},
             'spec.variables[0].name: Invalid value: "in": must be a valid',
         ),
+        ({"variables": [{"name": "me", "expression": "variables.me"}]}, "undefined field 'me'"),
         (
             {"matchConditions": [{"name": "m", "expression": "variables.a"}]},
             "undeclared reference to 'variables' (in container '')",

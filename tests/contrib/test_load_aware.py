@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -15,6 +16,8 @@ from tests.contrib.support import only_scorer, scores
 
 from kubesched import Handle, Node
 from kubesched.base.clocks import SystemClock
+from kubesched.base.features import DEFAULT_FEATURES
+from kubesched.base.log import SILENT
 from kubesched.cluster.state import ClusterState
 from kubesched.config import dump
 from kubesched.config.load import load
@@ -24,9 +27,9 @@ from kubesched.contrib.load_variation_risk_balancing import risk_scores
 from kubesched.contrib.low_risk_over_commitment import limit_risk, within_requests
 from kubesched.contrib.node_load import simulated
 from kubesched.contrib.peaks import Peaks, PeaksArgs
-from kubesched.daemon.main import _without_keys
 from kubesched.framework.handle import Services
 from kubesched.plugins import in_tree_registry
+from kubesched.snapshots.journal_file import JournalFile
 from kubesched.testing import ConfigError, VirtualCluster, container, node, pod
 
 MIB = 1 << 20
@@ -324,12 +327,16 @@ def test_containers_are_summed(cluster: VirtualCluster) -> None:
     assert score_of(cluster, "TargetLoadPacking", loaded("cpu=0"), containers=containers) == 78
 
 
-def test_a_token_is_not_logged() -> None:
-    """The log of the configuration hides it; the configuration itself keeps it."""
+def test_a_token_is_not_shown(tmp_path: Path) -> None:
+    """The log of the configuration and recordings hide it; the configuration itself keeps it."""
     registry = in_tree_registry()
     provider = {"metricProvider": {"type": "Prometheus", "token": "hunter2"}}
     head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
     tree = {**head, **only_scorer("TargetLoadPacking", provider)}
     config = load(tree, points=registry.points, args_types=registry.args_types).config
     assert "hunter2" in dump.to_yaml(config)
-    assert "hunter2" not in dump.to_yaml(_without_keys(config))
+    assert "hunter2" not in dump.to_yaml(dump.without_secrets(config))
+    JournalFile(tmp_path / "day.jsonl", config, DEFAULT_FEATURES, SystemClock(), SILENT).close()
+    text = (tmp_path / "day.jsonl").read_text()
+    assert "TargetLoadPacking" in text
+    assert "hunter2" not in text

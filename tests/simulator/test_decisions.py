@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -12,10 +13,11 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from tests.scheduler.world import Lines
 from tests.simulator.test_comparison import PACKED
 
 from kubesched.api import objects as api
-from kubesched.base.clocks import VirtualClock, run_virtual
+from kubesched.base.clocks import VirtualClock, run_virtual, virtual_time
 from kubesched.base.features import DEFAULT_FEATURES
 from kubesched.base.log import SILENT
 from kubesched.cli.simulate import command
@@ -28,6 +30,7 @@ from kubesched.simulator import ScenarioClient, node, pod, simulate
 from kubesched.simulator.cluster import SimulatedCluster
 from kubesched.simulator.settings import ClusterOptions
 from kubesched.snapshots.journal_file import JournalFile
+from kubesched.snapshots.recording import RecordingWriter
 
 NODES, ROUNDS = 8, 14
 SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
@@ -240,3 +243,36 @@ def test_an_older_recording_is_renamed(recorded: Path, tmp_path: Path) -> None:
 
 async def _closed(path: Path, clock: VirtualClock) -> None:
     JournalFile(path, default(), DEFAULT_FEATURES, clock, SILENT).close()
+
+
+@virtual_time
+async def test_a_recording_whose_end_cannot_be_written(
+    clock: VirtualClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that is full at the end is logged, and the process ends at once; nothing is queued from then on."""
+    log = Lines()
+    file = JournalFile(tmp_path / "day.jsonl.gz", default(), DEFAULT_FEATURES, clock, log)
+    close = RecordingWriter.close
+
+    def disk_full(writer: RecordingWriter) -> None:
+        close(writer)
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(RecordingWriter, "close", disk_full)
+    file.close()
+    assert not file._thread.is_alive()
+    assert [message for _, message, _ in log] == ["The recording ends here: it cannot be written"]
+    file.attempt({}, 0.0)
+    assert file._lines.empty()
+
+
+@virtual_time
+async def test_a_pipe_keeps_its_name(clock: VirtualClock, tmp_path: Path) -> None:
+    """Only files make way for a new recording."""
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        JournalFile(tmp_path / "pipe", default(), DEFAULT_FEATURES, clock, SILENT).close()
+    finally:
+        os.close(reader)
+    assert [each.name for each in tmp_path.iterdir()] == ["pipe"]

@@ -226,7 +226,8 @@ class HttpClient:
             return _object(kind, await self.request("PATCH", path, patch, content_type=MERGE_PATCH))
         stored = await self.request("PUT", path, whole, query={"fieldValidation": "Ignore"})
         found = _object(kind, stored)
-        self._whole.put(found, stored)
+        if self._whole.find(kind, found.key) is not None:  # it may have been deleted meanwhile
+            self._whole.put(found, stored)
         return found
 
     def _patched(self, kind: type[api.Object], key: str, patch: JSON) -> JSON | None:

@@ -15,7 +15,7 @@ MAX_LINES = 64 * 1024
 """The size that the head, a line between chunks and the trailers may have, in bytes."""
 
 _ORDINARY = re.compile(
-    rb"HTTP/1\.1 (2\d\d|[45]\d\d)(?: [^\r\n]*)?"
+    rb"(?-i:HTTP/1\.1) (2\d\d|[45]\d\d)(?: [^\r\n]*)?"
     rb"(?:\r\n(?!content-length:|transfer-encoding:|connection:|[ \t\r])[^\r\n]*)*"
     rb"\r\ncontent-length:[ \t]*(\d{1,9})[ \t]*"
     rb"(?:\r\n(?!content-length:|transfer-encoding:|connection:|[ \t\r])[^\r\n]*)*\r\n\r\n",

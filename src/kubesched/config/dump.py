@@ -32,6 +32,24 @@ def to_builtins(config: KubeSchedulerConfiguration) -> dict[str, object]:
     return tree
 
 
+def without_secrets(config: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
+    """The configuration without private keys of extenders and tokens of plugins, which must not be shown."""
+    extenders = tuple(
+        replace(each, tls_config=replace(each.tls_config, key_data=b"")) if each.tls_config is not None else each
+        for each in config.extenders
+    )
+    return replace(config, extenders=extenders, profiles=tuple(map(_without_tokens, config.profiles)))
+
+
+def _without_tokens(profile: KubeSchedulerProfile) -> KubeSchedulerProfile:
+    """A profile in which plugins that know of secrets in their arguments have hidden them."""
+    configs = tuple(
+        replace(each, args=each.args.without_secrets()) if hasattr(each.args, "without_secrets") else each
+        for each in profile.plugin_config
+    )
+    return replace(profile, plugin_config=configs)
+
+
 def _as_run(profile: KubeSchedulerProfile) -> KubeSchedulerProfile:
     enabled = set(profile.plugins.names())
     configs = [each for each in profile.plugin_config if each.name in enabled and each.args is not None]

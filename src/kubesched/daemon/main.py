@@ -7,13 +7,10 @@ import sys
 import threading
 from collections.abc import Iterable, Sequence
 
-from msgspec.structs import replace
-
 from kubesched.base.event_loop import run_on_fast_loop
 from kubesched.base.private_files import open_private
 from kubesched.client import leader
 from kubesched.config import dump
-from kubesched.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
 from kubesched.daemon.flags import Options, parse, usage
 from kubesched.daemon.leftover_threads import end_without
 from kubesched.daemon.setup import Setup, SetupError, prepare
@@ -77,7 +74,7 @@ def _run(options: Options, log: Logger, plugins: Iterable[PluginSource], program
     try:
         setup = prepare(options, log, plugins)
         if log.enabled(2):
-            log(2, "Using component config", config=dump.to_yaml(_without_keys(setup.config)))
+            log(2, "Using component config", config=dump.to_yaml(dump.without_secrets(setup.config)))
         if options.misc.write_config_to:
             return write_config(setup, options.misc.write_config_to)
         while (code := run_on_fast_loop(Process(setup, plugins).run())) == RESTART:
@@ -86,24 +83,6 @@ def _run(options: Options, log: Logger, plugins: Iterable[PluginSource], program
         return code
     except SetupError as error:
         return _report_problems(error.problems, program)
-
-
-def _without_keys(config: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
-    """The configuration without private keys of extenders and tokens of plugins, which must not be logged."""
-    extenders = tuple(
-        replace(each, tls_config=replace(each.tls_config, key_data=b"")) if each.tls_config is not None else each
-        for each in config.extenders
-    )
-    return replace(config, extenders=extenders, profiles=tuple(map(_without_secrets, config.profiles)))
-
-
-def _without_secrets(profile: KubeSchedulerProfile) -> KubeSchedulerProfile:
-    """A profile in which plugins that know of secrets in their arguments have hidden them."""
-    configs = tuple(
-        replace(each, args=each.args.without_secrets()) if hasattr(each.args, "without_secrets") else each
-        for each in profile.plugin_config
-    )
-    return replace(profile, plugin_config=configs)
 
 
 def write_config(setup: Setup, path: str) -> int:

@@ -63,6 +63,7 @@ DONE, FAILED = 0, 1
 RESTART = -1
 """Not an exit code: plugins or configuration have changed, and the caller should start a new process."""
 REVIEW_QPS, REVIEW_BURST, REVIEW_SECONDS = 200.0, 400, 10.0
+COUNT_SECONDS = 60.0
 EVENT_SECONDS = 5.0
 """How long to wait for the last events to be written."""
 
@@ -105,6 +106,7 @@ class Process:
             stack.callback(self._stalls.stop)
             self._spawn(self._recorder.run(), "event recorder")
             self._spawn(self._settle(), "garbage")
+            self._spawn(self._count_requests(), "metrics")
             self._spawn(self._log.flush_every(self._setup.options.logs.log_flush_frequency.seconds), "log flusher")
             if self._setup.options.plugins.plugin_dir:
                 self._spawn(self._watch_plugins(), "plugin folders")
@@ -360,6 +362,12 @@ class Process:
         garbage_collection.begin()
         await self._scheduler.synced.wait()
         garbage_collection.settle()
+
+    async def _count_requests(self) -> None:
+        """A standby whose scheduler has not started sends requests too. Their durations must not pile up."""
+        while True:
+            await self._clock.sleep(COUNT_SECONDS)
+            self._setup.metrics.tidy()
 
     _running: asyncio.Task[None]
 

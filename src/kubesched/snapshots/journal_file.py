@@ -29,6 +29,8 @@ from kubesched.snapshots.recording import RecordingWriter
 DECIDING = ("profiles", "percentageOfNodesToScore", "podInitialBackoffSeconds", "podMaxBackoffSeconds")
 """The fields of a configuration that matter in a replay."""
 CLOSE_SECONDS = 60.0
+MOST_WAITING = 500_000
+"""Lines in memory while the disk is slow: the objects of a large cluster at the start, and more."""
 Line = tuple[Event | StepKind | None, bytes, float]
 """An event with its object and its time; no event for an object that exists at the start."""
 
@@ -48,6 +50,7 @@ class JournalFile:
         self.is_synced: Callable[[], bool] = lambda: False
         """Whether all objects of the start have been seen."""
         self._lines: SimpleQueue[Line | None] = SimpleQueue()
+        self._ended = False
         self._thread = threading.Thread(target=self._write_all, name="recording", daemon=True)
         self._thread.start()
 
@@ -59,25 +62,33 @@ class JournalFile:
             return
         event = Event.DELETE if new is None else Event.ADD if old is None else Event.UPDATE
         initial = event is Event.ADD and not self.is_synced()
-        self._lines.put((None if initial else event, encoded(obj), moment))
+        self._put((None if initial else event, encoded(obj), moment))
 
     def attempt(self, attempted: JSON, moment: float) -> None:
         """Write that a pod has left the queue."""
-        self._lines.put((StepKind.ATTEMPT, msgspec.json.encode(attempted), moment))
+        self._put((StepKind.ATTEMPT, msgspec.json.encode(attempted), moment))
 
     def decision(self, decided: JSON, moment: float) -> None:
         """Write a decision."""
-        self._lines.put((StepKind.DECISION, msgspec.json.encode(decided), moment))
+        self._put((StepKind.DECISION, msgspec.json.encode(decided), moment))
 
     def call(self, called: JSON, result: api.Object | None, moment: float) -> None:
         """Write a response of the API server."""
         body = called if result is None else {**called, "result": msgspec.Raw(encoded(result))}
-        self._lines.put((StepKind.CALL, msgspec.json.encode(body), moment))
+        self._put((StepKind.CALL, msgspec.json.encode(body), moment))
 
     def close(self) -> None:
         """Write the rest, and the end."""
         self._lines.put(None)
         self._thread.join(CLOSE_SECONDS)
+
+    def _put(self, line: Line) -> None:
+        """Queue a line. A recording with a gap could not be replayed, so one that falls too far behind ends."""
+        if not self._ended and self._lines.qsize() >= MOST_WAITING:
+            self._ended = True
+            self._log(ERROR, "The recording ends here: it cannot be written fast enough", file=str(self._path))
+        if not self._ended:
+            self._lines.put(line)
 
     def _write_all(self) -> None:
         try:
@@ -88,10 +99,9 @@ class JournalFile:
                 else:
                     self._writer.change(event, msgspec.Raw(data), self._offset + moment)
             self._writer.close()
-        except OSError as problem:
+        except Exception as problem:
+            self._ended, self._lines = True, SimpleQueue()
             self._log(ERROR, "The recording ends here: it cannot be written", file=str(self._path), err=problem)
-            while self._lines.get() is not None:
-                pass
 
 
 def encoded(obj: api.Object) -> bytes:
@@ -104,7 +114,7 @@ def encoded(obj: api.Object) -> bytes:
 
 
 def _header(config: KubeSchedulerConfiguration, features: Features) -> Mapping[str, Any]:
-    tree = dump.to_builtins(config)
+    tree = dump.to_builtins(dump.without_secrets(config))
     gates = {
         gate_name(each.name): getattr(features, each.name)
         for each in fields(features)
@@ -115,7 +125,7 @@ def _header(config: KubeSchedulerConfiguration, features: Features) -> Mapping[s
 
 def _make_way(path: Path) -> None:
     """Rename an older recording: day.jsonl.gz becomes day.1.jsonl.gz, or has the next free number."""
-    if not path.exists():
+    if not path.is_file():
         return
     stem, dot, suffixes = path.name.partition(".")
     number = 1

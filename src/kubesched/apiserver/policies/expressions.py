@@ -92,8 +92,11 @@ class Expressions:
 
     def add_variable(self, name: str, source: str) -> None:
         """Compile a variable. Raises CELError."""
-        self._types[name] = DYN
-        program = self.compile(source)
+        try:
+            program = self.compile(source)
+        except CELError:
+            self._types[name] = DYN  # so that expressions that use it have no second error
+            raise
         self.programs[name] = program
         self._types[name] = program.result_type
 

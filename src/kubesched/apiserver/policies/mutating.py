@@ -208,6 +208,7 @@ def _patched(obj: JSON, value: list[StructValue], attributes: AdmissionAttribute
         raise PolicyError(f"JSON Patch: {error.detail}") from None
     except StatusError as error:
         raise PolicyError(f"JSON Patch: {error.message}") from None
+    patched |= {"apiVersion": obj["apiVersion"], "kind": obj["kind"]}
     kind = type_of(attributes.resource.schema)
     try:
         unknown = unknown_fields(patched, kind) if kind is not None else []

@@ -28,6 +28,8 @@ from kubesched.base.clock import Clock
 from kubesched.base.types import JSON
 
 _GENERATE_TRIES = 8
+_FIXED_AT_CREATION = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
+"""Metadata that no admission policy may set."""
 
 ReportUnknown = Callable[[ApiResource, list[str]], None]
 """Takes the paths of the unknown fields that were dropped from an object. May refuse the write."""
@@ -145,9 +147,16 @@ class Writer:
 
     def _admitted(self, attributes: AdmissionAttributes, prepare: Callable[[JSON], None]) -> JSON:
         """The object of a write after defaults, built-in admission and the policies that change objects."""
-        resource = attributes.resource
+        resource, namespace = attributes.resource, attributes.metadata.get("namespace", "")
+        fixed = {field: attributes.metadata.get(field) for field in _FIXED_AT_CREATION}
 
         def prepare_changed(obj: JSON) -> None:
+            found = obj.setdefault("metadata", {})
+            meta.check_namespace(resource, namespace, obj)
+            if attributes.old is None:
+                found.update(fixed)
+                for field in [field for field in fixed if found[field] is None]:
+                    del found[field]
             self.custom.complete(resource, obj)
             prepare(obj)
 
