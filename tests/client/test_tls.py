@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives import serialization as form
 from tests.client.server import ApiServer, serving
 from tests.client.test_credentials import V1, ManualClock, answer, plugin
 
+from kubesched.api import objects as api
 from kubesched.base.certificates import Pair
 from kubesched.base.clocks import SystemClock
 from kubesched.client.connection import Connection, Tls
@@ -304,3 +305,25 @@ async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         pass
     finally:
         writer.close()
+
+
+async def test_a_watch_that_was_cancelled_is_closed() -> None:
+    """When the client is closed, no TLS session is left half ended."""
+    async with secure() as server:
+        server.script = [silent]
+        client = HttpClient(Connection(server.url, Tls(ca_data=CA_PEM)))
+        watching = asyncio.create_task(anext(client.watch(api.Node, "1")))
+        while not client._transport._sockets or not server.received:
+            await asyncio.sleep(0.01)
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+        await client.close()
+        assert [each.fileno() for each in client._transport._sockets] == [-1]
+
+
+async def silent(request: web.Request) -> web.StreamResponse:
+    """A watch in which nothing happens."""
+    response = web.StreamResponse()
+    await response.prepare(request)
+    await asyncio.Event().wait()
+    return response

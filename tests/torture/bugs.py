@@ -35,7 +35,7 @@ BUGS = (
     Bug(
         "events in flight never help",
         QUEUE,
-        "return Strategy.AFTER_BACKOFF if events is None else self._hints.strategy(queued, *events)",
+        "return Strategy.AFTER_BACKOFF if events is None else self._hints.strategy(queued, *events, in_flight=True)",
         "return Strategy.SKIP",
     ),
     Bug(

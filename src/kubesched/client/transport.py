@@ -18,6 +18,7 @@ from contextlib import asynccontextmanager
 from importlib import metadata
 from typing import Any
 from urllib.parse import quote, urlsplit
+from weakref import WeakSet
 
 import aiohttp
 import msgspec
@@ -44,6 +45,8 @@ from kubesched.client.wire import error_of
 
 APPLICATION_JSON = "application/json"
 
+CLOSE_SECONDS = 1.0
+"""How long to wait at the end until TLS sessions have ended."""
 CONNECTIONS = 48
 """Concurrent requests, not counting watches. More would only queue in the server."""
 
@@ -115,6 +118,7 @@ class Transport:
         self._identity, self._head = ANONYMOUS, self._head_of(ANONYMOUS)
         self._slots = asyncio.Semaphore(CONNECTIONS)
         self._session: aiohttp.ClientSession | None = None
+        self._sockets: WeakSet[socket.socket] = WeakSet()
         self._pool = ConnectionPool(
             place.hostname or "",
             place.port or (443 if self._tls else 80),
@@ -128,6 +132,10 @@ class Transport:
         if self._session is not None:
             await self._session.close()
             self._session = None
+        # A watch that was cancelled still ends its TLS session, for which aiohttp does not wait.
+        deadline = time.monotonic() + CLOSE_SECONDS
+        while any(each.fileno() >= 0 for each in self._sockets) and time.monotonic() < deadline:
+            await asyncio.sleep(0.005)
 
     async def fetch(self, request: Request) -> bytes:
         """The body of the response, with retries where they are safe."""
@@ -280,10 +288,17 @@ class Transport:
 
     def _connector(self) -> aiohttp.TCPConnector:
         if self._proxy is None or not self._by_socks:
-            return aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE, socket_factory=_socket)
+            return aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE, socket_factory=self._socket)
         from kubesched.client.socks import SocksConnector  # few need it
 
         return SocksConnector(self._proxy, keep_alive, limit=0, keepalive_timeout=KEEP_ALIVE)
+
+    def _socket(self, address: Any) -> socket.socket:
+        family, kind, protocol, _, _ = address
+        made = socket.socket(family, kind, protocol)
+        keep_alive(made)
+        self._sockets.add(made)
+        return made
 
     # --- errors -------------------------------------------------------------------------------------------------------
 
@@ -356,10 +371,3 @@ def _of_aiohttp(name: str, error: Exception) -> OSError:
     if broken or (isinstance(error, OSError) and error.errno in (errno.ECONNRESET, errno.EPIPE)):
         return BrokenConnection(f"{name}: the connection broke")
     return ConnectionError(f"{name}: {str(error) or type(error).__name__}")
-
-
-def _socket(address: Any) -> socket.socket:
-    family, kind, protocol, _, _ = address
-    made = socket.socket(family, kind, protocol)
-    keep_alive(made)
-    return made
