@@ -392,8 +392,8 @@ BUGS = (
     Bug(
         "leading begins before the lease is held",
         LEADER,
-        'lease %s...", self._where)\n        while not await self._try_once():',
-        'lease %s...", self._where)\n        while not await self._try_once() and False:',
+        'lease...", lock=self._where)\n        while not await self._try_once():',
+        'lease...", lock=self._where)\n        while not await self._try_once() and False:',
     ),
     Bug(
         "renewals of the holder are not seen",
