@@ -101,6 +101,11 @@ def rebuild(world: World, scheduler: Scheduler) -> ClusterState:
         for obj in objects(world, kind):
             if not isinstance(obj, api.Pod) or obj.node_name:
                 state.set(obj)
+    for pod in objects(world, api.Pod):
+        assert isinstance(pod, api.Pod)
+        # What a pod's status says, and the scheduler follows: a backup may bring a nomination back that keeps a place.
+        if pod.nominated_node_name and scheduler.cluster.nominations.node_of(pod.uid) == pod.nominated_node_name:
+            state.nominate(state.classes.info(pod), pod.nominated_node_name)
     return state
 
 
@@ -124,12 +129,25 @@ def _check_liveness(world: World, scheduler: Scheduler, rebuilt: ClusterState) -
         if KNOCK in pod.labels and not any(opens(pod, each) for each in (pod, *rebuilt.all(api.Node))):
             continue
         decision = engine.schedule(rebuilt.classes.info(pod))
-        if decision.outcome is Outcome.SCHEDULED:
+        if decision.outcome is Outcome.SCHEDULED and not _waits_as_upstream(world, scheduler, pod, decision.chosen):
             place = _place(scheduler, pod)
             world.report("pod not scheduled", f"{pod.key} fits on {decision.chosen} and waits ({place} in the queue)")
         elif decision.post_filter is not None and decision.post_filter.victims:
             place, victims = _place(scheduler, pod), [info.pod.key for info in decision.post_filter.victims]
             world.report("no preemption", f"{pod.key} could preempt {victims} and waits ({place} in the queue)")
+
+
+def _waits_as_upstream(world: World, scheduler: Scheduler, pod: api.Pod, node: str) -> bool:
+    """Whether only NodeVolumeLimits keeps a pod from a node that came later, without a new CSINode.
+
+    Upstream's plugin waits for CSINodes and not for nodes, so that such a pod waits for the five-minute retry.
+    """
+    queued, leader = scheduler.queue.get(pod.uid), world.leader()
+    if queued is None or leader is None or queued.rejectors != {"NodeVolumeLimits"}:
+        return False
+    cluster, is_new = scheduler.cluster, world.witness_of(leader).is_new
+    came, csi_node = cluster.get(api.Node, node), cluster.get(api.CSINode, node)
+    return came is not None and is_new(came, pod) and (csi_node is None or not is_new(csi_node, pod))
 
 
 def _place(scheduler: Scheduler, pod: api.Pod) -> str:

@@ -38,6 +38,8 @@ class Witness(Subscriber):
         self._report = report
         self._has_bound = has_bound
         self._placed: dict[str, tuple[api.Pod, str]] = {}
+        self._known_at: dict[str, frozenset[str]] = {}
+        """The nodes and CSINodes, by UID, that the process knew when it last tried a pod, by the pod's UID."""
         self.decided_nodes: dict[str, set[str]] = {}
         """The nodes that were ever chosen for a pod, by UID."""
         self.knew_limits: set[str] = set()
@@ -45,6 +47,7 @@ class Witness(Subscriber):
         self.decisions = 0
 
     def decided(self, attempt: Attempt) -> None:
+        self._note_known(attempt.pod)
         self.decisions += 1
         if attempt.outcome is not Outcome.SCHEDULED:
             return
@@ -57,6 +60,17 @@ class Witness(Subscriber):
             self.knew_limits.add(pod.uid)
         for problem in objections(pod, node, view):
             self._report("placed where it must not be", f"{self.replica.name} chose {node} for {pod.key}: {problem}")
+
+    def _note_known(self, pod: api.Pod) -> None:
+        if self.replica.scheduler is not None:
+            cluster = self.replica.scheduler.cluster
+            self._known_at[pod.uid] = frozenset(
+                obj.uid for kind in (api.Node, api.CSINode) for obj in cluster.all(kind)
+            )
+
+    def is_new(self, obj: api.Object, pod: api.Pod) -> bool:
+        """Whether a node or CSINode came after the last attempt at a pod."""
+        return obj.uid not in self._known_at.get(pod.uid, ())
 
     def view(self) -> SeenCluster:
         """What the process has seen, and what it has placed itself."""

@@ -395,9 +395,10 @@ def do_node(world: World, params: Params) -> None:
     if params["gpus"]:
         meta["annotations"] = {world.devices_annotation: f"{DRIVER}={params['gpus']}"}
     world.create(NODES, {"metadata": meta, "spec": {}, "status": {"capacity": amounts, "allocatable": amounts}})
-    if params.get("volumes"):
-        driver = {"name": PROVISIONER, "nodeID": params["name"], "allocatable": {"count": params["volumes"]}}
-        world.create(CSI_NODES, {"metadata": {"name": params["name"]}, "spec": {"drivers": [driver]}})
+    driver = {"name": PROVISIONER, "nodeID": params["name"], "allocatable": {"count": params.get("volumes")}}
+    drivers = [driver] if params.get("volumes") else []
+    # As a kubelet does, with or without drivers: pods that only volume limits keep out wait for this, not for the node.
+    world.create(CSI_NODES, {"metadata": {"name": params["name"]}, "spec": {"drivers": drivers}})
 
 
 def _some_node(words: str, **more: Any) -> Any:

@@ -430,6 +430,10 @@ class World:
     def leader(self) -> Replica | None:
         return next((each for each in self.replicas if each.is_up and each.leads), None)
 
+    def witness_of(self, replica: Replica) -> Witness:
+        """What follows the process of a replica."""
+        return self._current[replica.name]
+
     def cut_all(self, error: Exception | None) -> None:
         for replica in self.replicas:
             if replica.client is not None:
