@@ -131,6 +131,38 @@ async def test_a_pod_bound_meanwhile_is_not_taken_back(clock: VirtualClock) -> N
 
 
 @virtual_time
+async def test_a_place_freed_by_another_scheduler_is_given_away(clock: VirtualClock) -> None:
+    """If another scheduler binds an assumed pod to another node, pods that its place was too small for are retried."""
+    async with world(clock, node("n1", cpu="1"), node("n2", cpu="1")) as here:
+        here.api.delay("bind", 5)
+        here.create(pod("web", cpu="1", node_selector={"kubernetes.io/hostname": "n1"}))
+        await here.settle(1)
+        here.create(pod("next", cpu="1", node_selector={"kubernetes.io/hostname": "n1"}))
+        await here.settle(1)
+        assert here.attempts("next") == 1
+        await here.api.memory.bind(here.pod("web"), "n2")
+        await here.settle(30)
+        assert here.node_of("next") == "n1"
+
+
+@virtual_time
+async def test_a_nomination_ended_by_another_scheduler_frees_its_place(clock: VirtualClock) -> None:
+    """If another scheduler binds a nominated pod to another node, pods that counted it are retried."""
+    on_n1 = {"kubernetes.io/hostname": "n1"}
+    async with world(clock, node("n1", cpu="2"), node("n2", cpu="2"), pod("low", node="n1", cpu="1")) as here:
+        here.api.deletion_takes = 1000
+        here.create(pod("high", cpu="2", priority=10, node_selector=on_n1))
+        await here.settle(1)
+        here.create(pod("next", cpu="1", node_selector=on_n1))
+        await here.settle(1)
+        assert here.pod("high").nominated_node_name == "n1"
+        assert here.node_of("next") == ""
+        await here.api.memory.bind(here.pod("high"), "n2")
+        await here.settle(30)
+        assert here.node_of("next") == "n1"
+
+
+@virtual_time
 async def test_pods_to_activate_are_tried_after_the_cycle(clock: VirtualClock) -> None:
     """A plugin that schedules one pod can activate others that wait for something only it knows about."""
     waiting: list[api.Pod] = []

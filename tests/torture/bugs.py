@@ -176,8 +176,8 @@ BUGS = (
     Bug(
         "a pod bound by others stays in the queue",
         HANDLERS,
-        "            if self._is_ours(old):\n                self._unqueue(old)",
-        "            pass",
+        "        if self._is_ours(old):\n            self._unqueue(old)",
+        "        pass",
     ),
     Bug("new nodes wake nobody", HANDLERS, "            self._queue.move_all(NODE_ADD, None, new)\n", ""),
     Bug(

@@ -140,9 +140,7 @@ class EventHandlers:
         elif old.node_name:
             self._assigned_updated(old, new)
         elif new.node_name:
-            self._assigned(new)
-            if self._is_ours(old):
-                self._unqueue(old)
+            self._bound(old, new)
         elif self._is_ours(old):
             self._pending_updated(old, new)
 
@@ -169,6 +167,22 @@ class EventHandlers:
         self._cluster.update_pod(pod)
         self._queue.assigned_pod_added(pod)
         self._handled(ASSIGNED_POD_ADD.label, started)
+
+    def _bound(self, old: api.Pod, new: api.Pod) -> None:
+        """Handle a binding. If another scheduler has chosen a node other than the one that was kept for the pod, retry
+        the pods that counted it there. Upstream does not (kubernetes issue 134859), and they wait for five minutes."""
+        assumed = self._cluster.pods.get(old.uid)
+        nominated = self._cluster.nominations.node_of(old.uid)
+        kept = nominated if assumed is None else self._cluster.nodes.names[assumed.row]
+        self._assigned(new)
+        if self._is_ours(old):
+            self._unqueue(old)
+        if not kept or kept == new.node_name:
+            return
+        if assumed is None:
+            self._nomination_freed(on_node(old, kept))
+        else:
+            self._queue.assigned_pod_deleted(on_node(assumed.pod, kept))
 
     def _assigned_updated(self, old: api.Pod, new: api.Pod) -> None:
         started = self._shared.clock.monotonic()

@@ -39,7 +39,7 @@ BOUNDED = (EventRecorder, StatusWriter, PodHeap, CandidateSearch)
 def is_quiet(world: World) -> bool:
     """Whether nothing has happened for a while, nothing is under way, and one scheduler leads."""
     leaders = [replica for replica in world.replicas if replica.leads]
-    if len(leaders) != 1 or world.now < world.last_write + QUIET_SECONDS:
+    if len(leaders) != 1 or world.now < world.last_write + QUIET_SECONDS or world.server.away:
         return False
     scheduler = leaders[0].scheduler
     assert scheduler is not None
@@ -63,7 +63,7 @@ def check_end(world: World) -> None:
     scheduler = leaders[0].scheduler
     assert scheduler is not None
     rebuilt = rebuild(world, scheduler)
-    _check_liveness(world, scheduler, rebuilt)
+    _check_liveness(world, leaders[0], scheduler, rebuilt)
     _check_gangs(world, scheduler)
     _check_leftovers(world, scheduler)
     for replica in world.replicas:
@@ -116,7 +116,8 @@ def objects(world: World, kind: type[api.Object]) -> list[api.Object]:
     return [each for each in found if isinstance(each, kind)]
 
 
-def _check_liveness(world: World, scheduler: Scheduler, rebuilt: ClusterState) -> None:
+def _check_liveness(world: World, leader: Replica, scheduler: Scheduler, rebuilt: ClusterState) -> None:
+    failed = world.witness_of(leader).failed_preemptions
     engines = build_engines(scheduler.config, world.around.registry(), rebuilt, Random(0))
     for pod in objects(world, api.Pod):
         assert isinstance(pod, api.Pod)
@@ -132,7 +133,7 @@ def _check_liveness(world: World, scheduler: Scheduler, rebuilt: ClusterState) -
         if decision.outcome is Outcome.SCHEDULED and not _waits_as_upstream(world, scheduler, pod, decision.chosen):
             place = _place(scheduler, pod)
             world.report("pod not scheduled", f"{pod.key} fits on {decision.chosen} and waits ({place} in the queue)")
-        elif decision.post_filter is not None and decision.post_filter.victims:
+        elif decision.post_filter is not None and decision.post_filter.victims and pod.uid not in failed:
             place, victims = _place(scheduler, pod), [info.pod.key for info in decision.post_filter.victims]
             world.report("no preemption", f"{pod.key} could preempt {victims} and waits ({place} in the queue)")
 

@@ -11,6 +11,7 @@ from kubesched.api import objects as api
 from kubesched.apiserver.storage.store import ChangeType, StoreEvent
 from kubesched.base.types import JSON
 from kubesched.engine.outcome import Outcome
+from kubesched.framework.status import Code
 from kubesched.scheduler.attempt import Attempt, Dropped
 from kubesched.scheduler.scheduler import Scheduler
 from kubesched.scheduler.subscribers.publisher import Subscriber
@@ -44,11 +45,17 @@ class Witness(Subscriber):
         """The nodes that were ever chosen for a pod, by UID."""
         self.knew_limits: set[str] = set()
         """Pods that were placed when the process knew how many volumes the node takes, and all claims there."""
+        self.failed_preemptions: set[str] = set()
+        """Pods for which PostFilter failed in their last attempt, for example because an extender did. As upstream,
+        such a pod waits for an event that helps one of its rejectors, or for the five-minute retry."""
         self.decisions = 0
 
     def decided(self, attempt: Attempt) -> None:
         self._note_known(attempt.pod)
         self.decisions += 1
+        said = attempt.post_filter_status
+        failed = said is not None and said.code is Code.ERROR
+        (self.failed_preemptions.add if failed else self.failed_preemptions.discard)(attempt.pod.uid)
         if attempt.outcome is not Outcome.SCHEDULED:
             return
         scheduler = self.replica.scheduler

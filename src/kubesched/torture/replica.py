@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from contextvars import Context
 from random import Random
 from typing import Any
@@ -107,6 +107,14 @@ class Replica:
     def has_terminating_pods(self) -> bool:
         """Whether the scheduler counts pods that are being deleted."""
         return self.scheduler is not None and bool(self.scheduler.cluster.terminating)
+
+    def counts_as_placed(self, undone: Container[str]) -> bool:
+        """Whether the scheduler assumes a pod on a node although a restored backup has undone its binding.
+
+        So it is if the restore came before the watch had delivered the binding. Only a restart helps, as with
+        kube-scheduler.
+        """
+        return self.scheduler is not None and any(uid in undone for uid in self.scheduler.cluster.assumed)
 
     def start(self) -> None:
         """Start a new process."""

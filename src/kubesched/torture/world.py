@@ -43,6 +43,7 @@ from kubesched.torture.workload import CSI_NODES, DRIVER, HELD
 LEASE_SECONDS = ELECTION.lease_duration
 DOUBTFUL_SECONDS = 60.0
 """After a rollback, how long calls may arrive that were decided in the history that is gone."""
+PRIORITY_CLASSES = "scheduling.k8s.io/priorityclasses"
 UNCLEAR_SECONDS = 60.0
 """A process that could not read a pod for less than this may not know whether it has bound it."""
 MEDDLED = {"key": "example.com/meddled", "effect": "NoSchedule"}
@@ -94,6 +95,8 @@ class World:
         self.opened: set[str] = set()
         """The groups of pods that knocked and were let in."""
         self._rolled_back = float("-inf")
+        self._undone: set[str] = set()
+        """UIDs of pods whose bindings a restored backup has undone."""
         self.digest = 0
         """A checksum of all writes except those of leases."""
         self.last_write = 0.0
@@ -229,6 +232,8 @@ class World:
             replica.faults.heal()
             if replica.process.state is ProcessState.FROZEN:
                 replica.process.thaw()
+            if replica.counts_as_placed(self._undone):
+                replica.kill()
             replica.revive()
 
     # --- checks -------------------------------------------------------------------------------------------------------
@@ -326,7 +331,20 @@ class World:
 
     def create(self, storage: str, obj: JSON) -> None:
         # A copy: the API server completes what it is given, and a story must stay as it was written.
-        self._attempt(lambda access: access.create(storage, deepcopy(obj)))
+        obj = deepcopy(obj)
+        for spec in (obj.get("spec") or {}, ((obj.get("spec") or {}).get("template") or {}).get("spec") or {}):
+            self._name_priority(spec)
+        self._attempt(lambda access: access.create(storage, obj))
+
+    def _name_priority(self, spec: JSON) -> None:
+        """Stories say a priority in a number. The API server wants the name of a class."""
+        if "priority" in spec and not spec.get("priorityClassName"):
+            value = spec.pop("priority")
+            name = spec["priorityClassName"] = f"priority-{value}"
+            if self.get(PRIORITY_CLASSES, name) is None:
+                self._attempt(
+                    lambda access: access.create(PRIORITY_CLASSES, {"metadata": {"name": name}, "value": value})
+                )
 
     def edit(self, storage: str, key: str, edit: Edit, subresource: str = "") -> None:
         self._attempt(lambda access: access.edit(storage, key, edit, subresource))
@@ -467,7 +485,9 @@ class World:
         store = RestoredStore(old.version + VERSION_GAP, objects)
         self.api = ApiServer(store, clock=self.clock, random=Random(self.seed * 100 + self.restarts))
         self.embedded = self._embed()
+        bound = {uid for uid, node in self.pods.nodes.items() if node}
         self._follow()
+        self._undone |= {uid for uid in bound if not self.pods.nodes.get(uid)}
         await asyncio.sleep(seconds)
         self.server.client = DirectClient(self.api)
         self.embedded.start()
