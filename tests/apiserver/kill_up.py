@@ -41,8 +41,9 @@ class Book:
 
     def problems(self, found: dict[str, str], untouched: dict[str, JSON], now: dict[str, JSON]) -> list[str]:
         """What is not as it should be after a restart."""
-        said = [f"{name} is there and nobody created it" for name in found if name not in self.acknowledged]
-        for name, value in self.acknowledged.items():
+        said = []
+        for name in {*found, *self.acknowledged}:
+            value = self.acknowledged.get(name)
             if found.get(name) != value and not (name in self.unclear and found.get(name) == self.unclear[name]):
                 said.append(f"{name} is {found.get(name)}, acknowledged was {value}")
         return said + [f"{name} has changed" for name, each in untouched.items() if now.get(name) != each]

@@ -78,6 +78,18 @@ def test_killed_under_load(tmp_path: Path) -> None:
     assert kill_up.run(tmp_path, 1, seed=7)
 
 
+def test_what_clients_may_find() -> None:
+    """A write that was not answered may have taken effect or not, also the first one of an object."""
+    book = kill_up.Book(
+        acknowledged={"kept": "1", "gone": None, "changing": "1"}, unclear={"new": "1", "changing": "2"}
+    )
+    for found in ({"kept": "1", "changing": "1"}, {"kept": "1", "changing": "2", "new": "1"}):
+        assert book.problems(found, {}, {}) == []
+    for found in ({"changing": "1"}, {"kept": "2", "changing": "1"}, {"kept": "1", "changing": "1", "other": "1"}):
+        assert len(book.problems(found, {}, {})) == 1
+    assert len(book.problems({"kept": "1", "changing": "1", "gone": "1"}, {}, {})) == 1
+
+
 async def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
     """A write that does not fit is refused with what to do, all after it too, and the acknowledged ones are there."""
     acknowledged, said = await asyncio.to_thread(written, tmp_path / "data", 1 << 20)
