@@ -169,8 +169,11 @@ class EventHandlers:
         self._handled(ASSIGNED_POD_ADD.label, started)
 
     def _bound(self, old: api.Pod, new: api.Pod) -> None:
-        """Handle a binding. If another scheduler has chosen a node other than the one that was kept for the pod, retry
-        the pods that counted it there. Upstream does not (kubernetes issue 134859), and they wait for five minutes."""
+        """Handle a binding.
+
+        If another scheduler has chosen a node other than the one that was kept for the pod, retry the pods that counted
+        it there. Upstream does not (kubernetes issue 134859), and they wait for five minutes.
+        """
         assumed = self._cluster.pods.get(old.uid)
         nominated = self._cluster.nominations.node_of(old.uid)
         kept = nominated if assumed is None else self._cluster.nodes.names[assumed.row]

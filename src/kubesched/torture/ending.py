@@ -6,7 +6,6 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from kubesched.api import objects as api
-from kubesched.apiserver.inprocess.reader import StoreReader, _is_selected
 from kubesched.cluster.state import ClusterState
 from kubesched.engine.engine import Engine
 from kubesched.engine.outcome import Outcome
@@ -110,10 +109,7 @@ def rebuild(world: World, scheduler: Scheduler) -> ClusterState:
 
 
 def objects(world: World, kind: type[api.Object]) -> list[api.Object]:
-    client: StoreReader = world.server.client
-    shelf = client._shelf(kind)
-    found = [client._decode(kind, record) for record in shelf.records.values() if _is_selected(kind, record)]
-    return [each for each in found if isinstance(each, kind)]
+    return [each for each in world.server.client.stored(kind) if isinstance(each, kind)]
 
 
 def _check_liveness(world: World, leader: Replica, scheduler: Scheduler, rebuilt: ClusterState) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import TypeVar
 
 from kubesched.api import objects as api
@@ -30,6 +30,11 @@ class StoreReader(ABC):
     @abstractmethod
     def _decode(self, kind: type[api.Object], record: Record) -> api.Object | Malformed:
         """The object in a record."""
+
+    def stored(self, kind: type[api.Object]) -> Sequence[api.Object | Malformed]:
+        """The objects of a kind that a list has, in any order, at once."""
+        records = self._shelf(kind).records.values()
+        return [self._decode(kind, record) for record in records if _is_selected(kind, record)]
 
     async def list(self, kind: type[api.Object]) -> Listing:
         return await self.list_at(kind)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -22,7 +23,7 @@ class PolicyError(Exception):
     """Why a policy cannot be evaluated."""
 
 
-class CompiledPolicy:
+class CompiledPolicy(ABC):
     """One policy with its expressions compiled. `error` is the reason if that failed."""
 
     def __init__(self, policy: JSON) -> None:
@@ -42,9 +43,9 @@ class CompiledPolicy:
         except CELError as error:
             self.error = f"compilation failed: {error}"
 
+    @abstractmethod
     def compile(self, spec: JSON) -> None:
         """Compile what the policy does. Raises CELError."""
-        raise NotImplementedError
 
     def applies(self, base: dict[str, object]) -> bool:
         """Whether all conditions hold. One that is false counts more than one that fails. Raises PolicyError."""

@@ -148,15 +148,15 @@ class Writer:
     def _admitted(self, attributes: AdmissionAttributes, prepare: Callable[[JSON], None]) -> JSON:
         """The object of a write after defaults, built-in admission and the policies that change objects."""
         resource, namespace = attributes.resource, attributes.metadata.get("namespace", "")
-        fixed = {field: attributes.metadata.get(field) for field in _FIXED_AT_CREATION}
+        identity = {field: text for field, text in attributes.metadata.items() if field in _FIXED_AT_CREATION}
 
         def prepare_changed(obj: JSON) -> None:
             found = obj.setdefault("metadata", {})
             meta.check_namespace(resource, namespace, obj)
             if attributes.old is None:
-                found.update(fixed)
-                for field in [field for field in fixed if found[field] is None]:
-                    del found[field]
+                for field in _FIXED_AT_CREATION:
+                    found.pop(field, None)
+                found.update(identity)
             self.custom.complete(resource, obj)
             prepare(obj)
 
