@@ -32,15 +32,22 @@ help:
 demo: $(VENV)/.ready
 	@$(BIN)/kubesched demo
 
+# A test that fails beside thousands of others runs a second time, alone, and both results are printed: a fault fails twice.
+define run-tests
+	$(BIN)/pytest --cache-clear $(1) || { \
+		echo 'What failed runs once more, alone. A test that passes now depends on time or on its neighbours: mend it.'; \
+		$(BIN)/pytest --last-failed --last-failed-no-failures none $(1); }
+endef
+
 test: $(VENV)/.ready-dev
-	$(BIN)/pytest
+	$(call run-tests)
 
 # A real kubectl, control plane and helm, which tests use where they find them.
 parts: $(VENV)/.ready-dev
 	@$(BIN)/python -m tests.e2e.build_parts
 
 e2e: parts
-	$(BIN)/pytest tests/e2e -rs
+	$(call run-tests,tests/e2e -rs)
 
 # Real parts, killed, frozen and cut at random; the audit log proves afterwards that nothing went wrong.
 SOAK_MINUTES ?= 60
@@ -58,7 +65,7 @@ upstream-suite: parts
 # Pictures of the pages are kept in .cache/ui. Without a browser, and without the right to install one, it says so.
 ui-test: $(VENV)/.ready-dev
 	@$(BIN)/python -m tests.web.browser.install
-	$(BIN)/pytest tests/web/browser -rs
+	$(call run-tests,tests/web/browser -rs)
 
 # Needs buildah and pip's registry, but no registry of images. What it makes is kept in .cache/image.
 image-check: $(VENV)/.ready-dev

@@ -212,6 +212,14 @@ async def test_a_body_that_never_comes_is_not_awaited(server: HttpServer, monkey
     writer.close()
 
 
+def _unsent(transport: asyncio.WriteTransport) -> int:
+    """How many bytes wait in a transport; none in one of TLS that has just been aborted, which has no protocol left."""
+    try:
+        return transport.get_write_buffer_size()
+    except AttributeError:
+        return 0
+
+
 async def test_watchers_that_do_not_read_take_little_and_end(
     server: HttpServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -229,7 +237,7 @@ async def test_watchers_that_do_not_read_take_little_and_end(
     most = 0
     async with asyncio.timeout(20):
         while running.connections or not most:
-            waiting = [each.transport.get_write_buffer_size() for each in running.connections if each.transport]
+            waiting = [_unsent(each.transport) for each in running.connections if each.transport]
             most = max(most, *waiting, 0)
             await asyncio.sleep(0.02)
     assert most <= 4 * http_server.PIECE
