@@ -10,7 +10,7 @@ from tests.contrib.support import only_scorer, profile, scores
 
 from kubesched import Node, Pod
 from kubesched.contrib.node_resource_topology_match import NodeResourceTopologyMatch
-from kubesched.contrib.numa_zones import NodeResourceTopology, kubelet_settings, numa_id
+from kubesched.contrib.numa_reports import NodeResourceTopology, kubelet_settings, numa_id
 from kubesched.testing import ConfigError, VirtualCluster, check_plugin, container, node, pod
 
 NAME = "NodeResourceTopologyMatch"
@@ -207,55 +207,6 @@ def test_nodes_with_reserved_pods_are_left_out(cluster: VirtualCluster) -> None:
     )
     cluster.run(plugin.post_bind(None, other, "n1"))  # type: ignore[arg-type]
     assert cluster.schedule(guaranteed("q", cpu="1", memory="1Gi")).node == "n1"
-
-
-def test_pods_that_the_report_does_not_include(cluster: VirtualCluster) -> None:
-    """With cacheResyncPeriodSeconds they count against every zone until the next report."""
-    cluster.configure(profile({"multiPoint": {"enabled": [{"name": NAME}]}}, {NAME: {"cacheResyncPeriodSeconds": 5}}))
-    cluster.add(machine(), topology("n1", BY_POD, ROOMY))
-    assert cluster.schedule(guaranteed("p", cpu="6", memory="1Gi")).node == "n1"
-    assert cluster.schedule(guaranteed("q", cpu="4", memory="1Gi")).node == ""
-    cluster.add(topology("n1", BY_POD, [{"cpu": "4", "memory": "8Gi"}, {"cpu": "2", "memory": "7Gi"}]))
-    cluster.advance(2)
-    assert cluster.node_of("q") == "n1"
-
-
-@pytest.mark.parametrize(
-    ("mode", "other", "fits"),
-    [
-        ("All", asked({"cpu": "6"}), False),
-        ("None", guaranteed(cpu="6", memory="1Gi"), True),
-        ("OnlyExclusiveResources", guaranteed(cpu="6", memory="1Gi"), False),
-        ("OnlyExclusiveResources", asked({"cpu": "6"}), True),
-        ("OnlyExclusiveResources", asked({"cpu": "5", NIC: 10}), False),
-        ("OnlyExclusiveResources", asked({"cpu": "6", PLAIN: 1}), True),
-    ],
-)
-def test_pods_of_other_schedulers(cluster: VirtualCluster, mode: str, other: Pod, fits: bool) -> None:
-    """Which of them count until the next report is a setting: all, none, or those with resources of their own."""
-    args = {"cacheResyncPeriodSeconds": 5, "cache": {"foreignPodsDetect": mode}}
-    cluster.configure(profile({"multiPoint": {"enabled": [{"name": NAME}]}}, {NAME: args}))
-    cluster.add(machine(**{PLAIN: "9"}), topology("n1", BY_POD, ROOMY))
-    cluster.start()
-    spec = msgspec.structs.replace(other.spec, node_name="n1", scheduler_name="other")
-    cluster.add(msgspec.structs.replace(other, metadata=pod("foreign").metadata, spec=spec))
-    assert (cluster.schedule(guaranteed("q", cpu="4", memory="1Gi")).node == "n1") is fits
-
-
-def test_settings_without_effect_are_reported(cluster: VirtualCluster) -> None:
-    """The log names each setting that does not matter here, and says why."""
-    cache = {
-        "resyncMethod": "All",
-        "resyncScope": "OnlyResources",
-        "informerMode": "Shared",
-        "foreignPodsDetect": "All",
-    }
-    cluster.configure(only_scorer(NAME, {"cache": cache, "preemptionMode": "Enabled"}))
-    cluster.start()
-    named = [str(line) for line in cluster.log if "has no effect" in str(line)]
-    for setting in ("cache.resyncMethod", "cache.resyncScope", "cache.informerMode", "preemptionMode"):
-        assert sum(setting in line for line in named) == 1
-    assert len(named) == 4
 
 
 def test_settings_of_the_kubelet() -> None:

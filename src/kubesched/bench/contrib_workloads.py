@@ -16,7 +16,7 @@ from kubesched.config.types import API_VERSION, KIND, KubeSchedulerConfiguration
 from kubesched.contrib.app_groups import AppGroup, NetworkTopology
 from kubesched.contrib.elastic_quotas import ElasticQuota
 from kubesched.contrib.gangs import Gang
-from kubesched.contrib.numa_zones import NodeResourceTopology
+from kubesched.contrib.numa_reports import NodeResourceTopology
 from kubesched.engine.engine import Engine
 from kubesched.framework.registry import Registry
 from kubesched.queue.ordering import queue_order

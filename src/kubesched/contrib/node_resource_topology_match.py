@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, Literal
 
 import msgspec
@@ -11,24 +11,22 @@ import numpy as np
 from kubesched.api import objects as api
 from kubesched.api.quantity import milli_of, value_of
 from kubesched.api.resources import is_native, pod_requests
-from kubesched.cluster.pods import PodClass
+from kubesched.cluster.pods import PodClass, PodInfo
 from kubesched.cluster.table import Ints, Mask
 from kubesched.cluster.view import Nodes
 from kubesched.config.args import DEFAULT_RESOURCES, ResourceSpec
+from kubesched.contrib.numa_cache import CachedZones, TopologyCache
+from kubesched.contrib.numa_reports import NodeResourceTopology, amount
 from kubesched.contrib.numa_scoring import STRATEGIES, Columns, FewestZones, Request, worst_zone
-from kubesched.contrib.numa_zones import (
-    ABSENT,
-    ForeignPods,
-    NodeResourceTopology,
-    PlacedSinceReport,
-    ZoneColumns,
-    amount,
-)
+from kubesched.contrib.numa_zones import ABSENT, ZoneColumns
 from kubesched.contrib.qos_sort import BEST_EFFORT, GUARANTEED, qos_class
 from kubesched.framework.events import Action, EventHint, Resource, on
 from kubesched.framework.plugin import MAX_NODE_SCORE, Handle, Plugin, Verdicts
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import Status, unschedulable
+
+Rows = slice | Ints
+SupposePod = Callable[[CycleState, api.Pod, PodInfo, int], None]
 
 STALE: Final = unschedulable("invalid node topology data")
 POD: Final = unschedulable("cannot align pod")
@@ -37,7 +35,11 @@ INIT: Final = unschedulable("cannot align init container")
 SIDECAR: Final = unschedulable("cannot align sidecar container")
 ALWAYS_THERE: Final = ("cpu", "memory", "ephemeral-storage", "pods")
 """Resources that every node has. Any other that a node does not offer at all rules it out."""
-REASONS: Final = (None, STALE, POD, CONTAINER, INIT, SIDECAR)
+_NO_EVICTION: Final = "eviction simulation in NRT is not possible:"
+NOTHING_FREED: Final = unschedulable(f"{_NO_EVICTION}no resources to add, cannot process eviction simulation")
+TOO_MUCH_FREED: Final = unschedulable(f"{_NO_EVICTION}resource release request exceeds NUMA allocatable")
+STALE_CODE, NOTHING_FREED_CODE, TOO_MUCH_FREED_CODE = 1, 6, 7
+REASONS: Final = (None, STALE, POD, CONTAINER, INIT, SIDECAR, NOTHING_FREED, TOO_MUCH_FREED)
 
 
 class NumaScoringStrategy(msgspec.Struct, frozen=True, rename="camel"):
@@ -45,15 +47,6 @@ class NumaScoringStrategy(msgspec.Struct, frozen=True, rename="camel"):
 
     type: Literal["MostAllocated", "BalancedAllocation", "LeastAllocated", "LeastNUMANodes"] = "LeastAllocated"
     resources: tuple[ResourceSpec, ...] = DEFAULT_RESOURCES
-
-
-class TopologyCache(msgspec.Struct, frozen=True, rename="camel"):
-    """How reports are complemented by what was placed since."""
-
-    foreign_pods_detect: ForeignPods = "All"
-    resync_method: Literal["Autodetect", "All", "OnlyExclusiveResources"] = "Autodetect"
-    informer_mode: Literal["Shared", "Dedicated"] = "Dedicated"
-    resync_scope: Literal["All", "OnlyResources"] = "All"
 
 
 class NodeResourceTopologyMatchArgs(msgspec.Struct, frozen=True, rename="camel"):
@@ -64,17 +57,6 @@ class NodeResourceTopologyMatchArgs(msgspec.Struct, frozen=True, rename="camel")
     discard_reserved_nodes: bool = False
     cache: TopologyCache = TopologyCache()
     preemption_mode: Literal["Disabled", "Enabled"] = "Disabled"
-
-    def without_effect(self) -> Iterator[tuple[str, str]]:
-        """Settings that were changed although they do not matter here, and why they do not."""
-        if self.cache.resync_method != "Autodetect":
-            yield "cache.resyncMethod", "a report counts as soon as it arrives, whatever its fingerprint of pods"
-        if self.cache.resync_scope != "All":
-            yield "cache.resyncScope", "every change of a report counts, that of attributes too"
-        if self.cache.informer_mode != "Dedicated":
-            yield "cache.informerMode", "the scheduler has one watch of pods for all plugins"
-        if self.preemption_mode != "Disabled":
-            yield "preemptionMode", "what evicted pods leave in a zone is known with the next report of the node"
 
 
 class Demand:
@@ -95,22 +77,41 @@ class Demand:
         """Whether NUMA zones do not matter to the pod."""
 
 
+class Victims:
+    """The pods that are supposed to be evicted, by row and UID."""
+
+    __slots__ = ("rows",)
+
+    def __init__(self, rows: dict[int, dict[str, api.Pod]] | None = None) -> None:
+        self.rows = {} if rows is None else rows
+
+    def on_row(self, row: int) -> dict[str, api.Pod]:
+        return self.rows.setdefault(row, {})
+
+    def clone(self) -> Victims:
+        return Victims({row: dict(pods) for row, pods in self.rows.items()})
+
+
 class NodeResourceTopologyMatch(Plugin):
     """Filters and scores nodes by their NUMA zones."""
 
     name = "NodeResourceTopologyMatch"
     args_type = NodeResourceTopologyMatchArgs
+    add_pod: SupposePod
+    remove_pod: SupposePod
 
     def __init__(self, args: NodeResourceTopologyMatchArgs, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._zones = handle.cluster.share(ZoneColumns)
         self._reserved: dict[str, set[str]] = {}
         """Nodes with pods that are being bound, if discardReservedNodes is set."""
-        self._placed: PlacedSinceReport | None = None
-        if args.cache_resync_period_seconds > 0 and not args.discard_reserved_nodes:
-            self._placed = PlacedSinceReport(handle.cluster, self._zones, args.cache.foreign_pods_detect)
-        for setting, reason in args.without_effect():
-            handle.log(0, "A setting of NodeResourceTopologyMatch has no effect", setting=setting, reason=reason)
+        self._cache: CachedZones | None = None
+        if args.cache_resync_period_seconds > 0 and not args.discard_reserved_nodes and hasattr(handle, "spawn"):
+            self._cache = CachedZones(handle.cluster, handle.profile_name, args.cache, handle.log)
+            handle.spawn(self._cache.follow(handle.clock, args.cache_resync_period_seconds))
+        self._zones = handle.cluster.share(ZoneColumns) if self._cache is None else self._cache
+        if self._cache is not None and args.preemption_mode == "Enabled":
+            # Not methods of the class: plugins that have these are asked about one node at a time.
+            self.add_pod, self.remove_pod = self._spare, self._evict
         strategy = args.scoring_strategy
         self._weights = {each.name: each.weight for each in strategy.resources or DEFAULT_RESOURCES}
 
@@ -122,12 +123,19 @@ class NodeResourceTopologyMatch(Plugin):
         ]
 
     def pre_filter(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Status | None:
-        """There is nothing to prepare. Configurations name this point."""
+        state.write(self, Victims())
         return None
 
+    def _spare(self, state: CycleState, pod: api.Pod, info: PodInfo, row: int) -> None:
+        state.read(self, Victims).on_row(row).pop(info.pod.uid, None)
+
+    def _evict(self, state: CycleState, pod: api.Pod, info: PodInfo, row: int) -> None:
+        state.read(self, Victims).on_row(row)[info.pod.uid] = info.pod
+
     def filter_depends_on(self, state: CycleState, pod: api.Pod, other: PodClass) -> bool:
-        """What is available in a zone is what the node reports. Evicting pods changes it only with the next report."""
-        return False
+        """What is available in a zone is what the node reports. Evicting pods changes that only with the next report,
+        unless it is known which zones they are on."""
+        return hasattr(self, "remove_pod")
 
     # Filter
 
@@ -135,39 +143,86 @@ class NodeResourceTopologyMatch(Plugin):
         demand = self._demand(state, pod)
         if demand.ignored:
             return None
-        codes = self._lasting(state, "codes", lambda: self._codes(demand, self._zones))[nodes.rows]
+        self._zones.refresh()
+        if self._cache is None:
+            codes = self._lasting(state, "codes", lambda: self._codes(demand, slice(None)))[nodes.rows]
+        else:
+            codes = self._codes_of_window(state, demand, nodes.rows, self._cache)
         return Verdicts(codes, _reason) if codes.any() else None
 
-    def _codes(self, demand: Demand, zones: ZoneColumns) -> Ints:
-        codes = np.zeros(len(zones.reported), dtype=np.int64)
-        self._align(demand, zones, zones.single & zones.by_pod, zones.single & ~zones.by_pod, codes)
-        codes[self._stale_rows()] = 1
+    def _codes_of_window(self, state: CycleState, demand: Demand, rows: Rows, cache: CachedZones) -> Ints:
+        victims = state.read(self, Victims) if self in state else Victims()
+        codes = self._codes(demand, rows, victims)
+        numbers = np.arange(len(cache.reported))[rows]
+        if not victims.rows:
+            cache.reject(numbers[codes > STALE_CODE])
+        codes[(cache.has_foreign & cache.reported)[rows]] = STALE_CODE
         return codes
 
-    def _align(self, demand: Demand, zones: ZoneColumns, by_pod: Mask, by_container: Mask, codes: Ints) -> None:
-        available = self._available(demand, zones)
+    def _codes(self, demand: Demand, rows: Rows, victims: Victims | None = None) -> Ints:
+        zones, available = self._zones, self._available(demand, rows)
+        codes = np.zeros(len(zones.reported[rows]), dtype=np.int64)
+        problems = {} if victims is None else self._free(available, rows, victims)
+        single, by_pod = zones.single[rows], zones.by_pod[rows]
+        self._align(demand, available, rows, single & by_pod, single & ~by_pod, codes)
+        for position, code in problems.items():
+            codes[position] = code
+        if self._reserved:
+            codes[np.isin(np.arange(len(zones.reported))[rows], self._stale_rows())] = STALE_CODE
+        return codes
+
+    def _free(self, available: Columns, rows: Rows, victims: Victims) -> dict[int, int]:
+        """Add what evicted pods leave to the columns. Returns the code of each position where that is not known."""
+        assert self._cache is not None
+        problems: dict[int, int] = {}
+        for row, pods in victims.rows.items():
+            position = np.flatnonzero(np.arange(len(self._zones.reported))[rows] == row)
+            if not pods or not len(position) or not self._cache.zones_of(row):
+                continue
+            freed = self._cache.freed(row, pods.values())
+            if not freed:
+                problems[int(position[0])] = NOTHING_FREED_CODE
+            elif self._exceeds(row, freed):
+                problems[int(position[0])] = TOO_MUCH_FREED_CODE
+            for (name, zone), more in freed.items():
+                if name in available and available[name][zone, position[0]] != ABSENT:
+                    available[name][zone, position[0]] += more
+        return problems
+
+    def _exceeds(self, row: int, freed: Mapping[tuple[str, int], int]) -> bool:
+        """Whether a zone would have more than it can have: then its report does not fit its pods."""
+        assert self._cache is not None
+        most = self._cache.allocatable(row)
+        now = {name: self._column(name, slice(row, row + 1)) for name, _ in freed}
+        return any(
+            key in most and max(int(now[key[0]][key[1], 0]), 0) + more > most[key] for key, more in freed.items()
+        )
+
+    def _align(
+        self, demand: Demand, available: Columns, rows: Rows, by_pod: Mask, by_container: Mask, codes: Ints
+    ) -> None:
         if by_pod.any():
-            fits = self._fitting(demand, demand.pod, available)
+            fits = self._fitting(demand, demand.pod, available, rows)
             codes[by_pod & ~fits.any(axis=0)] = 2
         if not by_container.any():
             return
         open_ = by_container.copy()
         for request, is_sidecar in demand.init:
-            misfit = open_ & ~self._fitting(demand, request, available).any(axis=0)
+            misfit = open_ & ~self._fitting(demand, request, available, rows).any(axis=0)
             codes[misfit], open_ = 5 if is_sidecar else 4, open_ & ~misfit
         for request in demand.containers:
-            fits = self._fitting(demand, request, available)
+            fits = self._fitting(demand, request, available, rows)
             misfit = open_ & ~fits.any(axis=0)
             codes[misfit], open_ = 3, open_ & ~misfit
-            rows = np.flatnonzero(open_)
-            self._take(demand, request, available, rows, fits[:, rows].argmax(axis=0))
+            positions = np.flatnonzero(open_)
+            self._take(demand, request, available, positions, fits[:, positions].argmax(axis=0))
 
-    def _fitting(self, demand: Demand, request: Request, available: Columns) -> Mask:
+    def _fitting(self, demand: Demand, request: Request, available: Columns, rows: Rows) -> Mask:
         """The zones that have room, by NUMA id and row. A resource that no zone has, such as storage, is that of the
         node as a whole."""
         table = self.handle.cluster.nodes
-        shape = next(iter(available.values())).shape if available else self._zones.zones.shape
-        found = np.ones(shape, dtype=np.bool_)
+        size = len(self._zones.reported)
+        found = np.ones(self._zones.zones[:, rows].shape, dtype=np.bool_)
         for name, wanted in request.items():
             if not wanted:
                 continue
@@ -177,7 +232,7 @@ class NodeResourceTopologyMatch(Plugin):
             anywhere = present.any(axis=0) | (not _is_host_level(name))
             found &= np.where(anywhere, fits, True)
             if name not in ALWAYS_THERE:
-                found &= table.allocatable[table.resource(name), : shape[1]] > 0
+                found &= table.allocatable[table.resource(name), :size][rows] > 0
         return found
 
     def _take(self, demand: Demand, request: Request, available: Columns, rows: Ints, zones: Ints) -> None:
@@ -194,10 +249,11 @@ class NodeResourceTopologyMatch(Plugin):
         demand = self._demand(state, pod)
         if demand.qos != GUARANTEED:
             return MAX_NODE_SCORE
+        self._zones.refresh()
         return self._lasting(state, "scores", lambda: self._scores(demand, self._zones))[nodes.rows]
 
     def _scores(self, demand: Demand, zones: ZoneColumns) -> Ints:
-        available = self._available(demand, zones)
+        available = self._available(demand, slice(None))
         kind = self.args.scoring_strategy.type
         if kind == "LeastNUMANodes":
             scored, by_pod, by_container = zones.reported, *self._fewest(demand, zones, available)
@@ -205,7 +261,7 @@ class NodeResourceTopologyMatch(Plugin):
             scored, by_pod, by_container = zones.single, *self._worst(kind, demand, zones, available)
         scores = np.where(scored, np.where(zones.by_pod, by_pod, by_container), 0)
         scores[self._stale_rows()] = 0
-        return scores
+        return scores if self._cache is None else np.where(self._cache.has_foreign, 0, scores)
 
     def _fewest(self, demand: Demand, zones: ZoneColumns, available: Columns) -> tuple[Ints, Ints]:
         whole, parts = FewestZones(zones, available), FewestZones(zones, available)
@@ -224,11 +280,17 @@ class NodeResourceTopologyMatch(Plugin):
     # What counts beside the reports
 
     def reserve(self, state: CycleState, pod: api.Pod, node_name: str) -> Status | None:
+        row = self.handle.cluster.nodes.row_of.get(node_name)
+        if self._cache is not None and row is not None:
+            self._cache.reserve(row, pod.uid, state.pod_class)
         if self.args.discard_reserved_nodes:
             self._reserved.setdefault(node_name, set()).add(pod.uid)
         return None
 
     def unreserve(self, state: CycleState, pod: api.Pod, node_name: str) -> None:
+        row = self.handle.cluster.nodes.row_of.get(node_name)
+        if self._cache is not None and row is not None:
+            self._cache.unreserve(row, pod.uid)
         self._release(pod, node_name)
 
     async def post_bind(self, state: CycleState, pod: api.Pod, node_name: str) -> None:
@@ -247,11 +309,7 @@ class NodeResourceTopologyMatch(Plugin):
     def _lasting(self, state: CycleState, what: str, make: Callable[[], Ints]) -> Ints:
         """A result for all rows. If it depends on the pod's class and on reports alone, it is kept with the class until
         a report or a node changes."""
-        self._zones.refresh()
-        if self._placed is not None:
-            self._placed.forget_reported()
-            return make()
-        if self._reserved:
+        if self._cache is not None or self._reserved:
             return make()
         memo, key = state.pod_class.memo, (self._zones, self.handle.profile_name, what)
         known = memo.get(key)
@@ -263,16 +321,17 @@ class NodeResourceTopologyMatch(Plugin):
     def _demand(self, state: CycleState, pod: api.Pod) -> Demand:
         return state.pod_class.remember("NodeResourceTopologyMatch", lambda: Demand(state.pod_class, pod))
 
-    def _available(self, demand: Demand, zones: ZoneColumns) -> Columns:
+    def _available(self, demand: Demand, rows: Rows) -> Columns:
         """Copies of the columns that the pod concerns."""
-        found: Columns = {}
-        for name in demand.names:
-            column = zones.available(name).copy()
-            taken = None if self._placed is None else self._placed.taken(name, column.shape[1])
-            if taken is not None:
-                column = np.where(column == ABSENT, ABSENT, np.maximum(column - taken, 0))
-            found[name] = column
-        return found
+        return {name: self._column(name, rows) for name in demand.names}
+
+    def _column(self, resource: str, rows: Rows) -> Ints:
+        """What is available of a resource, without what is reserved."""
+        column = self._zones.available(resource)[:, rows].copy()
+        taken = None if self._cache is None else self._cache.taken(resource)
+        if taken is None:
+            return column
+        return np.where(column == ABSENT, ABSENT, np.maximum(column - taken[rows], 0))
 
 
 def _reason(code: int) -> Status:
