@@ -1,7 +1,12 @@
 """Settings for the whole suite."""
 
+import gc
 import os
+import sys
+import warnings
+from collections.abc import Generator
 
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 # Time limits per example would make results depend on how busy the machine is; the number of examples sets how long a
@@ -13,3 +18,26 @@ settings.register_profile("default", PATIENT, max_examples=100, derandomize=True
 settings.register_profile("thorough", PATIENT, max_examples=2000)
 settings.register_profile("unshrunk", PATIENT, max_examples=100, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+FAILED = pytest.StashKey[bool]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Remember on the test whether it failed."""
+    report = yield
+    item.stash[FAILED] = item.stash.get(FAILED, False) or report.failed
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, bool, bool]:
+    """Collect what a failed test left open here, without warnings, or the next test would fail because of it."""
+    done = yield
+    if item.stash.get(FAILED, False):
+        for name in ("last_type", "last_value", "last_traceback", "last_exc"):
+            sys.__dict__.pop(name, None)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            gc.collect()
+    return done

@@ -35,7 +35,7 @@ def _version(python: Path) -> str:
     """Its version, or nothing if it does not run, as a shim of pyenv without a version behind it, or has no venv."""
     question = "import sys, venv, ensurepip; print('%d.%d' % sys.version_info[:2])"
     try:
-        done = subprocess.run([python, "-c", question], capture_output=True, text=True, timeout=30, check=False)
+        done = subprocess.run([python, "-c", question], capture_output=True, text=True, timeout=120, check=False)
     except OSError:
         return ""
     return done.stdout.strip()

@@ -38,7 +38,7 @@ class Client:
 
     async def response(self) -> tuple[int, dict[str, str], str]:
         """Status, headers and body. Of a stream, which has no length, the body is left out."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             head = (await self._reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
             headers = {line.partition(":")[0].lower(): line.partition(":")[2].strip() for line in head[1:] if line}
             body = await self._reader.readexactly(int(headers.get("content-length", 0)))
@@ -60,9 +60,11 @@ class Client:
 async def clients(port: int, count: int) -> AsyncIterator[list[Client]]:
     """Several connections to a port."""
     opened = [await connect(port) for _ in range(count)]
-    yield opened
-    for each in opened:
-        each.writer.transport.abort()
+    try:
+        yield opened
+    finally:
+        for each in opened:
+            each.writer.transport.abort()
 
 
 async def connect(port: int, context: ssl.SSLContext | None = None) -> Client:
@@ -75,8 +77,10 @@ async def server() -> AsyncIterator[HttpServer]:
     """A server on a socket with TLS."""
     made = build_server(ServerOptions())
     await made.start()
-    yield made
-    await made.stop()
+    try:
+        yield made
+    finally:
+        await made.stop()
 
 
 async def test_requests_under_way_are_limited_per_user(server: HttpServer) -> None:
@@ -109,7 +113,7 @@ async def test_watches_are_limited_per_user(server: HttpServer) -> None:
         assert "kubernetes-admin has 2 watches open" in text
         assert (await third.get(MAPS, token))[0] == 200
         first.writer.transport.abort()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             while (await third.get(f"{MAPS}?watch=1&timeoutSeconds=1", token))[0] != 200:
                 await asyncio.sleep(0.01)
 
@@ -148,10 +152,11 @@ async def one_too_many(port: int, most: int, path: str) -> None:
             assert (await each.get(path))[0] == 200
         refused = await connect(port)
         status, headers, text = await refused.response()
+        refused.writer.transport.abort()
         assert (status, headers["retry-after"]) == (429, "1")
         assert "this address has too many connections to this server" in text
         await opened.pop().closed()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             while True:
                 again = await connect(port)
                 status, _, _ = await again.get(path)

@@ -65,10 +65,12 @@ async def status_of(address: Address, *headers: bytes, path: bytes = b"/api/abou
     host, port, context = address
     reader, writer = await asyncio.open_connection(host, port, ssl=context)
     lines = (b"GET %b HTTP/1.1" % path, b"Host: 127.0.0.1:%d" % port, *headers)
-    writer.write(b"\r\n".join((*lines, b"", b"")))
-    async with asyncio.timeout(5):
-        line = await reader.readline()
-    writer.close()
+    try:
+        writer.write(b"\r\n".join((*lines, b"", b"")))
+        async with asyncio.timeout(120):
+            line = await reader.readline()
+    finally:
+        writer.transport.abort()
     return int(line.split()[1])
 
 
@@ -104,10 +106,12 @@ async def test_the_page_does_not_wait_for_slow_headers(tmp_path: Path, monkeypat
     monkeypatch.setattr(page_server, "IDLE_SECONDS", 0.2)
     async with door("page", tmp_path) as (host, port, _):
         reader, writer = await asyncio.open_connection(host, port)
-        writer.write(b"GET / HTTP/1.1\r\n")
-        async with asyncio.timeout(5):
-            assert await reader.read() == b""
-        writer.close()
+        try:
+            writer.write(b"GET / HTTP/1.1\r\n")
+            async with asyncio.timeout(120):
+                assert await reader.read() == b""
+        finally:
+            writer.transport.abort()
 
 
 def test_old_tls_and_ciphers_without_forward_secrecy_are_not_offered() -> None:

@@ -40,7 +40,7 @@ def refusal_of(url: str) -> str:
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     request = urllib.request.Request(url, headers={"Authorization": f"Bearer {MARKER}"})
     with pytest.raises(urllib.error.HTTPError) as caught:
-        urllib.request.urlopen(request, timeout=20, context=context)
+        urllib.request.urlopen(request, timeout=120, context=context)
     assert caught.value.code == 401
     return caught.value.read().decode()
 
@@ -76,9 +76,9 @@ def page_of(up: Up) -> dict[str, str]:
     """What the web page of a cluster gets, by path."""
     (link,) = re.findall(r"http://127\.0\.0\.1:\d+/\?token=\S+", up.out)
     opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
-    opener.open(link, timeout=60).read()
+    opener.open(link, timeout=120).read()
     base = link.partition("?")[0]
-    return {path: opener.open(f"{base}api/{path}", timeout=60).read().decode() for path in PAGE}
+    return {path: opener.open(f"{base}api/{path}", timeout=120).read().decode() for path in PAGE}
 
 
 def test_no_output_shows_a_secret(tmp_path: Path) -> None:

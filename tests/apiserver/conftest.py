@@ -36,5 +36,7 @@ async def server() -> AsyncIterator[HttpServer]:
     """A server on a socket with TLS."""
     running = build_server(ServerOptions())
     await running.start()
-    yield running
-    await running.stop()
+    try:
+        yield running
+    finally:
+        await running.stop()

@@ -7,10 +7,14 @@ import json
 import os
 import shutil
 import subprocess
+from asyncio.subprocess import Process
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from tests.apiserver.support import PATIENCE
 from tests.e2e.parts import find
 
 VARIABLE = "KUBESCHED_KUBECTL"
@@ -24,7 +28,7 @@ def find_kubectl() -> tuple[str, str]:
         return "", f"no kubectl on the PATH; install one, let make parts build one, or set {VARIABLE}"
     try:
         answer = subprocess.run(
-            [path, "version", "--client", "-o", "json"], capture_output=True, timeout=30, check=True
+            [path, "version", "--client", "-o", "json"], capture_output=True, timeout=120, check=True
         )
         version = json.loads(answer.stdout)["clientVersion"]["gitVersion"]
     except (OSError, subprocess.SubprocessError, ValueError, KeyError) as error:
@@ -49,8 +53,15 @@ class Kubectl:
         self._command = [path, f"--kubeconfig={kubeconfig}", f"--cache-dir={folder / 'cache'}"]
         self._home = folder
 
-    async def run(self, *arguments: str, stdin: str = "", timeout: float = 30) -> Result:
+    async def run(self, *arguments: str, stdin: str = "") -> Result:
         """Run a command, whatever its end."""
+        async with self._started(arguments) as process, asyncio.timeout(PATIENCE):
+            out, err = await process.communicate(stdin.encode())
+        return Result(process.returncode or 0, out.decode(), err.decode())
+
+    @asynccontextmanager
+    async def _started(self, arguments: Sequence[str]) -> AsyncIterator[Process]:
+        """A process that is killed if it has not ended by itself."""
         process = await asyncio.create_subprocess_exec(
             *self._command,
             *arguments,
@@ -59,8 +70,22 @@ class Kubectl:
             stderr=asyncio.subprocess.PIPE,
             env={"HOME": str(self._home), "PATH": os.environ.get("PATH", "")},
         )
-        out, err = await asyncio.wait_for(process.communicate(stdin.encode()), timeout)
-        return Result(process.returncode or 0, out.decode(), err.decode())
+        try:
+            yield process
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.communicate()
+
+    async def until(self, line: str, printed: str) -> None:
+        """Run a command until it prints this."""
+        out = ""
+        async with self._started(line.split()) as process, asyncio.timeout(PATIENCE):
+            assert process.stdout is not None
+            while printed not in out:
+                more = await process.stdout.readline()
+                assert more, f"kubectl {line} ended after printing {out}"
+                out += more.decode()
 
     async def __call__(self, line: str, stdin: str = "") -> str:
         """Run a command that must succeed. Returns its output."""

@@ -21,7 +21,7 @@ CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 NAMESPACES = "/api/v1/namespaces"
 TABLE = {"accept": "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"}
-PATIENCE = 30.0
+PATIENCE = 120.0
 CREATED_AT = 1_700_000_000.0
 
 

@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from tests.apiserver.support import CONFIG_MAPS, PODS, config_map, failing_observer, pod, take, upcoming
+from tests.apiserver.support import CONFIG_MAPS, PATIENCE, PODS, config_map, failing_observer, pod, take, upcoming
 
 from kubesched.apiserver.apiserver import ApiServer
 from kubesched.apiserver.inprocess.local import LocalClient
@@ -48,7 +48,7 @@ async def test_watchers_hear_only_of_what_is_on_disk(tmp_path: Path, monkeypatch
     before, write, may_write = str(store.version), store._write, threading.Event()
 
     def wait_and_write(rows: list[Row]) -> int:
-        may_write.wait(20)
+        may_write.wait(PATIENCE)
         return write(rows)
 
     monkeypatch.setattr(store, "_write", wait_and_write)
@@ -247,7 +247,7 @@ async def test_readers_see_only_what_is_on_disk(tmp_path: Path, monkeypatch: pyt
     write, may_write = store._write, threading.Event()
 
     def wait_and_write(rows: list[Row]) -> int:
-        may_write.wait(20)
+        may_write.wait(PATIENCE)
         return write(rows)
 
     monkeypatch.setattr(store, "_write", wait_and_write)

@@ -13,7 +13,7 @@ from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.apiserver.support import CONFIG_MAPS, FixedClock, config_map, refusal
+from tests.apiserver.support import CONFIG_MAPS, PATIENCE, FixedClock, config_map, refusal
 
 from kubesched.apiserver.apiserver import ApiServer
 from kubesched.apiserver.inprocess.local import LocalClient
@@ -122,7 +122,7 @@ class Watcher:
             await self._until(lambda: ("BOOKMARK", "", version) in self.seen or self.expired)
 
     async def _until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while not condition():
                 await asyncio.sleep(0.001)
 

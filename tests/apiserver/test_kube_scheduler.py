@@ -24,7 +24,7 @@ from kubesched.kubelet.settings import KubeletSettings
 
 PROGRAM = find("kube-scheduler")
 NODES = 4
-PATIENCE = 60.0
+PATIENCE = 180.0
 CHURN_SECONDS = 6.0
 CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.apiserver.kubectl import Kubectl, find_kubectl
+from tests.apiserver.support import PATIENCE
 from tests.apiserver.test_crd import definition
 
 from kubesched.apiserver.http_server import HttpServer
@@ -52,6 +53,13 @@ def kubectl(server: HttpServer, tmp_path: Path) -> Kubectl:
 
 async def _node(kubectl: Kubectl, name: str = "n1") -> None:
     await kubectl("apply -f -", NODE.format(name=name))
+
+
+async def _watched(server: HttpServer) -> None:
+    """Wait until a kubectl watches pods."""
+    async with asyncio.timeout(PATIENCE):
+        while not server.api.store.shelf("/pods").watchers:
+            await asyncio.sleep(0.01)
 
 
 async def _bind(kubectl: Kubectl, pod: str, node: str = "n1") -> None:
@@ -128,7 +136,7 @@ regarding: {kind: Pod, namespace: default, name: test, apiVersion: v1, uid: UID}
     assert await kubectl("get nodes -l cpu=true -o name") == "node/n1\n"
 
 
-async def test_getting(kubectl: Kubectl) -> None:
+async def test_getting(kubectl: Kubectl, server: HttpServer) -> None:
     """Every form of output, selection by labels and fields, and a watch."""
     await kubectl("run a --image=nginx --labels=app=a")
     await kubectl("run b --image=nginx --labels=app=b")
@@ -140,10 +148,10 @@ async def test_getting(kubectl: Kubectl) -> None:
     assert (
         await kubectl("get pods --no-headers --sort-by=.metadata.name -o custom-columns=N:.metadata.name")
     ) == "a\nb\n"
-    watching = asyncio.create_task(kubectl.run("get", "pods", "--watch", "--request-timeout=3s", "--no-headers"))
-    await asyncio.sleep(1)
+    watching = asyncio.create_task(kubectl.until("get pods --watch --no-headers", "c     0/1   Pending"))
+    await _watched(server)
     await kubectl("run c --image=nginx")
-    assert "c     0/1   Pending" in (await watching).out
+    await watching
     listed = await kubectl("get all -A")
     assert "service/kubernetes" in listed
 
@@ -183,18 +191,21 @@ async def test_draining(kubectl: Kubectl) -> None:
     await kubectl("create pdb budget --selector=run=held --min-available=1")
     counted = '{"status":{"observedGeneration":1,"desiredHealthy":1,"currentHealthy":1,"disruptionsAllowed":0}}'
     await kubectl(f"patch pdb budget --subresource=status --type=merge -p {counted}")
-    drained = await kubectl.run("drain", "n1", "--force", "--timeout=2s")
+    async with asyncio.timeout(PATIENCE):
+        drained = await kubectl.run("drain", "n1", "--force", "--timeout=1s")
+        while "Cannot evict pod as it would violate the pod's disruption budget." not in drained.err:
+            drained = await kubectl.run("drain", "n1", "--force", "--timeout=10s")
     assert drained.code == 1
-    assert "Cannot evict pod as it would violate the pod's disruption budget." in drained.err
     assert "SchedulingDisabled" in await kubectl("get nodes")
     await kubectl("delete pdb budget")
-    drained = await kubectl.run("drain", "n1", "--force", "--timeout=2s")
+    async with asyncio.timeout(PATIENCE):
+        while "Terminating" not in await kubectl("get pod held"):
+            drained = await kubectl.run("drain", "n1", "--force", "--timeout=1s")
     assert "evicting pod default/held" in drained.out
-    assert "Terminating" in await kubectl("get pod held")
     assert await kubectl("uncordon n1") == "node/n1 uncordoned\n"
 
 
-async def test_deleting(kubectl: Kubectl) -> None:
+async def test_deleting(kubectl: Kubectl, server: HttpServer) -> None:
     """At once, by force, in the foreground, orphaning, and waiting for it."""
     await kubectl("run a --image=nginx")
     await _bind(kubectl, "a")
@@ -209,8 +220,8 @@ async def test_deleting(kubectl: Kubectl) -> None:
     await kubectl("create configmap c --from-literal=a=b")
     assert "deleted" in await kubectl("delete configmap c")
     await kubectl("run b --image=nginx")
-    waiting = asyncio.create_task(kubectl("wait --for=delete pod/b --timeout=10s"))
-    await asyncio.sleep(0.5)
+    waiting = asyncio.create_task(kubectl(f"wait --for=delete pod/b --timeout={PATIENCE:g}s"))
+    await _watched(server)
     await kubectl("delete pod b")
     assert "condition met" in await waiting
 

@@ -81,14 +81,14 @@ async def test_watching(official: Any) -> None:
         version = core.list_namespaced_config_map("default").metadata.resource_version
         started.set()
         for event in watch.stream(
-            core.list_namespaced_config_map, "default", resource_version=version, timeout_seconds=10
+            core.list_namespaced_config_map, "default", resource_version=version, timeout_seconds=120
         ):
             seen.append((event["type"], event["object"].metadata.name))
             if len(seen) == 2:
                 watch.stop()
 
     def act() -> None:
-        started.wait(5)
+        started.wait(120)
         core.create_namespaced_config_map("default", {"metadata": {"name": "c"}})
         core.delete_namespaced_config_map("c", "default")
 

@@ -29,7 +29,7 @@ from kubesched.local.cluster import LocalCluster
 from kubesched.local.flags import UpOptions
 
 KUBESCHED = [sys.executable, "-c", "from kubesched.cli.main import main; main()"]
-PATIENCE = 60.0
+PATIENCE = 180.0
 INDEX = Path(__file__).parents[2] / "examples/index-scheduling"
 
 
@@ -64,7 +64,7 @@ class Up:
         headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"{self.url}{path}", data, headers, method=method)
-        with urllib.request.urlopen(request, timeout=20, context=context) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE, context=context) as answer:
             return json.load(answer)
 
     def run_pod(self, name: str) -> None:
@@ -524,14 +524,15 @@ def test_decisions_are_served_logged_annotated_and_in_events(up: Callable[..., U
     cluster.run_pod("web")
     key = "kube-scheduler-simulator.sigs.k8s.io/selected-node"
     pod = "/api/v1/namespaces/default/pods/web"
+    runner_up = re.compile(r"(?=.*runner-up node-).*3 of 3 nodes fit", re.DOTALL)
     eventually(lambda: key in cluster.call("GET", pod)["metadata"].get("annotations", {}))
     assert cluster.call("GET", pod)["metadata"]["annotations"][key] == cluster.node_of("web")
     api, cluster.url = cluster.url, f"https://127.0.0.1:{port}"
     (attempt,) = cluster.call("GET", "/debug/scheduling/pods/default/web")["attempts"]
     cluster.url = api
     assert (attempt["node"], attempt["binding"], len(attempt["scores"])) == (cluster.node_of("web"), "bound", 3)
-    notes = [each["note"] for each in cluster.call("GET", "/apis/events.k8s.io/v1/events")["items"]]
-    assert any("runner-up node-" in note and "3 of 3 nodes fit" in note for note in notes)
+    events = "/apis/events.k8s.io/v1/events"
+    eventually(lambda: any(runner_up.search(each["note"]) for each in cluster.call("GET", events)["items"]))
     assert cluster.stop() == 0
     assert load(tmp_path / "log.jsonl") == load(tmp_path / "decisions.db")
     assert [each.pod for each in load(tmp_path / "decisions.db", "default", "web")] == ["web"]
@@ -556,7 +557,7 @@ class Hold(kubesched.Plugin):
     name = "Hold"
 
     def permit(self, state, pod, node_name):
-        return (Status(Code.WAIT), 60.0) if pod.name == "held" else None
+        return (Status(Code.WAIT), 600.0) if pod.name == "held" else None
 """
 SECOND_PROFILE = """
 apiVersion: kubescheduler.config.k8s.io/v1

@@ -201,6 +201,6 @@ async def test_an_exec_plugin_that_hangs(tmp_path: Path, monkeypatch: pytest.Mon
     command = plugin(tmp_path, f"open({str(mark)!r}, 'w').write(str(os.getpid()))\nimport time; time.sleep(60)")
     with pytest.raises(CredentialError, match=r"plugin did not end within 0.5 s; run it by hand to see why"):
         await exec_plugin.run(command, None)
-    if mark.exists():
+    if mark.exists() and (number := mark.read_text()):
         with pytest.raises(ProcessLookupError):
-            os.kill(int(mark.read_text()), 0)
+            os.kill(int(number), 0)

@@ -258,6 +258,7 @@ async def test_over_http() -> None:
         with pytest.raises(OSError, match="cut"):
             await watching
         idle = asyncio.create_task(everything(client.watch(api.Node, "0")))
-        await asyncio.sleep(0.02)
+        while server.received[-1].path != "/api/v1/nodes":
+            await asyncio.sleep(0.005)
         client.cut_watches()
         assert await idle == []

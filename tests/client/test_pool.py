@@ -87,6 +87,12 @@ async def never(writer: asyncio.StreamWriter) -> None:
     await asyncio.sleep(60)
 
 
+async def turns() -> None:
+    """Let what one end of a connection sent reach the other, however late the timers are."""
+    for _ in range(20):
+        await asyncio.sleep(0.001)
+
+
 def client_of(server: Server, **settings: Any) -> HttpClient:
     return HttpClient(Connection(server.url), qps=-1, **settings)
 
@@ -135,7 +141,7 @@ async def test_a_connection_that_the_server_has_closed_is_not_used() -> None:
     async with running(closing, then_close(OK)) as server, client_of(server) as client:
         for _ in range(3):
             await client.bind(POD, "n")
-            await asyncio.sleep(0.01)
+            await turns()
     assert (server.connections, len(server.heads)) == (3, 3)
 
 
@@ -150,7 +156,7 @@ async def test_a_server_that_says_goodbye_on_an_idle_connection() -> None:
     async with running(answer) as server, client_of(server) as client:
         await client.bind(POD, "n")
         writers[0].write(b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n")
-        await asyncio.sleep(0.01)
+        await turns()
         await client.bind(POD, "n")
     assert server.connections == 2
 
@@ -166,8 +172,8 @@ async def test_a_bind_that_races_with_the_end_of_an_idle_connection() -> None:
 
 async def test_a_timeout_and_a_cancellation_give_their_connection_up() -> None:
     """A late response is never taken for that of the next request."""
-    async with running(never, never) as server, client_of(server, timeout=0.05) as client:
-        with pytest.raises(TimeoutError, match=r"POST .*: no answer within 0.05 s"):
+    async with running(never, never) as server, client_of(server, timeout=1.0) as client:
+        with pytest.raises(TimeoutError, match=r"POST .*: no answer within 1 s"):
             await client.bind(POD, "n")
         task = asyncio.create_task(client.bind(POD, "n"))
         while len(server.heads) < 2:
@@ -272,7 +278,7 @@ async def test_a_server_that_closes_connections_at_once() -> None:
     """Connections that are closed during the TLS handshake fail their requests at once, and nothing waits for them."""
     listening = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
     port = listening.sockets[0].getsockname()[1]
-    async with HttpClient(Connection(f"https://127.0.0.1:{port}"), qps=-1) as client, asyncio.timeout(10):
+    async with HttpClient(Connection(f"https://127.0.0.1:{port}"), qps=-1) as client, asyncio.timeout(120):
         outcomes = await asyncio.gather(*(client.bind(POD, "n") for _ in range(100)), return_exceptions=True)
     listening.close()
     assert all(isinstance(each, ConnectionError) and "cannot connect" in str(each) for each in outcomes)

@@ -58,6 +58,18 @@ async def test_pods_of_a_node_that_is_gone_are_removed(clock: VirtualClock) -> N
 
 
 @virtual_time
+async def test_a_pod_that_takes_the_place_of_a_removed_one_stays_as_long(clock: VirtualClock) -> None:
+    """The time that pods of a missing node have begins anew once the last of them is gone."""
+    async with world(clock) as w:
+        for _ in range(2):
+            w.create(PODS, "one", {"nodeName": "nowhere", "containers": [{"name": "main", "image": "x"}]})
+            await clock.advance(39)
+            assert w.names(PODS) == ["one"]
+            await clock.advance(5)
+            assert w.names(PODS) == []
+
+
+@virtual_time
 async def test_pods_are_deleted_before_everything_else(clock: VirtualClock) -> None:
     """As long as a pod of a terminating namespace is there, so is what it may need."""
     async with world(clock) as w:

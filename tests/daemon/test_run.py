@@ -36,7 +36,7 @@ GOLDEN = Path(__file__).parents[1] / "config" / "default-configuration.yaml"
 START = "import sys, kubesched; sys.exit(kubesched.run())"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
 QUICK = ("--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=200ms")
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 
 @dataclass
@@ -208,7 +208,6 @@ async def test_a_lost_lease_ends_the_process_with_one(tmp_path: Path) -> None:
         assert isinstance(cluster, Cluster)
         async with daemon(tmp_path, cluster, *QUICK) as scheduler:
             await scheduler.until(lambda: LEASE in cluster.leases)
-            await scheduler.until(lambda: "Successfully acquired lease" in scheduler.log)
             cluster.lease_is_gone = True
             assert await asyncio.wait_for(scheduler.process.wait(), PATIENCE) == 1
             assert "Leaderelection lost" in scheduler.log
@@ -223,11 +222,9 @@ async def test_who_stands_by_watches_and_is_ready(tmp_path: Path) -> None:
         cluster.backend.create(pod("a", cpu=1))
         async with daemon(tmp_path, cluster, "--leader-elect") as scheduler:
             await scheduler.until(lambda: "Serving securely" in scheduler.log)
-            for _ in range(100):
-                if (await scheduler.ask("GET", "/readyz"))[0] == 200:
-                    break
-                await asyncio.sleep(0.05)
-            assert (await scheduler.ask("GET", "/readyz"))[0] == 200
+            async with asyncio.timeout(PATIENCE):
+                while (await scheduler.ask("GET", "/readyz"))[0] != 200:
+                    await asyncio.sleep(0.05)
             assert await scheduler.ask("GET", "/metrics/resources") == (200, "")
             assert await scheduler.end() == 0
         assert node_of(cluster, "a") == ""
@@ -303,7 +300,7 @@ async def test_no_secret_is_logged(tmp_path: Path) -> None:
 
 
 def lease(holder: str) -> JSON:
-    spec = {"holderIdentity": holder, "leaseDurationSeconds": 60, "renewTime": "2026-01-01T00:00:00.000000Z"}
+    spec = {"holderIdentity": holder, "leaseDurationSeconds": 600, "renewTime": "2026-01-01T00:00:00.000000Z"}
     return {"metadata": {"name": "kube-scheduler", "namespace": "kube-system"}, "spec": spec}
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.conftest import FAILED
 from tests.e2e.control_plane import ControlPlane
 from tests.e2e.parts import CACHE, VARIABLE, missing
 
 LOGS = CACHE / "logs"
-FAILED = pytest.StashKey[bool]()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -22,14 +22,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         reason = f"no {', '.join(lacking)}: make e2e builds them, or {VARIABLE} names a folder that holds them"
         for item in items:
             item.add_marker(pytest.mark.skip(reason=reason))
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Remember on the test whether it failed."""
-    report = yield
-    item.stash[FAILED] = item.stash.get(FAILED, False) or report.failed
-    return report
 
 
 @pytest.fixture

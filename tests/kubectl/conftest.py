@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from tests.apiserver.kubectl import find_kubectl
-from tests.kubectl.local import Local, local
+from tests.kubectl.local import Local, eventually, local
 
 PATH, REASON = find_kubectl()
 
@@ -31,7 +31,11 @@ def kubectl(cluster: Local, request: pytest.FixtureRequest) -> Iterator[Local]:
     """kubectl in a fresh namespace that is deleted afterwards."""
     name = request.node.name.replace("_", "-")[:60].strip("-")
     cluster(f"create namespace {name}")
-    cluster(f"config set-context --current --namespace={name}")
-    yield cluster
-    cluster("config set-context --current --namespace=default")
-    cluster(f"delete namespace {name} --wait=false")
+    cluster.use_namespace(name)
+    needed = ("get", "serviceaccount/default", "configmap/kube-root-ca.crt")
+    eventually(lambda: cluster.run(*needed).returncode == 0, what="what every namespace has")
+    try:
+        yield cluster
+    finally:
+        cluster.use_namespace("default")
+        cluster(f"delete namespace {name} --wait=false")

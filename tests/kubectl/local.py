@@ -13,10 +13,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import yaml
 from tests.apiserver.kubectl import find_kubectl
 
 ROOT = Path(__file__).parents[2]
 KUBESCHED = [sys.executable, "-c", "from kubesched.cli.main import main; main()"]
+PATIENCE = 180.0
 
 
 def free_port() -> int:
@@ -26,7 +28,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def eventually(condition: Callable[[], object], seconds: float = 20.0, what: str = "") -> None:
+def eventually(condition: Callable[[], object], seconds: float = PATIENCE, what: str = "") -> None:
     """Wait until something holds."""
     end = time.monotonic() + seconds
     while not condition():
@@ -47,7 +49,7 @@ class Local:
         command += [f"--write-kubeconfig={self.kubeconfig}", "--pod-start-delay=100ms", "--pod-stop-delay=50ms", *flags]
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=ROOT)
-        eventually(lambda: "Ctrl-C stops it." in self.log or self.process.poll() is not None, 120, "started")
+        eventually(lambda: "Ctrl-C stops it." in self.log or self.process.poll() is not None, what="started")
         assert self.process.poll() is None, self.log
 
     @property
@@ -62,7 +64,7 @@ class Local:
         path = os.pathsep.join((place, os.environ.get("PATH", "")))
         return {**os.environ, "PATH": path, "KUBECONFIG": str(self.kubeconfig), "HOME": str(self.folder)}
 
-    def run(self, *words: str, stdin: str = "", timeout: float = 60) -> subprocess.CompletedProcess[str]:
+    def run(self, *words: str, stdin: str = "", timeout: float = PATIENCE) -> subprocess.CompletedProcess[str]:
         """Run kubectl, whatever its end."""
         command = [find_kubectl()[0], f"--cache-dir={self._cache}", *words]
         return subprocess.run(
@@ -81,13 +83,20 @@ class Local:
             ["bash", "-euo", "pipefail", "-c", script],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE,
             env=self.environment,
             cwd=self.folder,
             check=False,
         )
         assert done.returncode == 0, f"{script}\n{done.stderr or done.stdout}"
         return done.stdout
+
+    def use_namespace(self, name: str) -> None:
+        """Change the namespace that commands use if they name none."""
+        config = yaml.safe_load(self.kubeconfig.read_text("utf-8"))
+        (context,) = config["contexts"]
+        context["context"]["namespace"] = name
+        self.kubeconfig.write_text(yaml.safe_dump(config), "utf-8")
 
     def messages(self, pattern: str) -> list[str]:
         """The messages of log lines that match, in order."""
@@ -98,7 +107,7 @@ class Local:
         """End it as Ctrl-C does; answers with the exit code."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
-        return self.process.wait(20)
+        return self.process.wait(PATIENCE)
 
 
 @contextmanager
@@ -130,4 +139,4 @@ def second_scheduler(folder: Path, cluster: Local, config: str, plugin: Path, *f
         assert process.poll() is None, log.read_text("utf-8")
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(PATIENCE)

@@ -68,7 +68,7 @@ def test_a_kind_that_is_not_served(kubectl: Local) -> None:
 def test_what_needs_a_container_says_that_there_is_none(kubectl: Local) -> None:
     """exec, attach, cp and port-forward; the log says what happened to the container."""
     kubectl("run one --image=nginx")
-    kubectl("wait --for=condition=Ready pod/one --timeout=30s")
+    kubectl("wait --for=condition=Ready pod/one --timeout=120s")
     assert "container one started\nkubesched up simulates this container: no program runs in it" in kubectl("logs one")
     for words in ("exec one -- ls", "attach one", "cp one:/a /tmp/a", "port-forward one 0:80"):
         assert "simulated and run no containers" in _refused(kubectl, *words.split()), words
@@ -77,7 +77,7 @@ def test_what_needs_a_container_says_that_there_is_none(kubectl: Local) -> None:
 def test_debugging(kubectl: Local) -> None:
     """A container that is added to a pod runs, and describe shows it."""
     kubectl("run one --image=nginx")
-    kubectl("wait --for=condition=Ready pod/one --timeout=30s")
+    kubectl("wait --for=condition=Ready pod/one --timeout=120s")
     assert kubectl.run("debug", "one", "--image=busybox", "--container=helper", "--", "sh").returncode == 0
     state = "get pod one -o jsonpath={.status.ephemeralContainerStatuses[0].state.running}"
     eventually(lambda: "startedAt" in kubectl(state), what="it runs")
@@ -90,7 +90,7 @@ def test_a_gated_pod(kubectl: Local) -> None:
     assert re.search(r"gated +0/1 +SchedulingGated ", kubectl("get pods"))
     open_ = '[{"op":"remove","path":"/spec/schedulingGates"}]'
     assert kubectl.run("patch", "pod", "gated", "--type=json", "-p", open_).returncode == 0
-    kubectl("wait --for=condition=Ready pod/gated --timeout=30s")
+    kubectl("wait --for=condition=Ready pod/gated --timeout=120s")
 
 
 def test_fields_that_select(kubectl: Local) -> None:
@@ -108,7 +108,7 @@ def test_fields_that_select(kubectl: Local) -> None:
 def test_a_custom_kind(kubectl: Local) -> None:
     """Served, explained and checked as soon as its definition is there."""
     kubectl("apply -f -", CRON)
-    kubectl("wait --for=condition=Established crd/crons.stable.example.com --timeout=10s")
+    kubectl("wait --for=condition=Established crd/crons.stable.example.com --timeout=120s")
     assert "How many." in kubectl("explain cron.spec.replicas")
     kind = "apiVersion: stable.example.com/v1\nkind: Cron"
     kubectl("apply -f -", f"{kind}\nmetadata: {{name: a}}\nspec: {{replicas: 2}}\n")
@@ -148,4 +148,4 @@ def test_an_unhappy_namespace_says_why_it_stays(kubectl: Local) -> None:
     assert "Terminating" in kubectl("get namespace stuck")
     free = '{"metadata":{"finalizers":null}}'
     assert kubectl.run("patch", "configmap", "held", "-n", "stuck", "--type=merge", "-p", free).returncode == 0
-    kubectl("wait --for=delete namespace/stuck --timeout=20s")
+    kubectl("wait --for=delete namespace/stuck --timeout=120s")

@@ -21,10 +21,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
     with local(tmp_path_factory.mktemp("fifteen"), "--nodes=0", "--pod-start-delay=0s") as running:
         objects = [*map(machine, fifteen.nodes()), *others(), *fifteen.placed()]
         running("create -f -", json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
-        eventually(lambda: phases(running).count("Running") == fifteen.PODS, 120, "all pods run")
+        eventually(lambda: phases(running).count("Running") == fifteen.PODS, what="all pods run")
         pods = list(fifteen.pending().values())
         running("create -f -", json.dumps({"apiVersion": "v1", "kind": "List", "items": pods}))
-        eventually(lambda: len(set(rejected(running))) >= 12, 60, "the scheduler has tried the pods")
+        eventually(lambda: len(set(rejected(running))) >= 12, what="the scheduler has tried the pods")
         yield running
 
 
@@ -67,6 +67,19 @@ def explain(cluster: Local, *words: str) -> dict[str, Any]:
     return found
 
 
+def overview(cluster: Local) -> dict[str, dict[str, Any]]:
+    """What `kubesched explain` says about every pod, once all are there."""
+    found: dict[str, dict[str, Any]] = {}
+
+    def complete() -> bool:
+        ensure_orphan(cluster)
+        found.update((each["pod"].removeprefix("default/"), each) for each in explain(cluster)["pods"])
+        return len(found) >= len(EXPECTED)
+
+    eventually(complete, what="every pod is listed")
+    return found
+
+
 def ensure_orphan(cluster: Local) -> None:
     """Pods on nodes that do not exist are deleted after a while. Create this one again if it was."""
     if cluster.run("get", "pod", "node-name").returncode:
@@ -87,8 +100,7 @@ def add_node(cluster: Local, words: str) -> None:
 
 def test_overview_names_every_cause(cluster: Local) -> None:
     """All fifteen pods are listed, each with its cause in numbers and a verified fix."""
-    ensure_orphan(cluster)
-    pods = {each["pod"].removeprefix("default/"): each for each in explain(cluster)["pods"]}
+    pods = overview(cluster)
     assert set(pods) == set(EXPECTED)
     for cause, report in pods.items():
         texts = [detail["text"] for refusal in report["closest"]["refusals"] for detail in refusal["details"]]
@@ -103,6 +115,8 @@ def test_overview_names_every_cause(cluster: Local) -> None:
 def test_first_fix_makes_the_pod_run(cluster: Local, cause: str) -> None:
     """After the first fix that is suggested for it, the pod's phase is Running."""
     if cause == "node-name":
+        # Created anew, so that it is not deleted before the fix.
+        cluster.run("delete", "pod", cause, "--force")
         ensure_orphan(cluster)
     first = explain(cluster, "pod", f"default/{cause}")["suggestions"][0]
     for line in first["commands"]:
@@ -111,15 +125,17 @@ def test_first_fix_makes_the_pod_run(cluster: Local, cause: str) -> None:
         add_node(cluster, first["words"])
 
     def phase() -> str:
+        if cause == "node-name":
+            ensure_orphan(cluster)
         return cluster.run("get", "pod", cause, "-o", "jsonpath={.status.phase}").stdout
 
-    eventually(lambda: phase() == "Running", 30, f"{cause} runs after: {first['words']}")
+    eventually(lambda: phase() == "Running", what=f"{cause} runs after: {first['words']}")
 
 
 def test_bound_pod_shows_the_decision_that_the_scheduler_kept(cluster: Local) -> None:
     """The scheduler's own record is asked at its secure port, and the output says that it is one."""
     cluster("run bystander --image=nginx")
-    eventually(lambda: cluster("get pod bystander -o jsonpath={.spec.nodeName}"), 30, "the pod is bound")
+    eventually(lambda: cluster("get pod bystander -o jsonpath={.spec.nodeName}"), what="the pod is bound")
     done = CliRunner().invoke(command, ["pod", "bystander", "--kubeconfig", str(cluster.kubeconfig)])
     assert done.exit_code == 0
     assert "default/bystander went to " in done.stdout

@@ -61,10 +61,10 @@ def test_the_readme(typing: Local) -> None:
     assert len(commands) == 4
     run, describe, label, get = commands
     typing.shell(run)
-    eventually(lambda: "FailedScheduling" in typing.shell(describe), 180, "an attempt")
+    eventually(lambda: "FailedScheduling" in typing.shell(describe), what="an attempt")
     assert "9 node(s) had no licence for matlab" in typing.shell(describe)
     typing.shell(label)
-    typing("wait --for=condition=Ready pod/solver --timeout=50s")
+    typing("wait --for=condition=Ready pod/solver --timeout=120s")
     assert re.search(r"^solver +1/1 +Running .* node-2 ", typing.shell(get.removesuffix(" --watch")), re.MULTILINE)
 
 

@@ -32,11 +32,11 @@ def test_a_plugin_waits_for_a_custom_kind(kubectl: Local, tmp_path: Path) -> Non
     """A pod is pending until an object of the kind changes."""
     config = CONFIG.format(kubeconfig=kubectl.kubeconfig)
     kubectl("apply -f -", json.dumps(quota_plugin.DEFINITION))
-    kubectl("wait --for=condition=Established crd/quotas.example.com --timeout=10s")
+    kubectl("wait --for=condition=Established crd/quotas.example.com --timeout=120s")
     with second_scheduler(tmp_path, kubectl, config, Path(quota_plugin.__file__)):
         kubectl("apply -f -", POD)
         eventually(lambda: "the quota is closed" in kubectl("describe pod web"), what="the reason")
         kubectl("apply -f -", QUOTA.format(value="false"))
         kubectl("apply -f -", QUOTA.format(value="true"))
-        kubectl("wait --for=condition=Ready pod/web --timeout=60s")
+        kubectl("wait --for=condition=Ready pod/web --timeout=120s")
     kubectl("delete crd quotas.example.com")

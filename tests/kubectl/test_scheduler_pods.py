@@ -35,7 +35,7 @@ def test_the_example_is_deployed_as_it_is(deployed: Local) -> None:
     """Its ConfigMap has the configuration and the plugin; its pods wait for a label; kubectl shows its log."""
     deployed(f"apply -f {SAMPLE}/sample-scheduler.yaml -f {SAMPLE}/test-scheduler.yaml")
     deployed("rollout status deployment/sample-scheduler -n kube-system")
-    eventually(lambda: "1 Node: node-1, 1 Node: node-2" in deployed("get events"), 60, "the scheduler has tried")
+    eventually(lambda: "1 Node: node-1, 1 Node: node-2" in deployed("get events"), what="the scheduler has tried")
     deployed("label node node-1 cpu=true")
     deployed("rollout status deployment/test-scheduler")
     log = deployed("logs deployment/sample-scheduler -n kube-system")
@@ -48,8 +48,8 @@ def test_a_scheduler_that_cannot_start_is_restarted_with_back_off(deployed: Loca
     """Its pod ends with the exit code, and an event has the error."""
     pod = STATIC.replace("--leader-elect=false", "--no-such-flag").replace("kube-scheduler, n", "broken, n")
     deployed("apply -f -", pod)
-    eventually(lambda: "unknown flag: --no-such-flag" in deployed("get events -n kube-system"), 60, "the event")
-    eventually(lambda: "CrashLoopBackOff" in deployed("get pod broken -n kube-system"), 60, "the back-off")
+    eventually(lambda: "unknown flag: --no-such-flag" in deployed("get events -n kube-system"), what="the event")
+    eventually(lambda: "CrashLoopBackOff" in deployed("get pod broken -n kube-system"), what="the back-off")
     deployed("delete pod broken -n kube-system")
 
 
@@ -58,7 +58,7 @@ def test_without_programs_an_event_says_so(deployed: Local) -> None:
     deployed("create serviceaccount operator")
     spec = "{serviceAccountName: operator, containers: [{name: main, image: operator}]}"
     deployed("apply -f -", f"apiVersion: v1\nkind: Pod\nmetadata: {{name: operator}}\nspec: {spec}\n")
-    eventually(lambda: "No program runs in this container" in deployed("get events"), 60, "the event")
+    eventually(lambda: "No program runs in this container" in deployed("get events"), what="the event")
     assert "no program runs in it" in deployed("logs operator")
 
 
@@ -80,4 +80,4 @@ def test_a_static_pods_manifest_schedules_a_cluster_without_a_scheduler(
         processes = re.findall(r"The scheduler runs as process (\d+)", cluster("get events -n kube-system"))
         assert any(map(is_running, processes))
         cluster.process.kill()
-        eventually(lambda: not any(map(is_running, processes)), 60, "the scheduler has ended")
+        eventually(lambda: not any(map(is_running, processes)), what="the scheduler has ended")

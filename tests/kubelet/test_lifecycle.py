@@ -360,7 +360,7 @@ async def test_pods_become_ready_and_restart_in_real_time() -> None:
     meta = {"namespace": "default", "name": "p", "annotations": _annotations(run_time="0.2s")}
     access.create(PODS, {"metadata": meta, "spec": body})
     seen: set[tuple[int, bool]] = set()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(120):
         while (1, True) not in seen:
             await asyncio.sleep(0.01)
             for each in (access.get(PODS, "default/p") or {}).get("status", {}).get("containerStatuses") or []:

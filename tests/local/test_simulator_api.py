@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 PAGE = "http://localhost:3000"
 
 

@@ -13,6 +13,7 @@ from kubesched.reconcile.access import ACCOUNTS, CONFIG_MAPS, EVENTS, NAMESPACES
 from kubesched.reconcile.conditions import set_condition
 from kubesched.reconcile.context import ControllerContext
 from kubesched.reconcile.loop import Controller
+from kubesched.reconcile.views import Pod
 
 RETRY_SECONDS = 0.25
 _PARSED = "All legacy kube types successfully parsed"
@@ -181,13 +182,11 @@ class PodCollector(Controller):
         self._context = context
         self._missing: dict[str, float] = {}
         context.nodes.watch(lambda old, new: self.enqueue(old.metadata.name) if new is None and old else None)
-        context.pods.watch(
-            lambda old, new: (
-                self.enqueue(new.spec.node_name)
-                if new is not None and new.spec.node_name and context.nodes.get(new.spec.node_name) is None
-                else None
-            )
-        )
+        context.pods.watch(lambda old, new: self._note(new or old))
+
+    def _note(self, pod: Pod | None) -> None:
+        if pod is not None and pod.spec.node_name and self._context.nodes.get(pod.spec.node_name) is None:
+            self.enqueue(pod.spec.node_name)
 
     def sync(self, key: str) -> None:
         """The key is a node's name."""
