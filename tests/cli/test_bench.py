@@ -60,15 +60,15 @@ def test_ctrl_c_ends_it_in_a_word() -> None:
     command = [sys.executable, "-c", program, "bench"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as bench:
         children = Path(f"/proc/{bench.pid}/task/{bench.pid}/children")
-        deadline = time.monotonic() + 60
-        while not (started := children.read_text("utf-8").split()) and time.monotonic() < deadline:
+        # It has a group of its own: the terminal sends the signal to all of a group.
+        while not (started := children.read_text("utf-8").split()) or os.getpgid(int(started[0])) == bench.pid:
+            assert bench.poll() is None
             time.sleep(0.01)
         time.sleep(0.3)  # into its imports
-        groups = [os.getpgid(int(each)) for each in started]
         os.killpg(bench.pid, signal.SIGINT)
-        said = bench.communicate(timeout=60)[1]
+        said = bench.communicate(timeout=180)[1]
     assert (said.strip(), bench.returncode) == ("Aborted!", 1)
-    assert [group == bench.pid for group in groups] == [False]  # the terminal sends the signal to all of a group
+    assert len(started) == 1
     assert not Path(f"/proc/{started[0]}").exists()
 
 

@@ -146,7 +146,7 @@ def test_kr8s(cluster: Local) -> None:
     (node,) = (node for node in api.get("nodes") if node.name == pods[0].spec.nodeName)
     node.cordon()
     pods[0].delete()
-    eventually(lambda: shop.ready() and not pods[0].exists(), PATIENCE, "the pod is replaced")
+    eventually(lambda: not pods[0].exists() and shop.ready(), PATIENCE, "the pod is replaced")
     names = {pod.name for pod in pods}
     (new,) = (pod for pod in api.get("pods", namespace="default", label_selector=labels) if pod.name not in names)
     assert new.spec.nodeName != node.name

@@ -34,7 +34,7 @@ CLUSTER_WIDE = {
     "ResourceSlice",
 }
 JSON_TYPE = "application/json"
-TIMEOUT = 30.0
+TIMEOUT = 120.0
 
 
 class RefusedError(Exception):

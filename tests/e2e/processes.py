@@ -70,6 +70,14 @@ class Child:
         except subprocess.TimeoutExpired:
             raise AssertionError(f"{self.name} did not end within {seconds:.0f} s:\n{self.tail()}") from None
 
+    def is_busy(self) -> bool:
+        """Whether it computes, or would if it had a processor."""
+        for file in Path(f"/proc/{self.pid}/task").glob("*/stat"):
+            with suppress(OSError):
+                if file.read_text().rpartition(")")[2].split()[0] == "R":
+                    return True
+        return False
+
     def output(self) -> str:
         """All that it has said."""
         return self.log.read_text(errors="replace")

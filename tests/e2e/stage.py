@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import time
 
-from tests.e2e.api import JSON, Api, condition, node_of, path_of, pod_path
-from tests.e2e.waiting import until
+from tests.e2e.api import JSON, condition, node_of, path_of, pod_path
+from tests.e2e.control_plane import ControlPlane
+from tests.e2e.waiting import PATIENCE, until
 
 SEEN_SECONDS = 0.2
+QUIET_LOOKS = 5
+"""So often in a row, no process may have anything to do."""
 
 
 class Stage:
     """Makes objects and waits for what a scheduler makes of them."""
 
-    def __init__(self, api: Api) -> None:
-        self.api = api
+    def __init__(self, plane: ControlPlane) -> None:
+        self.api = plane.admin
+        self._plane = plane
 
     def put(self, *objects: JSON) -> None:
         """Create objects that nobody answers to. A scheduler has one watch for each kind, so it gets some time to see
-        them before pods that need them."""
+        them before pods that need them: on a busy machine, until it has done what it has to do."""
         self.api.create(*objects)
         time.sleep(SEEN_SECONDS)
+        quiet = 0
+        deadline = time.monotonic() + PATIENCE
+        while quiet < QUIET_LOOKS and time.monotonic() < deadline:
+            quiet = 0 if any(child.is_busy() for child in self._plane.children) else quiet + 1
+            time.sleep(0.01)
 
     def bound(self, *pods: JSON) -> None:
         """Create pods, one after the other, each of which gets bound."""

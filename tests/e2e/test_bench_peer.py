@@ -35,7 +35,7 @@ async def test_programs_are_measured_from_the_same_state(folder: Path) -> None:
     (folder / "low.yaml").write_text(POD % (0, "900m"))
     (folder / "high.yaml").write_text(POD % (10, "3700m"))
     (run,) = load_runs(folder / "performance-config.yaml")
-    bench = PeerBench(run, folder, path_of("kube-apiserver").parent, 60.0)
+    bench = PeerBench(run, folder, path_of("kube-apiserver").parent, 180.0)
     for program, load, rate in (
         (PeerProgram.KUBESCHED, PENDING, 0),
         (PeerProgram.KUBE_SCHEDULER, PENDING, 0),

@@ -36,7 +36,7 @@ def test_each_sees_what_the_other_has_placed(plane: ControlPlane) -> None:
     """Room that the other scheduler has given away is taken, and may be taken back from pods of lower priority."""
     start(KUBE_SCHEDULER, plane)
     start(KUBESCHED, plane, config=OWN)
-    stage = Stage(plane.admin)
+    stage = Stage(plane)
     stage.put(priority_class("high", 1000), node("only", cpu="2"))
     stage.bound(pod("theirs", cpu="2"))
     stage.refused(pod("ours", cpu="1", schedulerName=KUBESCHED))

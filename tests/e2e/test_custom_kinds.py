@@ -33,7 +33,7 @@ def test_a_plugin_waits_for_a_custom_kind(plane: ControlPlane) -> None:
     api.post(f"{RBAC}/clusterrolebindings", BINDING)
     until(lambda: api.ask("GET", QUOTAS)[0] == 200, "the kind is served")
     start(KUBESCHED, plane, f"--plugin={Path(quota_plugin.__file__)}", "--enable=WithinQuota")
-    stage = Stage(api)
+    stage = Stage(plane)
     stage.put(node("n1"))
     stage.refused(pod("web"))
     stage.becomes_refused("web", "the quota is closed")

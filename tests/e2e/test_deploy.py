@@ -61,7 +61,7 @@ def test_shipped_roles_suffice(plane: ControlPlane, overlay: str) -> None:
     name = config.get("profiles", [{}])[0].get("schedulerName", "default-scheduler")
     ours: JSON = {"schedulerName": name}
     scheduler = start(KUBESCHED, plane, kubeconfig=kubeconfig, config=config, elect=True)
-    stage = Stage(plane.admin)
+    stage = Stage(plane)
     stage.put(
         priority_class("high", 1000),
         node("only", cpu="2"),

@@ -22,7 +22,7 @@ def played(scenario: Callable[[Stage], None], program: str, folder: Path) -> dic
     try:
         plane.start()
         start(program, plane, config=CONFIGURATIONS.get(scenario))
-        scenario(Stage(plane.admin))
+        scenario(Stage(plane))
         return left_in(plane.admin)
     finally:
         plane.stop()

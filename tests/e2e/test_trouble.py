@@ -44,7 +44,7 @@ def every_pod_is_bound_once(plane: ControlPlane) -> None:
 
     A binding whose client was gone before the answer is not written down as a success, so there may be fewer of those.
     """
-    until(lambda: bound(plane), "all pods are bound", enough=lambda seen: seen == PODS, seconds=90)
+    until(lambda: bound(plane), "all pods are bound", enough=lambda seen: seen == PODS)
     held: dict[str, int] = {}
     for each in plane.admin.pods():
         held[node_of(each)] = held.get(node_of(each), 0) + 1

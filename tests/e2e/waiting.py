@@ -9,7 +9,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 """Seconds. Much more than anything should take, for machines that do other things as well."""
 STEP = 0.05
 SHOWN = 4000

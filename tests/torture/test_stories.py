@@ -1,12 +1,9 @@
-"""Stories: the scheduler in a simulation with faults. Today's are different from yesterday's."""
+"""Stories: the scheduler in a simulation with faults."""
 
 from __future__ import annotations
 
 import json
 import math
-import os
-import time
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +22,8 @@ from kubesched.torture.reduction import reduce
 from kubesched.torture.run import play, run_story
 from kubesched.torture.story import Story, story_of
 
-SECONDS = float(os.environ.get("KUBESCHED_TORTURE_SECONDS", "40"))
-MOST = 60
+STORIES = 20
+"""The same in every run, so that a change is judged by what it changed. `kubesched torture --minutes` tries others."""
 
 
 def _failed_before() -> list[dict[str, Any]]:
@@ -35,13 +32,10 @@ def _failed_before() -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
-def test_todays_stories() -> None:
-    """As many stories as fit into the time hold; which ones depends on the day."""
-    campaign, started = Campaign(reducing=60), time.monotonic()
-    first = datetime.now(UTC).toordinal() * 1000
-    for seed in range(first, first + MOST):
-        if time.monotonic() - started > SECONDS:
-            break
+def test_some_stories() -> None:
+    """Stories of any kind hold."""
+    campaign = Campaign(reducing=60)
+    for seed in range(STORIES):
         failed = campaign.run(seed)
         assert failed is None, f"{failed.violation}; replay it: {replay_command(failed)}"
     assert campaign.stories
