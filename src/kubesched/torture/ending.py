@@ -89,7 +89,7 @@ def check_rebuild(world: World, replica: Replica, *, caches: bool) -> None:
     for text in differences(scheduler, caches=caches, except_of=LIAR):
         world.report("rebuild", f"{replica.name}: {text}")
     if not world.plan.extender and not world.plan.liar:
-        for text in sleepers(scheduler, world.view_of(replica)):
+        for text in sleepers(scheduler, world.witness_of(replica)):
             world.report("missed event", f"{replica.name}: {text}")
 
 
@@ -135,16 +135,18 @@ def _check_liveness(world: World, leader: Replica, scheduler: Scheduler, rebuilt
 
 
 def _waits_as_upstream(world: World, scheduler: Scheduler, pod: api.Pod, node: str) -> bool:
-    """Whether only NodeVolumeLimits keeps a pod from a node that came later, without a new CSINode.
+    """Whether a pod waits for the five-minute retry with upstream too.
 
-    Upstream's plugin waits for CSINodes and not for nodes, so that such a pod waits for the five-minute retry.
+    Such is a pod that only NodeVolumeLimits keeps from a node that came later, without a new CSINode: the plugin waits
+    for CSINodes and not for nodes. The other case is InterPodAffinity's.
     """
-    queued, leader = scheduler.queue.get(pod.uid), world.leader()
-    if queued is None or leader is None or queued.rejectors != {"NodeVolumeLimits"}:
+    queued, leader, came = scheduler.queue.get(pod.uid), world.leader(), scheduler.cluster.get(api.Node, node)
+    if queued is None or leader is None or came is None:
         return False
-    cluster, is_new = scheduler.cluster, world.witness_of(leader).is_new
-    came, csi_node = cluster.get(api.Node, node), cluster.get(api.CSINode, node)
-    return came is not None and is_new(came, pod) and (csi_node is None or not is_new(csi_node, pod))
+    witness, csi_node = world.witness_of(leader), scheduler.cluster.get(api.CSINode, node)
+    if queued.rejectors == {"NodeVolumeLimits"}:
+        return witness.is_new(came, pod) and (csi_node is None or not witness.is_new(csi_node, pod))
+    return witness.waits_as_upstream(queued, came)
 
 
 def _place(scheduler: Scheduler, pod: api.Pod) -> str:

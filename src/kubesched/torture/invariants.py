@@ -12,10 +12,12 @@ from kubesched.apiserver.storage.store import ChangeType, StoreEvent
 from kubesched.base.types import JSON
 from kubesched.engine.outcome import Outcome
 from kubesched.framework.status import Code
+from kubesched.queue.pods import QueuedPodInfo
 from kubesched.scheduler.attempt import Attempt, Dropped
 from kubesched.scheduler.scheduler import Scheduler
 from kubesched.scheduler.subscribers.publisher import Subscriber
-from kubesched.torture.oracle import SeenCluster, SeenStorage, objections
+from kubesched.torture.oracle import SeenCluster, SeenStorage, objections, required_terms
+from kubesched.torture.workload import ZONE
 
 if TYPE_CHECKING:
     from kubesched.torture.replica import Replica
@@ -39,8 +41,9 @@ class Witness(Subscriber):
         self._report = report
         self._has_bound = has_bound
         self._placed: dict[str, tuple[api.Pod, str]] = {}
-        self._known_at: dict[str, frozenset[str]] = {}
-        """The nodes and CSINodes, by UID, that the process knew when it last tried a pod, by the pod's UID."""
+        self._known_at: dict[str, Mapping[str, str]] = {}
+        """The nodes and CSINodes, by UID, that the process knew when it last tried a pod, with their zones, by the pod's
+        UID."""
         self.decided_nodes: dict[str, set[str]] = {}
         """The nodes that were ever chosen for a pod, by UID."""
         self.knew_limits: set[str] = set()
@@ -71,13 +74,25 @@ class Witness(Subscriber):
     def _note_known(self, pod: api.Pod) -> None:
         if self.replica.scheduler is not None:
             cluster = self.replica.scheduler.cluster
-            self._known_at[pod.uid] = frozenset(
-                obj.uid for kind in (api.Node, api.CSINode) for obj in cluster.all(kind)
-            )
+            self._known_at[pod.uid] = {
+                obj.uid: obj.labels.get(ZONE, "") for kind in (api.Node, api.CSINode) for obj in cluster.all(kind)
+            }
 
     def is_new(self, obj: api.Object, pod: api.Pod) -> bool:
         """Whether a node or CSINode came after the last attempt at a pod."""
-        return obj.uid not in self._known_at.get(pod.uid, ())
+        return obj.uid not in self._known_at.get(pod.uid, {})
+
+    def waits_as_upstream(self, queued: QueuedPodInfo, node: api.Node) -> bool:
+        """Whether only the anti-affinity of others kept a pod away, until a node came or moved to another zone.
+
+        Upstream's InterPodAffinity asks only whether such a node can satisfy the affinity terms of the pod itself. If
+        not, the pod waits for the five-minute retry.
+        """
+        zone = self._known_at.get(queued.pod.uid, {}).get(node.uid)
+        if "InterPodAffinity" not in queued.rejectors or zone == node.labels.get(ZONE, ""):
+            return False
+        keys = {term.topology_key for term in required_terms(queued.pod)}
+        return not keys if zone is None else ZONE not in keys
 
     def view(self) -> SeenCluster:
         """What the process has seen, and what it has placed itself."""
@@ -218,7 +233,7 @@ class ProcessCheck:
                 self._wrong("queue", f"{pod.key} waits although it is on {known.node_name}")
             elif pod.uid in scheduler.cluster.pods:
                 self._wrong("queue", f"{pod.key} waits although it has a place")
-            elif pod.uid in reserved:
+            elif pod.uid in reserved and not known.is_terminating:  # it is not tried again: a pop skips it
                 self._wrong(
                     "reserved", f"{pod.key} waits; Reserve was called for it, and neither Unreserve nor PostBind"
                 )
@@ -273,12 +288,13 @@ class ProcessCheck:
             self._wrong("cluster", f"nodes {sorted(nodes ^ valid)} are known in one place only")
 
 
-def sleepers(scheduler: Scheduler, view: SeenCluster) -> Iterator[str]:
+def sleepers(scheduler: Scheduler, witness: Witness) -> Iterator[str]:
     """Pods that wait for an event although they fit: the event was missed.
 
     Nominated pods, terminating pods and pods on nodes that are gone count for some rules only. Nothing is said while
     there are any.
     """
+    view = witness.view()
     unclear = any(pod.is_terminating or node not in view.nodes for pod, node in view.pods)
     if unclear or len(scheduler.cluster.nominations):
         return
@@ -286,9 +302,9 @@ def sleepers(scheduler: Scheduler, view: SeenCluster) -> Iterator[str]:
         queued = scheduler.queue.get(pod.uid)
         if queued is None or queued.in_group or not queued.rejectors <= JUDGED:
             continue
-        for node in view.nodes:
-            if not objections(pod, node, view):
-                yield f"{pod.key} waits for {sorted(queued.rejectors)} although it fits on {node}"
+        for name, node in view.nodes.items():
+            if not objections(pod, name, view) and not witness.waits_as_upstream(queued, node):
+                yield f"{pod.key} waits for {sorted(queued.rejectors)} although it fits on {name}"
                 break
 
 

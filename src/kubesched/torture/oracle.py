@@ -191,6 +191,16 @@ def _away(pod: api.Pod) -> Sequence[api.PodAffinityTerm]:
     return affinity.required_during_scheduling_ignored_during_execution if affinity else ()
 
 
+def _near(pod: api.Pod) -> Sequence[api.PodAffinityTerm]:
+    affinity = pod.spec.affinity and pod.spec.affinity.pod_affinity
+    return affinity.required_during_scheduling_ignored_during_execution if affinity else ()
+
+
+def required_terms(pod: api.Pod) -> Sequence[api.PodAffinityTerm]:
+    """The terms of a pod's affinity and anti-affinity that must hold."""
+    return (*_near(pod), *_away(pod))
+
+
 def _anti_affinity(pod: api.Pod, node: api.Node, view: SeenCluster) -> Iterable[str]:
     for other, where in view.pods:
         if other.uid == pod.uid or other.namespace != pod.namespace or where not in view.nodes:
@@ -204,8 +214,7 @@ def _anti_affinity(pod: api.Pod, node: api.Node, view: SeenCluster) -> Iterable[
 
 
 def _affinity(pod: api.Pod, node: api.Node, view: SeenCluster) -> Iterable[str]:
-    affinity = pod.spec.affinity and pod.spec.affinity.pod_affinity
-    for term in affinity.required_during_scheduling_ignored_during_execution if affinity else ():
+    for term in _near(pod):
         domain = node.labels.get(term.topology_key)
         if domain is None:
             yield f"the node has no label {term.topology_key}"

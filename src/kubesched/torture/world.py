@@ -33,7 +33,6 @@ from kubesched.reconcile.access import DEVICE_CLAIMS, DEVICE_CLASSES, LEASES, NO
 from kubesched.torture.invariants import DeviceWatcher, ProcessCheck, StoreWatcher, Witness
 from kubesched.torture.moods import KNOCK, LIAR, MOODY, Mood, MoodyExtender, lying_plugin, moody_plugin
 from kubesched.torture.network import Met, Server
-from kubesched.torture.oracle import SeenCluster
 from kubesched.torture.plan import Plan
 from kubesched.torture.processes import ProcessClock, ProcessLoop, ProcessState, SimulatedProcess
 from kubesched.torture.replica import ELECTION, Replica, Surroundings
@@ -160,10 +159,6 @@ class World:
         witness = self._current[replica.name] = Witness(replica, self.report, self._has_bound)
         self.witnesses.append(witness)
         return witness
-
-    def view_of(self, replica: Replica) -> SeenCluster:
-        """What a process has seen, and what it has placed itself."""
-        return self._current[replica.name].view()
 
     def _has_bound(self, witness: Witness, pod: api.Pod, node: str) -> bool:
         """Whether a process has bound a pod to a node, and could find that out."""

@@ -58,8 +58,8 @@ class ClaimBinder:
 
     async def bind(self, cycle: Cycle, pod: api.Pod, node_name: str) -> None:
         """Allocate and reserve all claims of a pod, then wait until their devices are ready."""
-        for index, claim in enumerate(cycle.claims):
-            if not is_reserved_for(claim, pod, of_groups=self._of_groups):
+        for index in range(len(cycle.claims)):
+            if self._must_reserve(cycle, index, pod):
                 cycle.claims[index] = await self._bind_claim(cycle, index, pod, node_name)
         if cycle.node_allocatable:
             cycle.in_pod_status = True
@@ -71,6 +71,16 @@ class ClaimBinder:
             await self._wait(cycle, pod, node_name)
 
     # One claim
+
+    def _must_reserve(self, cycle: Cycle, index: int, pod: api.Pod) -> bool:
+        """Whether a claim is not reserved yet, or an earlier attempt is giving its reservation up.
+
+        That attempt may have failed moments ago, so that the watch still shows the reservation.
+        """
+        claim = cycle.claims[index]
+        if not is_reserved_for(claim, pod, of_groups=self._of_groups):
+            return True
+        return index < cycle.user_claims and self._ledger.is_released(claim.key, cycle.consumers[index].uid)
 
     async def _bind_claim(self, cycle: Cycle, index: int, pod: api.Pod, node_name: str) -> dra.ResourceClaim:
         claim, allocation = cycle.claims[index], cycle.allocations[index]
@@ -84,8 +94,9 @@ class ClaimBinder:
             if special and claim.name == IN_MEMORY:
                 claim = cycle.claims[index] = await self._create(cycle, pod, node_name)
                 written = True
-            user = _reference(pod) if special else _json(cycle.consumers[index])
+            user = _reference(pod) if special else cycle.consumers[index]
             claim = await self._retried(claim, lambda newest: self._write(newest, allocation, pod, user), say)
+            self._ledger.settle(claim.key, user.uid)
             written = True
         finally:
             known = written and await self._assume(claim, special=special)
@@ -113,7 +124,11 @@ class ClaimBinder:
         return True
 
     async def _write(
-        self, claim: dra.ResourceClaim, allocation: dra.AllocationResult | None, pod: api.Pod, user: object
+        self,
+        claim: dra.ResourceClaim,
+        allocation: dra.AllocationResult | None,
+        pod: api.Pod,
+        user: dra.ResourceClaimConsumerReference,
     ) -> dra.ResourceClaim:
         if claim.metadata.deletion_timestamp is not None:
             raise ClaimBindingError(f"claim {claim.key} got deleted in the meantime")
@@ -130,7 +145,8 @@ class ClaimBinder:
                 finalizers = [*claim.metadata.finalizers, dra.FINALIZER]
                 what = f"add finalizer to claim {claim.key}"
                 claim = await _said(what, self._patch(claim, {"metadata": {"finalizers": finalizers}}))
-        status: dict[str, object] = {"reservedFor": [*map(_json, claim.status.reserved_for), user]}
+        others = [each for each in claim.status.reserved_for if each.uid != user.uid]
+        status: dict[str, object] = {"reservedFor": [_json(each) for each in (*others, user)]}
         recorded = allocation if allocation is not None else claim.status.allocation
         if self._conditions:
             if recorded is None:
@@ -303,10 +319,15 @@ class ClaimBinder:
             self._handle.log(5, "postfilter unreserved claim", resourceclaim=claim, pod=pod, podgroup=group)
         uid = pod.uid if group is None else group.uid
 
-        async def remove(newest: dra.ResourceClaim) -> dra.ResourceClaim:
+        async def remove(newest: dra.ResourceClaim) -> None:
+            if not self._ledger.is_released(claim.key, uid):
+                return  # the next attempt has reserved the claim again
             others = [_json(consumer) for consumer in newest.status.reserved_for if consumer.uid != uid]
-            return await self._patch(newest, {"status": {"reservedFor": others or None}}, "status")
+            written = await self._patch(newest, {"status": {"reservedFor": others or None}}, "status")
+            self._ledger.assume(written)
+            self._ledger.settle(claim.key, uid)
 
+        self._ledger.release(claim.key, uid)
         await self._logged("unreserve", claim, self._retried(self._ledger.get(claim.key) or claim, remove))
 
     async def delete(self, claim: dra.ResourceClaim) -> None:
@@ -349,8 +370,8 @@ def _json(part: object) -> object:
     return msgspec.to_builtins(part)
 
 
-def _reference(pod: api.Pod) -> dict[str, str]:
-    return {"resource": "pods", "name": pod.name, "uid": pod.uid}
+def _reference(pod: api.Pod) -> dra.ResourceClaimConsumerReference:
+    return dra.ResourceClaimConsumerReference("", "pods", pod.name, pod.uid)
 
 
 def _mapping(mapping: Mapping) -> dict[str, str]:

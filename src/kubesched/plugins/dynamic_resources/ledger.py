@@ -78,6 +78,9 @@ class Ledger:
         self._seen = -1
         self._assumed: dict[str, dra.ResourceClaim] = {}
         """Claims as the API server returned them, until the cluster has heard of that version."""
+        self._released: dict[str, set[str]] = {}
+        """UIDs of pods and groups whose reservation of a claim, by its key, is being removed. Whether it still exists
+        is unknown until the API server has answered."""
         self._pending: dict[str, PendingAllocation] = {}
         self._recorded: dict[str, dra.AllocationResult] = {}
         """The allocation of each claim that is counted, by the claim's key."""
@@ -121,6 +124,23 @@ class Ledger:
         """Go back to what the cluster knows of a claim."""
         if self._assumed.pop(key, None) is not None:
             self._record(key)
+
+    # Reservations that are being removed
+
+    def release(self, key: str, user: str) -> None:
+        """The removal of a reservation is about to be sent."""
+        self._released.setdefault(key, set()).add(user)
+
+    def is_released(self, key: str, user: str) -> bool:
+        """Whether the reservation may be gone, or about to go, whatever the claim says."""
+        return user in self._released.get(key, ())
+
+    def settle(self, key: str, user: str) -> None:
+        """The API server has removed the reservation, or made it anew."""
+        users = self._released.get(key, set())
+        users.discard(user)
+        if not users:
+            self._released.pop(key, None)
 
     def made_for(self, pod: api.Pod) -> dra.ResourceClaim | None:
         """The claim that was made for a pod's extended resources."""
@@ -183,6 +203,8 @@ class Ledger:
 
     def _record(self, key: str) -> None:
         claim = self.get(key)
+        if claim is None:
+            self._released.pop(key, None)
         self._note_maker(key, claim)
         now = None if claim is None else claim.status.allocation
         before = self._recorded.get(key)
