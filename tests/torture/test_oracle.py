@@ -8,7 +8,7 @@ import pytest
 from tests.builders import node, pod
 
 from kubesched.api.builders import ZONE, affinity, node_term, pod_term, spread
-from kubesched.torture.oracle import SeenCluster, objections
+from kubesched.torture.oracle import SeenCluster, fits, objections
 
 APP = {"app": "web"}
 
@@ -31,8 +31,10 @@ APP = {"app": "web"}
 def test_rules(fields: dict[str, Any], running: dict[str, Any], objection: str) -> None:
     """Each rule is broken by one pod beside another on a node, or is not."""
     nodes = [node("n1", zone="a"), node("n2", zone="b")]
-    found = objections(pod("new", **fields), "n1", SeenCluster(nodes, [(pod("old", **running), "n1")]))
+    view = SeenCluster(nodes, [(pod("old", **running), "n1")])
+    found = list(objections(pod("new", **fields), "n1", view))
     assert bool(found) is bool(objection)
+    assert fits(pod("new", **fields), "n1", view) is not bool(objection)
     assert objection in "".join(found)
 
 
@@ -40,10 +42,10 @@ def test_rules_of_nodes() -> None:
     """Taints, cordons, full nodes and nodes that do not exist are objections."""
     nodes = [node("tainted", taints=["a:NoExecute"]), node("closed", unschedulable=True), node("full", pods=1)]
     view = SeenCluster(nodes, [(pod("old"), "full")])
-    assert objections(pod("new"), "tainted", view) == ["taint a:NoExecute is not tolerated"]
-    assert objections(pod("new", tolerations=["a"]), "tainted", view) == []
-    assert objections(pod("new"), "closed", view) == [
+    assert [*objections(pod("new"), "tainted", view)] == ["taint a:NoExecute is not tolerated"]
+    assert [*objections(pod("new", tolerations=["a"]), "tainted", view)] == []
+    assert [*objections(pod("new"), "closed", view)] == [
         "taint node.kubernetes.io/unschedulable:NoSchedule is not tolerated"
     ]
-    assert objections(pod("new"), "full", view) == ["the node has 1 pods already"]
-    assert objections(pod("new"), "gone", view) == ["the node does not exist"]
+    assert [*objections(pod("new"), "full", view)] == ["the node has 1 pods already"]
+    assert [*objections(pod("new"), "gone", view)] == ["the node does not exist"]

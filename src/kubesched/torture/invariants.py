@@ -16,7 +16,7 @@ from kubesched.queue.pods import QueuedPodInfo
 from kubesched.scheduler.attempt import Attempt, Dropped
 from kubesched.scheduler.scheduler import Scheduler
 from kubesched.scheduler.subscribers.publisher import Subscriber
-from kubesched.torture.oracle import SeenCluster, SeenStorage, objections, required_terms
+from kubesched.torture.oracle import SeenCluster, SeenStorage, fits, objections, required_terms
 from kubesched.torture.workload import ZONE
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ class Witness(Subscriber):
         self._has_bound = has_bound
         self._placed: dict[str, tuple[api.Pod, str]] = {}
         self._known_at: dict[str, Mapping[str, str]] = {}
-        """The nodes and CSINodes, by UID, that the process knew when it last tried a pod, with their zones, by the pod's
-        UID."""
+        """The nodes and CSINodes, by UID, that the process knew when it last tried a pod (by its UID), with their
+        zones."""
         self.decided_nodes: dict[str, set[str]] = {}
         """The nodes that were ever chosen for a pod, by UID."""
         self.knew_limits: set[str] = set()
@@ -106,14 +106,14 @@ class Witness(Subscriber):
 
     def forget_known(self) -> None:
         """Forget placed pods that the watch has delivered on their node, or as deleted."""
-        if self._placed:
-            waiting = {pod.uid for pod in self.replica.seen(api.Pod) if not pod.node_name and not pod.is_terminal}
-            self._placed = {uid: placed for uid, placed in self._placed.items() if uid in waiting}
+        for uid, (pod, _) in tuple(self._placed.items()):
+            known = self.replica.seen_pod(pod)
+            if known is None or known.node_name or known.is_terminal:
+                del self._placed[uid]
 
     def binding_started(self, attempt: Attempt) -> None:
         pod = attempt.assumed
-        known = next((each for each in self.replica.seen(api.Pod) if each.uid == pod.uid), None)
-        scheduler = self.replica.scheduler
+        known, scheduler = self.replica.seen_pod(pod), self.replica.scheduler
         if known is not None and known.node_name and scheduler is not None and not len(scheduler.shared.inbox):
             self._report(
                 "bound twice", f"{self.replica.name} binds {pod.key}, which it knows to be on {known.node_name}"
@@ -204,7 +204,7 @@ class ProcessCheck:
         if state == self._seen:
             return
         self._seen = state
-        seen = {pod.uid: pod for pod in scheduler.known(api.Pod) if not pod.is_terminal}
+        seen = {pod.metadata.uid: pod for pod in scheduler.known(api.Pod) if not pod.is_terminal}
         self._check_queue(scheduler, seen)
         self._check_cluster(scheduler, seen)
         table = scheduler.cluster.nodes
@@ -219,21 +219,22 @@ class ProcessCheck:
     def _check_queue(self, scheduler: Scheduler, seen: Mapping[str, api.Pod]) -> None:
         lists = scheduler.queue.pod_lists()
         waiting = [*lists.active, *lists.backoff, *lists.unschedulable, *lists.gated]
-        places = [pod.uid for pod in (*waiting, *lists.in_flight)]
+        places = [pod.metadata.uid for pod in (*waiting, *lists.in_flight)]
         here = set(places)
         reserved = self._reserved.get(self._replica.process.name, ())
         if len(places) != len(here):
             twice = sorted({uid for uid in places if places.count(uid) > 1})
             self._wrong("queue", f"in two places of the queue: {twice}")
-        for pod in waiting:
-            known = seen.get(pod.uid)
+        placed = scheduler.cluster.pods
+        for uid, pod in zip(places, waiting, strict=False):
+            known = seen.get(uid)
             if known is None:
                 self._wrong("queue", f"{pod.key} waits although it does not exist")
             elif known.node_name:
                 self._wrong("queue", f"{pod.key} waits although it is on {known.node_name}")
-            elif pod.uid in scheduler.cluster.pods:
+            elif uid in placed:
                 self._wrong("queue", f"{pod.key} waits although it has a place")
-            elif pod.uid in reserved and not known.is_terminating:  # it is not tried again: a pop skips it
+            elif uid in reserved and not known.is_terminating:  # it is not tried again: a pop skips it
                 self._wrong(
                     "reserved", f"{pod.key} waits; Reserve was called for it, and neither Unreserve nor PostBind"
                 )
@@ -243,37 +244,37 @@ class ProcessCheck:
             queued = scheduler.queue.get(pod.uid)
             if queued is not None and not queued.rejectors:
                 self._wrong("queue", f"{pod.key} waits for an event although no plugin has rejected it")
-        placed = scheduler.cluster.pods
         for uid, pod in seen.items():
-            if pod.node_name or uid in here or uid in placed:
+            if uid in placed or uid in here or pod.node_name:
                 continue
             if pod.scheduler_name in scheduler.profiles and not pod.is_terminating:
                 self._wrong("pod lost", f"{pod.key} is neither in the queue nor assumed")
 
     def _check_cluster(self, scheduler: Scheduler, seen: Mapping[str, api.Pod]) -> None:
         cluster = scheduler.cluster
-        names = cluster.nodes.names
+        names, placed, assumed = cluster.nodes.names, cluster.pods, cluster.assumed
         for uid, pod in seen.items():
-            if pod.node_name:
-                info = cluster.pods.get(uid)
+            if node := pod.spec.node_name:
+                info = placed.get(uid)
                 if info is None:
-                    self._wrong("cluster", f"{pod.key} on {pod.node_name} is not counted")
-                elif names[info.row] != pod.node_name:
-                    self._wrong("cluster", f"{pod.key} on {pod.node_name} is counted on {names[info.row]}")
-                elif uid in cluster.assumed:
-                    self._wrong("cluster", f"{pod.key} is on {pod.node_name} and still assumed")
-        for uid, info in cluster.pods.items():
+                    self._wrong("cluster", f"{pod.key} on {node} is not counted")
+                elif names[info.row] != node:
+                    self._wrong("cluster", f"{pod.key} on {node} is counted on {names[info.row]}")
+                elif uid in assumed:
+                    self._wrong("cluster", f"{pod.key} is on {node} and still assumed")
+        for uid in placed.keys() - assumed:
             known = seen.get(uid)
-            if uid not in cluster.assumed and (known is None or not known.node_name):
-                self._wrong("cluster", f"{info.pod.key} is counted although it does not exist on a node")
+            if known is None or not known.node_name:
+                self._wrong("cluster", f"{placed[uid].pod.key} is counted although it does not exist on a node")
 
     def _check_table(self, scheduler: Scheduler) -> None:
         cluster = scheduler.cluster
         table = cluster.nodes
         wanted = np.zeros_like(table.used)
         rows: dict[int, int] = {}
+        sums = wanted.T  # one row per node
         for info in cluster.pods.values():
-            wanted[:, info.row] += table.usage(info.pod_class)
+            sums[info.row] += table.usage(info.pod_class)
             rows[info.row] = rows.get(info.row, 0) + 1
         if not np.array_equal(wanted, table.used):
             for row in np.flatnonzero((wanted != table.used).any(axis=0)).tolist():
@@ -303,15 +304,14 @@ def sleepers(scheduler: Scheduler, witness: Witness) -> Iterator[str]:
         if queued is None or queued.in_group or not queued.rejectors <= JUDGED:
             continue
         for name, node in view.nodes.items():
-            if not objections(pod, name, view) and not witness.waits_as_upstream(queued, node):
+            if fits(pod, name, view) and not witness.waits_as_upstream(queued, node):
                 yield f"{pod.key} waits for {sorted(queued.rejectors)} although it fits on {name}"
                 break
 
 
 def _state(scheduler: Scheduler) -> Hashable:
     """Something that is different whenever pods, nodes, the queue or the cluster have changed."""
-    table = scheduler.cluster.nodes
-    informers = tuple(each.resource_version for each in scheduler._sources.informers if each.kind in FOLLOWED)
-    counts = tuple(scheduler.queue.counts().values())
-    cycles = scheduler.queue.scheduling_cycle
-    return informers, counts, cycles, table.log_end, table.node_version, len(scheduler.cluster.assumed)
+    table, queue = scheduler.cluster.nodes, scheduler.queue
+    informers = [each.resource_version for each in scheduler._sources.informers if each.kind in FOLLOWED]
+    counts, cycles = queue.counts().values(), queue.scheduling_cycle
+    return *informers, *counts, cycles, table.log_end, table.node_version, len(scheduler.cluster.assumed)

@@ -23,6 +23,8 @@ def reachable_pods(root: object, gone: Container[str], skip: tuple[type, ...]) -
 
     `gone` decides by UID. Objects of the types in `skip` are not followed.
     """
+    if not _reaches_any(root, gone, skip):
+        return
     seen = {id(root)}
     stack: list[tuple[object, Any]] = [(root, None)]
     while stack:
@@ -31,9 +33,33 @@ def reachable_pods(root: object, gone: Container[str], skip: tuple[type, ...]) -
             yield obj, _words((obj, path))
             continue
         for each in _referents(obj):
-            if id(each) not in seen and not isinstance(each, NOT_FOLLOWED) and not isinstance(each, skip):
+            if id(each) not in seen and not isinstance(each, (*NOT_FOLLOWED, *skip)):
                 seen.add(id(each))
                 stack.append((each, (obj, path)))
+
+
+def _reaches_any(root: object, gone: Container[str], skip: tuple[type, ...]) -> bool:
+    """Whether there is such a pod at all. This is several times faster than to keep the paths."""
+    ignored = (*NOT_FOLLOWED, *skip)
+    seen, level = {id(root)}, [root]
+    kinds: dict[type, bool] = {}
+    while level:
+        functions = [obj for obj in level if type(obj) is FunctionType]
+        found = gc.get_referents(*(obj for obj in level if type(obj) is not FunctionType))
+        for function in functions:
+            found += _referents(function)
+        level = []
+        for each in found:
+            kind = type(each)
+            follows = kinds.get(kind)
+            if follows is None:
+                follows = kinds[kind] = not issubclass(kind, ignored)
+            if follows and id(each) not in seen:
+                seen.add(id(each))
+                level.append(each)
+                if kind is api.Pod and each.uid in gone:
+                    return True
+    return False
 
 
 def _referents(obj: object) -> list[Any]:

@@ -47,7 +47,7 @@ class SimulatedProcess:
 
     def run(self, act: Callable[[], T]) -> T:
         """Call a function as if this process did."""
-        return self._context.copy().run(act)
+        return self._context.run(act)
 
     def start(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
         """Start a task of this process."""

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Container, Sequence
 from contextvars import Context
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 from kubesched.api import objects as api
 from kubesched.base.features import Features
@@ -212,3 +212,10 @@ class Replica:
         """The objects of a kind as the process knows them."""
         assert self.scheduler is not None
         return self.scheduler.known(kind)
+
+    def seen_pod(self, pod: api.Pod) -> api.Pod | None:
+        """A pod as the process knows it."""
+        assert self.scheduler is not None
+        informer = next(each for each in self.scheduler._sources.informers if each.kind is api.Pod)
+        known = cast("api.Pod | None", informer.store.get(pod.key))
+        return known if known is not None and known.uid == pod.uid else None
