@@ -67,6 +67,16 @@ def test_addresses_were_gone_in_v1beta3() -> None:
         beta("v1beta3", healthzBindAddress="0.0.0.0:10251")
 
 
+def test_arguments_that_plugins_no_longer_have() -> None:
+    """Connections of their own are dropped with a warning, whatever else is in the file."""
+    args = {"kubeconfigpath": "/etc/kubernetes/scheduler.conf", "scoringStrategy": {"type": "MostAllocated"}}
+    configs = [{"name": "NodeResourceTopologyMatch", "args": args}, {"name": "Coscheduling", "args": None}]
+    loaded = beta("v1beta1", profiles=[{"pluginConfig": configs}])
+    (config,) = (each for each in loaded.config.profiles[0].plugin_config if each.name == "NodeResourceTopologyMatch")
+    assert config.args == {"scoringStrategy": {"type": "MostAllocated"}}
+    assert [w for w in loaded.warnings if "profiles[0].pluginConfig[0].args.kubeconfigpath: has no effect" in w]
+
+
 def test_old_locks_become_leases() -> None:
     """A lock on an object that is no longer used for it gives way to a lease."""
     loaded = beta("v1beta2", leaderElection={"resourceLock": "endpointsleases"})

@@ -8,7 +8,7 @@ from kubesched.config.read import read
 
 def reading(text: str | bytes) -> tuple[object, list[Problem]]:
     found: list[Problem] = []
-    return read(text, found), found
+    return read(text, found, []), found
 
 
 @pytest.mark.parametrize(
@@ -47,13 +47,20 @@ def test_every_repeated_key_is_reported() -> None:
     ]
 
 
-@pytest.mark.parametrize("text", ["a: [", "a: 1\n---\nb: 2\n", "a: !!python/object:os.x {}", b"\xff\xff", "a: \x00"])
+@pytest.mark.parametrize("text", ["a: [", "a: 1\n---\nb: [", "a: !!python/object:os.x {}", b"\xff\xff", "a: \x00"])
 def test_broken_documents_are_a_problem(text: str | bytes) -> None:
     """What cannot be read as one document is reported, not raised."""
     value, found = reading(text)
     assert value is None
     assert len(found) == 1
     assert str(found[0]).startswith("not valid YAML: ")
+
+
+def test_the_first_of_several_documents_counts() -> None:
+    """As for kube-scheduler, which does not say so."""
+    warnings: list[str] = []
+    assert read("a: 1\n---\nb: 2\n", [], warnings) == {"a": 1}
+    assert warnings == ["only the first of 2 documents is used, as by kube-scheduler"]
 
 
 def test_repeated_keys_behind_an_alias_are_reported_once() -> None:

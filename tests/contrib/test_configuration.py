@@ -217,7 +217,7 @@ def test_nothing_is_imported_until_it_is_named() -> None:
 
 
 def test_a_plugin_of_your_own_takes_the_name() -> None:
-    """Somebody who already has a plugin of that name keeps it."""
+    """A plugin that was registered under that name is not replaced."""
 
     class Mine(Plugin):
         name = "QOSSort"

@@ -45,6 +45,12 @@ STRATEGIES: dict[str, ScoringStrategyType] = {
     "RequestedToCapacityRatio": "RequestedToCapacityRatio",
 }
 _ADDRESSES = ("healthzBindAddress", "metricsBindAddress")
+_OLD_ARGS = {
+    "CapacityScheduling": ("kubeConfigPath",),
+    "Coscheduling": ("kubeConfigPath", "kubeMaster", "deniedPGExpirationTimeSeconds"),
+    "NodeResourceTopologyMatch": ("kubeconfigpath", "masteroverride", "namespaces"),
+}
+"""Arguments by which plugins of scheduler-plugins had connections of their own, and a delay that is gone."""
 _EARLY_WEIGHTS = {"TaintToleration": 1, "NodeAffinity": 1, "InterPodAffinity": 1}
 
 
@@ -78,7 +84,26 @@ def drop_old_fields(tree: dict[str, object], version: str, warnings: list[str]) 
     """A file's content without the fields that v1 no longer has."""
     old = [] if version == "v1beta3" else [name for name in _ADDRESSES if name in tree]
     warnings += [f"{name}: has no effect; use the flags --bind-address and --secure-port" for name in old]
-    return {name: value for name, value in tree.items() if name not in old}
+    kept = {name: value for name, value in tree.items() if name not in old}
+    if isinstance(profiles := kept.get("profiles"), list):
+        kept["profiles"] = [_without_old_args(each, f"profiles[{n}]", warnings) for n, each in enumerate(profiles)]
+    return kept
+
+
+def _without_old_args(profile: object, path: str, warnings: list[str]) -> object:
+    """A profile without arguments that no version of v1 had. What is malformed is left to the decoder."""
+    if not isinstance(profile, dict) or not isinstance(configs := profile.get("pluginConfig"), list):
+        return profile
+    kept = list(configs)
+    for index, each in enumerate(configs):
+        args = each.get("args") if isinstance(each, dict) else None
+        if not isinstance(args, dict):
+            continue
+        old = [name for name in _OLD_ARGS.get(str(each.get("name")), ()) if name in args]
+        if old:
+            warnings += [f"{path}.pluginConfig[{index}].args.{name}: has no effect any more" for name in old]
+            kept[index] = {**each, "args": {name: value for name, value in args.items() if name not in old}}
+    return {**profile, "pluginConfig": kept}
 
 
 def modernize(config: KubeSchedulerConfiguration, version: str, warnings: list[str]) -> KubeSchedulerConfiguration:

@@ -59,7 +59,7 @@ def load(
     known = known_plugins if known_plugins is not None else points
     problems: list[Problem] = []
     warnings: list[str] = []
-    tree = _tree(text, source, problems)
+    tree = _tree(text, source, problems, warnings)
     version = _version(tree, problems)
     if version != "v1":
         tree = legacy.drop_old_fields(tree, version, warnings)
@@ -88,8 +88,10 @@ def _unrelated(found: Iterable[Problem], problems: Sequence[Problem]) -> list[Pr
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-def _tree(text: str | bytes | dict[str, object], source: str, problems: list[Problem]) -> dict[str, object]:
-    tree = text if isinstance(text, dict) else read(text, problems)
+def _tree(
+    text: str | bytes | dict[str, object], source: str, problems: list[Problem], warnings: list[str]
+) -> dict[str, object]:
+    tree = text if isinstance(text, dict) else read(text, problems, warnings)
     if not isinstance(tree, dict):
         raise ConfigError(source, problems or [Problem("", f"expected an object of apiVersion {API_VERSION}", tree)])
     return tree

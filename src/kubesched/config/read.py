@@ -7,18 +7,20 @@ from collections.abc import Iterator
 
 import yaml
 
-from kubesched.base.documents import DocumentError, Text, compose_yaml, construct_yaml
+from kubesched.base.documents import DocumentError, Text, compose_yaml_documents, construct_yaml
 from kubesched.config.errors import Problem, join
 
 
-def read(text: Text, problems: list[Problem]) -> object:
-    """The document in ``text``; None, and a problem, if it cannot be read."""
+def read(text: Text, problems: list[Problem], warnings: list[str]) -> object:
+    """The document in ``text``, or the first of several; None, and a problem, if it cannot be read."""
     try:
-        node = compose_yaml(text)
-        if node is None:
+        nodes = compose_yaml_documents(text)
+        if not nodes:
             return None
-        problems += _repeated(node, "", set())
-        document: object = construct_yaml(node)
+        if len(nodes) > 1:
+            warnings.append(f"only the first of {len(nodes)} documents is used, as by kube-scheduler")
+        problems += _repeated(nodes[0], "", set())
+        document: object = construct_yaml(nodes[0])
     except DocumentError as error:
         problems.append(Problem("", f"not valid YAML: {error}"))
         return None

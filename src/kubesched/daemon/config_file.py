@@ -41,12 +41,13 @@ def configuration(options: Options, registry: Registry) -> Loaded:
     """Return the completed configuration. Raises ConfigError with all problems, or OSError if the file is missing."""
     path = options.misc.config
     problems: list[Problem] = []
+    warnings: list[str] = []
     tree: object = {"apiVersion": API_VERSION, "kind": KIND}
     new = options.new_config
     if new is not None:
         tree = dict(new)
     elif path:
-        tree = read(Path(path).read_bytes(), problems)
+        tree = read(Path(path).read_bytes(), problems, warnings)
     else:
         _overlay(tree, "clientConnection", _given(options, options.deprecated, CLIENT_CONNECTION))
         _overlay(tree, "", _given(options, options.deprecated, TOP))
@@ -63,7 +64,7 @@ def configuration(options: Options, registry: Registry) -> Loaded:
         raise ConfigError(source, (*problems, *error.problems)) from None
     if problems:
         raise ConfigError(source, problems)
-    return Loaded(loaded.config, [*notes, *loaded.warnings])
+    return Loaded(loaded.config, [*notes, *(f"{source}: {each}" for each in warnings), *loaded.warnings])
 
 
 def switch(tree: dict[str, Any], flags: PluginFlags, registry: Registry, problems: list[Problem]) -> list[str]:
