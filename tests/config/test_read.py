@@ -8,7 +8,7 @@ from kubesched.config.read import read
 
 def reading(text: str | bytes) -> tuple[object, list[Problem]]:
     found: list[Problem] = []
-    return read(text, found, []), found
+    return read(text, found), found
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_every_repeated_key_is_reported() -> None:
     ]
 
 
-@pytest.mark.parametrize("text", ["a: [", "a: 1\n---\nb: [", "a: !!python/object:os.x {}", b"\xff\xff", "a: \x00"])
+@pytest.mark.parametrize("text", ["a: [", "a: 1\n---\nb: 2\n", "a: !!python/object:os.x {}", b"\xff\xff", "a: \x00"])
 def test_broken_documents_are_a_problem(text: str | bytes) -> None:
     """What cannot be read as one document is reported, not raised."""
     value, found = reading(text)

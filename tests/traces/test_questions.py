@@ -8,21 +8,13 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from tests.sweep.conftest import PACKED
 
 import kubesched
 from kubesched.cli.main import main
 from kubesched.simulator import simulate
 
 GPU_SHARING = Path(__file__).parents[2] / "examples/gpu-sharing"
-PACKED = """
-apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-profiles:
-- plugins: {score: {disabled: [{name: "*"}], enabled: [{name: NodeResourcesFit}]}}
-  pluginConfig:
-  - name: NodeResourcesFit
-    args: {scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}
-"""
 
 
 @pytest.fixture(scope="module")

@@ -24,6 +24,7 @@ from kubesched.bench.peers.session import PeerSettings, measure_peers
 from kubesched.bench.perf.format import PerfFormatError, PerfRun, is_selected, load_runs
 from kubesched.bench.perf_runs import EMBEDDED, IN_PROCESS, REAL, results_json, results_table, run_all
 from kubesched.bench.workloads import WORKLOADS
+from kubesched.cli.output import data_console
 
 LOOP, CONTRIB = "loop", "contrib"
 NAMES = (*dict.fromkeys(workload.name for workload in WORKLOADS if not workload.contrib), LOOP, CONTRIB)
@@ -242,7 +243,7 @@ def _measure_peers(runs: Sequence[PerfRun], settings: PeerSettings, files: PeerF
 
 def _show_peers(report: PeerReport, files: PeerFiles) -> None:
     for table in report.tables():
-        Console().print(table)
+        data_console().print(table)
     if report.rows:
         click.echo(LEGEND)
     for name, why in report.skipped.items():
@@ -273,7 +274,7 @@ def _draw_flames(runs: Sequence[PerfRun], folder: Path) -> None:
 def _run_perf(runs: Sequence[PerfRun], on: str, parts: Path | None, seconds: float, output: Path | None) -> None:
     with Console(stderr=True).status("…") as status:
         results = asyncio.run(ending_with(run_all(runs, on, parts, seconds, status.update)))
-    Console().print(results_table(results))
+    data_console().print(results_table(results))
     for result in results:
         if result["problem"]:
             click.echo(f"not run: {result['name']}: {result['problem']}", err=True)
@@ -286,7 +287,7 @@ def _built_in(names: tuple[str, ...], output: Path | None) -> None:
     for name in names:
         if name not in (*NAMES, *CONTRIB_NAMES):
             raise click.UsageError(f"{name!r} is not one of {', '.join(map(repr, (*NAMES, *CONTRIB_NAMES)))}")
-    progress, out = Console(stderr=True), Console()
+    progress, out = Console(stderr=True), data_console()
     results: list[decisions.DecisionResult] = []
     for workload in WORKLOADS:
         wanted = CONTRIB in names if workload.contrib else not names

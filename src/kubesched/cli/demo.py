@@ -5,7 +5,6 @@ It creates the objects of `demo.yaml` in a simulated cluster and prints the deci
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
@@ -23,7 +22,7 @@ from rich.table import Column, Table
 
 from kubesched.base.clocks import VirtualClock, run_virtual
 from kubesched.base.types import JSON
-from kubesched.cli.output import without_trailing_blanks
+from kubesched.cli.output import data_console
 from kubesched.config.duration import Duration
 from kubesched.config.load import default
 from kubesched.engine.decision import Decision
@@ -73,7 +72,7 @@ def command(files: tuple[Path, ...]) -> None:
         own = _read(files)
         nodes = [each for each in manifests if each["kind"] == "Node"]
         manifests = own if any(each["kind"] == "Node" for each in own) else [*nodes, *own]
-    out = Console(file=without_trailing_blanks(sys.stdout), highlight=False)
+    out = data_console(highlight=False)
     run_virtual(lambda clock: _show(out, clock, manifests, "" if files else IN_FULL))
 
 
@@ -95,8 +94,9 @@ async def _show(out: Console, clock: VirtualClock, manifests: list[JSON], in_ful
         await demo.prepare([each for each in manifests if each["kind"] not in REPLICAS])
         table = demo.engine.cluster.nodes
         zones = len(table.label("topology.kubernetes.io/zone").values)
-        out.print(f"{table.valid_count} nodes in {zones} zones, kube-scheduler's default plugins and configuration.\n")
+        out.print(f"{table.valid_count} nodes in {zones} zones, kube-scheduler's default plugins and configuration.")
         if out.width >= NARROW:
+            out.print()
             _print_line(out, "pod", "node", "score", "runner-up", "", "what made the difference")
         for workload in (each for each in manifests if each["kind"] in REPLICAS):
             meta = workload["metadata"]

@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.syntax import Syntax
 from rich.table import Table
 
+from kubesched.cli.output import data_console
 from kubesched.learn.steps import STEPS, Step
 from kubesched.simulator.report import Report
 from kubesched.simulator.run import run
@@ -37,7 +38,7 @@ def command(number: int | None, diff: bool, show: bool, edit: bool, seed: int | 
     kubesched learn 3 --diff    what it adds to the second
     kubesched learn 3 --edit    a copy of it, to change and run with kubesched simulate
     """
-    out = Console()
+    out = data_console()
     if number is None:
         if diff or show or edit:
             raise click.UsageError("--diff, --show and --edit need the number of a step: kubesched learn 3 --diff")

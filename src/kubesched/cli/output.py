@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -256,6 +257,6 @@ class _Trimmed:
         return getattr(self._stream, name)
 
 
-def without_trailing_blanks(stream: TextIO) -> TextIO:
-    """The stream, for output in columns whose last one is padded."""
-    return cast(TextIO, _Trimmed(stream))
+def data_console(*, highlight: bool = True) -> Console:
+    """A console for standard output whose lines have no blanks at their ends, also in tables with padded columns."""
+    return Console(file=cast(TextIO, _Trimmed(sys.stdout)), highlight=highlight)

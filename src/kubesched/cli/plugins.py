@@ -9,11 +9,11 @@ from typing import Any
 import click
 import msgspec
 from rich import box
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from kubesched.cli.options import PLUGIN, PLUGIN_DIR
+from kubesched.cli.output import data_console
 from kubesched.framework.loading import add_all
 from kubesched.framework.places import place_of
 from kubesched.framework.plugin import POINTS, Plugin, points_of
@@ -86,7 +86,7 @@ def _summary(plugin: type[Plugin]) -> str:
 
 
 def _show(entries: Iterable[dict[str, Any]]) -> None:
-    out = Console(highlight=False)
+    out = data_console(highlight=False)
     table = Table(box=box.SIMPLE)
     table.add_column("name", overflow="fold", min_width=20)
     for column in ("origin", "points", "called", "reads"):

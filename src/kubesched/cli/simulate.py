@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kubesched.cli.options import PLUGIN, PLUGIN_DIR, config_option, source_option
+from kubesched.cli.output import data_console
 from kubesched.cli.simulate_html import html_page
 from kubesched.framework.errors import PluginStartError
 from kubesched.simulator.cluster import SimulatedCluster
@@ -110,7 +111,7 @@ def command(
       - waitFor: {pod: pod1, onNode: node1, timeout: 5s}
 
     """
-    progress, out = Console(stderr=True), Console(soft_wrap=False)
+    progress, out = Console(stderr=True), data_console()
     scenarios = _loaded(files, source)
     for scenario in scenarios:
         if arrivals and scenario.contents.is_recording:

@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 
+from kubesched.cli.output import data_console
 from kubesched.simulator.scenario import ScenarioFileError
 from kubesched.sweep.api import Sweep
 from kubesched.sweep.api import sweep as run_sweep
@@ -108,7 +109,7 @@ def command(
     if output == "json":
         click.echo(json.dumps(runs.to_dict(), indent=2))
     else:
-        Console().print(*_tables(runs))
+        data_console().print(*_tables(runs))
     for each in runs.failed[:10]:
         click.echo(f"Error: {each.job.label}, seed {each.job.seed}: {each.outcome.error}", err=True)
     if runs.failed:

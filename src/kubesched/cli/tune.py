@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 import yaml
-from rich.console import Console
 from rich.table import Table
 
+from kubesched.cli.output import data_console
 from kubesched.cli.sweep import expected_problems, progress, seed_list, shared_options
 from kubesched.config.types import API_VERSION, KIND
 from kubesched.sweep.api import tune
@@ -100,7 +100,7 @@ def command(
 
 def _show(found: Tuned, held_out: int) -> None:
     metrics = [each.metric for each in found.objectives]
-    console = Console()
+    console = data_console()
     table = Table("", *metrics, "values", title="Configurations that none beats, on the seeds they were tuned on")
     table.add_row("base", *(f"{each:.4g}" for each in found.base), "")
     for each in sorted(found.pareto, key=lambda each: each.values):

@@ -11,13 +11,16 @@ from kubesched.base.documents import DocumentError, Text, compose_yaml_documents
 from kubesched.config.errors import Problem, join
 
 
-def read(text: Text, problems: list[Problem], warnings: list[str]) -> object:
-    """The document in ``text``, or the first of several; None, and a problem, if it cannot be read."""
+def read(text: Text, problems: list[Problem], warnings: list[str] | None = None) -> object:
+    """The document in ``text``; None, and a problem, if it cannot be read. With ``warnings``, further documents are
+    ignored, which kube-scheduler does without a warning."""
     try:
         nodes = compose_yaml_documents(text)
         if not nodes:
             return None
         if len(nodes) > 1:
+            if warnings is None:
+                raise DocumentError(f"expected one document, found {len(nodes)}")
             warnings.append(f"only the first of {len(nodes)} documents is used, as by kube-scheduler")
         problems += _repeated(nodes[0], "", set())
         document: object = construct_yaml(nodes[0])

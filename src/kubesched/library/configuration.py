@@ -85,7 +85,7 @@ def _tree(config: Config) -> tuple[str, dict[str, Any]]:
     if isinstance(config, PathLike) or ("\n" not in config and ":" not in config):
         source, text = str(config), Path(config).read_text("utf-8")
     problems: list[Problem] = []
-    tree = read(str(text), problems)
+    tree = read(str(text), problems, [])
     if problems or not isinstance(tree, dict):
         raise ConfigError(source, problems or [Problem("", f"expected an object of kind {KIND}", tree)])
     return source, tree
