@@ -102,10 +102,23 @@ async def test_objects_that_existed_before(client: LocalClient) -> None:
 async def test_kubectl_takes_over_what_it_applied_on_the_client(client: LocalClient) -> None:
     """kubectl's client-side apply leaves an annotation; its server-side apply does not conflict with that."""
     body = config_map("c", a="1")
-    last = '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"},"data":{"a":"1"}}'
+    last = '{"apiVersion":"v1","data":{"a":"1"},"kind":"ConfigMap","metadata":{"name":"c"}}'
     body["metadata"]["annotations"] = {"kubectl.kubernetes.io/last-applied-configuration": last}
     await client.create(CONFIG_MAPS, body)
     assert await apply_data(client, "kubectl", a="2") == {"a": "2"}
+    written = (await client.get(f"{CONFIG_MAPS}/c"))["metadata"]["annotations"]
+    assert written == {"kubectl.kubernetes.io/last-applied-configuration": last.replace('"a":"1"', '"a":"2"') + "\n"}
+
+
+async def test_kubectl_does_not_take_over_what_others_changed(client: LocalClient) -> None:
+    """Fields that another manager has changed since kubectl's client-side apply conflict, as any others."""
+    body = config_map("c", a="1")
+    last = '{"apiVersion":"v1","data":{"a":"1"},"kind":"ConfigMap","metadata":{"name":"c"}}'
+    body["metadata"]["annotations"] = {"kubectl.kubernetes.io/last-applied-configuration": last}
+    await client.create(CONFIG_MAPS, body)
+    await apply_data(client, "two", force=True, a="2")
+    error = await refusal(apply_data(client, "kubectl", a="1"))
+    assert error.message == 'Apply failed with 1 conflict: conflict with "two": .data.a'
 
 
 async def test_lists_with_keys(client: LocalClient) -> None:

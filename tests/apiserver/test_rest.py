@@ -28,12 +28,12 @@ from kubesched.apiserver.storage.store import decode
 
 
 async def test_create_gives_identity(client: LocalClient) -> None:
-    """A new object gets a UID, a date and a version, and keeps everything it brought."""
-    made = await client.create(CONFIG_MAPS, {**config_map("a", x="1"), "unknown": {"deep": [1]}})
+    """A new object gets a UID, a date and a version, and keeps the fields that it has."""
+    made = await client.create(CONFIG_MAPS, {**config_map("a", x="1"), "immutable": True})
     meta = made["metadata"]
     assert re.fullmatch(r"[0-9a-f-]{36}", meta["uid"])
     assert meta["creationTimestamp"] == "2023-11-14T22:13:20Z"
-    assert made["unknown"] == {"deep": [1]}
+    assert made["immutable"] is True
     assert await client.get(f"{CONFIG_MAPS}/a") == made
 
 
@@ -122,17 +122,84 @@ async def test_wrong_types_of_every_sort(client: LocalClient, spec: dict[str, ob
 
 
 async def test_unknown_fields_as_the_client_wishes(client: LocalClient) -> None:
-    """Strict refuses, warn warns and keeps, ignore keeps."""
+    """Strict refuses, warn warns, ignore says nothing; none stores the field."""
     body = pod("a", containerz=[1])
     strict = await refusal(client.create(f"{PODS}?fieldValidation=Strict", body))
     assert 'strict decoding error: unknown field "spec.containerz"' in strict.message
     warned = await client.send("POST", f"{PODS}?fieldValidation=Warn", pod("a", containerz=[1]))
     assert warned.warnings == ['unknown field "spec.containerz"']
-    assert (await client.get(f"{PODS}/a"))["spec"]["containerz"] == [1]
     ignored = await client.send("POST", f"{PODS}?fieldValidation=Ignore", pod("b", containerz=[1]))
     assert ignored.warnings == []
-    patched = await client.send("PATCH", f"{PODS}/a?fieldValidation=Strict", {}, content_type=MERGE_PATCH)
-    assert (patched.status, patched.warnings) == (200, []), "what is there already is not said again"
+    for name in ("a", "b"):
+        assert "containerz" not in (await client.get(f"{PODS}/{name}"))["spec"]
+
+
+@pytest.mark.parametrize(
+    ("form", "patch", "words"),
+    [
+        (STRATEGIC, {"spec": {"replicas": "many"}}, '"map[spec:map[replicas:many]]": unrecognized type: int32'),
+        (STRATEGIC, {"spec": {"replicas": 1.5}}, '"map[spec:map[replicas:1.5]]": cannot convert float64 to int32'),
+        (STRATEGIC, {"spec": [1, None, True]}, '"map[spec:[1 <nil> true]]": cannot restore struct from: slice'),
+        (
+            STRATEGIC,
+            {"metadata": {"labels": {"a": 1}}},
+            '"map[metadata:map[labels:map[a:1]]]": cannot convert int64 to string',
+        ),
+        (
+            MERGE_PATCH,
+            {"spec": {"replicas": "many"}},
+            "json: cannot unmarshal string into Go struct field DeploymentSpec",
+        ),
+        (MERGE_PATCH, {"spec": {"nosuch": 1}}, 'strict decoding error: unknown field "spec.nosuch"'),
+        (STRATEGIC, {"nosuch": 1}, '"map[nosuch:1]": strict decoding error: unknown field "nosuch"'),
+    ],
+)
+async def test_a_patch_with_a_wrong_value(client: LocalClient, form: str, patch: object, words: str) -> None:
+    """A value of the wrong type or an unknown field in a patch is invalid: kubectl edit then opens its editor again."""
+    await client.create(DEPLOYMENTS, deployment("d", 1))
+    path = f"{DEPLOYMENTS}/d?fieldValidation=Strict"
+    error = await refusal(client.call("PATCH", path, patch, content_type=form))
+    assert (error.code, error.reason) == (422, "Invalid")
+    assert error.message.startswith(' "" is invalid: patch: Invalid value: ')
+    assert words in error.message
+
+
+@pytest.mark.parametrize(
+    ("form", "body", "warning"),
+    [
+        (STRATEGIC, b'{"data": {"x": "1", "x": "2"}}', 'duplicate field "data.x"'),
+        (MERGE_PATCH, b'{"data": {"x": "1", "x": "2"}}', 'duplicate field "data.x"'),
+        (
+            JSON_PATCH,
+            b'[{"op": "add", "op": "replace", "path": "/data/x", "value": "2"}]',
+            'json patch duplicate field "[0].op"',
+        ),
+        (
+            JSON_PATCH,
+            b'[{"op": "replace", "path": "/data/x", "value": "2", "why": 1}]',
+            'json patch unknown field "[0].why"',
+        ),
+    ],
+)
+async def test_fields_that_a_patch_repeats(client: LocalClient, form: str, body: bytes, warning: str) -> None:
+    """A field that a patch has twice is refused, warned about or ignored, as the client wishes."""
+    await client.create(CONFIG_MAPS, config_map("a", x="0"))
+    path = f"{CONFIG_MAPS}/a?fieldValidation="
+    error = await refusal(client.call("PATCH", f"{path}Strict", body, content_type=form))
+    assert (error.code, error.message.endswith(f"strict decoding error: {warning}")) == (422, True)
+    warned = await client.send("PATCH", f"{path}Warn", body, content_type=form)
+    ignored = await client.send("PATCH", f"{path}Ignore", body, content_type=form)
+    assert (warned.warnings, ignored.warnings) == ([warning], [])
+    assert (await client.get(f"{CONFIG_MAPS}/a"))["data"] == {"x": "2"}
+
+
+async def test_a_patch_cannot_change_the_uid(client: LocalClient) -> None:
+    """Another UID is a conflict in a PUT, where it is a precondition, and invalid in a patch."""
+    made = await client.create(CONFIG_MAPS, config_map("a", x="1"))
+    error = await refusal(client.patch(f"{CONFIG_MAPS}/a", {"metadata": {"uid": "other"}}))
+    assert error.message == 'ConfigMap "a" is invalid: metadata.uid: Invalid value: "other": field is immutable'
+    made["metadata"]["uid"] = "other"
+    assert (await refusal(client.replace(f"{CONFIG_MAPS}/a", made))).code == 409
 
 
 async def test_yaml_is_read_and_protobuf_garbage_is_not(client: LocalClient) -> None:

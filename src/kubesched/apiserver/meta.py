@@ -11,7 +11,8 @@ from functools import lru_cache
 
 from kubesched.apiserver.kinds.registry import ApiResource
 from kubesched.apiserver.names import NameGenerator
-from kubesched.apiserver.wire.status import StatusError, bad_request, conflict
+from kubesched.apiserver.validation.problems import IMMUTABLE, Problems
+from kubesched.apiserver.wire.status import StatusError, bad_request, conflict, invalid
 from kubesched.base.types import JSON
 
 
@@ -66,13 +67,20 @@ def _drop_empty(meta: JSON) -> None:
 _SERVER_OWNED = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 
 
-def prepare_update(resource: ApiResource, old: JSON, new: JSON) -> None:
-    """Check the name, UID and version that an update is for, and restore the fields that the server owns."""
+def prepare_update(resource: ApiResource, old: JSON, new: JSON, verb: str) -> None:
+    """Check the name, UID and version that an update is for, and restore the fields that the server owns.
+
+    The UID in a PUT is a precondition. A patch that sets another one is invalid.
+    """
     before, after = old["metadata"], new["metadata"]
     name = before["name"]
     if (sent := after.get("name")) and sent != name:
         raise bad_request(f"the name of the object ({sent}) does not match the name on the URL ({name})")
     if (uid := after.get("uid")) and uid != before["uid"]:
+        if verb == "patch":
+            problems = Problems()
+            problems.invalid("metadata.uid", uid, IMMUTABLE)
+            raise invalid(resource.kind, resource.group, name, problems.found)
         why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {before['uid']}"
         raise conflict(resource.plural, resource.group, name, why)
     # "0" is as good as no version: the update applies to whatever is stored.

@@ -11,6 +11,8 @@ import copy
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+import msgspec
+
 from kubesched.apiserver.apply.fields import Leaves, Path, decode, encode, leaves, merge, shown, without
 from kubesched.apiserver.apply.shapes import MergeShape
 from kubesched.apiserver.wire.status import Cause, StatusError
@@ -120,6 +122,8 @@ def apply(live: JSON, wanted: JSON, shape: MergeShape, manager: Manager, *, forc
     if before is not None and before.fields == ours:
         manager = before
     _write(result, [*others, replace(manager, fields=ours)])
+    if manager.name == "kubectl":
+        _update_last_applied(result, wanted)
     return _with_old_times(live, result)
 
 
@@ -141,13 +145,29 @@ def _pruned(
 
 
 def _last_applied(live: JSON, shape: MergeShape) -> set[Path]:
-    """The fields that a client-side apply wrote. The same client may take them over."""
+    """The fields that a client-side apply wrote and nobody has changed since. The same client may take them over."""
     text = ((live.get("metadata") or {}).get("annotations") or {}).get(_LAST_APPLIED)
     try:
         found = read_json(text.encode(), REQUEST) if isinstance(text, str) else None
     except DocumentError:
         return set()
-    return set(_owned(found, shape)) if isinstance(found, dict) else set()
+    if not isinstance(found, dict):
+        return set()
+    now = _owned(live, shape)
+    return {path for path, value in _owned(found, shape).items() if path in now and now[path] == value}
+
+
+def _update_last_applied(obj: JSON, wanted: JSON) -> None:
+    """Keep the annotation of client-side apply current, for a kubectl that goes back to it."""
+    annotations = obj["metadata"].get("annotations") or {}
+    if _LAST_APPLIED not in annotations:
+        return
+    wanted = copy.deepcopy(wanted)
+    (wanted["metadata"].get("annotations") or {}).pop(_LAST_APPLIED, None)
+    text = msgspec.json.encode(wanted, order="deterministic").decode() + "\n"
+    for character in "<>&":  # as Go's encoder writes them
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    obj["metadata"] = {**obj["metadata"], "annotations": {**annotations, _LAST_APPLIED: text}}
 
 
 def _with_old_times(live: JSON, result: JSON) -> JSON:

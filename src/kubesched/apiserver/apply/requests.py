@@ -10,7 +10,7 @@ from kubesched.apiserver.kinds.registry import ApiResource
 from kubesched.apiserver.kinds.schema import type_of
 from kubesched.apiserver.rest.body import check_kind, custom_type, parse_yaml
 from kubesched.apiserver.rest.duplicates import yaml_duplicates
-from kubesched.apiserver.validation.typecheck import WrongTypeError, unknown_fields
+from kubesched.apiserver.validation.typecheck import WrongTypeError, drop_unknown
 from kubesched.apiserver.wire.request import ApiRequest, RequestTarget
 from kubesched.apiserver.wire.status import Cause, StatusError, bad_request, invalid
 from kubesched.base.types import JSON
@@ -46,7 +46,7 @@ def read_applied(request: ApiRequest, target: RequestTarget, resource: ApiResour
 def _check_declared(obj: JSON, target: RequestTarget, resource: ApiResource, dropped: Dropped) -> None:
     """An apply needs to know every field, so others are refused whatever fieldValidation says."""
     try:
-        unknown = unknown_fields(obj, type_of(resource.schema) or custom_type())
+        unknown = drop_unknown(obj, type_of(resource.schema) or custom_type())
     except WrongTypeError as error:
         raise _not_typed(target, resource, error.typed) from None
     found = [*unknown, *dropped(resource, copy.deepcopy(obj))]

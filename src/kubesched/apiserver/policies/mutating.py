@@ -19,7 +19,7 @@ from kubesched.apiserver.policies.expressions import CELError, Program
 from kubesched.apiserver.rest.body import custom_type
 from kubesched.apiserver.rest.patch import JsonPatchError, JsonPatchTestError, json_patch
 from kubesched.apiserver.storage.store import Store
-from kubesched.apiserver.validation.typecheck import WrongTypeError, unknown_fields
+from kubesched.apiserver.validation.typecheck import WrongTypeError, drop_unknown
 from kubesched.apiserver.wire.status import Cause, StatusError, forbidden
 from kubesched.base.types import JSON
 from kubesched.cel.patches import JSON_PATCH, OBJECT, to_json, wrong_names
@@ -173,7 +173,7 @@ def _merged(obj: JSON, value: object, attributes: AdmissionAttributes, shape: Me
 
 def _type_problem(wanted: JSON, attributes: AdmissionAttributes) -> str:
     try:
-        unknown = unknown_fields(copy.deepcopy(wanted), type_of(attributes.resource.schema) or custom_type())
+        unknown = drop_unknown(copy.deepcopy(wanted), type_of(attributes.resource.schema) or custom_type())
     except WrongTypeError as error:
         return error.typed
     return undeclared(unknown) if unknown else ""
@@ -211,7 +211,7 @@ def _patched(obj: JSON, value: list[StructValue], attributes: AdmissionAttribute
     patched |= {"apiVersion": obj["apiVersion"], "kind": obj["kind"]}
     kind = type_of(attributes.resource.schema)
     try:
-        unknown = unknown_fields(patched, kind) if kind is not None else []
+        unknown = drop_unknown(patched, kind) if kind is not None else []
     except WrongTypeError as error:
         raise _internal(str(error)) from None
     if unknown:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any
 
 from kubesched.apiserver.kinds.registry import ApiResource
 from kubesched.apiserver.kinds.schema import Field, ObjectType, ValueType, type_of
 from kubesched.apiserver.rest.duplicates import json_duplicates, yaml_duplicates
-from kubesched.apiserver.validation.typecheck import WrongTypeError, unknown_fields
+from kubesched.apiserver.validation.typecheck import WrongTypeError, drop_unknown
 from kubesched.apiserver.wire import protobuf
 from kubesched.apiserver.wire.request import ApiRequest
 from kubesched.apiserver.wire.status import StatusError, bad_request
@@ -78,7 +78,7 @@ def read_object(request: ApiRequest, resource: ApiResource) -> JSON:
     obj = parse(request, type_)
     repeated = duplicates(request, obj)
     check_kind(obj, resource.group_version, resource.kind)
-    check_fields(request, obj, resource.group_version, resource.kind, type_, repeated=repeated)
+    check_fields(request, obj, resource.group_version, resource.kind, type_, repeated)
     return obj
 
 
@@ -114,30 +114,21 @@ def _internal_group(group_version: str) -> str:
     return group_version.partition("/")[0].partition(".")[0] if "/" in group_version else "core"
 
 
-def unknown_in(obj: JSON, type_: ObjectType | None) -> frozenset[str]:
-    """The unknown fields of a stored object, which a patch may keep."""
-    try:
-        return frozenset(unknown_fields(obj, type_)) if type_ is not None else frozenset()
-    except WrongTypeError:
-        return frozenset()
-
-
 def check_fields(
     request: ApiRequest,
     obj: JSON,
     group_version: str,
     kind: str,
     type_: ObjectType | None,
-    known: frozenset[str] = frozenset(),
     repeated: Sequence[str] = (),
 ) -> None:
-    """Refuse wrong types. Refuse, warn about or ignore repeated and unknown fields, except those in `known`."""
+    """Refuse wrong types and drop unknown fields. Refuse, warn about or ignore repeated and unknown fields."""
     handled = _cannot_be_handled(group_version.rpartition("/")[2], kind)
     try:
-        unknown = [path for path in unknown_fields(obj, type_ or custom_type()) if path not in known]
+        unknown = drop_unknown(obj, type_ or custom_type())
     except WrongTypeError as error:
         raise bad_request(f"{handled}: {error}") from None
-    report_unknown(request, unknown, handled, repeated)
+    report_strict(request, [*unknown_words(unknown), *repeated], lambda why: bad_request(f"{handled}: {why}"))
 
 
 @cache
@@ -151,12 +142,18 @@ def _cannot_be_handled(version: str, kind: str) -> str:
     return f'{kind} in version "{version}" cannot be handled as a {kind}'
 
 
-def report_dropped(request: ApiRequest, resource: ApiResource, dropped: list[str]) -> None:
+def report_dropped(request: ApiRequest, resource: ApiResource, _obj: JSON, dropped: list[str]) -> None:
     """Report the fields that the schema of a custom resource does not know."""
-    report_unknown(request, dropped, _cannot_be_handled(resource.version, resource.kind))
+    handled = _cannot_be_handled(resource.version, resource.kind)
+    report_strict(request, unknown_words(dropped), lambda why: bad_request(f"{handled}: {why}"))
 
 
-def report_unknown(request: ApiRequest, unknown: list[str], handled: str, repeated: Sequence[str] = ()) -> None:
+def unknown_words(paths: Iterable[str]) -> list[str]:
+    """What is said about unknown fields."""
+    return [f'unknown field "{path}"' for path in paths]
+
+
+def report_strict(request: ApiRequest, words: list[str], refusal: Callable[[str], StatusError]) -> None:
     """Refuse, warn about or ignore unknown and repeated fields, as fieldValidation says."""
     mode = request.query.get("fieldValidation") or "Warn"
     if mode not in ("Ignore", "Warn", "Strict"):
@@ -165,9 +162,8 @@ def report_unknown(request: ApiRequest, unknown: list[str], handled: str, repeat
             f'fieldValidation: Unsupported value: "{mode}": supported values: "Ignore", "Strict", "Warn"',
             reason="Invalid",
         )
-    words = [*(f'unknown field "{path}"' for path in unknown), *repeated]
     if not words or mode == "Ignore":
         return
     if mode == "Strict":
-        raise bad_request(f"{handled}: strict decoding error: {', '.join(words)}")
+        raise refusal(f"strict decoding error: {', '.join(words)}")
     request.warnings.extend(words)

@@ -6,11 +6,9 @@ is acknowledged, and shown to readers, only when it is durable.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterable
 from functools import partial
 from random import Random
-from typing import Any
 
 from kubesched.apiserver.apply.managers import Manager, apply
 from kubesched.apiserver.apply.managers import created as created_by_apply
@@ -29,18 +27,17 @@ from kubesched.apiserver.rest.body import (
     check_kind,
     media_type,
     parse,
-    parse_json,
     read_object,
     report_dropped,
-    unknown_in,
 )
 from kubesched.apiserver.rest.deletion import Deleter, read_options
 from kubesched.apiserver.rest.listing import ListPage, list_page, selection_of
+from kubesched.apiserver.rest.patch_requests import PatchRequest
 from kubesched.apiserver.rest.pod_logs import LogSource, no_output, pod_log, shortened
 from kubesched.apiserver.rest.rendering import Renderer
 from kubesched.apiserver.rest.subresources import PodSubresources, scale_of, set_scale
 from kubesched.apiserver.rest.watching import Watch, watch_start
-from kubesched.apiserver.rest.writer import Writer, replacement
+from kubesched.apiserver.rest.writer import ReportUnknown, Writer, replacement
 from kubesched.apiserver.storage.store import Record, Shelf, encode
 from kubesched.apiserver.wire.negotiation import PLAIN, negotiate, not_acceptable
 from kubesched.apiserver.wire.request import ApiRequest, ApiResponse, RequestTarget, is_watch
@@ -53,7 +50,6 @@ from kubesched.apiserver.wire.status import (
     not_found,
     success,
 )
-from kubesched.base.merge import merge_patch
 from kubesched.base.types import JSON
 
 _OBJECT_PARTS = ("status", "ephemeralcontainers", "resize", "finalize", "approval")
@@ -248,7 +244,7 @@ class ResourceHandler:
             obj,
             dry_run=request.dry_run,
             user=request.user,
-            report_unknown=partial(report_dropped, request),
+            report_unknown=partial(report_dropped, request, resource),
             warn=request.warnings.append,
             manager=manager,
         )
@@ -292,16 +288,8 @@ class ResourceHandler:
     def _patch(self, request: ApiRequest, target: RequestTarget, resource: ApiResource) -> ApiResponse:
         if media_type(request.headers.get("content-type", "")) == patches.APPLY:
             return self._apply(request, target, resource)
-        patched_by = patcher(request, resource)
-
-        def change(old: JSON) -> JSON:
-            known = unknown_in(old, type_of(resource.schema))
-            patched = check_depth(patched_by(old))
-            check_kind(patched, resource.group_version, resource.kind)
-            check_fields(request, patched, resource.group_version, resource.kind, type_of(resource.schema), known)
-            return patched
-
-        return self._update(request, target, resource, change)
+        patch = PatchRequest(request, resource)
+        return self._update(request, target, resource, patch.apply, report_unknown=patch.report_dropped)
 
     def _apply(self, request: ApiRequest, target: RequestTarget, resource: ApiResource) -> ApiResponse:
         """Server-side apply. An object that does not exist is created."""
@@ -328,6 +316,7 @@ class ResourceHandler:
         change: Callable[[JSON], JSON],
         *,
         tracked: bool = True,
+        report_unknown: ReportUnknown | None = None,
     ) -> ApiResponse:
         record = self._writer.update(
             resource,
@@ -338,7 +327,7 @@ class ResourceHandler:
             dry_run=request.dry_run,
             user=request.user,
             verb="patch" if request.method == "PATCH" else "update",
-            report_unknown=partial(report_dropped, request),
+            report_unknown=report_unknown or partial(report_dropped, request, resource),
             warn=request.warnings.append,
             manager=self._manager(request, target, resource) if tracked else None,
         )
@@ -427,7 +416,8 @@ class ResourceHandler:
             if request.method == "PUT":
                 scale = self._read_body(request, "autoscaling/v1", "Scale", "autoscaling.Scale")
             else:
-                scale = patcher(request, resource, "autoscaling.Scale")(scale_of(old, paths))
+                patch = PatchRequest(request, resource, "autoscaling/v1", "autoscaling.Scale")
+                scale = patch.apply(scale_of(old, paths))
             return set_scale(old, scale, paths)
 
         record = self._writer.update(
@@ -454,25 +444,3 @@ def _check_scope(request: ApiRequest, target: RequestTarget, resource: ApiResour
             raise no_such_path()
         if request.method not in ("GET", "HEAD"):
             raise method_not_allowed()
-
-
-def patcher(request: ApiRequest, resource: ApiResource, schema: str = "") -> Callable[[JSON], JSON]:
-    """The function that applies the patch of a request to an object."""
-    kind = media_type(request.headers.get("content-type", ""))
-    if kind not in (patches.JSON_PATCH, patches.MERGE_PATCH, patches.STRATEGIC) or (
-        kind == patches.STRATEGIC and resource.custom
-    ):
-        known = [patches.JSON_PATCH, patches.MERGE_PATCH, *(() if resource.custom else (patches.STRATEGIC,))]
-        raise StatusError(
-            415,
-            "the body of the request was in an unknown format - accepted media types include: " + ", ".join(known),
-        )
-    patch: Any = parse_json(request.body)
-    if kind == patches.JSON_PATCH:
-        return lambda old: patches.json_patch(old, patch)
-    if not isinstance(patch, dict):
-        raise bad_request("the body of a merge patch must be an object")
-    if kind == patches.MERGE_PATCH:
-        return lambda old: dict(merge_patch(old, patch))
-    type_ = type_of(schema or resource.schema)
-    return lambda old: patches.strategic_merge(copy.deepcopy(old), patch, type_)

@@ -31,15 +31,15 @@ _GENERATE_TRIES = 8
 _FIXED_AT_CREATION = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
 """Metadata that no admission policy may set."""
 
-ReportUnknown = Callable[[ApiResource, list[str]], None]
-"""Takes the paths of the unknown fields that were dropped from an object. May refuse the write."""
+ReportUnknown = Callable[[JSON, list[str]], None]
+"""Takes an object and the paths of the unknown fields that were dropped from it. May refuse the write."""
 
 
 Warn = Callable[[str], None]
 """Sends a warning to the client."""
 
 
-def _ignore_unknown(_resource: ApiResource, _paths: list[str]) -> None:
+def _ignore_unknown(_obj: JSON, _paths: list[str]) -> None:
     pass
 
 
@@ -119,7 +119,7 @@ class Writer:
         manager: Manager | None = None,
     ) -> Record:
         """Store a new object and return what was stored."""
-        report_unknown(resource, self.custom.complete(resource, obj))
+        report_unknown(obj, self.custom.complete(resource, obj))
         meta.check_namespace(resource, namespace, obj)
         generated = not obj["metadata"].get("name") and bool(obj["metadata"].get("generateName"))
         meta.prepare_create(obj, self.names, self.clock.now())
@@ -198,13 +198,13 @@ class Writer:
         record = self.find(resource, namespace, name)
         old = served_object(resource, record)
         new = change(served_object(resource, record))
-        report_unknown(resource, self.custom.complete(resource, new))
+        report_unknown(new, self.custom.complete(resource, new))
         if resource.namespaced:
             meta.check_namespace(resource, namespace, new)
         attributes = AdmissionAttributes("UPDATE", resource, new, old, user or SERVER, subresource, dry_run, warn)
 
         def prepare(each: JSON) -> None:
-            meta.prepare_update(resource, old, each)
+            meta.prepare_update(resource, old, each, verb)
             strategies.PREPARE[subresource](resource, old, each)
             defaults.apply(resource, each, self.clock.now())
             self.admission.update(resource, old, each, user, subresource)

@@ -1,7 +1,7 @@
-"""Checking an object against its type: refuses values of the wrong type and finds unknown fields.
+"""Checking an object against its type: refuses values of the wrong type and drops unknown fields.
 
 The messages are those of Go's decoder, which people find when they search for an error. Unknown fields are never
-dropped. The client chooses (fieldValidation) whether they are refused, warned about or ignored.
+stored. The client chooses (fieldValidation) whether they are refused, warned about or ignored.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from kubesched.apiserver.kinds.schema import ObjectType, ValueType
 from kubesched.base.types import JSON
 
 _GO_TYPES = {"bool": "bool", "string": "string", "int32": "int32", "int64": "int64", "double": "float64"}
+_GO_KINDS = {bool: "bool", str: "string", int: "int64", float: "float64", dict: "map", list: "slice"}
 _NUMERIC = "numeric (int or float)"
 _TYPED = {
     **dict.fromkeys(("int32", "int64", "double"), _NUMERIC),
@@ -28,15 +29,21 @@ _LIMITS = {"int32": 2**31, "int64": 2**63}
 
 
 class WrongTypeError(ValueError):
-    """A value that the field cannot hold. `typed` is the message of server-side apply."""
+    """A value that the field cannot hold.
 
-    def __init__(self, message: str, typed: str = "") -> None:
+    `typed` is the message of server-side apply, `converted` that of a strategic merge patch.
+    """
+
+    def __init__(self, message: str, typed: str = "", converted: str = "") -> None:
         super().__init__(message)
         self.typed = typed or message
+        self.converted = converted or message
 
 
-def unknown_fields(obj: JSON, type_: ObjectType) -> list[str]:
-    """The paths of fields that the type does not have. Raises `WrongTypeError` for a value of the wrong type.
+def drop_unknown(obj: JSON, type_: ObjectType) -> list[str]:
+    """Remove the fields that the type does not have, and return their paths.
+
+    Raises `WrongTypeError` for a value of the wrong type.
 
     Null items of lists and maps become zero values, as in Go's decoder.
     """
@@ -47,10 +54,12 @@ def unknown_fields(obj: JSON, type_: ObjectType) -> list[str]:
 
 def _check_object(obj: JSON, type_: ObjectType, path: str, plain: str, unknown: list[str]) -> None:
     fields = type_.fields
+    surplus: list[str] | None = None
     for name, value in obj.items():
         field = fields.get(name)
         if field is None:
             if not type_.preserve_unknown:
+                surplus = [*(surplus or ()), name]
                 unknown.append(f"{path}.{name}" if path else name)
             continue
         if value is None:
@@ -64,6 +73,8 @@ def _check_object(obj: JSON, type_: ObjectType, path: str, plain: str, unknown: 
         here = f"{path}.{name}" if path else name
         there = f"{plain}.{name}" if plain else name
         _check(value, shape, type_, here, there, unknown)
+    for name in surplus or ():
+        del obj[name]
 
 
 def _check(value: Any, shape: ValueType, owner: ObjectType, path: str, plain: str, unknown: list[str]) -> None:
@@ -167,13 +178,28 @@ def _check_quantity(value: Any) -> None:
 
 
 def _wrong(value: Any, owner: ObjectType, plain: str, shape: ValueType) -> WrongTypeError:
-    message = f"json: cannot unmarshal {_json_word(value)} into Go struct field {owner.short_name}.{plain}"
+    message = f"json: cannot unmarshal {json_word(value)} into Go struct field {owner.short_name}.{plain}"
     expected = _TYPED.get(shape.kind, "string")
-    found = {"number": "int64", "object": "map", "array": "list"}.get(_json_word(value), _json_word(value))
-    return WrongTypeError(f"{message} of type {_go_type(shape)}", f".{plain}: expected {expected}, got {found}")
+    found = {"number": "int64", "object": "map", "array": "list"}.get(json_word(value), json_word(value))
+    typed = f".{plain}: expected {expected}, got {found}"
+    return WrongTypeError(f"{message} of type {_go_type(shape)}", typed, _not_converted(value, shape))
 
 
-def _json_word(value: Any) -> str:
+_RESTORED = {"list": "slice from", "map": "map from", "object": "struct from:"}
+
+
+def _not_converted(value: Any, shape: ValueType) -> str:
+    """What Go's converter of untyped objects says about a value."""
+    source = _GO_KINDS[type(value)]
+    if shape.kind in _RESTORED:
+        return f"cannot restore {_RESTORED[shape.kind]} {source}"
+    wanted = _go_type(shape)
+    convertible = (source, wanted) in (("int64", "string"), ("float64", "int32"), ("float64", "int64"))
+    return f"cannot convert {source} to {wanted}" if convertible else f"unrecognized type: {wanted}"
+
+
+def json_word(value: Any) -> str:
+    """A kind of JSON value in the words of Go's decoder."""
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, str):

@@ -1,0 +1,137 @@
+"""Requests that patch an object: reading the patch, applying it, and refusing what it made of the object.
+
+An object that a patch has given a value of the wrong type, or with `fieldValidation=Strict` an unknown field, is
+refused with 422 and the field `patch`. kubectl edit opens its editor again on that code; others end it.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from kubesched.apiserver.kinds.registry import ApiResource
+from kubesched.apiserver.kinds.schema import type_of
+from kubesched.apiserver.rest import patch as patches
+from kubesched.apiserver.rest.body import (
+    check_depth,
+    check_kind,
+    custom_type,
+    media_type,
+    parse_json,
+    report_strict,
+    unknown_words,
+)
+from kubesched.apiserver.rest.duplicates import json_duplicates
+from kubesched.apiserver.validation.problems import Problems
+from kubesched.apiserver.validation.typecheck import WrongTypeError, drop_unknown, json_word
+from kubesched.apiserver.wire.request import ApiRequest
+from kubesched.apiserver.wire.status import StatusError, bad_request
+from kubesched.base.merge import merge_patch
+from kubesched.base.types import JSON
+
+_OPERATION_FIELDS = frozenset(("op", "path", "from", "value"))
+_MOST_OPERATIONS = 10_000
+_GO_MAP = "map[string]interface {}"
+
+
+class PatchRequest:
+    """The patch of a request for an object of one kind."""
+
+    def __init__(self, request: ApiRequest, resource: ApiResource, group_version: str = "", schema: str = "") -> None:
+        """`group_version` and `schema` are those of the object, if it is not the resource's own: a Scale."""
+        self._request = request
+        self._form = _form(request, resource)
+        self._type = type_of(schema or resource.schema)
+        self._group_version = group_version or resource.group_version
+        self._kind = self._type.short_name if schema and self._type else resource.kind
+        self._patch: Any = parse_json(request.body)
+        _check_patch(self._form, self._patch)
+
+    def apply(self, old: JSON) -> JSON:
+        """The patched object, of which only known fields are left."""
+        with suppress(WrongTypeError):
+            drop_unknown(old, self._type or custom_type())
+        patched = check_depth(self._patched(old))
+        check_kind(patched, self._group_version, self._kind)
+        try:
+            unknown = drop_unknown(patched, self._type or custom_type())
+        except WrongTypeError as error:
+            why = error.converted if self._form == patches.STRATEGIC else str(error)
+            raise self._refusal(patched, why) from None
+        self._report(patched, [*self._body_words(), *unknown_words(unknown)])
+        return patched
+
+    def report_dropped(self, patched: JSON, dropped: list[str]) -> None:
+        """Report the fields that the schema of a custom resource does not know."""
+        self._report(patched, unknown_words(dropped))
+
+    def _patched(self, old: JSON) -> JSON:
+        if self._form == patches.JSON_PATCH:
+            return patches.json_patch(old, self._patch)
+        if self._form == patches.MERGE_PATCH:
+            return dict(merge_patch(old, self._patch))
+        return patches.strategic_merge(copy.deepcopy(old), self._patch, self._type)
+
+    def _body_words(self) -> Iterator[str]:
+        """Fields that the patch repeats, and fields that operations of a JSON patch do not have."""
+        prefix = "json patch " if self._form == patches.JSON_PATCH else ""
+        for path in json_duplicates(self._request.body, self._patch):
+            yield f'{prefix}duplicate field "{path}"'
+        for index, operation in enumerate(self._patch if prefix else ()):
+            for name in operation.keys() - _OPERATION_FIELDS:
+                yield f'{prefix}unknown field "[{index}].{name}"'
+
+    def _report(self, patched: JSON, words: list[str]) -> None:
+        report_strict(self._request, words, partial(self._refusal, patched))
+
+    def _refusal(self, patched: JSON, why: str) -> StatusError:
+        shown = _go_text(self._patch) if self._form == patches.STRATEGIC else msgspec.json.encode(patched).decode()
+        problems = Problems()
+        problems.invalid("patch", shown, why)
+        (cause,) = problems.found
+        return StatusError(422, f' "" is invalid: patch: {cause.message}', details={}, causes=[cause])
+
+
+def _form(request: ApiRequest, resource: ApiResource) -> str:
+    """The media type of the patch. Custom resources have no strategic merge patch."""
+    form = media_type(request.headers.get("content-type", ""))
+    known = [patches.JSON_PATCH, patches.MERGE_PATCH, *(() if resource.custom else (patches.STRATEGIC,))]
+    if form not in known:
+        raise StatusError(
+            415,
+            "the body of the request was in an unknown format - accepted media types include: " + ", ".join(known),
+        )
+    return form
+
+
+def _check_patch(form: str, patch: Any) -> None:
+    start = "" if form == patches.STRATEGIC else "error decoding patch: "
+    if form != patches.JSON_PATCH:
+        if not isinstance(patch, dict):
+            raise bad_request(f"{start}json: cannot unmarshal {json_word(patch)} into Go value of type {_GO_MAP}")
+        return
+    if not isinstance(patch, list):
+        into = "Go value of type []handlers.jsonPatchOp"
+        raise bad_request(f"{start}json: cannot unmarshal {json_word(patch)} into {into}")
+    if wrong := [each for each in patch if not isinstance(each, dict)]:
+        into = "Go value of type handlers.jsonPatchOp"
+        raise bad_request(f"{start}json: cannot unmarshal {json_word(wrong[0])} into {into}")
+    if len(patch) > _MOST_OPERATIONS:
+        allowed = f"The allowed maximum operations in a JSON patch is {_MOST_OPERATIONS}"
+        raise StatusError(413, f"{allowed}, got {len(patch)}")
+
+
+def _go_text(value: Any) -> str:
+    """A value as Go prints it with the verb %+v."""
+    if isinstance(value, dict):
+        return f"map[{' '.join(f'{key}:{_go_text(value[key])}' for key in sorted(value))}]"
+    if isinstance(value, list):
+        return f"[{' '.join(map(_go_text, value))}]"
+    if value is None:
+        return "<nil>"
+    return str(value).lower() if isinstance(value, bool) else str(value)
