@@ -32,6 +32,7 @@ from kubesched.apiserver.rest.writer import Writer
 from kubesched.apiserver.storage.store import Store, encode
 from kubesched.apiserver.wire.request import ApiRequest, ApiResponse, RequestTarget, UserInfo, parse_path, verb_of
 from kubesched.apiserver.wire.status import StatusError, no_such_path, too_many
+from kubesched.apiserver.wire.warnings import limited_warnings
 from kubesched.base.client_limits import ClientLimit
 from kubesched.base.clock import Clock
 from kubesched.base.clocks import SystemClock
@@ -123,7 +124,7 @@ class ApiServer:
             _log.exception("request failed: %s %s", request.method, request.path)
             response = refusal(StatusError(500, "an error on the server has prevented the request from succeeding"))
         self.health.count(request.method, response.status)
-        response.warnings = list(dict.fromkeys(request.warnings))
+        response.warnings = limited_warnings(request.warnings)
         return response
 
     async def _respond(self, request: ApiRequest) -> ApiResponse:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 from kubesched.apiserver.kinds.registry import ApiResource
 from kubesched.apiserver.kinds.schema import Field, ObjectType, ValueType, type_of
-from kubesched.apiserver.rest.duplicates import json_duplicates, yaml_duplicates
+from kubesched.apiserver.rest.duplicates import json_duplicates, unknown_words, with_unknown, yaml_duplicates
 from kubesched.apiserver.validation.typecheck import WrongTypeError, drop_unknown
 from kubesched.apiserver.wire import protobuf
 from kubesched.apiserver.wire.request import ApiRequest
@@ -18,6 +18,7 @@ from kubesched.base.types import JSON
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 _YAML = "application/yaml"
+_YAML_ERRORS = "yaml: unmarshal errors:"
 
 
 def media_type(header: str) -> str:
@@ -88,8 +89,9 @@ def duplicates(request: ApiRequest, obj: JSON) -> list[str]:
     if sent == PROTOBUF or request.query.get("fieldValidation") == "Ignore":
         return []
     if sent == _YAML:
-        return [f"yaml: unmarshal errors:\n  {line}" for line in yaml_duplicates(request.body)]
-    return [f'duplicate field "{path}"' for path in json_duplicates(request.body, obj)]
+        lines = yaml_duplicates(request.body)
+        return ["".join((_YAML_ERRORS, *(f"\n  {line}" for line in lines)))] if lines else []
+    return json_duplicates(request.body, obj)
 
 
 def check_kind(obj: JSON, group_version: str, kind: str) -> None:
@@ -120,7 +122,7 @@ def check_fields(
     group_version: str,
     kind: str,
     type_: ObjectType | None,
-    repeated: Sequence[str] = (),
+    repeated: list[str] | None = None,
 ) -> None:
     """Refuse wrong types and drop unknown fields. Refuse, warn about or ignore repeated and unknown fields."""
     handled = _cannot_be_handled(group_version.rpartition("/")[2], kind)
@@ -128,7 +130,8 @@ def check_fields(
         unknown = drop_unknown(obj, type_ or custom_type())
     except WrongTypeError as error:
         raise bad_request(f"{handled}: {error}") from None
-    report_strict(request, [*unknown_words(unknown), *repeated], lambda why: bad_request(f"{handled}: {why}"))
+    words = with_unknown(request.body, repeated or [], unknown)
+    report_strict(request, words, lambda why: bad_request(f"{handled}: {why}"))
 
 
 @cache
@@ -148,11 +151,6 @@ def report_dropped(request: ApiRequest, resource: ApiResource, _obj: JSON, dropp
     report_strict(request, unknown_words(dropped), lambda why: bad_request(f"{handled}: {why}"))
 
 
-def unknown_words(paths: Iterable[str]) -> list[str]:
-    """What is said about unknown fields."""
-    return [f'unknown field "{path}"' for path in paths]
-
-
 def report_strict(request: ApiRequest, words: list[str], refusal: Callable[[str], StatusError]) -> None:
     """Refuse, warn about or ignore unknown and repeated fields, as fieldValidation says."""
     mode = request.query.get("fieldValidation") or "Warn"
@@ -166,4 +164,7 @@ def report_strict(request: ApiRequest, words: list[str], refusal: Callable[[str]
         return
     if mode == "Strict":
         raise refusal(f"strict decoding error: {', '.join(words)}")
-    request.warnings.extend(words)
+    for word in words:
+        # Each line about repeated keys in YAML is a warning of its own.
+        start, *lines = word.splitlines()
+        request.warnings.extend(map(str.strip, lines) if start == _YAML_ERRORS else [word])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import yaml
@@ -14,17 +14,32 @@ from kubesched.base.documents import REQUEST, compose_yaml
 _KEY = re.compile(rb'"\s*:')
 
 
-class _Repeating(dict[str, Any]):
-    """An object in which keys are repeated."""
-
-    repeated: tuple[str, ...] = ()
+class _Pairs(list[tuple[str, Any]]):
+    """The fields of a JSON object, repeated ones included."""
 
 
 def json_duplicates(data: bytes, parsed: Any) -> list[str]:
-    """The paths of the fields that are repeated in JSON, given what a parser made of it."""
+    """What upstream's decoder says about fields that are repeated in JSON, given what a parser made of it."""
     if len(_KEY.findall(data)) == _keys_in(parsed):
         return []  # nearly always
-    return list(_paths(json.loads(data, object_pairs_hook=_object), ""))
+    return list(dict.fromkeys(_words(json.loads(data, object_pairs_hook=_Pairs), "", frozenset())))
+
+
+def with_unknown(data: bytes, repeated: list[str], unknown: list[str]) -> list[str]:
+    """The words about repeated fields of a body and about unknown ones, given their paths, in its order."""
+    words = [*repeated, *unknown_words(unknown)]
+    if not repeated or not unknown:
+        return words
+    try:
+        pairs = json.loads(data, object_pairs_hook=_Pairs)
+    except ValueError:  # YAML: repeated keys are found before anything else
+        return words
+    return list(dict.fromkeys(_words(pairs, "", frozenset(unknown))))
+
+
+def unknown_words(paths: Iterable[str]) -> list[str]:
+    """What is said about unknown fields."""
+    return [f'unknown field "{path}"' for path in paths]
 
 
 def _keys_in(value: Any) -> int:
@@ -33,22 +48,21 @@ def _keys_in(value: Any) -> int:
     return sum(_keys_in(child) for child in value) if isinstance(value, list) else 0
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = _Repeating(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        found.repeated = tuple(dict.fromkeys(name for name in names if names.count(name) > 1))
-    return found
-
-
-def _paths(value: Any, path: str) -> Iterator[str]:
-    if isinstance(value, _Repeating):
-        yield from (f"{path}.{name}".lstrip(".") for name in value.repeated)
-        for name, child in value.items():
-            yield from _paths(child, f"{path}.{name}")
+def _words(value: Any, path: str, unknown: frozenset[str]) -> Iterator[str]:
+    if isinstance(value, _Pairs):
+        seen: set[str] = set()
+        for name, child in value:
+            here = f"{path}.{name}" if path else name
+            if here in unknown:
+                yield from unknown_words([here])
+                continue
+            if name in seen:
+                yield f'duplicate field "{here}"'
+            seen.add(name)
+            yield from _words(child, here, unknown)
     elif isinstance(value, list):
         for index, child in enumerate(value):
-            yield from _paths(child, f"{path}[{index}]")
+            yield from _words(child, f"{path}[{index}]", unknown)
 
 
 def yaml_duplicates(data: bytes) -> list[str]:

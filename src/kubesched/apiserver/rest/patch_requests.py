@@ -24,9 +24,8 @@ from kubesched.apiserver.rest.body import (
     media_type,
     parse_json,
     report_strict,
-    unknown_words,
 )
-from kubesched.apiserver.rest.duplicates import json_duplicates
+from kubesched.apiserver.rest.duplicates import json_duplicates, unknown_words
 from kubesched.apiserver.validation.problems import Problems
 from kubesched.apiserver.validation.typecheck import WrongTypeError, drop_unknown, json_word
 from kubesched.apiserver.wire.request import ApiRequest
@@ -80,8 +79,8 @@ class PatchRequest:
     def _body_words(self) -> Iterator[str]:
         """Fields that the patch repeats, and fields that operations of a JSON patch do not have."""
         prefix = "json patch " if self._form == patches.JSON_PATCH else ""
-        for path in json_duplicates(self._request.body, self._patch):
-            yield f'{prefix}duplicate field "{path}"'
+        for word in json_duplicates(self._request.body, self._patch):
+            yield f"{prefix}{word}"
         for index, operation in enumerate(self._patch if prefix else ()):
             for name in operation.keys() - _OPERATION_FIELDS:
                 yield f'{prefix}unknown field "[{index}].{name}"'
