@@ -84,14 +84,64 @@ async def test_references_lead_somewhere(client: LocalClient) -> None:
     assert _references(document) <= set(document["definitions"])
 
 
-async def test_openapi_v2_as_protobuf(client: LocalClient) -> None:
+@pytest.mark.parametrize("separator", [".", "@"])
+async def test_openapi_v2_as_protobuf(client: LocalClient, separator: str) -> None:
     """kubectl takes it in no other form; it begins with the version of Swagger, and knows what JSON knows."""
-    headers = {"accept": "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"}
+    headers = {"accept": f"application/com.github.proto-openapi.spec.v2{separator}v1.0+protobuf"}
     response = await client.send("GET", "/openapi/v2", headers=headers)
     assert response.content_type == "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
     assert response.body.startswith(b"\x0a\x032.0")
     for name in (await client.get("/openapi/v2"))["definitions"]:
         assert name.encode() in response.body
+
+
+@pytest.mark.parametrize("separator", [".", "@"])
+async def test_openapi_v3_as_protobuf(client: LocalClient, separator: str) -> None:
+    """The document of a group is served as protobuf too, with the paths and schemas of the one in JSON."""
+    headers = {"accept": f"application/com.github.proto-openapi.spec.v3{separator}v1.0+protobuf"}
+    response = await client.send("GET", "/openapi/v3/apis/apps/v1", headers=headers)
+    assert response.content_type == "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
+    assert response.body.startswith(b"\x0a\x053.0.0")
+    found = dict(_message(response.body))
+    plain = await client.get("/openapi/v3/apis/apps/v1")
+    paths = [dict(_message(entry))[1].decode() for _, entry in _message(found[4])]
+    assert paths == list(plain["paths"])
+    schemas = {}
+    for _, entry in _message(dict(_message(found[5]))[1]):
+        name, schema = (value for _, value in _message(entry))
+        schemas[name.decode()] = _message(dict(_message(schema))[1])
+    assert list(schemas) == list(plain["components"]["schemas"])
+    spec = schemas["io.k8s.api.apps.v1.DeploymentSpec"]
+    assert [value.decode() for number, value in spec if number == 23] == ["selector", "template"]
+
+
+def _message(data: bytes) -> list[tuple[int, bytes]]:
+    """The length-delimited fields of a protobuf message."""
+    found, at = [], 0
+    while at < len(data):
+        tag, at = _varint(data, at)
+        value, at = (8, at) if tag & 7 == 1 else _varint(data, at)
+        if tag & 7 == 2:
+            found.append((tag >> 3, data[at : at + value]))
+        at += value if tag & 7 in (1, 2) else 0
+    return found
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        value |= (data[at] & 0x7F) << shift
+        shift, at = shift + 7, at + 1
+        if not data[at - 1] & 0x80:
+            return value, at
+
+
+@pytest.mark.parametrize("path", ["/openapi/v2", "/openapi/v3/api/v1"])
+async def test_other_forms_of_openapi_are_not_acceptable(client: LocalClient, path: str) -> None:
+    """A client that accepts neither JSON nor protobuf gets 406; one that accepts anything gets JSON."""
+    assert (await client.send("GET", path, headers={"accept": "application/xml"})).status == 406
+    response = await client.send("GET", path, headers={"accept": "application/xml, */*;q=0.5"})
+    assert (response.status, response.content_type) == (200, "application/json")
 
 
 async def test_health_and_version(client: LocalClient) -> None:

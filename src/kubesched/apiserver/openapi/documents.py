@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from kubesched.apiserver.crd.custom_resources import CustomResources
 from kubesched.apiserver.kinds.registry import ApiResource, ResourceRegistry
 from kubesched.apiserver.kinds.schema import Field, ObjectType, ValueType, schemas
-from kubesched.apiserver.openapi import v2_protobuf
+from kubesched.apiserver.openapi import v2_protobuf, v3_protobuf
 from kubesched.apiserver.storage.store import encode
-from kubesched.apiserver.wire.request import ApiRequest, ApiResponse
+from kubesched.apiserver.wire.request import JSON_TYPE, ApiRequest, ApiResponse
 from kubesched.apiserver.wire.status import no_such_path
 from kubesched.base.types import JSON
 
@@ -67,22 +67,22 @@ class OpenAPI:
         self._registry = registry
         self._custom = custom
         self._made_at = -1
-        self._documents: dict[str, bytes] = {}
+        self._documents: dict[tuple[str, bool], bytes] = {}
 
     def handle(self, request: ApiRequest, parts: list[str]) -> ApiResponse:
         """The document at a path, split at its slashes."""
         if self._made_at != self._registry.generation:
             self._documents.clear()
             self._made_at = self._registry.generation
-        if parts[1:] == ["v2"]:
-            if v2_protobuf.ACCEPTED in request.headers.get("accept", ""):
-                return ApiResponse(body=self._document("v2.protobuf"), content_type=v2_protobuf.CONTENT_TYPE)
-            return ApiResponse(body=self._document("v2"))
-        if parts[1:2] != ["v3"]:
-            raise no_such_path()
-        if len(parts) == 2:
+        if parts[1:] == ["v3"]:
             return ApiResponse(body=self._index())
-        return ApiResponse(body=self._document("/".join(parts[2:])))
+        if parts[1:2] not in (["v2"], ["v3"]) or (parts[1] == "v2" and len(parts) > 2):
+            raise no_such_path()
+        path = "/".join(parts[2:])
+        form = _accepted(request.headers.get("accept", ""), parts[1])
+        if not form:
+            return ApiResponse(406)
+        return ApiResponse(body=self._document(path, binary=form != JSON_TYPE), content_type=form)
 
     def _group_versions(self) -> dict[str, tuple[str, str]]:
         return {
@@ -98,21 +98,21 @@ class OpenAPI:
             paths[path] = {"serverRelativeURL": f"/openapi/v3/{path}?hash={digest}"}
         return encode({"paths": paths})
 
-    def _document(self, path: str) -> bytes:
-        known = self._documents.get(path)
+    def _document(self, path: str, *, binary: bool = False) -> bytes:
+        """A document of version 3 by its path, or the one of version 2 without a path."""
+        known = self._documents.get((path, binary))
         if known is None:
-            known = self._documents[path] = self._make(path)
+            known = self._documents[path, binary] = self._make(path, binary)
         return known
 
-    def _make(self, path: str) -> bytes:
-        if path == "v2":
-            return encode(self._v2())
-        if path == "v2.protobuf":
-            return v2_protobuf.document(self._v2())
+    def _make(self, path: str, binary: bool) -> bytes:
+        if not path:
+            return v2_protobuf.document(self._v2()) if binary else encode(self._v2())
         group_version = self._group_versions().get(path)
         if group_version is None:
             raise no_such_path()
-        return encode(self._v3(*group_version))
+        body = self._v3(*group_version)
+        return v3_protobuf.document(body) if binary else encode(body)
 
     # --- documents ----------------------------------------------------------------------------------------------------
 
@@ -136,6 +136,17 @@ class OpenAPI:
             definitions.add_resource(resource, self._custom.schema(resource))
             paths |= dict(_paths(resource, v3=False))
         return {"swagger": "2.0", "info": _INFO, "paths": paths, "definitions": definitions.found}
+
+
+def _accepted(accept: str, version: str) -> str:
+    """The media type of a document for a client, empty if it accepts none that we have."""
+    name = f"application/com.github.proto-openapi.spec.{version}"
+    binary = f"{name}.v1.0+protobuf"
+    # Older clients ask for a type with an @ in it, which Go cannot parse in a response.
+    forms = {binary: binary, f"{name}@v1.0+protobuf": binary}
+    forms |= dict.fromkeys(("application/json", "application/*", "*/*"), JSON_TYPE)
+    asked = (clause.partition(";")[0].strip().lower() for clause in accept.split(",")) if accept else ("*/*",)
+    return next((forms[form] for form in asked if form in forms), "")
 
 
 # --- paths ------------------------------------------------------------------------------------------------------------
