@@ -10,7 +10,7 @@ import pytest
 from kubesched.bench.peers.audit import AuditLog
 from kubesched.bench.peers.control_plane import PartsMissingError, find_parts
 from kubesched.bench.peers.measure import PENDING, CannotMeasureError, PeerMeasurement, preempts, split
-from kubesched.bench.peers.report import PeerReport, PeerRow, write_markdown
+from kubesched.bench.peers.report import PeerReport, PeerRow, readable, write_markdown
 from kubesched.bench.perf.executor import PodBatch
 from kubesched.bench.perf.format import PerfRun, load_runs
 
@@ -99,10 +99,10 @@ def test_ratios_are_of_pairs() -> None:
     report = PeerReport([PeerRow("Plain/5000Nodes", PENDING, rounds)], {"Other": "it cannot"})
     assert report.rows[0].ratio("kubesched", "kube-scheduler") == 4.0
     text = report.markdown()
-    assert "| Plain/5000Nodes | pending | 200 | 700 | 1,000 | **4.0** | 90 % |" in text
-    assert "- Plain/5000Nodes, pending, kubesched: 3 pods were not bound in time" in text
+    assert "| plain, 5,000 nodes | pending | 200 | 700 | 1,000 | **4.0** | 90 % |" in text
+    assert "- plain, 5,000 nodes, pending, kubesched: 3 pods were not bound in time" in text
     assert "- Other: it cannot" in text
-    assert "| Plain/5000Nodes | pending | 4.0 | 1.0 | 100 % |" in report.ratios()
+    assert "| plain, 5,000 nodes | pending | 4.0 | 1.0 | 100 % |" in report.ratios()
     assert json.loads(report.json())["rows"][0]["rounds"] == rounds
     assert [table.row_count for table in report.tables()] == [3]
 
@@ -121,3 +121,10 @@ def test_missing_parts_say_how_to_get_them(tmp_path: Path) -> None:
     """Without a real control plane the error names the folder and what to run."""
     with pytest.raises(PartsMissingError, match=r"kube-scheduler in .*; run make parts"):
         find_parts(tmp_path)
+
+
+def test_names_of_workloads_are_readable() -> None:
+    """Words and numbers instead of the names in the files."""
+    assert readable("HostAntiAffinity/5000Nodes") == "host anti-affinity, 5,000 nodes"
+    assert readable("Preemption/1000Nodes_200Pods") == "preemption, 1,000 nodes, 200 pods"
+    assert readable("Other") == "other"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -65,7 +66,15 @@ class PeerRow:
         for one in self.rounds:
             for each in one:
                 if each["problem"]:
-                    yield f"{self.workload}, {self.load}, {each['program']}: {each['problem']}"
+                    yield f"{readable(self.workload)}, {self.load}, {each['program']}: {each['problem']}"
+
+
+def readable(workload: str) -> str:
+    """A workload's name for readers: HostAntiAffinity/5000Nodes as "host anti-affinity, 5,000 nodes"."""
+    name, _, sizes = workload.partition("/")
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower().replace("anti affinity", "anti-affinity")
+    counts = [f"{int(count):,} {what.lower()}" for count, what in re.findall(r"([0-9]+)([A-Za-z]+)", sizes)]
+    return ", ".join((words, *counts))
 
 
 @dataclass
@@ -80,7 +89,7 @@ class PeerReport:
     def tables(self) -> Iterator[Table]:
         """A table for each row, with a line for each program."""
         for row in self.rows:
-            shown = Table(title=f"{row.workload}, {row.load}", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+            shown = Table(title=f"{readable(row.workload)}, {row.load}", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
             for name in _COLUMNS:
                 shown.add_column(name, justify="right" if name else "left", no_wrap=not name)
             for program in row.programs():
@@ -116,7 +125,7 @@ class PeerReport:
             rate, cpu = row.ratio(KUBESCHED, KUBE_SCHEDULER), row.ratio(KUBESCHED, KUBE_SCHEDULER, _cpu_per_pod)
             faster = row.ratio(KUBE_SCHEDULER, KUBESCHED, start_to_last)
             share = "" if cpu is None else f"{100 * cpu:.0f} %"
-            lines.append(f"| {row.workload} | {row.load} | {_number(rate, 1)} | {_number(faster, 1)} | {share} |")
+            lines.append(f"| {readable(row.workload)} | {row.load} | {_number(rate, 1)} | {_number(faster, 1)} | {share} |")
         return "\n".join(lines) + "\n"
 
     def json(self) -> str:
@@ -157,7 +166,7 @@ def _rates(rows: Sequence[PeerRow]) -> Iterator[str]:
         ceiling = row.ratio(KUBESCHED, NULL_BINDER)
         share = "" if ceiling is None else f"{100 * ceiling:.0f} %"
         times = _number(row.ratio(KUBESCHED, KUBE_SCHEDULER), 1)
-        yield f"| {row.workload} | {row.load} | {' | '.join(rates)} | **{times}** | {share} |"
+        yield f"| {readable(row.workload)} | {row.load} | {' | '.join(rates)} | **{times}** | {share} |"
 
 
 def _costs(rows: Sequence[PeerRow]) -> Iterator[str]:
@@ -175,7 +184,7 @@ def _costs(rows: Sequence[PeerRow]) -> Iterator[str]:
             _pair(row, lambda each: each["p99_ms"]),
             _pair(row, start_to_last, 1),
         )
-        yield f"| {row.workload} | {row.load} | {' | '.join(cells)} |"
+        yield f"| {readable(row.workload)} | {row.load} | {' | '.join(cells)} |"
 
 
 _ORDER = (KUBE_SCHEDULER, KUBESCHED, NULL_BINDER)
