@@ -1,4 +1,4 @@
-"""The commands of the README and of three guides can be typed as they are, all on one cluster."""
+"""The commands of the README and of five guides can be typed as they are, all on one cluster."""
 
 from __future__ import annotations
 
@@ -73,6 +73,22 @@ def test_the_custom_resources_of_contrib(typing: Local) -> None:
     (words,) = typed(ROOT / "docs/guides/contrib.md", "kubectl")
     printed = typing.shell(f"cd {ROOT} && kubectl create namespace kubesched && kubectl {' '.join(words)}")
     assert "podgroups.scheduling.x-k8s.io" in printed
+
+
+@pytest.mark.parametrize(
+    ("page", "expected"),
+    [("history.md", '"kind": "PodScheduling"'), ("deploy.md", "scheduler_schedule_attempts_total")],
+)
+def test_asking_the_scheduler(typing: Local, page: str, expected: str) -> None:
+    """Roles, bindings, a token and curl, as the pages say: what is behind authorization is shown."""
+    script = [
+        line for line in lines(ROOT / "docs/guides" / page) if line.startswith(("kubectl create", "TOKEN=", "curl"))
+    ]
+    assert len(script) >= 5
+    typing.shell("kubectl get pod web || kubectl run web --image=nginx")
+    typing("wait --for=condition=PodScheduled pod/web --timeout=60s")
+    typed_here = "\n".join(script).replace("10259", str(typing.secure_port)).replace("curl -k", "curl -sfk")
+    assert expected in typing.shell(typed_here)
 
 
 def test_questions_about_a_running_cluster(typing: Local, monkeypatch: pytest.MonkeyPatch) -> None:

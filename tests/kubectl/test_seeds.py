@@ -74,6 +74,60 @@ LINES = [
     "Update event for scheduled pod",
 ]
 
+# The deployment of the same scheduler, in the words of its project: a program with another name than kube-scheduler.
+DEPLOYMENT = """
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: index-scheduler, namespace: sched-system}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: index-scheduler-kube-scheduler}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: "system:kube-scheduler"}
+subjects: [{kind: ServiceAccount, name: index-scheduler, namespace: sched-system}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: index-scheduler-volume-scheduler}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: "system:volume-scheduler"}
+subjects: [{kind: ServiceAccount, name: index-scheduler, namespace: sched-system}]
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: scheduler-config, namespace: sched-system}
+data:
+  config: |
+    apiVersion: kubescheduler.config.k8s.io/v1
+    kind: KubeSchedulerConfiguration
+    leaderElection:
+      leaderElect: false
+    profiles:
+    - schedulerName: index-scheduler
+      plugins:
+        filter:
+          enabled:
+          - name: IndexScheduling
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: index-scheduler, namespace: sched-system}
+spec:
+  selector: {matchLabels: {app: index-scheduler}}
+  template:
+    metadata: {labels: {app: index-scheduler}}
+    spec:
+      serviceAccountName: index-scheduler
+      containers:
+      - name: index-scheduler
+        image: <Scheduler Image Path>
+        command: [/index-scheduler, --config=/opt/config.yaml]
+        ports: [{containerPort: 10259, protocol: TCP}]
+        volumeMounts: [{name: scheduler-config, mountPath: /opt}]
+      volumes:
+      - name: scheduler-config
+        configMap: {name: scheduler-config, items: [{key: config, path: config.yaml, mode: 0444}]}
+"""
+
 CONTROLLER = "apiVersion: v1\nkind: Node\nmetadata: {name: controller.home.local}\n"
 
 
@@ -81,7 +135,8 @@ CONTROLLER = "apiVersion: v1\nkind: Node\nmetadata: {name: controller.home.local
 def seed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
     """The document's cluster: two workers and one more node, and a scheduler that tells little at first."""
     names = "--node-name-format=worker{:02}.home.local"
-    with local(tmp_path_factory.mktemp("seed"), "--nodes=2", names, "--v=2") as running:
+    plugin = f"--plugin={EXAMPLES / 'index-scheduling' / 'index_scheduling.py'}"
+    with local(tmp_path_factory.mktemp("seed"), "--nodes=2", names, "--v=2", plugin) as running:
         running("apply -f -", CONTROLLER)
         running("wait --for=condition=Ready node --all --timeout=120s")
         yield running
@@ -129,6 +184,17 @@ def test_the_first_document_a_second_scheduler(seed: Local, tmp_path: Path) -> N
             "sample-03": ("0/1", "Pending", "0", "<none>"),
         }
         eventually(lambda: "0/3 nodes are available:" in seed("describe pod sample-03"), what="the reason")
+
+
+def test_the_first_documents_scheduler_as_a_deployment(seed: Local) -> None:
+    """The manifests of its project run it with the plugin that `up` was started with."""
+    seed("create namespace sched-system")
+    seed("apply -f -", DEPLOYMENT)
+    seed("rollout status deployment/index-scheduler -n sched-system --timeout=60s")
+    seed("apply -f -", SAMPLE.format(number=2).replace("sample-02", "deployed-02"))
+    seed("wait --for=condition=Ready pod/deployed-02 --timeout=60s")
+    assert "worker02.home.local" in seed("get pod deployed-02 -o wide")
+    seed("delete deployment index-scheduler -n sched-system")
 
 
 # --- the fourth document ----------------------------------------------------------------------------------------------
