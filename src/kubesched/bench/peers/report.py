@@ -89,7 +89,9 @@ class PeerReport:
     def tables(self) -> Iterator[Table]:
         """A table for each row, with a line for each program."""
         for row in self.rows:
-            shown = Table(title=f"{readable(row.workload)}, {row.load}", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+            shown = Table(
+                title=f"{readable(row.workload)}, {row.load}", title_justify="left", box=SIMPLE_HEAD, pad_edge=False
+            )
             for name in _COLUMNS:
                 shown.add_column(name, justify="right" if name else "left", no_wrap=not name)
             for program in row.programs():
@@ -125,7 +127,8 @@ class PeerReport:
             rate, cpu = row.ratio(KUBESCHED, KUBE_SCHEDULER), row.ratio(KUBESCHED, KUBE_SCHEDULER, _cpu_per_pod)
             faster = row.ratio(KUBE_SCHEDULER, KUBESCHED, start_to_last)
             share = "" if cpu is None else f"{100 * cpu:.0f} %"
-            lines.append(f"| {readable(row.workload)} | {row.load} | {_number(rate, 1)} | {_number(faster, 1)} | {share} |")
+            cells = (readable(row.workload), row.load, _number(rate, 1), _number(faster, 1), share)
+            lines.append(f"| {' | '.join(cells)} |")
         return "\n".join(lines) + "\n"
 
     def json(self) -> str:
