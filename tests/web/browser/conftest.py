@@ -17,7 +17,11 @@ from typing import Any, TypeVar
 import pytest
 import yaml
 from selenium import webdriver
-from selenium.common.exceptions import StaleElementReferenceException
+from selenium.common.exceptions import (
+    ElementClickInterceptedException,
+    ElementNotInteractableException,
+    StaleElementReferenceException,
+)
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from tests.kubectl.local import free_port
@@ -29,9 +33,10 @@ from kubesched.client.http import HttpClient
 from kubesched.client.kubeconfig import parse
 
 T = TypeVar("T")
+BEING_DRAWN = (StaleElementReferenceException, ElementNotInteractableException, ElementClickInterceptedException)
 PICTURES = Path(os.environ.get("KUBESCHED_UI_PICTURES", ".cache/ui"))
 KUBESCHED = (sys.executable, "-c", "from kubesched.cli.main import main; main()")
-SECONDS = 30
+SECONDS = 120
 PLURALS = {"Node": "nodes", "Pod": "pods", "Namespace": "namespaces"}
 
 CONFIG = """
@@ -78,7 +83,7 @@ class LocalCluster:
     def stop(self) -> None:
         """End it."""
         self.process.terminate()
-        self.process.wait(20)
+        self.process.wait(SECONDS)
         assert self.process.stdout is not None
         self.process.stdout.close()
 
@@ -94,7 +99,7 @@ def ui_of(*arguments: str) -> Iterator[str]:
         yield link
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(SECONDS)
         process.stdout.close()
 
 
@@ -111,6 +116,7 @@ class Browser:
             options.add_argument(each)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
         self.driver = webdriver.Chrome(options=options, service=Service(paths[1]))
+        self.driver.set_script_timeout(SECONDS)
         self.size(width, height)
 
     def size(self, width: int, height: int) -> None:
@@ -158,7 +164,7 @@ class Browser:
         while time.monotonic() < end:
             try:
                 result = check()
-            except StaleElementReferenceException:  # it was drawn again meanwhile
+            except BEING_DRAWN:
                 continue
             if result:
                 return result

@@ -16,7 +16,7 @@ from kubesched.simulator.loading import load
 from kubesched.simulator.machine import as_json
 from kubesched.simulator.run import run
 
-SMOOTH_MILLISECONDS = 50
+SMOOTH_MILLISECONDS = 250
 """For one painting of 5,000 nodes, on a machine that may be busy. It is about 4 on one that is not."""
 FRAMES = """
 const done = arguments[arguments.length - 1];

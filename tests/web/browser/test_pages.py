@@ -35,7 +35,7 @@ def test_cluster(page: Browser) -> None:
     assert "token" not in page.script("return location.href")
     page.shows("shop/huge", "1 try", within=".queue-rows")
     assert page.text(".notice") == ""
-    assert page.script(COLOURS) > 5
+    page.until(lambda: page.script(COLOURS) > 5, "nodes of several colours")
     page.picture("cluster")
     page.go("cluster/gpu-007")
     page.shows("gpu-007", "nvidia.com/gpu", "ml/train-", within=".node-card")
@@ -185,7 +185,7 @@ def test_in_the_dark_on_a_phone(page: Browser) -> None:
     ):
         page.go(path)
         page.shows(text)
-        assert page.script("return document.documentElement.scrollWidth <= innerWidth"), path
+        page.until(lambda: page.script("return document.documentElement.scrollWidth <= innerWidth"), "all of its width")
         page.picture(f"phone-{path.partition('/')[0]}")
     assert page.script("return document.documentElement.dataset.theme") == "dark"
     page.script("localStorage.removeItem('kubesched-theme')")
