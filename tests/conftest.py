@@ -4,7 +4,7 @@ import gc
 import os
 import sys
 import warnings
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -41,3 +41,10 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, bool, bool]:
             warnings.simplefilter("ignore")
             gc.collect()
     return done
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _collected() -> Iterator[None]:
+    """Collect garbage while the last test can still fail: after it, a leak would fail the run without naming a test."""
+    yield
+    gc.collect()
