@@ -71,3 +71,28 @@ def test_whatif_in_every_form(cluster: Path) -> None:
     assert (wrong.exit_code, "cannot be read; write one of: drain N" in wrong.output) == (1, True)
     assert run("whatif", "--from", cluster).exit_code == 2
     assert run("whatif", "drain n1", "drain n2", "--from", cluster).exit_code == 3
+
+
+def test_a_pod_that_no_type_has_room_for(cluster: Path, tmp_path: Path) -> None:
+    """Saying that no more nodes are needed would be wrong: none of these would help."""
+    types = tmp_path / "types.yaml"
+    types.write_text("nodeTypes: [{name: tiny, cpu: 1, memory: 1Gi, price: 1}]")
+    result = run("capacity", "--nodes", types, "--from", cluster)
+    assert (result.exit_code, result.stdout.splitlines()[0]) == (3, "no nodes of these types would help")
+    assert "default/wide" in result.stdout
+
+
+def test_a_refused_eviction_names_the_node(tmp_path: Path) -> None:
+    """A pod that its budget protects stays, and the table says where."""
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "b", "namespace": "default"},
+    }
+    spec = {"selector": {}, "maxUnavailable": 0}
+    objects = [as_json(node("n1", cpu=4)), as_json(owned("p1", "n1")), {**budget, "spec": spec}]
+    file = tmp_path / "cluster.yaml"
+    file.write_text(yaml.safe_dump_all(objects))
+    result = run("whatif", "drain n1", "--from", file)
+    assert result.exit_code == 3
+    assert ["default/p1", "n1", "refused"] in [line.split()[:3] for line in result.stdout.splitlines()]

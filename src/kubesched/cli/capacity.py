@@ -94,13 +94,15 @@ def _document(found: CapacityReport) -> Iterator[Block]:
 
 
 def _needed_document(needed: NodesNeeded) -> Iterator[Block]:
-    total = sum(needed.nodes.values())
-    yield Heading(f"{total} more nodes for {needed.price:g} per hour" if total else "no more nodes are needed", 1)
+    total, pending = sum(needed.nodes.values()), needed.placements.pending
+    none = "no nodes of these types would help" if pending else "no more nodes are needed"
+    yield Heading(f"{total} more nodes for {needed.price:g} per hour" if total else none, 1)
     if needed.nodes:
         yield Table(("type", "nodes"), tuple((name, str(number)) for name, number in needed.nodes.items()))
     if needed.bound is not None and total:
-        yield Text(f"No mix is cheaper than {needed.bound:g}. All pods have been scheduled on this one.")
-    if needed.placements.pending:
-        yield Heading(f"{len(needed.placements.pending)} pods have no place on any of these types", 2)
-        rows = [(each.pod.key, each.message) for each in needed.placements.pending[:MOST_ROWS]]
+        sure = "" if pending else " All pods have been scheduled on this one."
+        yield Text(f"No mix is cheaper than {needed.bound:g}.{sure}")
+    if pending:
+        yield Heading(f"pods without a place on any of these types: {len(pending)}", 2)
+        rows = [(each.pod.key, each.message) for each in pending[:MOST_ROWS]]
         yield Table(("pod", "why"), tuple(rows))

@@ -111,7 +111,7 @@ def _moves(placements: Placements, title: str) -> Iterator[Block]:
 
 def _row(each: Placement) -> tuple[str, str, str, str]:
     place = each.node if each.fate is Fate.PLACED else each.fate.value
-    return (each.pod.key, each.origin or "-", place, each.message)
+    return (each.pod.key, each.origin or each.pod.node_name or "-", place, each.message)
 
 
 def _consolidation(found: Consolidation, cluster: Cluster) -> Iterator[Block]:
