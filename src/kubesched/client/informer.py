@@ -212,7 +212,7 @@ class Informer(Generic[O]):
             if event.change is WatchType.DELETED:
                 self._remove(event.malformed.key, None)
         elif event.object is not None:
-            obj = cast(O, event.object)
+            obj: O = event.object  # type: ignore[assignment]  # `cast` is a call, and this runs for every event
             if event.change is WatchType.DELETED:
                 self._remove(obj.key, obj)
             else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from kubesched.base import annotations as names
 from kubesched.config.duration import Duration
@@ -48,12 +49,15 @@ DEFAULT = Behavior()
 
 def behavior_of(annotations: Mapping[str, str]) -> Behavior:
     """Read the annotations of a pod."""
-    given = {name: text for name, text in annotations.items() if name.startswith(PREFIX)}
-    if not given:
-        return DEFAULT
+    given = tuple(item for item in annotations.items() if item[0].startswith(PREFIX))
+    return _behavior(given) if given else DEFAULT
+
+
+@lru_cache(maxsize=1024)
+def _behavior(given: tuple[tuple[str, str], ...]) -> Behavior:
     values: dict[str, float | int | bool] = {}
     problems: list[str] = []
-    for name, text in given.items():
+    for name, text in given:
         try:
             _read(name, text.strip(), values)
         except ValueError as error:

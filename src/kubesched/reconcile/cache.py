@@ -38,22 +38,32 @@ def is_more_than_status(event: StoreEvent) -> bool:
 
 
 class Index(Generic[V]):
-    """Objects by a value other than their name. Uses dicts as sets: they keep order, so that runs are reproducible."""
+    """Objects by a value other than their name. Uses dicts as sets: they keep order, so that runs are reproducible.
 
-    def __init__(self, keys_of: KeysOf[V]) -> None:
+    It is built when it is first read: most clusters never need most of them, and each costs time at every change.
+    """
+
+    def __init__(self, keys_of: KeysOf[V], build: Callable[[Index[V]], None]) -> None:
         self._keys_of = keys_of
+        self._build: Callable[[Index[V]], None] | None = build
         self._found: dict[str, dict[str, V]] = {}
         self._values: dict[str, Sequence[str]] = {}
         """The values of each object that has any."""
 
     def get(self, value: str) -> list[V]:
         """Return the objects with a value."""
-        found = self._found.get(value)
+        found = self._objects().get(value)
         return list(found.values()) if found else []
 
     def size(self, value: str) -> int:
         """Return the number of objects with a value."""
-        return len(self._found.get(value, ()))
+        return len(self._objects().get(value, ()))
+
+    def _objects(self) -> dict[str, dict[str, V]]:
+        if (build := self._build) is not None:
+            self._build = None
+            build(self)
+        return self._found
 
     def change(self, key: str, new: V | None) -> None:
         """Take over an object as it is now; None if it is gone."""
@@ -92,12 +102,13 @@ class Cache(Generic[V]):
         return self.objects.get(key)
 
     def index(self, keys_of: KeysOf[V]) -> Index[V]:
-        """Add an index and keep it up to date."""
-        index = Index(keys_of)
-        for obj in self.objects.values():
-            index.change(obj.key, obj)
+        """Return an index that is kept up to date."""
+        return Index(keys_of, self._fill)
+
+    def _fill(self, index: Index[V]) -> None:
+        for key, obj in self.objects.items():
+            index.change(key, obj)
         self._indexes.append(index)
-        return index
 
     def watch(self, handler: Handler[V]) -> None:
         """Call a handler for every existing object, then for every change."""

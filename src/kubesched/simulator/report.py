@@ -13,7 +13,7 @@ from kubesched.library.live import READ
 from kubesched.library.tables import as_frame, as_html
 from kubesched.reconcile.access import PODS
 from kubesched.simulator.cluster import SimulatedCluster
-from kubesched.simulator.expectations import Checked, is_pending, node_of, phase_of, why_pending
+from kubesched.simulator.expectations import ENDED, Checked, why_pending
 from kubesched.simulator.timeline import TimelineEntry
 from kubesched.simulator.usage import Load, NodeUsage, UsageSample
 
@@ -190,13 +190,14 @@ def make_report(
     placements: list[PodPlacement] = []
     pending: list[PendingPod] = []
     for record in sorted(cluster.api.store.records(PODS), key=lambda record: _natural(record.key)):
-        pod, key = record.load(), record.key
+        key, node, phase = record.key, record.fields.get("spec.nodeName", ""), record.fields.get("status.phase", "")
         since, attempts = timeline.created_at.get(key, 0.0), timeline.attempts[key]
-        if is_pending(pod):
-            pending.append(PendingPod(key, why_pending(pod) or "not tried yet", _round(end - since), attempts))
+        if not node and phase not in ENDED:
+            why = why_pending(record.load()) or "not tried yet"
+            pending.append(PendingPod(key, why, _round(end - since), attempts))
         else:
             after = _round(timeline.bound_at.get(key, since) - since)
-            placements.append(PodPlacement(key, node_of(pod), phase_of(pod), after, attempts))
+            placements.append(PodPlacement(key, node, phase, after, attempts))
     nodes = sorted(timeline.usage.nodes.items(), key=lambda item: _natural(item[0]))
     return Report(
         scenario=name,

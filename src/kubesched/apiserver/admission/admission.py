@@ -193,10 +193,7 @@ class Admission:
     def topology_labels(self, node: str) -> JSON:
         """A node's zone and region labels, which its pods get too."""
         record = self._store.get("/nodes", node) if node else None
-        if record is None or b'"topology.kubernetes.io/' not in record.data:
-            return {}
-        labels = record.load()["metadata"].get("labels") or {}
-        return {key: labels[key] for key in _TOPOLOGY if key in labels}
+        return {} if record is None else {key: record.labels[key] for key in _TOPOLOGY if key in record.labels}
 
     def _service_account(self, pod: JSON) -> None:
         meta, spec = pod["metadata"], pod["spec"]

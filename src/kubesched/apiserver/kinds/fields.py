@@ -61,27 +61,31 @@ _ABSENT = {"spec.unschedulable": "false", "spec.hostNetwork": "false", "status.r
 
 def fields_reader(paths: FieldPaths) -> Callable[[JSON], dict[str, str]]:
     """A function that reads the selectable fields of an object, by their paths."""
-    plain = [(".".join(path), path) for path in sorted(set(paths.values()))]
-    wanted = [(name, path, _ABSENT.get(name, "")) for name, path in plain]
+    sections: dict[tuple[str, ...], list[tuple[str, str, str]]] = {}
+    for *parents, last in sorted(set(paths.values())):
+        name = ".".join((*parents, last))
+        sections.setdefault(tuple(parents), []).append((name, last, _ABSENT.get(name, "")))
 
     def read(obj: JSON) -> dict[str, str]:
         # Called for every stored object, so it avoids function calls.
         values = {}
-        for name, path, absent in wanted:
-            value: Any = obj
-            for part in path:
-                value = value.get(part) if isinstance(value, dict) else None
-            text = value if isinstance(value, str) else _text(value)
-            if text or absent:
-                values[name] = text or absent
+        for parents, wanted in sections.items():
+            section: Any = obj
+            for part in parents:
+                section = section.get(part) if isinstance(section, dict) else None
+            if not isinstance(section, dict):
+                section = {}
+            for name, last, absent in wanted:
+                value = section.get(last)
+                text = value if isinstance(value, str) else "" if value is None else _text(value)
+                if text or absent:
+                    values[name] = text or absent
         return values
 
     return read
 
 
 def _text(value: Any) -> str:
-    if value is None:
-        return ""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)

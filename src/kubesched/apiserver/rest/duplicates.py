@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from kubesched.apiserver.storage.store import encode
 from kubesched.base.documents import REQUEST, compose_yaml
 
 _KEY = re.compile(rb'"\s*:')
@@ -20,8 +21,8 @@ class _Pairs(list[tuple[str, Any]]):
 
 def json_duplicates(data: bytes, parsed: Any) -> list[str]:
     """What upstream's decoder says about fields that are repeated in JSON, given what a parser made of it."""
-    if len(_KEY.findall(data)) == _keys_in(parsed):
-        return []  # nearly always
+    if encode(parsed) == data or len(_KEY.findall(data)) == _keys_in(parsed):
+        return []  # nearly always; what is encoded as we do it cannot repeat a field
     return list(dict.fromkeys(_words(json.loads(data, object_pairs_hook=_Pairs), "", frozenset())))
 
 

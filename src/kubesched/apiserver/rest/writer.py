@@ -137,7 +137,7 @@ class Writer:
         obj = self._admitted(attributes, prepare)
         problems = self.admission.problems(resource, obj) + validation.creation_problems(resource, obj)
         self._check(resource, obj, problems + self.custom.problems(resource, obj))
-        self.admission.validate(replace(attributes, obj=obj))
+        self.admission.validate(attributes if obj is attributes.obj else replace(attributes, obj=obj))
         key = resource.key(namespace, obj["metadata"]["name"])
         if (known := self.store.get(resource.storage, key)) is not None:
             raise already_exists(
@@ -216,7 +216,7 @@ class Writer:
         if subresource == "status":
             problems = self.admission.status_problems(resource, old, new, verb, user) + problems
         self._check(resource, new, problems + self.custom.problems(resource, new, old))
-        self.admission.validate(replace(attributes, obj=new))
+        self.admission.validate(attributes if new is attributes.obj else replace(attributes, obj=new))
         if new == old:
             return record
         if self._is_finished(resource, new):

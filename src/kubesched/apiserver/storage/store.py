@@ -286,7 +286,8 @@ class Store:
         return shelf
 
     def get(self, resource: str, key: str) -> Record | None:
-        return self.shelf(resource).records.get(key)
+        shelf = self.shelves.get(resource)
+        return None if shelf is None else shelf.records.get(key)
 
     def records(self, resource: str, namespace: str = "") -> Iterator[Record]:
         """Every object of a kind (in a namespace), in the order of keys."""

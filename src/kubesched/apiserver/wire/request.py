@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from urllib.parse import unquote
 
 from kubesched.apiserver.wire.status import StatusError, bad_request
@@ -113,6 +114,7 @@ class RequestTarget:
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
+@lru_cache(maxsize=256)
 def parse_path(path: str) -> RequestTarget:
     """Parse a path as upstream's request resolver does. ``/api/v1`` itself and the like are not resources."""
     parts = [unquote(part) for part in path.split("/") if part]

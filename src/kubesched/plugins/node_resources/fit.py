@@ -115,7 +115,7 @@ class NodeResourcesFit(Plugin):
             missing = offered - table.used[column, rows] < amount
             if wanted.by_devices[index]:
                 missing &= offered > 0  # DynamicResources sees to the others
-            if not missing.any():
+            if not np.count_nonzero(missing):  # half the time of `any` on a few rows
                 continue
             # Upstream treats the pod count, which comes first, as resolvable by preemption.
             too_small = missing & (offered < amount) if index else False
