@@ -16,6 +16,9 @@ class Bug(NamedTuple):
     file: str
     old: str
     new: str
+    meets: str = ""
+    """What must happen for the bug to matter, as a pattern in the words of a step. Stories with such a step come
+    first."""
 
 
 QUEUE = "queue/scheduling_queue.py"
@@ -109,6 +112,7 @@ BUGS = (
         "queue/hints.py",
         "        answer = Hint.QUEUE\n        outcome",
         "        answer = Hint.SKIP\n        outcome",
+        meets="hints raise",
     ),
     Bug(
         "an update wakes no pod that waits",
@@ -198,13 +202,21 @@ BUGS = (
         HANDLERS,
         "            self._pod(old, None)\n            old = None",
         "            old = None",
+        meets="created again at once",
     ),
-    Bug("an undone binding loses the pod", HANDLERS, "if old.node_name and not new.node_name:", "if False:"),
+    Bug(
+        "an undone binding loses the pod",
+        HANDLERS,
+        "if old.node_name and not new.node_name:",
+        "if False:",
+        meets="restored from a backup",
+    ),
     Bug(
         "an assumed pod that is deleted keeps its place",
         HANDLERS,
         "        if pod.uid in self._cluster.pods:\n            self._assumed_pod_deleted(pod)",
         "        if False:\n            pass",
+        meets="others delete the pod",
     ),
     Bug(
         "changes of waiting pods are not seen",
@@ -242,6 +254,7 @@ BUGS = (
         "engine/cache.py",
         "if self._node_version != table.node_version or len(self.mask) != table.size:",
         "if len(self.mask) != table.size:",
+        meets="cordoned",
     ),
     # --- binding
     Bug(
@@ -297,9 +310,9 @@ BUGS = (
     ),
     Bug(
         "pods that have ended keep their places",
-        STATE,
-        "        if not pod.node_name or pod.is_terminal:\n",
-        "        if not pod.node_name:\n",
+        "apiserver/inprocess/reader.py",
+        "        if not before and not after:\n",
+        "        if not after and event.change is not ChangeType.DELETED:\n",
     ),
     Bug(
         "labels of a changed node stay",
@@ -339,6 +352,7 @@ BUGS = (
         INFORMER,
         "        if not _may_resume_watch(error):\n            self._version = None",
         "        pass",
+        meets="forgets its history|history is forgotten",
     ),
     Bug(
         "a watch starts again where it began",
@@ -393,7 +407,7 @@ BUGS = (
         "leading begins before the lease is held",
         LEADER,
         'lease...", lock=self._where)\n        while not await self._try_once():',
-        'lease...", lock=self._where)\n        while not await self._try_once() and False:',
+        'lease...", lock=self._where)\n        for _ in () if [await self._try_once()] else (0,):',
     ),
     Bug(
         "renewals of the holder are not seen",
@@ -413,6 +427,7 @@ BUGS = (
         STORE,
         "        if version < self.oldest:\n            raise expired(version, self.oldest)",
         "        pass",
+        meets="forgets its history|history is forgotten",
     ),
     Bug(
         "a watch begins one event too late",
@@ -438,11 +453,13 @@ BUGS = (
         "apiserver/meta.py",
         '    if (version := after.get("resourceVersion")) and version not in ("0", before["resourceVersion"]):\n',
         "    if False:\n",
+        meets="each with a claim on a device",
     ),
     Bug(
         "another pod of the same name is bound",
         "apiserver/rest/writer.py",
         '        if self.uid and self.uid != found["uid"]:\n',
         "        if False:\n",
+        meets="others recreate",
     ),
 )

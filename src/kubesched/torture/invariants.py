@@ -102,7 +102,20 @@ class Witness(Subscriber):
         storage = SeenStorage(
             seen(api.PersistentVolumeClaim), seen(api.PersistentVolume), seen(api.StorageClass), seen(api.CSINode)
         )
-        return SeenCluster(seen(api.Node), [*pods, *self._placed.values()], storage)
+        leaving = self._leaving()
+        placed = [each for uid, each in self._placed.items() if uid not in leaving]
+        return SeenCluster(seen(api.Node), [*pods, *placed], storage)
+
+    def _leaving(self) -> set[str]:
+        """Placed pods that were deleted before they were bound. The API server refuses to bind them, so that their
+        places are free."""
+        known = ((uid, self.replica.seen_pod(pod)) for uid, (pod, _) in self._placed.items())
+        return {uid for uid, pod in known if pod is not None and pod.is_terminating}
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether no pod leaves a place that it has not reached yet."""
+        return not self._leaving()
 
     def forget_known(self) -> None:
         """Forget placed pods that the watch has delivered on their node, or as deleted."""
@@ -297,7 +310,7 @@ def sleepers(scheduler: Scheduler, witness: Witness) -> Iterator[str]:
     """
     view = witness.view()
     unclear = any(pod.is_terminating or node not in view.nodes for pod, node in view.pods)
-    if unclear or len(scheduler.cluster.nominations):
+    if unclear or not witness.is_clear or len(scheduler.cluster.nominations):
         return
     for pod in scheduler.queue.pod_lists().unschedulable:
         queued = scheduler.queue.get(pod.uid)

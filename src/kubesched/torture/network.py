@@ -75,8 +75,9 @@ class _Stream:
         self._arrived = asyncio.Event()
 
     def put(self, event: WatchEvent) -> None:
-        self._events.append(event)
-        self._arrived.set()
+        if self._end is None:  # what is under way when a connection ends is lost
+            self._events.append(event)
+            self._arrived.set()
 
     def end(self, error: Exception | None) -> None:
         if self._end is None:

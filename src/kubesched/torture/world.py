@@ -45,6 +45,8 @@ DOUBTFUL_SECONDS = 60.0
 PRIORITY_CLASSES = "scheduling.k8s.io/priorityclasses"
 UNCLEAR_SECONDS = 60.0
 """A process that could not read a pod for less than this may not know whether it has bound it."""
+API_ACCESS = "kube-api-access-"
+"""How the names of volumes begin that the API server adds to pods."""
 MEDDLED = {"key": "example.com/meddled", "effect": "NoSchedule"}
 VOLUME_BINDING = {"name": "VolumeBinding", "args": {"bindTimeoutSeconds": 60}}
 """A pod whose claim was rolled back waits this long. It must be less than the time in which everything settles."""
@@ -385,9 +387,10 @@ class World:
             return
         self.delete(PODS, key, grace=0)
         meta = {each: pod["metadata"][each] for each in ("name", "namespace", "labels") if each in pod["metadata"]}
-        spec = {each: value for each, value in pod["spec"].items() if each not in ("nodeName", "volumes")}
-        self.create(PODS, {"metadata": meta, "spec": spec})
-        self.met.note("pod recreated", "a pod")
+        self.create(PODS, {"metadata": meta, "spec": _as_written(pod["spec"])})
+        new = self.get(PODS, key)
+        if new is not None and new["metadata"]["uid"] != pod["metadata"]["uid"]:
+            self.met.note("pod recreated", "a pod")
 
     def meddle(self, what: str, call: ClientCall) -> None:
         """Others change the object of a call, or its node, right now."""
@@ -524,6 +527,17 @@ def _as_new(node: JSON) -> JSON:
     """A node without what the API server sets."""
     meta = {key: node["metadata"][key] for key in ("name", "labels", "annotations") if key in node["metadata"]}
     return {"metadata": meta, "spec": node.get("spec") or {}, "status": node.get("status") or {}}
+
+
+def _as_written(spec: JSON) -> JSON:
+    """The spec of a pod without its node, and without the volume that the API server adds for the pod's token."""
+
+    def others(parts: list[JSON]) -> list[JSON]:
+        return [each for each in parts if not each["name"].startswith(API_ACCESS)]
+
+    containers = [{**each, "volumeMounts": others(each.get("volumeMounts") or [])} for each in spec["containers"]]
+    kept = {name: value for name, value in spec.items() if name != "nodeName"}
+    return {**kept, "containers": containers, "volumes": others(spec.get("volumes") or [])}
 
 
 def waiting_in(replica: Replica) -> list[str]:
