@@ -108,14 +108,14 @@ async def test_a_suspended_one_starts_nothing_until_it_is_resumed(clock: Virtual
 
 @virtual_time
 async def test_the_schedule_is_in_its_time_zone(clock: VirtualClock) -> None:
-    """Midnight in India is 18:30 UTC, and the annotation of the Job has the local time."""
+    """Six o'clock in India is half past midnight UTC, and the annotation of the Job has the local time."""
     async with world(clock) as w:
-        w.create(CRON_JOBS, "c", _cron_job("0 0 * * *", timeZone="Asia/Kolkata"))
-        await clock.advance(24 * 60 * MINUTE)
+        w.create(CRON_JOBS, "c", _cron_job("0 6 * * *", timeZone="Asia/Kolkata"))
+        await clock.advance(60 * MINUTE)
         (name,) = w.names(JOBS)
-        assert int(name.removeprefix("c-")) % (24 * 60) == 18 * 60 + 30
+        assert int(name.removeprefix("c-")) % (24 * 60) == 30
         annotations = w.get(JOBS, name)["metadata"]["annotations"]
-        assert annotations["batch.kubernetes.io/cronjob-scheduled-timestamp"].endswith("T00:00:00+05:30")
+        assert annotations["batch.kubernetes.io/cronjob-scheduled-timestamp"].endswith("T06:00:00+05:30")
 
 
 @virtual_time
