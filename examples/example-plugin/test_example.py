@@ -47,7 +47,7 @@ def test_the_main_knows_the_plugin_by_one_name(tmp_path: Path, name: str) -> Non
     config, written = tmp_path / "config.yaml", tmp_path / "written.yaml"
     config.write_text(CONFIG.read_text("utf-8").replace('"example"', f'"{name}"'), "utf-8")
     command = [sys.executable, str(HERE / "main.py"), f"--config={config}", f"--write-config-to={written}"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
     if name == Example.name:
         assert done.returncode == 0, done.stderr
         (profile,) = yaml.safe_load(written.read_text("utf-8"))["profiles"]

@@ -15,7 +15,7 @@ from tests.kubectl.local import Local, eventually, local
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 CHART = DEPLOY / "helm" / "kubesched"
-WAIT = ("--wait", "--timeout=90s")
+WAIT = ("--wait", "--timeout=240s")
 REPLACEMENT = ("--set=schedulerName=default-scheduler", "--set=leaderElection.resourceName=kube-scheduler")
 PLUGIN = """
 import kubesched
@@ -64,7 +64,7 @@ pytestmark = [
 def helm(*arguments: str, stdin: str = "", env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """Run helm, whatever its end."""
     command = [str(find(HELM)), *arguments]
-    return subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, env=env, timeout=120)
+    return subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, env=env, timeout=300)
 
 
 def documents(text: str) -> dict[tuple[str, str], Any]:
