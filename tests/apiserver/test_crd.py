@@ -320,3 +320,190 @@ async def test_a_rule_that_is_not_cel(client: LocalClient) -> None:
     error = await refusal(client.create(DEFINITIONS, definition(schema={"openAPIV3Schema": schema})))
     assert "spec.versions[0].schema.openAPIV3Schema.x-kubernetes-validations[0].rule: Invalid value" in error.message
     assert "compilation failed" in error.message
+
+
+CONSTRAINED: JSON = {
+    "any": {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True},
+    "one": {"type": "object", "oneOf": [{"required": ["a"]}, {"required": ["b"]}], "additionalProperties": True},
+    "either": {"type": "object", "anyOf": [{"required": ["a"]}, {"required": ["b"]}], "additionalProperties": True},
+    "all": {"type": "string", "allOf": [{"minLength": 2}, {"pattern": "^x"}]},
+    "nope": {"type": "string", "not": {"enum": ["bad"]}},
+    "gt": {"type": "integer", "minimum": 1, "exclusiveMinimum": True},
+    "lt": {"type": "number", "maximum": 10, "exclusiveMaximum": True},
+    "mult": {"type": "integer", "multipleOf": 5},
+    "i32": {"type": "integer", "format": "int32"},
+    "minp": {"type": "object", "minProperties": 2, "additionalProperties": {"type": "string"}},
+    "maxp": {"type": "object", "maxProperties": 1, "additionalProperties": {"type": "string"}},
+    "maxi": {"type": "array", "maxItems": 1, "items": {"type": "string"}},
+    "set": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
+    "map": {
+        "type": "array",
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["name"],
+        "items": {"type": "object", "properties": {"name": {"type": "string"}, "x": {"type": "string"}}},
+    },
+    "emb": {"type": "object", "x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unknown-fields": True},
+}
+NO_FIELD = '<nil>: Invalid value: "": '
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ({"any": 5}, []),
+        (
+            {"any": True},
+            [
+                'spec.any: Invalid value: "boolean": spec.any in body must be of type integer,string: "boolean"',
+                f'{NO_FIELD}"spec.any" must validate at least one schema (anyOf)',
+                'spec.any: Invalid value: "boolean": spec.any in body must be of type integer: "boolean"',
+            ],
+        ),
+        ({"one": {"a": "1"}}, []),
+        (
+            {"one": {}},
+            [
+                f'{NO_FIELD}"spec.one" must validate one and only one schema (oneOf). Found none valid',
+                "spec.one.a: Required value",
+            ],
+        ),
+        (
+            {"one": {"a": "1", "b": "1"}},
+            [f'{NO_FIELD}"spec.one" must validate one and only one schema (oneOf). Found 2 valid alternatives'],
+        ),
+        ({"either": {"a": "1", "b": "2"}}, []),
+        (
+            {"either": {}},
+            [f'{NO_FIELD}"spec.either" must validate at least one schema (anyOf)', "spec.either.a: Required value"],
+        ),
+        ({"all": "xy"}, []),
+        (
+            {"all": "y"},
+            [
+                'spec.all: Invalid value: "y": spec.all in body should be at least 2 chars long',
+                "spec.all: Invalid value: \"y\": spec.all in body should match '^x'",
+                f'{NO_FIELD}"spec.all" must validate all the schemas (allOf). None validated',
+            ],
+        ),
+        ({"nope": "bad"}, [f'{NO_FIELD}"spec.nope" must not validate the schema (not)']),
+        ({"gt": 1}, ["spec.gt: Invalid value: 1: spec.gt in body should be greater than 1"]),
+        ({"lt": 10}, ["spec.lt: Invalid value: 10: spec.lt in body should be less than 10"]),
+        ({"mult": 7}, ["spec.mult: Invalid value: 7: spec.mult in body should be a multiple of 5"]),
+        ({"i32": 2**31}, [f"{NO_FIELD}Checked value must be of type integer with format int32 in spec.i32"]),
+        ({"minp": {"a": "1"}}, ["spec.minp: Invalid value: 1: spec.minp in body should have at least 2 properties"]),
+        ({"maxp": {"a": "1", "b": "2"}}, ["spec.maxp: Too many: 2: must have at most 1 item"]),
+        ({"maxi": ["a", "b"]}, ["spec.maxi: Too many: 2: must have at most 1 item"]),
+        ({"set": ["a", "a", "b"]}, ['spec.set[1]: Duplicate value: "a"']),
+        ({"map": [{"name": "a"}, {"name": "a", "x": "1"}]}, ['spec.map[1]: Duplicate value: {"name":"a"}']),
+        ({"emb": {}}, ["spec.emb.apiVersion: Required value", "spec.emb.kind: Required value"]),
+    ],
+)
+def test_what_schemas_ask_for(value: JSON, words: list[str]) -> None:
+    """Every part of a schema that upstream checks is checked, and the words are kube-apiserver's."""
+    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": CONSTRAINED}}}
+    problems = Validator(schema).problems({"spec": value})
+    assert [f"{problem.field}: {problem.message}" for problem in problems] == words
+
+
+@pytest.mark.parametrize(
+    ("name", "fine", "wrong"),
+    [
+        ("date-time", "2020-01-01t00:00:00.5+02:00", "2020-01-01 00:00:00Z"),
+        ("date", "2020-02-29", "2020-02-30"),
+        ("duration", "1h30m", "5x"),
+        ("duration", "2 days", "5"),
+        ("uri", "http://x", "x"),
+        ("email", "a@b", "x"),
+        ("ipv4", "1.2.3.4", "::1"),
+        ("ipv6", "::1", "1.2.3.4"),
+        ("cidr", "10.0.0.1/8", "10.0.0.1"),
+        ("uuid", "12345678123412341234123456789012", "x"),
+        ("byte", "YQ==", ""),
+        ("hostname", "a.example", "1.2.3.4"),
+        ("mac", "00:11:22:33:44:55", "00:11"),
+        ("no-such-format", "anything", ""),
+    ],
+)
+def test_formats(name: str, fine: str, wrong: str) -> None:
+    """A string has the format that the schema asks for, if upstream knows that."""
+    validator = Validator({"type": "object", "properties": {"x": {"type": "string", "format": name}}})
+    assert validator.problems({"x": fine}) == []
+    found = [problem.message for problem in validator.problems({"x": wrong})]
+    message = f'Invalid value: "{wrong}": x in body must be of type {name}: "{wrong}"'
+    assert found == ([] if name == "no-such-format" else [message])
+
+
+async def test_null_is_as_good_as_nothing(client: LocalClient) -> None:
+    """A null in a field that is not nullable is dropped, or replaced by the default; a nullable field keeps it."""
+    texts = {"plain": {"type": "string"}, "filled": {"type": "string", "default": "x"}}
+    texts["kept"] = {"type": "string", "nullable": True}  # type: ignore[dict-item]
+    spec = {**SPEC_SCHEMA, "properties": {**SPEC_SCHEMA["properties"], **texts}}
+    await client.create(
+        DEFINITIONS, definition(schema={"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}})
+    )
+    made = await client.create(TABS, tab(plain=None, filled=None, kept=None))
+    assert made["spec"] == {"cron": "*", "replicas": 1, "filled": "x", "kept": None}
+
+
+async def test_rules_that_were_not_checked(client: LocalClient) -> None:
+    """Rules in CEL are not evaluated on an object of the wrong form, which is said; a range is no obstacle."""
+    rules = [{"rule": "self.cron != 'x'", "message": "not x"}]
+    spec = {**SPEC_SCHEMA, "x-kubernetes-validations": rules}
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
+    await client.create(DEFINITIONS, definition(schema=schema))
+    wrong = await refusal(client.create(TABS, tab(mode="none")))
+    assert [cause.field for cause in wrong.causes] == ["spec.mode", "<nil>"]
+    assert "some validation rules were not checked because the object was invalid" in wrong.message
+    both = await refusal(client.create(TABS, tab(cron="x", replicas=99)))
+    assert [cause.field for cause in both.causes] == ["spec.cron", "spec.replicas", "spec"]
+
+
+async def test_columns_with_filters(client: LocalClient) -> None:
+    """A column can be a condition's status, as most operators have it."""
+    paths = {
+        "READY": '.status.conditions[?(@.type=="Ready")].status',
+        "LAST": ".status.conditions[-1].type",
+        "FIRST": ".status.conditions[*].type",
+        "LABEL": ".metadata.labels['example\\.com/a']",
+        "DOTTED": ".metadata.labels.example\\.com/a",
+        "NONE": '.status.conditions[?(@.type=="Gone")].status',
+    }
+    shown = [{"name": name, "type": "string", "jsonPath": path} for name, path in paths.items()]
+    open_status = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": SPEC_SCHEMA, "status": open_status}}}
+    made = definition(additionalPrinterColumns=shown, subresources={"status": {}}, schema=schema)
+    await client.create(DEFINITIONS, made)
+    body = tab()
+    body["metadata"]["labels"] = {"example.com/a": "b"}
+    await client.create(TABS, body)
+    conditions = [{"type": "Synced", "status": "False"}, {"type": "Ready", "status": "True"}]
+    await client.patch(f"{TABS}/a/status", {"status": {"conditions": conditions}})
+    table = await client.get(f"{TABS}/a", headers=TABLE)
+    assert table["rows"][0]["cells"] == ["a", "True", "Ready", "Synced", "b", "b", ""]
+
+
+async def test_deprecated_versions_warn(client: LocalClient) -> None:
+    """Every request for a deprecated version is warned, in the words of the definition if it has any."""
+    made = definition()
+    old = {**made["spec"]["versions"][0], "name": "v1beta1", "storage": False, "deprecated": True}
+    made["spec"]["versions"] += [old, {**old, "name": "v1alpha1", "deprecationWarning": "use v1"}]
+    await client.create(DEFINITIONS, made)
+    listed = [await client.send("GET", TABS.replace("/v1/", f"/{name}/")) for name in ("v1", "v1beta1", "v1alpha1")]
+    assert [response.warnings for response in listed] == [
+        [],
+        ["stable.example.com/v1beta1 CronTab is deprecated"],
+        ["use v1"],
+    ]
+
+
+async def test_conversion_webhooks_warn(client: LocalClient) -> None:
+    """A definition whose versions are converted by a webhook says that none is called here."""
+    made = definition()
+    reference = {"service": {"namespace": "x", "name": "y"}}
+    webhook = {"conversionReviewVersions": ["v1"], "clientConfig": reference}
+    made["spec"]["conversion"] = {"strategy": "Webhook", "webhook": webhook}
+    response = await client.send("POST", DEFINITIONS, made)
+    assert response.status == 201
+    assert response.warnings == [
+        "spec.conversion: webhooks are not called in this cluster; objects have the same fields in every version"
+    ]

@@ -21,7 +21,7 @@ from tests.apiserver.support import (
 
 from kubesched.apiserver.apiserver import ApiServer
 from kubesched.apiserver.inprocess.local import LocalClient
-from kubesched.apiserver.rest.patch import JSON_PATCH, MERGE_PATCH, STRATEGIC
+from kubesched.apiserver.rest.patch import APPLY, JSON_PATCH, MERGE_PATCH, STRATEGIC
 from kubesched.apiserver.storage.store import decode
 
 # --- create -----------------------------------------------------------------------------------------------------------
@@ -499,6 +499,11 @@ async def test_kinds_without_effect_say_so(client: LocalClient) -> None:
     response = await client.send("POST", "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies", body)
     assert response.status == 201
     assert response.warnings == ["NetworkPolicy is stored but has no effect in this cluster"]
+    path = "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies/m?fieldManager=x"
+    body["metadata"] = {"name": "m"}
+    first, second = [await client.send("PATCH", path, body, content_type=APPLY) for _ in range(2)]
+    assert (first.status, first.warnings) == (201, response.warnings), "a server-side apply creates too"
+    assert (second.status, second.warnings) == (200, [])
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 """Custom resources: a kind is served as long as its definition exists.
 
 Objects are checked against types, required fields, enumerations and ranges of the definition's schema. As upstream,
-unknown fields are dropped unless the schema preserves them. Its rules in CEL hold once the rest does. Conversion
-webhooks are ignored.
+unknown fields are dropped unless the schema preserves them. Its rules in CEL are checked if nothing keeps them from
+being evaluated. Conversion webhooks are not called, which a warning says.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kubesched.apiserver.crd.schema import Validator, columns_of
+from kubesched.apiserver.crd.columns import columns_of
+from kubesched.apiserver.crd.schema import Validator
+from kubesched.apiserver.crd.values import NOWHERE
 from kubesched.apiserver.kinds.fields import fields_reader
 from kubesched.apiserver.kinds.registry import SCALE, STATUS, ApiResource, ResourceRegistry
 from kubesched.apiserver.meta import timestamp
@@ -21,6 +23,15 @@ from kubesched.base.clock import Clock
 from kubesched.base.types import JSON
 
 DEFINITIONS = "apiextensions.k8s.io/customresourcedefinitions"
+
+_BLOCKING = frozenset(f"FieldValue{word}" for word in ("NotSupported", "Required", "TooLong", "TooMany", "TypeInvalid"))
+"""Problems with which rules in CEL cannot be evaluated."""
+_RULES_SKIPPED = Cause(
+    "FieldValueInvalid",
+    "Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing"
+    " errors to complete validation",
+    NOWHERE,
+)
 
 
 class CustomResources:
@@ -60,13 +71,19 @@ class CustomResources:
         if not resource.custom:
             return []
         validator = self._validators[resource]
-        found = validator.problems(obj)
-        if found:
-            known = validator.problems(old) if old is not None else []
-            return [problem for problem in found if problem not in known]
+        found = _new(validator.problems(obj), lambda: validator.problems(old) if old is not None else [])
+        if any(problem.reason in _BLOCKING for problem in found):
+            return [*found, *([_RULES_SKIPPED] if validator.has_rules else ())]
         broken = validator.broken_rules(obj, old)
-        known = validator.broken_rules(old, None) if broken and old is not None else []
-        return [problem for problem in broken if problem not in known]
+        return found + _new(broken, lambda: validator.broken_rules(old, None) if old is not None else [])
+
+    def deprecation(self, resource: ApiResource) -> str:
+        """What clients of a deprecated version are told, or nothing."""
+        version = self._versions.get(resource) or {}
+        if not version.get("deprecated"):
+            return ""
+        default = f"{resource.group_version} {resource.kind} is deprecated"
+        return str(version.get("deprecationWarning") or default)
 
     def columns(self, resource: ApiResource) -> Columns | None:
         """The printed columns in the definition."""
@@ -142,6 +159,14 @@ class CustomResources:
             self._store.put(DEFINITIONS, key, {**definition, "status": status})
         finally:
             self._busy = False
+
+
+def _new(found: list[Cause], known: Callable[[], list[Cause]]) -> list[Cause]:
+    """The problems that are not known already."""
+    if not found:
+        return found
+    before = known()
+    return [problem for problem in found if problem not in before]
 
 
 def _is_established(definition: JSON) -> bool:

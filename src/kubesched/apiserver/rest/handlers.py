@@ -6,7 +6,7 @@ is acknowledged, and shown to readers, only when it is durable.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from random import Random
 
@@ -80,6 +80,9 @@ _WITHOUT_EFFECT = frozenset(
         "ValidatingWebhookConfiguration",
     )
 )
+_NO_CONVERSION = (
+    "spec.conversion: webhooks are not called in this cluster; objects have the same fields in every version"
+)
 _SIMULATED = "the nodes of this cluster are simulated and run no containers, so there is"
 _NEEDS_CONTAINERS = {
     "exec": f"{_SIMULATED} nothing to run a command in",
@@ -136,12 +139,8 @@ class ResourceHandler:
     async def handle(self, request: ApiRequest, target: RequestTarget) -> ApiResponse:
         resource = self._registry.find(target.group, target.version, target.plural)
         _check_scope(request, target, resource)
-        if request.method == "POST" and resource.group_version in _GATED:
-            request.warnings.append(_GATED[resource.group_version])
-        if request.method == "POST" and resource.kind in _WITHOUT_EFFECT and not resource.custom:
-            request.warnings.append(f"{resource.kind} is stored but has no effect in this cluster")
-        if resource.storage in _DEPRECATED:
-            request.warnings.append(_DEPRECATED[resource.storage])
+        if deprecation := _DEPRECATED.get(resource.storage) or self._custom.deprecation(resource):
+            request.warnings.append(deprecation)
         if resource in self.computed:
             response = self._read_computed(request, target, resource)
         elif target.subresource:
@@ -238,6 +237,7 @@ class ResourceHandler:
         obj: JSON,
         manager: Manager | None = None,
     ) -> ApiResponse:
+        request.warnings += _creation_warnings(resource, obj)
         record = self._writer.create(
             resource,
             target.namespace,
@@ -430,6 +430,18 @@ class ResourceHandler:
             manager=self._manager(request, target, resource),
         )
         return ApiResponse(body=encode(scale_of(served_object(resource, record), paths)))
+
+
+def _creation_warnings(resource: ApiResource, obj: JSON) -> Iterator[str]:
+    """What has less effect here than in a real cluster, said once, when it is created."""
+    if resource.group_version in _GATED:
+        yield _GATED[resource.group_version]
+    if resource.kind in _WITHOUT_EFFECT and not resource.custom:
+        yield f"{resource.kind} is stored but has no effect in this cluster"
+    if resource.kind == "CustomResourceDefinition":
+        conversion = (obj.get("spec") or {}).get("conversion") or {}
+        if conversion.get("strategy") == "Webhook":
+            yield _NO_CONVERSION
 
 
 def _check_scope(request: ApiRequest, target: RequestTarget, resource: ApiResource) -> None:
