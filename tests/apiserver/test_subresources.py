@@ -11,6 +11,7 @@ from kubesched.apiserver.inprocess.local import LocalClient
 from kubesched.apiserver.rest.patch import STRATEGIC
 from kubesched.apiserver.rest.pod_logs import no_output, pod_log, shortened
 from kubesched.apiserver.wire.request import ApiRequest
+from kubesched.apiserver.wire.status import StatusError
 from kubesched.base.types import JSON
 
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
@@ -224,6 +225,31 @@ async def test_logs_are_honest(client: LocalClient) -> None:
     assert (
         await refusal(client.get(f"{PODS}/p/log?container=none"))
     ).message == "container none is not valid for pod p"
+
+
+@pytest.mark.parametrize(
+    ("state", "last", "previous", "words"),
+    [
+        ({"waiting": {"reason": "CrashLoopBackOff"}}, {"terminated": {"exitCode": 3}}, False, "ended with exit code 3"),
+        ({"running": {}}, {"terminated": {"exitCode": 3}}, True, "ended with exit code 3"),
+        ({"running": {}}, {}, True, 'previous terminated container "main" in pod "p" not found'),
+        (
+            {"waiting": {"reason": "ImagePullBackOff"}},
+            {},
+            False,
+            'container "main" in pod "p" is waiting to start: trying and failing to pull image',
+        ),
+    ],
+)
+def test_whose_log_is_shown(state: JSON, last: JSON, previous: bool, words: str) -> None:
+    """A container that waits for a restart shows its last run, as on a real node; others say what they wait for."""
+    status = {"containerStatuses": [{"name": "main", "state": state, "lastState": last}]}
+    crashed = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "main"}]}, "status": status}
+    try:
+        text = pod_log(crashed, "", no_output, previous=previous).decode()
+    except StatusError as error:
+        text = error.message
+    assert text.strip().endswith(words)
 
 
 def test_the_lines_of_a_log() -> None:

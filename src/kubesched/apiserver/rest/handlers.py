@@ -370,7 +370,7 @@ class ResourceHandler:
         if request.method not in ("GET", "HEAD"):
             raise method_not_allowed()
         pod = self._writer.find(resource, target.namespace, target.name).load()
-        text = pod_log(pod, request.query.get("container", ""), self.log_of)
+        text = pod_log(pod, request.query.get("container", ""), self.log_of, previous=request.flag("previous"))
         return ApiResponse(body=shortened(text, request), content_type="text/plain")
 
     def _read_body(self, request: ApiRequest, group_version: str, kind: str, schema: str) -> JSON:

@@ -9,6 +9,7 @@ from kubesched.apiserver.wire.status import bad_request
 from kubesched.base.types import JSON
 
 LogSource = Callable[[JSON, str], bytes | None]
+_WAITING = {"ErrImagePull": "image can't be pulled", "ImagePullBackOff": "trying and failing to pull image"}
 _STATUSES = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
 
 
@@ -17,8 +18,8 @@ def no_output(_pod: JSON, _container: str) -> bytes | None:
     return None
 
 
-def pod_log(pod: JSON, container: str, source: LogSource) -> bytes:
-    """The log of a container; of the only one if none is named."""
+def pod_log(pod: JSON, container: str, source: LogSource, *, previous: bool = False) -> bytes:
+    """The log of a container; of the only one if none is named. One that waits for a restart shows how it ended."""
     name, spec = pod["metadata"]["name"], pod["spec"]
     names = [each["name"] for each in (*(spec.get("initContainers") or ()), *spec["containers"])]
     names += [each["name"] for each in spec.get("ephemeralContainers") or ()]
@@ -28,21 +29,26 @@ def pod_log(pod: JSON, container: str, source: LogSource) -> bytes:
         container = names[0]
     if container not in names:
         raise bad_request(f"container {container} is not valid for pod {name}")
-    state = _state(pod, container)
-    if "waiting" in state or not state:
-        why = (state.get("waiting") or {}).get("reason", "ContainerCreating")
-        raise bad_request(f'container "{container}" in pod "{name}" is waiting to start: {why}')
+    state = _state(pod, container, previous)
     printed = source(pod, container)
     return "".join(_honest(container, state)).encode() if printed is None else printed
 
 
-def _state(pod: JSON, container: str) -> JSON:
-    for field in _STATUSES:
-        for each in pod["status"].get(field) or ():
-            if each["name"] == container:
-                state: JSON = each.get("state") or {}
-                return state
-    return {}
+def _state(pod: JSON, container: str, previous: bool) -> JSON:
+    """The state that a log is about, chosen as a kubelet does it. Raises if there is none."""
+    statuses = (each for field in _STATUSES for each in pod["status"].get(field) or ())
+    status = next((each for each in statuses if each["name"] == container), {})
+    now: JSON = status.get("state") or {}
+    last: JSON = status.get("lastState") or {}
+    start = f'container "{container}" in pod "{pod["metadata"]["name"]}"'
+    if previous and "terminated" not in last:
+        raise bad_request(f"previous terminated {start} not found")
+    if not previous and ("running" in now or "terminated" in now):
+        return now
+    if "terminated" in last:
+        return last
+    why = (now.get("waiting") or {}).get("reason", "ContainerCreating")
+    raise bad_request(f"{start} is waiting to start: {_WAITING.get(why, why)}")
 
 
 def _honest(container: str, state: JSON) -> Iterator[str]:
