@@ -37,7 +37,7 @@ def pod_log(pod: JSON, container: str, source: LogSource, *, previous: bool = Fa
 def _state(pod: JSON, container: str, previous: bool) -> JSON:
     """The state that a log is about, chosen as a kubelet does it. Raises if there is none."""
     statuses = (each for field in _STATUSES for each in pod["status"].get(field) or ())
-    status = next((each for each in statuses if each["name"] == container), {})
+    status: JSON = next((each for each in statuses if each["name"] == container), {})
     now: JSON = status.get("state") or {}
     last: JSON = status.get("lastState") or {}
     start = f'container "{container}" in pod "{pod["metadata"]["name"]}"'
