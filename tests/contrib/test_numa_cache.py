@@ -263,7 +263,9 @@ def test_the_zones_of_containers() -> None:
         ("npv0v001::ve=leb89::cc=3::nn=2::bn=0", ("!", "")),  # the busiest zone is listed
         ("npv0v001::ve=leb89::cc=3::nn=2::bn=1", ("!!", "")),  # a container twice
         ("npv0v001::ve=leb89::cc=3::nn=2::bn=1", ("%", "")),  # a position beyond the last
-        ("npv0v001::ve=leb89::cc=3::nn=2::bn=1", ("~", "")),  # a number without an end
+        ("npv0v001::ve=leb89::cc=3::nn=2::bn=1", ("f", "")),  # a number without an end
+        ("npv0v001::ve=leb89::cc=3::nn=2::bn=1", ("~" * 100_000, "")),  # a number that would take hours to read
+        ("npv0v001::ve=leb89::cc=2::nn=99999999999::bn=1", ("!", "")),  # more zones than fit into memory
         ("npv0v001::ve=leb89::cc=3::nn=2::bn=1", ("&", "")),  # an unknown character
         ("npv0v001::ve=other::cc=3::nn=2::bn=1", ("!", "")),
         ("npv9", ("!", "")),

@@ -154,7 +154,7 @@ class NodeResourceTopologyMatch(Plugin):
         victims = state.read(self, Victims) if self in state else Victims()
         codes = self._codes(demand, rows, victims)
         numbers = np.arange(len(cache.reported))[rows]
-        if not victims.rows:
+        if not any(victims.rows.values()):
             cache.reject(numbers[codes > STALE_CODE])
         codes[(cache.has_foreign & cache.reported)[rows]] = STALE_CODE
         return codes

@@ -233,7 +233,8 @@ class CachedZones(ZoneColumns):
         for pod in victims:
             for each in pod.spec.containers:
                 zone = zones.get((pod.namespace, pod.name, each.name), -1)
-                for name, quantity in exclusive_requests(pod, each, in_zones).items() if zone >= 0 else ():
+                known = 0 <= zone < self.width
+                for name, quantity in exclusive_requests(pod, each, in_zones).items() if known else ():
                     found[name, zone] = found.get((name, zone), 0) + amount(name, quantity)
         return found
 

@@ -40,13 +40,15 @@ def _decoded(report: NodeResourceTopology, containers: list[ContainerKey]) -> di
     count, zones, busiest = _metadata(attribute(report.attributes, METADATA))
     vectors = {numa_id(each.name): attribute(each.attributes, VECTOR) for each in report.zones}
     vectors = {zone: vector for zone, vector in vectors.items() if vector}
-    if count != len(containers) or not 0 <= busiest < zones or not vectors.keys() <= set(range(zones)) - {busiest}:
+    if count != len(containers) or not 0 <= busiest < zones:
         raise ValueError("the report is about other containers or zones")
+    if any(not 0 <= zone < zones or zone == busiest for zone in vectors):
+        raise ValueError("a zone is unknown, or should not be listed")
     found: dict[ContainerKey, int] = {}
     for zone, vector in vectors.items():
-        for position in _positions(vector):
-            if position >= count or containers[position] in found:
-                raise ValueError("a position is too large, or there twice")
+        for position in _positions(vector, count):
+            if containers[position] in found:
+                raise ValueError("a container is there twice")
             found[containers[position]] = zone
     return {container: found.get(container, busiest) for container in containers}
 
@@ -60,7 +62,7 @@ def _metadata(text: str) -> tuple[int, int, int]:
     return int(values.get("cc", "-1")), int(values.get("nn", "-1")), int(values.get("bn", "-1"))
 
 
-def _positions(vector: str) -> Iterator[int]:
+def _positions(vector: str, count: int) -> Iterator[int]:
     position = lead = 0
     is_long = False
     for character in vector:
@@ -69,10 +71,13 @@ def _positions(vector: str) -> Iterator[int]:
             raise ValueError("an unknown character")
         if digit >= _LAST_DIGITS:
             lead, is_long = lead * 25 + digit - _LAST_DIGITS, True
-            continue
-        position += _LAST_DIGITS * (lead + 1) + digit if is_long else digit
-        yield position
-        lead, is_long = 0, False
+        else:
+            position += _LAST_DIGITS * (lead + 1) + digit if is_long else digit
+            lead, is_long = 0, False
+        if max(position, lead) >= count:
+            raise ValueError("a position is too large")
+        if not is_long:
+            yield position
     if is_long:
         raise ValueError("the last number has no end")
 
