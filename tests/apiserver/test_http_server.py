@@ -20,7 +20,8 @@ from kubesched.apiserver.apiserver import ApiServer
 from kubesched.apiserver.http_server import AddressInUseError, HttpServer
 from kubesched.apiserver.inprocess.local import LocalClient
 from kubesched.apiserver.launch import ServerOptions, build_server
-from kubesched.base.certificates import Authority, load_pair
+from kubesched.base.certificates import Authority
+from kubesched.base.key_pairs import load_pair
 
 
 def _context(server: HttpServer) -> ssl.SSLContext:

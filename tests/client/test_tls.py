@@ -19,8 +19,8 @@ from tests.client.server import ApiServer, serving
 from tests.client.test_credentials import V1, ManualClock, answer, plugin
 
 from kubesched.api import objects as api
-from kubesched.base.certificates import Pair
 from kubesched.base.clocks import SystemClock
+from kubesched.base.key_pairs import Pair
 from kubesched.client.connection import Connection, Tls
 from kubesched.client.http import HttpClient
 from kubesched.client.kubeconfig import Exec

@@ -31,6 +31,18 @@ def test_objects_are_found_by_kind_and_key() -> None:
     assert list(state.all(api.StorageClass)) == []
 
 
+def test_the_first_object_of_a_kind_is_reported_once() -> None:
+    """A callback for the first object of a kind is called when that comes, once, or at once if there is one."""
+    state, calls = ClusterState(), list[str]()
+    state.objects.when_first(api.Service, lambda: calls.append("early"))
+    state.set(namespace("blue"))
+    assert calls == []
+    state.set(service("web", {"app": "web"}))
+    state.set(service("db", {"app": "db"}))
+    state.objects.when_first(api.Service, lambda: calls.append("late"))
+    assert calls == ["early", "late"]
+
+
 def test_nodes_and_pods_are_found_as_all_else() -> None:
     """Nodes and pods are found too, but not rows without a node, or pending pods."""
     n1, web = node("n1"), pod("web", node="n1")

@@ -28,8 +28,9 @@ from kubesched.apiserver.apiserver import ApiServer, refusal
 from kubesched.apiserver.auth.authentication import MASTERS
 from kubesched.apiserver.wire.request import JSON_TYPE, ApiRequest, ApiResponse, UserInfo
 from kubesched.apiserver.wire.status import StatusError, bad_request, too_many
-from kubesched.base.certificates import Authority, Pair, load_pair
+from kubesched.base.certificates import Authority
 from kubesched.base.documents import REQUEST, valid_text
+from kubesched.base.key_pairs import Pair, load_pair
 from kubesched.base.limited_server import LimitedServer
 from kubesched.base.types import JSON
 

@@ -14,8 +14,9 @@ from kubesched.apiserver.auth.tokens import Tokens
 from kubesched.apiserver.http_server import ClusterIdentity, HttpServer
 from kubesched.apiserver.storage.durable import DataDirectoryError, DurableStore
 from kubesched.apiserver.storage.store import Store
-from kubesched.base.certificates import Authority, Pair
+from kubesched.base.certificates import Authority
 from kubesched.base.clock import Clock
+from kubesched.base.key_pairs import Pair
 
 _IDENTITY_FILE = "identity.json"
 

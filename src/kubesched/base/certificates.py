@@ -6,10 +6,7 @@ Keys are elliptic-curve keys because they are generated in no time, and a local 
 from __future__ import annotations
 
 import ipaddress
-import ssl
-import tempfile
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from cryptography import x509
@@ -17,20 +14,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from kubesched.base.key_pairs import Pair
+
 YEARS = timedelta(days=3650)
 _SKEW = timedelta(hours=1)
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """A certificate, possibly followed by its authority's, and its key, in PEM."""
-
-    certificate: bytes
-    key: bytes = field(repr=False)
-
-
-class PairError(ValueError):
-    """A certificate and key that cannot be used. The message says why and what to do."""
 
 
 class Authority:
@@ -138,19 +125,3 @@ def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-
-
-def load_pair(context: ssl.SSLContext, pair: Pair) -> None:
-    """Load a certificate and key into a context. Raises `PairError`."""
-
-    def encrypted() -> str:
-        raise PairError("the key is encrypted; give it without a passphrase")
-
-    # OpenSSL reads only files. Only this user can read the temporary file, and it is removed at once.
-    with tempfile.NamedTemporaryFile(prefix="kubesched-") as file:
-        file.write(pair.certificate + b"\n" + pair.key)
-        file.flush()
-        try:
-            context.load_cert_chain(file.name, password=encrypted)
-        except ssl.SSLError:
-            raise PairError("not a certificate and key in PEM form that belong together; check both") from None

@@ -7,7 +7,7 @@ source and on the depth of the tree are cel-go's; they bound the recursion of ev
 import re
 from collections.abc import Callable
 from functools import cache
-from threading import Lock, Thread
+from threading import Lock
 from typing import Any, cast
 
 from lark import Lark, Token, Transformer, v_args
@@ -190,10 +190,9 @@ def _skipped(text: str, at: int, unknown: list[Issue]) -> str:
     return text[:at] + " " * len(match[0]) + text[match.end() :]
 
 
-def prepare_in_background() -> None:
-    """Build the parser in a thread. It takes about 0.2 s, for which the first expression would block the event loop."""
-    if not _build.cache_info().currsize:
-        Thread(target=_lark, name="CEL grammar", daemon=True).start()
+def prepare() -> None:
+    """Build the parser, which takes about 0.2 s, before the first expression needs it."""
+    _lark()
 
 
 def _lark() -> Lark:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from kubesched.base.certificates import Pair
 from kubesched.base.clock import Clock
+from kubesched.base.key_pairs import Pair
 from kubesched.client import exec_plugin
 from kubesched.client.connection import Connection
 from kubesched.client.exec_plugin import CredentialError

@@ -11,8 +11,8 @@ import os
 import ssl
 from pathlib import Path
 
-from kubesched.base.certificates import Pair, PairError, load_pair
 from kubesched.base.clock import Clock
+from kubesched.base.key_pairs import Pair, PairError, load_pair
 from kubesched.client.connection import Tls
 
 logger = logging.getLogger(__name__)

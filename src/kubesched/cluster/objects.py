@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TypeVar, cast
 
 from kubesched.api import objects as api
@@ -23,6 +23,7 @@ class ObjectsByKind:
         self._objects: dict[type[api.Object], dict[str, api.Object]] = {}
         self._versions: dict[type[api.Object], int] = {}
         self._logs: dict[type[api.Object], list[str]] = {}
+        self._when_first: dict[type[api.Object], Callable[[], None]] = {}
         self.selecting_version = 0
         """A number that grows with the version of any of `SELECTING_KINDS`."""
 
@@ -58,10 +59,19 @@ class ObjectsByKind:
         log = self._logs.get(kind, [])
         return log[len(log) - count :] if count <= len(log) else None
 
+    def when_first(self, kind: type[api.Object], callback: Callable[[], None]) -> None:
+        """Call back once: when the first object of a kind comes, or now if there is one."""
+        if self.all(kind):
+            callback()
+        else:
+            self._when_first[kind] = callback
+
     def _changed(self, kind: type[api.Object], key: str) -> None:
         self._versions[kind] = self._versions.get(kind, 0) + 1
         if kind in SELECTING_KINDS:
             self.selecting_version += 1
+        if kind in self._when_first:
+            self._when_first.pop(kind)()
         log = self._logs.setdefault(kind, [])
         log.append(key)
         if len(log) > self.LOG:

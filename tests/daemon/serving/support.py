@@ -11,8 +11,8 @@ from typing import Any
 import aiohttp
 import trustme
 
-from kubesched.base.certificates import Pair
 from kubesched.base.clocks import SystemClock
+from kubesched.base.key_pairs import Pair
 from kubesched.base.types import JSON
 from kubesched.daemon.serving.auth.authentication import DelegatingAuthenticator, TokenAuthenticator
 from kubesched.daemon.serving.auth.authorization import DelegatingAuthorizer

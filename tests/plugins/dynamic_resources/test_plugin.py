@@ -161,9 +161,11 @@ async def test_a_search_that_takes_too_long_fails_the_attempt(clock: VirtualCloc
 
 
 def test_the_grammar_of_selectors_is_built_before_the_first_selector(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Creating the plugin builds the CEL parser in a thread: the first claim does not block the loop for it."""
+    """The first device class has the CEL parser built in a thread: the first claim does not block the loop for it."""
     monkeypatch.setattr(parser, "_build", cache(parser._build.__wrapped__))
-    ClusterState().share(Devices)
+    state = ClusterState()
+    state.share(Devices)
+    state.set(device_class("gpu"))
     for thread in threading.enumerate():
         if thread.name == "CEL grammar":
             thread.join(30)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from kubesched.api import objects as api
-from kubesched.cel.parser import prepare_in_background
 from kubesched.cluster.state import ClusterState
 from kubesched.plugins.device_classes import DeviceClassResolver
 from kubesched.plugins.dynamic_resources.inventory import Inventory
 from kubesched.plugins.dynamic_resources.ledger import Ledger
 from kubesched.plugins.dynamic_resources.plan import Plans
-from kubesched.plugins.dynamic_resources.selectors import Selectors
+from kubesched.plugins.dynamic_resources.selectors import Selectors, prepare_in_background
 from kubesched.plugins.dynamic_resources.totals import Totals
 
 
@@ -17,7 +16,7 @@ class Devices:
     """The devices of a cluster."""
 
     def __init__(self, cluster: ClusterState) -> None:
-        prepare_in_background()
+        cluster.objects.when_first(api.DeviceClass, prepare_in_background)
         features = cluster.features
         self.resolver = cluster.share(DeviceClassResolver)
         self.ledger = Ledger(cluster, shares=features.dra_consumable_capacity)

@@ -1,12 +1,15 @@
-"""CEL selectors of device classes and requests, evaluated for kinds of device."""
+"""CEL selectors of device classes and requests. CEL is loaded when it is needed: most clusters have no devices."""
 
 from __future__ import annotations
 
-from kubesched.api import devices as dra
+from threading import Thread
+from typing import TYPE_CHECKING
+
 from kubesched.base.features import Features
-from kubesched.cel import devices as cel
-from kubesched.cel.errors import CELError
 from kubesched.plugins.dynamic_resources.kinds import DeviceKind
+
+if TYPE_CHECKING:
+    from kubesched.plugins.dynamic_resources.expressions import DeviceExpressions
 
 
 class ExpressionError(Exception):
@@ -14,46 +17,28 @@ class ExpressionError(Exception):
 
 
 class Selectors:
-    """Evaluates expressions. Each is compiled once and evaluated once per shape of device."""
+    """Evaluates expressions."""
 
     def __init__(self, features: Features) -> None:
         self._features = features
-        self._shapes: dict[DeviceKind, cel.DeviceShape] = {}
+        self._expressions: DeviceExpressions | None = None
 
     def matches(self, expression: str, kind: DeviceKind) -> bool:
         """Whether an expression is true for a kind of device."""
-        try:
-            selector = cel.compile_device_selector(
-                expression,
-                consumable_capacity=self._features.dra_consumable_capacity,
-                list_attributes=self._features.dra_list_type_attributes,
-            )
-        except CELError as problem:
-            raise ExpressionError(f"CEL compile error: {problem}") from None
-        shape = self._shapes.get(kind)
-        if shape is None:
-            shape = self._shapes[kind] = _shape(kind)
-        try:
-            return selector.matches(shape)
-        except CELError as problem:
-            raise ExpressionError(f"CEL runtime error: {problem}") from None
+        if self._expressions is None:
+            # Not at the top: it imports CEL, a fifth of the time that the daemon takes to start.
+            from kubesched.plugins.dynamic_resources.expressions import DeviceExpressions
+
+            self._expressions = DeviceExpressions(self._features)
+        return self._expressions.matches(expression, kind)
 
 
-def _shape(kind: DeviceKind) -> cel.DeviceShape:
-    device = kind.device
-    return cel.DeviceShape(
-        kind.driver,
-        {name: _value(attribute) for name, attribute in device.attributes.items()},
-        {name: capacity.value.text for name, capacity in kind.capacities.items()},
-        kind.multiple,
-    )
+def prepare_in_background() -> None:
+    """Load CEL and build its parser in a thread, so that the first expression does not block the event loop."""
+    Thread(target=_prepare, name="CEL grammar", daemon=True).start()
 
 
-def _value(attribute: dra.DeviceAttribute) -> cel.AttributeValue:
-    for single in (attribute.int_, attribute.bool_, attribute.string):
-        if single is not None:
-            return single
-    if attribute.version is not None:
-        return cel.Version(attribute.version)
-    versions = tuple(cel.Version(text) for text in attribute.versions)
-    return attribute.ints or attribute.bools or attribute.strings or versions
+def _prepare() -> None:
+    from kubesched.cel.parser import prepare  # not at the top, for the same reason
+
+    prepare()

@@ -15,8 +15,8 @@ from typing import Any, Final
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from kubesched.base.certificates import Pair, PairError, load_pair
 from kubesched.base.clock import Clock
+from kubesched.base.key_pairs import Pair, PairError, load_pair
 from kubesched.base.log import ERROR, Log
 from kubesched.client.tls import file_stamp
 from kubesched.daemon.serving.auth.client_authorities import Authorities

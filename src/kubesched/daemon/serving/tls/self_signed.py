@@ -7,7 +7,8 @@ import time
 from datetime import timedelta
 from pathlib import Path
 
-from kubesched.base.certificates import Authority, Pair
+from kubesched.base.certificates import Authority
+from kubesched.base.key_pairs import Pair
 
 PAIR_NAME = "kube-scheduler"
 VALIDITY = timedelta(days=365)
