@@ -11,7 +11,7 @@ from tests.scheduler.world import world
 from kubesched.api import objects as api
 from kubesched.base.clocks import VirtualClock, virtual_time
 from kubesched.base.features import Features
-from kubesched.client.protocol import ApiError
+from kubesched.client.protocol import ApiError, WatchType
 from kubesched.framework.plugin import Plugin
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import Code, Status
@@ -75,6 +75,21 @@ async def test_the_preemptor_is_blocked_while_its_victims_are_deleted(clock: Vir
         assert here.attempts("high") == 1
         await here.settle(60)
         assert here.node_of("high") == "n1"
+
+
+@virtual_time
+async def test_a_watch_that_is_behind_leads_to_no_second_preemption(clock: VirtualClock) -> None:
+    """The preemptor is retried when the watch has shown that all victims are gone, not when they are deleted."""
+    low = [pod(f"{each}-{number}", node=each, cpu="500m", priority=0) for each in ("n1", "n2") for number in (1, 2)]
+    async with world(clock, node("n1", cpu="1"), node("n2", cpu="1"), *low) as here:
+        here.api.delay("watch_event", 3, when=lambda call: call.args[1].change is WatchType.DELETED)
+        here.create(pod("high", cpu="1", priority=10))
+        await here.settle(2)
+        assert len(here.api.objects(api.Pod)) == 3
+        await here.settle(60)
+        assert here.node_of("high")
+        assert len(here.api.objects(api.Pod)) == 3
+        assert here.attempts("high") == 2
 
 
 @virtual_time

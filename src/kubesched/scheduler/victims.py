@@ -8,7 +8,8 @@ A victim that is not bound yet is not deleted; it returns to the queue.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from kubesched.api import objects as api
 from kubesched.client.protocol import ApiError
@@ -34,6 +35,10 @@ class Preemptor:
         self._statuses = statuses
         self._report = report
         self._calls = calls
+        self._unseen: dict[str, list[tuple[set[str], Callable[[], None]]]] = {}
+        """By UID, victims that are deleted and that the watch still shows: whose preemption waits, for which others
+        too, and what to do then."""
+        shared.cluster.pod_observers.append(self._observe)
 
     def start(self, profile: Profile, pod: api.Pod, result: PostFilterResult) -> None:
         """Start to remove the victims; until they are removed, PreEnqueue blocks the pod."""
@@ -88,21 +93,46 @@ class Preemptor:
             problems = await self._remove_last_alone(profile, by, victims)
         finally:
             self._report.ended_in_background(by, problems, self._shared.clock.monotonic() - started)
-            self._shared.inbox.put(self._finish, plugin, by, victims, bool(problems))
+            self._shared.inbox.put(self._end, plugin, by, victims, bool(problems))
+
+    def _end(self, plugin: PreemptionPlugin | None, by: Claimant, victims: Sequence[api.Pod], failed: bool) -> None:
+        """Finish when the watch has shown every deletion. It may be behind the API server's responses, and a pod that
+        is retried too early finds its node full and preempts again."""
+        finish = partial(self._finish, plugin, by, victims, failed)
+        awaited = () if failed or isinstance(by.obj, api.PodGroup) else victims
+        unseen = {each.uid for each in awaited if self._is_on_node(each) and not _terminates(self._shared.newest(each))}
+        if not unseen:
+            finish()
+        for uid in unseen:
+            self._unseen.setdefault(uid, []).append((unseen, finish))
+
+    def _is_on_node(self, victim: api.Pod) -> bool:
+        """Whether a victim is on its node, as far as the watch has shown."""
+        newest = self._shared.newest(victim)
+        return newest is not None and bool(newest.node_name)
+
+    def _observe(self, old: api.Pod | None, new: api.Pod | None) -> None:
+        if old is None or old.uid not in self._unseen or (new is not None and not _terminates(new)):
+            return
+        for unseen, finish in self._unseen.pop(old.uid):
+            unseen.discard(old.uid)
+            if not unseen:
+                finish()
 
     def _finish(self, plugin: PreemptionPlugin | None, by: Claimant, victims: Sequence[api.Pod], failed: bool) -> None:
-        """Let the pods be retried: at once if the preemption failed, or if PreEnqueue was blocking them when a victim
-        was deleted.
+        """Let the pods be retried: at once if the preemption failed, or if PreEnqueue was blocking a pod when its last
+        victim was deleted, or the pods of a group when one was.
 
-        PreEnqueue always blocks pods of a group. If no victim is gone yet, these pods wait for the victims.
+        Otherwise they wait for the deletion of victims, some of which take their time to terminate.
         """
         if plugin is not None:
             plugin.end_preemption(by.obj.uid)
         for pod in by.pods:
             queued = self._shared.queue.get(pod.uid)
             held_back = plugin is not None and queued is not None and queued.gating_plugin == plugin.name
-            if not failed and held_back and queued is not None and queued.in_group:
-                held_back = any(self._shared.newest(victim) is None for victim in victims)
+            if not failed and held_back and queued is not None:
+                gone = [not self._is_on_node(victim) for victim in victims]
+                held_back = any(gone) if queued.in_group else all(gone)
                 self._shared.queue.ungate(pod.uid)
             if failed or held_back:
                 self._shared.queue.activate([pod])
@@ -158,6 +188,11 @@ class Preemptor:
                 raise
             return False
         return True
+
+
+def _terminates(pod: api.Pod | None) -> bool:
+    """Whether a pod is being deleted and may take its time for that."""
+    return pod is not None and pod.is_terminating and pod.spec.termination_grace_period_seconds != 0
 
 
 def _plugin_name(profile: Profile) -> str:

@@ -54,8 +54,9 @@ class DefaultPreemption(PreemptionPlugin):
     def events_to_register(self) -> list[EventHint]:
         if not self.handle.features.scheduler_async_preemption:
             return []  # PreEnqueue then holds no pod back
-        # A pod that waits for its victims is woken when they are gone, by the scheduler itself.
-        return [on(Resource.POD, Action.DELETE, lambda pod, old, new: Hint.SKIP)]
+        # A pod that waits for its victims is woken when they are gone, by the scheduler itself. Until then no deletion
+        # has to be compared with it: hundreds of pods may wait for thousands of victims.
+        return [on(Resource.POD, Action.DELETE, lambda pod, old, new: Hint.SKIP, gated=False)]
 
     def pre_enqueue(self, pod: api.Pod) -> Status | None:
         if pod.spec.scheduling_group is not None and self.handle.features.workload_aware_preemption:
