@@ -313,12 +313,14 @@ async def test_a_watch_that_was_cancelled_is_closed() -> None:
         server.script = [silent]
         client = HttpClient(Connection(server.url, Tls(ca_data=CA_PEM)))
         watching = asyncio.create_task(anext(client.watch(api.Node, "1")))
-        while not client._transport._sockets or not server.received:
+        while not client._transport._streams or not server.received:
             await asyncio.sleep(0.01)
+        (stream,) = client._transport._streams
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
         await client.close()
-        assert [each.fileno() for each in client._transport._sockets] == [-1]
+        assert stream._closed.is_set()
+        assert not client._transport._streams
 
 
 async def silent(request: web.Request) -> web.StreamResponse:

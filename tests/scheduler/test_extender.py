@@ -23,7 +23,8 @@ from kubesched.config.args import NodeResourcesFitArgs
 from kubesched.config.duration import Duration
 from kubesched.framework.extender import Extender, ExtenderError, ExtenderVictims
 from kubesched.scheduler import extender_wire as wire
-from kubesched.scheduler.extender import HTTPExtender, make_extenders, with_ignored_resources
+from kubesched.scheduler.extender import HTTPExtender
+from kubesched.scheduler.extender_settings import make_extenders, with_ignored_resources
 
 NODES = [node("n1"), node("n2"), node("n3")]
 POD = pod("web", uid="u-web", cpu="500m")

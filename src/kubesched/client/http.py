@@ -12,7 +12,6 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from typing import Any, Self, TypeVar
 from urllib.parse import urlencode
 
-import aiohttp
 import msgspec
 
 from kubesched.api import objects as api
@@ -25,7 +24,7 @@ from kubesched.client.endpoints import EVENTS, LEASES, endpoint_of, endpoint_of_
 from kubesched.client.pool import MayWrite
 from kubesched.client.protocol import ApiError, Listing, Malformed, WatchEvent, WatchType
 from kubesched.client.ratelimit import TokenBucket
-from kubesched.client.transport import APPLICATION_JSON, Observer, Request, Transport
+from kubesched.client.transport import APPLICATION_JSON, Observer, Request, Stream, Transport
 from kubesched.client.whole import REPLACED, WholeObjects
 from kubesched.client.wire import decode_json, decode_line, decode_object, decode_page, raw_object
 
@@ -172,7 +171,7 @@ class HttpClient:
         # The server ends a watch after `seconds`. If it does not, it is unreachable.
         request = Request("GET", _target(endpoint_of(kind).path(), query), seconds + 60)
         async with self._transport.stream(request) as response:
-            async for line in _lines(response.content):
+            async for line in _lines(response):
                 event = decode_line(kind, line)
                 if kind in self._whole and event.object is not None:
                     self._keep_whole(event.change, event.object, line)
@@ -279,10 +278,10 @@ def _json(body: bytes) -> JSON:
         raise ApiError(200, "InvalidAnswer", f"the API server's response is not a JSON object: {error}") from None
 
 
-async def _lines(content: aiohttp.StreamReader) -> AsyncGenerator[bytes, None]:
-    """The lines of a body. aiohttp's own reader refuses lines that are longer than its buffer."""
+async def _lines(response: Stream) -> AsyncGenerator[bytes, None]:
+    """The lines of a body."""
     rest = b""
-    async for chunk in content.iter_any():
+    async for chunk in response.chunks():
         *lines, rest = (rest + chunk).split(b"\n")
         for line in lines:
             if line:

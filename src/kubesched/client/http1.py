@@ -72,8 +72,8 @@ class ResponseReader:
         """Whether another request may follow the response on the same connection."""
         self._next = _Part.HEAD
         self._rest = b""
-        self._head = b""
-        self._status = 0
+        self.head = b""
+        self.status = 0
         self._left = 0
         self._trailers = 0
         self._pieces: list[bytes] = []
@@ -105,6 +105,11 @@ class ResponseReader:
         """The connection was closed. Returns the response if that was its end."""
         return self._done() if self._next is _Part.UNTIL_CLOSED else None
 
+    def take(self) -> bytes:
+        """What has arrived of the body since the last call. The response will only have the rest."""
+        pieces, self._pieces = self._pieces, []
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
     def _keep(self, rest: bytes) -> None:
         if len(rest) > MAX_LINES:
             raise BadResponseError(f"{self._next.value} is longer than {MAX_LINES} bytes")
@@ -124,7 +129,7 @@ class ResponseReader:
         lower = head.lower()
         if b"\r\n " in lower or b"\r\n\t" in lower:
             raise BadResponseError("a header is continued on a second line")
-        self._head, self._status, self.in_body = head, status, True
+        self.head, self.status, self.in_body = head, status, True
         connection = _value(lower, b"\r\nconnection:") or (b"close" if first[1] == b"0" else b"")
         if b"close" in connection:
             self.reusable = False
@@ -201,7 +206,7 @@ class ResponseReader:
     def _done(self) -> Response:
         pieces = self._pieces
         body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        response = Response(self._status, self._head, body)
+        response = Response(self.status, self.head, body)
         self._next, self._pieces, self._trailers = _Part.HEAD, [], 0
         self.begun = self.in_body = False
         return response

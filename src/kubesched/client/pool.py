@@ -216,7 +216,7 @@ class ConnectionPool:
                 raise ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")
         except Exception as problem:
             exchange.opening = None
-            self._fail(exchange, _cannot_connect(problem))
+            self._fail(exchange, cannot_connect(problem))
         else:
             exchange.opening = None
             self._send(connection, exchange)
@@ -266,7 +266,7 @@ class _Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.WriteTransport, transport)
-        _keep_alive_of(transport)
+        keep_alive_of(transport)
         self._pool.opened(self)
 
     def data_received(self, data: bytes) -> None:
@@ -297,7 +297,8 @@ class _Connection(asyncio.Protocol):
         self._pool.lost(self)
 
 
-def _cannot_connect(problem: Exception) -> CannotConnectError:
+def cannot_connect(problem: Exception) -> CannotConnectError:
+    """The error to raise when no connection could be opened, with its reason."""
     if isinstance(problem, ssl.SSLCertVerificationError):
         return CannotConnectError(f"{problem}; check the certificate authority and the address")
     reason = problem.strerror if isinstance(problem, OSError) else ""
@@ -306,7 +307,7 @@ def _cannot_connect(problem: Exception) -> CannotConnectError:
     return CannotConnectError(f"cannot connect: {reason or problem or type(problem).__name__}")
 
 
-def _keep_alive_of(transport: asyncio.BaseTransport) -> None:
+def keep_alive_of(transport: asyncio.BaseTransport) -> None:
     """Set the options of a transport's socket. Not every event loop lets its sockets be changed directly."""
     found = transport.get_extra_info("socket")
     if found is not None:

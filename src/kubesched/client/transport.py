@@ -7,50 +7,38 @@ during a GET, and once with renewed credentials after a 401. All other retries a
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
 import platform
-import socket
 import sys
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from importlib import metadata
-from typing import Any
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import quote, urlsplit
-from weakref import WeakSet
 
-import aiohttp
 import msgspec
-from multidict import CIMultiDict
-from yarl import URL
 
 from kubesched.base.clock import Clock
 from kubesched.client.connection import Connection
 from kubesched.client.credentials import ANONYMOUS, Identity, credentials_of
 from kubesched.client.http1 import BadResponseError, Response
-from kubesched.client.pool import (
-    KEEP_ALIVE,
-    BrokenConnection,
-    ConnectionPool,
-    Exchange,
-    MayWrite,
-    keep_alive,
-)
+from kubesched.client.pool import BrokenConnection, ConnectionPool, Exchange, MayWrite
 from kubesched.client.protocol import ApiError
-from kubesched.client.proxy import is_socks, proxy_for
+from kubesched.client.proxy import proxy_for
 from kubesched.client.ratelimit import TokenBucket
+from kubesched.client.streams import ResponseStream
 from kubesched.client.tls import TlsContexts
 from kubesched.client.wire import error_of
 
+if TYPE_CHECKING:
+    from kubesched.client.by_proxy import ProxySession
+
 APPLICATION_JSON = "application/json"
 
-CLOSE_SECONDS = 1.0
-"""How long to wait at the end until TLS sessions have ended."""
 CONNECTIONS = 48
 """Concurrent requests, not counting watches. More would only queue in the server."""
 
-CONNECT_SECONDS = 30.0
 RETRIES = 10
 BROKEN_RETRIES = 2
 
@@ -85,6 +73,28 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     content_type: str = APPLICATION_JSON
 
 
+class Stream(Protocol):
+    """A response that is read while it arrives."""
+
+    status: int
+
+    def chunks(self) -> AsyncGenerator[bytes, None]:
+        """The body, in pieces of any size."""
+        ...
+
+    async def read(self) -> bytes:
+        """The whole body."""
+        ...
+
+    def header(self, name: str) -> str | None:
+        """The first header with a name."""
+        ...
+
+    def abort(self) -> None:
+        """Close the connection, or give it back."""
+        ...
+
+
 def user_agent(part: str = "") -> str:
     """As upstream's: the program, its version and platform, and the component that sends the request."""
     version, machine = metadata.version("kubesched"), {"x86_64": "amd64"}.get(platform.machine(), platform.machine())
@@ -105,44 +115,42 @@ class Transport:
     ) -> None:
         place = urlsplit(connection.server)
         self._connection = connection
+        self._address = place.hostname or "", place.port or (443 if place.scheme == "https" else 80)
+        self._server_name = connection.tls.server_name or self._address[0]
         self._host, self._path = place.netloc, place.path
         self._limit = limit
         self._clock = clock
         self._observe = observe
-        self._request_class = request_class(may_write)
         self._credentials = credentials_of(connection, clock)
         self._tls = TlsContexts(connection.tls, clock) if place.scheme == "https" else None
-        self._proxy = connection.proxy_url or proxy_for(connection.server, os.environ)
-        self._by_socks = self._proxy is not None and is_socks(self._proxy)
         self._headers = _headers(connection, user_agent(agent))
         self._identity, self._head = ANONYMOUS, self._head_of(ANONYMOUS)
         self._slots = asyncio.Semaphore(CONNECTIONS)
-        self._session: aiohttp.ClientSession | None = None
-        self._sockets: WeakSet[socket.socket] = WeakSet()
         self._pool = ConnectionPool(
-            place.hostname or "",
-            place.port or (443 if self._tls else 80),
-            limit=CONNECTIONS,
-            server_name=connection.tls.server_name,
-            may_write=may_write,
+            *self._address, limit=CONNECTIONS, server_name=connection.tls.server_name, may_write=may_write
         )
+        self._streams: set[ResponseStream] = set()
+        proxy = connection.proxy_url or proxy_for(connection.server, os.environ)
+        self._by_proxy: ProxySession | None = None
+        if proxy is not None:
+            # Not at the top: it imports aiohttp, which takes a third of the time that a command takes to start.
+            from kubesched.client.by_proxy import ProxySession
+
+            self._by_proxy = ProxySession(connection, proxy, self._headers, may_write)
 
     async def close(self) -> None:
         await self._pool.close()
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
-        # A watch that was cancelled still ends its TLS session, for which aiohttp does not wait.
-        deadline = time.monotonic() + CLOSE_SECONDS
-        while any(each.fileno() >= 0 for each in self._sockets) and time.monotonic() < deadline:
-            await asyncio.sleep(0.005)
+        for stream in tuple(self._streams):
+            await stream.close()
+        if self._by_proxy is not None:
+            await self._by_proxy.close()
 
     async def fetch(self, request: Request) -> bytes:
         """The body of the response, with retries where they are safe."""
         tries = 0
         while True:
             try:
-                if self._proxy is not None:
+                if self._by_proxy is not None:
                     return await self._fetch_by_proxy(request)
                 # All in one coroutine: each one inside of another takes time, and requests come by the thousand.
                 waited = 0.0 if self._limit.try_acquire() else await self._limit.acquire()
@@ -208,7 +216,7 @@ class Transport:
 
     def _head_of(self, identity: Identity) -> str:
         """The headers of every request of an identity."""
-        lines = [("Host", self._host), *self._headers.items()]
+        lines = [("Host", self._host), *self._headers]
         if identity.authorization:
             lines.append(("Authorization", identity.authorization))
         for name, value in lines:
@@ -223,7 +231,7 @@ class Transport:
             return await response.read()
 
     @asynccontextmanager
-    async def stream(self, request: Request) -> AsyncGenerator[aiohttp.ClientResponse, None]:
+    async def stream(self, request: Request) -> AsyncGenerator[Stream, None]:
         """A successful response, whose body is read bit by bit. Anything else is raised as one of the errors of the
         `Client` protocol."""
         waited = await self._limit.acquire()
@@ -231,14 +239,14 @@ class Transport:
             response = await self._send_observed(request, waited)
             try:
                 if response.status >= 300:
-                    raise error_of(response.status, await response.read(), response.headers.get("Retry-After"))
+                    raise error_of(response.status, await response.read(), response.header("Retry-After"))
                 yield response
             finally:
-                response.release()
-        except (aiohttp.ClientError, TimeoutError, ConnectionResetError) as error:
+                response.abort()
+        except (ConnectionError, TimeoutError, BadResponseError) as error:
             raise self._as_os_error(request, error) from error
 
-    async def _send_observed(self, request: Request, waited: float) -> aiohttp.ClientResponse:
+    async def _send_observed(self, request: Request, waited: float) -> Stream:
         began, code = time.perf_counter(), 0
         try:
             response = await self._send_authenticated(request)
@@ -247,7 +255,7 @@ class Transport:
         finally:
             self._observed(request, code, time.perf_counter() - began, waited)
 
-    async def _send_authenticated(self, request: Request) -> aiohttp.ClientResponse:
+    async def _send_authenticated(self, request: Request) -> Stream:
         identity = await self._credentials.current()
         response = await self._send(request, identity)
         if response.status != 401:
@@ -255,50 +263,20 @@ class Transport:
         renewed = await self._credentials.after_refusal(identity)
         if renewed == identity:
             return response
-        await response.read()
+        response.abort()
         return await self._send(request, renewed)
 
-    async def _send(self, request: Request, identity: Identity) -> aiohttp.ClientResponse:
-        headers = self._headers.copy()
-        if request.body is not None:
-            headers["Content-Type"] = request.content_type
-        if identity.authorization:
-            headers["Authorization"] = identity.authorization
-        return await self._open_session().request(
-            request.method,
-            URL(f"{self._connection.server}{request.target}", encoded=True),
-            data=request.body,
-            headers=headers,
-            proxy=None if self._by_socks else self._proxy,
-            ssl=True if self._tls is None else self._tls.get(identity.key_pair),
-            server_hostname=self._connection.tls.server_name or None,
-            timeout=aiohttp.ClientTimeout(total=request.timeout or None, sock_connect=CONNECT_SECONDS),
-            allow_redirects=False,
-        )
-
-    def _open_session(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            # The slots limit the number of connections; watches do not take one.
-            connector = self._connector()
-            jar = aiohttp.DummyCookieJar()
-            self._session = aiohttp.ClientSession(
-                connector=connector, cookie_jar=jar, request_class=self._request_class
-            )
-        return self._session
-
-    def _connector(self) -> aiohttp.TCPConnector:
-        if self._proxy is None or not self._by_socks:
-            return aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE, socket_factory=self._socket)
-        from kubesched.client.socks import SocksConnector  # few need it
-
-        return SocksConnector(self._proxy, keep_alive, limit=0, keepalive_timeout=KEEP_ALIVE)
-
-    def _socket(self, address: Any) -> socket.socket:
-        family, kind, protocol, _, _ = address
-        made = socket.socket(family, kind, protocol)
-        keep_alive(made)
-        self._sockets.add(made)
-        return made
+    async def _send(self, request: Request, identity: Identity) -> Stream:
+        context = None if self._tls is None else self._tls.get(identity.key_pair)
+        if self._by_proxy is not None:
+            return await self._by_proxy.send(request, identity.authorization, context)
+        stream = ResponseStream(self._encoded(request, identity), request.timeout, self._streams)
+        try:
+            await stream.open(*self._address, context, self._server_name)
+        except BaseException:
+            stream.abort()
+            raise
+        return stream
 
     # --- errors -------------------------------------------------------------------------------------------------------
 
@@ -311,43 +289,23 @@ class Transport:
             return BrokenConnection(f"{name}: {error}")
         if isinstance(error, BadResponseError):
             return ConnectionError(f"{name}: the response is not valid: {error}")
-        return _of_aiohttp(name, error)
+        if isinstance(error, ConnectionResetError | BrokenPipeError):
+            return BrokenConnection(f"{name}: the connection broke")
+        return ConnectionError(f"{name}: {str(error) or type(error).__name__}")
 
 
-def request_class(may_write: MayWrite | None) -> type[aiohttp.ClientRequest]:
-    """The request class of a session that sends only what it may."""
-    return aiohttp.ClientRequest if may_write is None else _fenced(may_write)
-
-
-def _fenced(may_write: MayWrite) -> type[aiohttp.ClientRequest]:
-    """Requests that check at the last moment, with an open connection, whether they may still be sent.
-
-    A process may be frozen at any point. When it wakes up, a request that waited for a token or a connection continues
-    before the process notices that another one leads now.
-    """
-
-    class Fenced(aiohttp.ClientRequest):
-        async def send(self, conn: Any) -> aiohttp.ClientResponse:
-            if self.method != "GET" and not may_write():
-                raise ConnectionAbortedError("not sent: this process is no longer the leader")
-            return await super().send(conn)
-
-    return Fenced
-
-
-def _headers(connection: Connection, agent: str) -> CIMultiDict[str]:
+def _headers(connection: Connection, agent: str) -> list[tuple[str, str]]:
     """The headers of every request. They ask for no compression: near the server it costs more time than it saves."""
-    headers = CIMultiDict({"Accept": APPLICATION_JSON, "Accept-Encoding": "identity", "User-Agent": agent})
+    headers = [("Accept", APPLICATION_JSON), ("Accept-Encoding", "identity"), ("User-Agent", agent)]
     impersonate = connection.impersonate
     if impersonate.user:
-        headers["Impersonate-User"] = impersonate.user
+        headers.append(("Impersonate-User", impersonate.user))
     if impersonate.uid:
-        headers["Impersonate-Uid"] = impersonate.uid
-    for group in impersonate.groups:
-        headers.add("Impersonate-Group", group)
+        headers.append(("Impersonate-Uid", impersonate.uid))
+    headers += [("Impersonate-Group", group) for group in impersonate.groups]
     for key, values in impersonate.extra.items():
-        for value in values:
-            headers.add(f"Impersonate-Extra-{quote(key.lower(), safe='!#$&*+-.^_`|~')}", value)
+        name = f"Impersonate-Extra-{quote(key.lower(), safe='!#$&*+-.^_`|~')}"
+        headers += [(name, value) for value in values]
     return headers
 
 
@@ -357,17 +315,3 @@ def _delay_before_retry(method: str, error: ApiError | BrokenConnection, tries: 
         return 1.0 if method == "GET" and tries <= BROKEN_RETRIES else None
     not_carried_out = error.code in (429, 503) or (method == "GET" and error.code >= 500)
     return error.retry_after if not_carried_out and tries <= RETRIES else None
-
-
-def _of_aiohttp(name: str, error: Exception) -> OSError:
-    if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        return ConnectionError(f"{name}: {error.certificate_error}; check the certificate authority and the address")
-    if isinstance(error, aiohttp.ClientConnectorError):
-        reason = os.strerror(error.os_error.errno) if error.os_error.errno else error.os_error
-        return ConnectionError(f"{name}: cannot connect: {reason}")
-    if isinstance(error, aiohttp.ClientPayloadError):
-        return BrokenConnection(f"{name}: the response ended early")
-    broken = isinstance(error, aiohttp.ServerDisconnectedError | ConnectionResetError)
-    if broken or (isinstance(error, OSError) and error.errno in (errno.ECONNRESET, errno.EPIPE)):
-        return BrokenConnection(f"{name}: the connection broke")
-    return ConnectionError(f"{name}: {str(error) or type(error).__name__}")

@@ -52,7 +52,7 @@ from kubesched.daemon.stalls import StallWatch
 from kubesched.daemon.version import short_version
 from kubesched.framework.registry import PluginSource
 from kubesched.scheduler.build import build_scheduler
-from kubesched.scheduler.extender import passed_on_whole
+from kubesched.scheduler.extender_settings import passed_on_whole
 from kubesched.scheduler.journal import Journal
 from kubesched.scheduler.recorder import EventRecorder
 from kubesched.scheduler.resource_metrics import resource_metrics

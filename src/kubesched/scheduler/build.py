@@ -33,7 +33,7 @@ from kubesched.scheduler.api_calls import Dispatcher
 from kubesched.scheduler.attempt import Attempt, Profile
 from kubesched.scheduler.binding import BindingCycle, UnclearBinds
 from kubesched.scheduler.cycle import SchedulingCycle
-from kubesched.scheduler.extender import make_extenders, with_ignored_resources
+from kubesched.scheduler.extender_settings import make_extenders, with_ignored_resources
 from kubesched.scheduler.extender_wire import RawObject
 from kubesched.scheduler.extenders import ExtenderSet
 from kubesched.scheduler.failure import FailureHandler

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
 from math import floor
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from kubesched.api import objects as api
 from kubesched.base.log import ERROR
@@ -18,10 +18,12 @@ from kubesched.config.types import KubeSchedulerConfiguration
 from kubesched.queue.pods import QueuedPodInfo
 from kubesched.scheduler.attempt import Profile
 from kubesched.scheduler.debugger import CacheDebugger
-from kubesched.scheduler.extender import HTTPExtender
 from kubesched.scheduler.journal import PodCycle
 from kubesched.scheduler.shared import Shared
 from kubesched.scheduler.sources import Sources
+
+if TYPE_CHECKING:
+    from kubesched.scheduler.extender import HTTPExtender
 
 O = TypeVar("O", bound=api.Object)  # noqa: E741  # the one-letter name for "some kind of object"
 
