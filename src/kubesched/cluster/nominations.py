@@ -15,6 +15,8 @@ class Nominations:
         self._nodes = nodes
         self._by_node: dict[str, dict[str, PodInfo]] = {}
         self._node_of: dict[str, str] = {}
+        self._top: dict[str, int] = {}
+        """The highest priority among the pods nominated to a node."""
 
     def __len__(self) -> int:
         return len(self._node_of)
@@ -30,6 +32,7 @@ class Nominations:
         self.remove(uid)
         self._by_node.setdefault(node_name, {})[uid] = info
         self._node_of[uid] = node_name
+        self._top[node_name] = max(info.pod.priority, self._top.get(node_name, info.pod.priority))
         self._touch(node_name)
 
     def remove(self, uid: str) -> None:
@@ -39,8 +42,10 @@ class Nominations:
             return
         pods = self._by_node[node_name]
         del pods[uid]
-        if not pods:
-            del self._by_node[node_name]
+        if pods:
+            self._top[node_name] = max(info.pod.priority for info in pods.values())
+        else:
+            del self._by_node[node_name], self._top[node_name]
         self._touch(node_name)
 
     def _touch(self, node_name: str) -> None:
@@ -51,6 +56,10 @@ class Nominations:
     def on(self, node_name: str) -> Collection[PodInfo]:
         """The pods nominated to a node, in the order of their nomination."""
         return self._by_node.get(node_name, {}).values()
+
+    def nodes_with(self, priority: int) -> list[str]:
+        """The nodes that pods of at least this priority are nominated to."""
+        return [name for name, top in self._top.items() if top >= priority]
 
     def node_of(self, uid: str) -> str | None:
         """The node a pod is nominated to."""

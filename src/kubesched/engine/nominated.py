@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from kubesched.api import objects as api
 from kubesched.cluster.table import Mask
 from kubesched.cluster.view import Nodes
@@ -48,7 +50,8 @@ class NominatedRows:
         question = _Question(self._framework, pod, state, others, rejections.entries)
         rejected = []
         for row in rows:
-            status = checked(question.status(row, known[row][1]))
+            lasting_status = known[row][1]
+            status = checked(question.status(row, lasting_status) if others else lasting_status)
             if status is not None:
                 rejections.overruled[row] = status
                 rejected.append(row)
@@ -67,11 +70,20 @@ class NominatedRows:
         own = table.row_of.get(self._cluster.nominations.node_of(pod.uid) or "", -1)
         known.pop(own, None)  # the pod's own nomination does not count, for this pod alone
         stale = [row for row in rows if row not in known or known[row][0] != table.stamps[row]]
-        for row in stale:
-            with self._what_if.with_nominated(state, pod, row) as (supposed, _):
-                found = self._framework.run_filters(supposed, pod, Nodes(table, slice(row, row + 1)), plugins)
-                status = self._shared(found.status(0))
+        if len(stale) > 1 and self._what_if.can_be_asked_at_once(plugins):
+            with self._what_if.with_all_nominated(pod, stale):
+                found = self._framework.run_filters(state, pod, Nodes(table, np.array(stale)), plugins)
+                statuses = [self._shared(found.status(position)) for position in range(len(stale))]
+        else:
+            statuses = [self._ask(pod, state, row, plugins) for row in stale]
+        for row, status in zip(stale, statuses, strict=True):
             known[row] = (int(table.stamps[row]) if row != own else -1, status)
+
+    def _ask(self, pod: api.Pod, state: CycleState, row: int, plugins: Sequence[FilterPlugin]) -> Status | None:
+        """Ask about one row with its nominated pods on it."""
+        with self._what_if.with_nominated(state, pod, row) as (supposed, _):
+            window = Nodes(self._cluster.nodes, slice(row, row + 1))
+            return self._shared(self._framework.run_filters(supposed, pod, window, plugins).status(0))
 
     def _shared(self, status: Status | None) -> Status | None:
         """The same object for equal statuses, so that rows can be grouped by it quickly."""

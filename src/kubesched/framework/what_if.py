@@ -82,6 +82,23 @@ class WhatIf:
                 self.add_pods(pod, [(state, info, row)])
             yield state, True
 
+    def can_be_asked_at_once(self, plugins: Iterable[FilterPlugin]) -> bool:
+        """Whether these plugins look at nothing but the row in question, not even at a cycle state that follows."""
+        following = {plugin.name for plugin in self._extensions}
+        return all(each.reads.is_cacheable and each.name not in following for each in plugins)
+
+    @contextmanager
+    def with_all_nominated(self, pod: api.Pod, rows: Sequence[int]) -> Iterator[None]:
+        """Suppose for many rows at once that the pods nominated to them were on them, those of at least this pod's
+        priority. Cycle states do not follow."""
+        waiting = [(row, self.nominated_on(pod, row)) for row in rows]
+        for pod_class in {info.pod_class for _, pods in waiting for info in pods}:
+            self._cluster.nodes.usage(pod_class)  # as above
+        with self.on_rows(rows):
+            for depth in range(max(len(pods) for _, pods in waiting)):
+                self._cluster.nodes.place_each([(pods[depth], row) for row, pods in waiting if depth < len(pods)])
+            yield
+
     # Asking
 
     def status_on(self, state: CycleState, pod: api.Pod, row: int) -> Status | None:
@@ -126,11 +143,11 @@ class WhatIf:
     def nominated_rows(self, pod: api.Pod) -> list[int]:
         """Rows that pods of at least this pod's priority are nominated to."""
         nominations, row_of = self._cluster.nominations, self._cluster.nodes.row_of
-        return [
-            row_of[name]
-            for name in nominations.nodes
-            if name in row_of and any(_outranks(info, pod) for info in nominations.on(name))
-        ]
+        rows = [row_of[name] for name in nominations.nodes_with(pod.priority) if name in row_of]
+        own = row_of.get(nominations.node_of(pod.uid) or "")
+        if own is not None and not self.nominated_on(pod, own):
+            rows = [row for row in rows if row != own]
+        return rows
 
     def nominated_on(self, pod: api.Pod, row: int) -> list[PodInfo]:
         """The pods of at least this pod's priority that are nominated to a row."""
