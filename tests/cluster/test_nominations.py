@@ -51,6 +51,23 @@ def test_withdrawing() -> None:
     assert nominations.node_of("default.a") is None
 
 
+def test_priorities_and_classes() -> None:
+    """The nodes with pods of at least a priority, and the classes of all nominated pods, follow every change."""
+    nominations, classes = Nominations(NodeTable()), PodClasses()
+    low, high = classes.info(pod("low", priority=1)), classes.info(pod("high", priority=9, cpu="3"))
+    nominations.add(low, "n")
+    nominations.add(high, "n")
+    nominations.add(classes.info(pod("other", priority=1)), "m")
+    assert [nominations.nodes_with(priority) for priority in (1, 2, 10)] == [["n", "m"], ["n"], []]
+    assert set(nominations.classes) == {low.pod_class, high.pod_class}
+    nominations.remove("default.high")
+    assert [nominations.nodes_with(priority) for priority in (1, 2)] == [["n", "m"], []]
+    assert set(nominations.classes) == {low.pod_class}
+    nominations.remove("default.low")
+    nominations.remove("default.other")
+    assert (nominations.nodes_with(0), list(nominations.classes)) == ([], [])
+
+
 def test_status_nominates() -> None:
     """A pending pod whose status names a node is nominated to it until the status changes."""
     state = cluster(node("a"), pod("p", nominated="a"))

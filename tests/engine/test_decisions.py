@@ -192,6 +192,23 @@ def test_room_of_nominated_pods() -> None:
     assert schedule(engine, pod("big", cpu="2", priority=5)).node == "a"
 
 
+def test_room_of_many_nominated_pods() -> None:
+    """Nodes with one, two or no nominated pods of this priority are told apart in the same decision."""
+    nodes = [node(name, cpu="3") for name in ("a", "b", "c", "d")]
+    promised = [
+        pod("a1", nominated="a", cpu="2", priority=5),
+        pod("b1", nominated="b", cpu="1", priority=5),
+        pod("b2", nominated="b", cpu="1", priority=6),
+        pod("c1", nominated="c", cpu="3", priority=4),
+    ]
+    made = cluster(*nodes, *promised, pod("d1", node="d", cpu="3"))
+    decision = schedule(default_engine(made), pod("big", cpu="2", priority=5))
+    assert decision.node == "c"
+    decision = schedule(default_engine(made), pod("huge", cpu="4", priority=5))
+    assert decision.message.startswith("0/4 nodes are available: 4 Insufficient cpu.")
+    assert schedule(default_engine(made), pod("tiny", cpu="1", priority=4)).node in ("a", "b")
+
+
 def test_nominations_do_not_hide_the_nodes_own_reasons() -> None:
     """Where the nominated pods fit too, a node is rejected for its own reasons."""
     made = cluster(node("a", cpu="2"), pod("promised", nominated="a", cpu="1"))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 
-from kubesched.cluster.pods import PodInfo
+from kubesched.cluster.pods import PodClass, PodInfo
 from kubesched.cluster.table import NodeTable
 
 
@@ -17,6 +18,7 @@ class Nominations:
         self._node_of: dict[str, str] = {}
         self._top: dict[str, int] = {}
         """The highest priority among the pods nominated to a node."""
+        self._classes: Counter[PodClass] = Counter()
 
     def __len__(self) -> int:
         return len(self._node_of)
@@ -26,12 +28,18 @@ class Nominations:
         """Names of the nodes that pods are nominated to."""
         return self._by_node.keys()
 
+    @property
+    def classes(self) -> Collection[PodClass]:
+        """The classes of all nominated pods."""
+        return self._classes.keys()
+
     def add(self, info: PodInfo, node_name: str) -> None:
         """Nominate a pod, in place of any earlier nomination of it."""
         uid = info.pod.uid
         self.remove(uid)
         self._by_node.setdefault(node_name, {})[uid] = info
         self._node_of[uid] = node_name
+        self._classes[info.pod_class] += 1
         self._top[node_name] = max(info.pod.priority, self._top.get(node_name, info.pod.priority))
         self._touch(node_name)
 
@@ -41,7 +49,10 @@ class Nominations:
         if node_name is None:
             return
         pods = self._by_node[node_name]
-        del pods[uid]
+        pod_class = pods.pop(uid).pod_class
+        self._classes[pod_class] -= 1
+        if not self._classes[pod_class]:
+            del self._classes[pod_class]
         if pods:
             self._top[node_name] = max(info.pod.priority for info in pods.values())
         else:

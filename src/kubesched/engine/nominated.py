@@ -49,9 +49,10 @@ class NominatedRows:
         self._refresh(pod, state, known, rows, lasting)
         question = _Question(self._framework, pod, state, others, rejections.entries)
         rejected = []
+        is_open = question.is_open()
         for row in rows:
             lasting_status = known[row][1]
-            status = checked(question.status(row, lasting_status) if others else lasting_status)
+            status = checked(question.status(row, lasting_status) if is_open else lasting_status)
             if status is not None:
                 rejections.overruled[row] = status
                 rejected.append(row)
@@ -112,6 +113,11 @@ class _Question:
         names = {each.name for each in others}
         self._rejecting = [(self._what_if.order_of(name), name, v) for name, v in entries if name in names]
         self._dependence = PodDependence(framework.what_if, state, pod, others)
+
+    def is_open(self) -> bool:
+        """Whether a plugin that is not cacheable can make a difference on any row."""
+        classes = self._framework.cluster.nominations.classes
+        return bool(self._rejecting) or self._dependence.first(classes) != PodDependence.NONE
 
     def status(self, row: int, lasting: Status | None) -> Status | None:
         """The status of the first plugin that rejects the row with its nominated pods. `lasting` is that of the
