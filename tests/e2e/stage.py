@@ -6,9 +6,10 @@ import time
 
 from tests.e2e.api import JSON, condition, node_of, path_of, pod_path
 from tests.e2e.control_plane import ControlPlane
-from tests.e2e.waiting import PATIENCE, until
+from tests.e2e.waiting import until
 
 SEEN_SECONDS = 0.2
+BUSY_SECONDS = 10.0
 QUIET_LOOKS = 5
 """So often in a row, no process may have anything to do."""
 
@@ -26,7 +27,7 @@ class Stage:
         self.api.create(*objects)
         time.sleep(SEEN_SECONDS)
         quiet = 0
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + BUSY_SECONDS
         while quiet < QUIET_LOOKS and time.monotonic() < deadline:
             quiet = 0 if any(child.is_busy() for child in self._plane.children) else quiet + 1
             time.sleep(0.01)
