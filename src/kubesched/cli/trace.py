@@ -12,6 +12,9 @@ from kubesched.traces.importing import Window, import_trace
 from kubesched.traces.kinds import KINDS
 from kubesched.traces.model import Source, TraceError, TraceOptions
 
+LONG = 30 * 86_400
+"""Seconds from which on a trace takes minutes to simulate, however few pods it has."""
+
 
 @click.group()
 def command() -> None:
@@ -68,8 +71,12 @@ def import_command(
         raise click.ClickException(str(error)) from None
     except OSError as error:
         raise click.ClickException(f"{error.filename or output}: {error.strerror}") from None
-    span = Duration.of(int(made.head.seconds))
-    click.echo(f"{made.head.trace}: {made.head.pods:,} pods on {made.nodes:,} nodes, {span}.")
+    seconds = int(made.head.seconds)
+    played = f", played in {Duration.of(int(seconds / speed))}" if speed != 1 else ""
+    pods = f"{made.head.pods:,} pods on {made.nodes:,} nodes"
+    click.echo(f"{made.head.trace}: {pods}, {Duration.of(seconds)}{played}.")
+    if seconds / speed > LONG:
+        click.echo("Each week of it takes some twenty seconds to simulate, besides the pods; see --speed.", err=True)
     for reason, number in made.skipped.items():
         click.echo(f"Skipped {number:,}: {reason}.", err=True)
     click.echo(f"kubesched simulate {output}")
