@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import yaml
 from click.testing import CliRunner
 
 from kubesched.cli.main import main
@@ -41,3 +42,28 @@ def test_controllers_make_the_pods_of_a_trace_without_pods(tmp_path: Path) -> No
     deleted = [each["time"] for each in report["timeline"] if each["what"] == "deleted" and each["kind"] == "Pod"]
     assert [120 <= each < 125 for each in deleted] == [True, True]
     assert report["virtualSeconds"] == 180
+
+
+def test_objects_that_a_replay_cannot_create_are_named(tmp_path: Path) -> None:
+    """A node called n is a node called false in YAML; without a word about it, all pods are pending for no reason."""
+    patch = {
+        "apiVersion": "action.kwok.x-k8s.io/v1alpha1",
+        "kind": "ResourcePatch",
+        "resource": {"group": "", "version": "v1", "resource": "pods"},
+        "target": {"name": "p", "namespace": "default"},
+        "durationNanosecond": 10**9,
+        "method": "create",
+        "template": {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "p", "namespace": "default"},
+            "spec": {"containers": [{"name": "m", "image": "x"}]},
+        },
+    }
+    file = tmp_path / "record.yaml"
+    file.write_text("apiVersion: v1\nkind: Node\nmetadata: {name: n}\n---\n" + yaml.safe_dump(patch))
+    result = CliRunner().invoke(main, ["simulate", str(file), "-o", "json"])
+    assert result.exit_code == 0, result.output
+    notes = [each["text"] for each in json.loads(result.stdout)["timeline"] if each["what"] == "note"]
+    assert [each.partition(":")[0] for each in notes] == ["not created"]
+    assert "metadata.name" in notes[0]

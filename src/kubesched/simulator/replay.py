@@ -171,7 +171,8 @@ class Replayer:
 
     async def run(self, client: ScenarioClient) -> None:
         """Store the objects of the start, then let time pass."""
-        self._restorer.restore(self._as_begun(each) for each in self._contents.items)
+        for why in self._restorer.restore(map(self._as_begun, self._contents.items)).refused:
+            self._cluster.timeline.note("note", f"not created: {why}")
         if self._decisions is not None:
             for item in self._contents.items:
                 self._decisions.change(Event.ADD, item)
