@@ -190,9 +190,8 @@ def test_the_first_documents_scheduler_as_a_deployment(seed: Local) -> None:
     """The manifests of its project run it with the plugin that `up` was started with."""
     seed("create namespace sched-system")
     seed("apply -f -", DEPLOYMENT)
-    seed("rollout status deployment/index-scheduler -n sched-system --timeout=60s")
     seed("apply -f -", SAMPLE.format(number=2).replace("sample-02", "deployed-02"))
-    seed("wait --for=condition=Ready pod/deployed-02 --timeout=60s")
+    eventually(lambda: "Running" in seed("get pod deployed-02"), 120, "the pod runs")
     assert "worker02.home.local" in seed("get pod deployed-02 -o wide")
     seed("delete deployment index-scheduler -n sched-system")
 
