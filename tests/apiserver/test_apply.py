@@ -247,4 +247,12 @@ async def test_values_of_the_wrong_type(client: LocalClient) -> None:
     error = await refusal(apply(client, f"{DEPLOYMENTS}/d", wanted))
     where = "failed to create typed patch object (default/d; apps/v1, Kind=Deployment)"
     assert error.message == f"{where}: .spec.replicas: expected numeric (int or float), got string"
+    for change, words in (
+        ({"replicas": [1]}, ".spec.replicas: expected numeric (int or float), got []interface {}"),
+        ({"paused": "x"}, ".spec.paused: expected boolean, got &{x}"),
+        ({"template": 5}, ".spec.template: expected map, got &{5}"),
+        ({"selector": {"matchLabels": {"a": True}}}, "expected string, got &value.valueUnstructured{Value:true}"),
+    ):
+        wanted["spec"] = change
+        assert (await refusal(apply(client, f"{DEPLOYMENTS}/d", wanted))).message.endswith(words)
     assert error.code == 500

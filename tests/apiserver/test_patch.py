@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kubesched.apiserver.kinds.schema import type_of
-from kubesched.apiserver.rest.patch import json_patch, strategic_merge
+from kubesched.apiserver.rest.patch import JsonPatchError, json_patch, strategic_merge
 from kubesched.apiserver.wire.status import StatusError
 from kubesched.base.merge import merge_patch
 
@@ -36,6 +36,7 @@ JSON_PATCH: list[tuple[Any, Any, Any]] = [
     ({"a": [1, 2]}, [{"op": "remove", "path": "/a/0"}], {"a": [2]}),
     ({"a": 1}, [{"op": "move", "from": "/a", "path": "/b"}], {"b": 1}),
     ({"a": {"x": 1}}, [{"op": "copy", "from": "/a", "path": "/b"}], {"a": {"x": 1}, "b": {"x": 1}}),
+    ({"a": 1}, [{"op": "copy", "from": "/b", "path": "/c"}], {"a": 1, "c": None}),
     ({"a": 1}, [{"op": "test", "path": "/a", "value": 1}], {"a": 1}),
     ({"x/y": {"~": 1}}, [{"op": "replace", "path": "/x~1y/~0", "value": 2}], {"x/y": {"~": 2}}),
 ]
@@ -56,7 +57,9 @@ BAD_JSON_PATCH: list[tuple[Any, int]] = [
     ([{"op": "add", "path": "/l/x", "value": 1}], 422),
     ([{"op": "frobnicate", "path": "/a"}], 400),
     ([{"op": "add", "path": "/a"}], 400),
-    ([{"op": "add", "path": "a", "value": 1}], 400),
+    ([{"op": "add", "path": "a", "value": 1}], 422),
+    ([{"op": "move", "from": "/b", "path": "/c"}], 422),
+    ([{"op": "copy", "from": "/b/c", "path": "/d"}], 422),
     ({"op": "add"}, 400),
 ]
 
@@ -69,6 +72,13 @@ def test_json_patch_refusals(patch: Any, code: int) -> None:
         json_patch(before, patch)
     assert refused.value.code == code
     assert before == {"a": 1, "l": [1]}
+
+
+def test_the_words_of_a_move() -> None:
+    """A field that cannot be moved is named as kube-apiserver names it."""
+    with pytest.raises(JsonPatchError) as refused:
+        json_patch({"a": {}}, [{"op": "move", "from": "/a/zz", "path": "/b"}])
+    assert refused.value.detail == ("error in move for path: 'zz': Unable to remove nonexistent key: zz: missing value")
 
 
 def _containers(*containers: Any, **more: Any) -> Any:

@@ -74,7 +74,17 @@ def _operate(document: Any, operation: Any) -> Any:
     act = _OPERATIONS.get(str(name))
     if act is None:
         raise bad_request(f"Unexpected kind: {name}")
+    if not _is_pointer(operation["path"]):
+        raise JsonPatchError(f"{name} operation does not apply: doc is missing {_where(operation)}: missing value")
     return act(document, _pointer(operation["path"]), operation)
+
+
+def _where(operation: JSON) -> str:
+    """The path of an operation, as messages about it have it."""
+    name, path = operation["op"], operation["path"]
+    if name in ("add", "remove"):
+        return f'path: "{path}"'
+    return f"destination path: {path}" if name in ("move", "copy") else f"path: {path}"
 
 
 def _add(document: Any, path: list[str], operation: JSON) -> Any:
@@ -113,11 +123,15 @@ def _replace(document: Any, path: list[str], operation: JSON) -> Any:
 
 
 def _move(document: Any, path: list[str], operation: JSON) -> Any:
-    source = _pointer(str(operation.get("from", "")))
-    value = _get(
-        document, source, f"move operation does not apply: doc is missing from path: {operation.get('from', '')}"
-    )
-    document = _remove(document, source, {"path": operation.get("from", "")})
+    origin = str(operation.get("from", ""))
+    source = _pointer(origin)
+    parent, last = _parent(document, source, f"move operation does not apply: doc is missing from path: {origin}")
+    if isinstance(parent, dict) and last not in parent:
+        raise JsonPatchError(
+            f"error in move for path: '{last}': Unable to remove nonexistent key: {last}: missing value"
+        )
+    value = _get(parent, [last])
+    document = _remove(document, source, {"path": origin})
     return _insert(document, path, value, operation)
 
 
@@ -126,9 +140,13 @@ def _copy(document: Any, path: list[str], operation: JSON) -> Any:
 
 
 def _copied(document: Any, operation: JSON) -> Any:
-    """The value that a copy operation copies."""
-    source = str(operation.get("from", ""))
-    return _get(document, _pointer(source), f"copy operation does not apply: doc is missing from path: {source}")
+    """The value that a copy operation copies: null for a field that its object does not have, as upstream."""
+    origin = str(operation.get("from", ""))
+    source = _pointer(origin)
+    if not source:
+        return document
+    parent, last = _parent(document, source, f"copy operation does not apply: doc is missing from path: {origin}")
+    return _get(parent, [last])
 
 
 def _test(document: Any, path: list[str], operation: JSON) -> Any:
@@ -147,8 +165,12 @@ _OPERATIONS: dict[str, Callable[[Any, list[str], JSON], Any]] = {
 }
 
 
+def _is_pointer(text: str) -> bool:
+    return not text or text.startswith("/")
+
+
 def _pointer(text: str) -> list[str]:
-    if text and not text.startswith("/"):
+    if not _is_pointer(text):
         raise bad_request(f"not a JSON pointer: {text!r}")
     return [part.replace("~1", "/").replace("~0", "~") for part in text.split("/")[1:]]
 
@@ -185,8 +207,9 @@ def _parent(document: Any, path: list[str], missing: str) -> tuple[Any, str]:
 def _insert(document: Any, path: list[str], value: Any, operation: JSON) -> Any:
     if not path:
         return copy.deepcopy(value)
-    where = f'path: "{operation["path"]}"' if operation["op"] == "add" else f"destination path: {operation['path']}"
-    parent, last = _parent(document, path, f"{operation['op']} operation does not apply: doc is missing {where}")
+    parent, last = _parent(
+        document, path, f"{operation['op']} operation does not apply: doc is missing {_where(operation)}"
+    )
     if isinstance(parent, list):
         parent.insert(len(parent) if last == "-" else _index(parent, last, len(parent)), copy.deepcopy(value))
     else:

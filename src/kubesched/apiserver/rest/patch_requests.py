@@ -27,7 +27,7 @@ from kubesched.apiserver.rest.body import (
 )
 from kubesched.apiserver.rest.duplicates import json_duplicates, unknown_words
 from kubesched.apiserver.validation.problems import Problems
-from kubesched.apiserver.validation.typecheck import WrongTypeError, drop_unknown, json_word
+from kubesched.apiserver.validation.typecheck import WrongTypeError, drop_unknown, go_text, json_word
 from kubesched.apiserver.wire.request import ApiRequest
 from kubesched.apiserver.wire.status import StatusError, bad_request
 from kubesched.base.merge import merge_patch
@@ -89,7 +89,7 @@ class PatchRequest:
         report_strict(self._request, words, partial(self._refusal, patched))
 
     def _refusal(self, patched: JSON, why: str) -> StatusError:
-        shown = _go_text(self._patch) if self._form == patches.STRATEGIC else msgspec.json.encode(patched).decode()
+        shown = go_text(self._patch) if self._form == patches.STRATEGIC else msgspec.json.encode(patched).decode()
         problems = Problems()
         problems.invalid("patch", shown, why)
         (cause,) = problems.found
@@ -123,14 +123,3 @@ def _check_patch(form: str, patch: Any) -> None:
     if len(patch) > _MOST_OPERATIONS:
         allowed = f"The allowed maximum operations in a JSON patch is {_MOST_OPERATIONS}"
         raise StatusError(413, f"{allowed}, got {len(patch)}")
-
-
-def _go_text(value: Any) -> str:
-    """A value as Go prints it with the verb %+v."""
-    if isinstance(value, dict):
-        return f"map[{' '.join(f'{key}:{_go_text(value[key])}' for key in sorted(value))}]"
-    if isinstance(value, list):
-        return f"[{' '.join(map(_go_text, value))}]"
-    if value is None:
-        return "<nil>"
-    return str(value).lower() if isinstance(value, bool) else str(value)

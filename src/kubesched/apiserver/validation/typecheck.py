@@ -179,10 +179,17 @@ def _check_quantity(value: Any) -> None:
 
 def _wrong(value: Any, owner: ObjectType, plain: str, shape: ValueType) -> WrongTypeError:
     message = f"json: cannot unmarshal {json_word(value)} into Go struct field {owner.short_name}.{plain}"
-    expected = _TYPED.get(shape.kind, "string")
-    found = {"number": "int64", "object": "map", "array": "list"}.get(json_word(value), json_word(value))
-    typed = f".{plain}: expected {expected}, got {found}"
+    typed = f".{plain}: expected {_found_instead(value, _TYPED.get(shape.kind, 'string'))}"
     return WrongTypeError(f"{message} of type {_go_type(shape)}", typed, _not_converted(value, shape))
+
+
+def _found_instead(value: Any, expected: str) -> str:
+    """What server-side apply says about a value: its type, or the value as Go prints it."""
+    if expected == _NUMERIC:
+        kinds = {"map": "map[string]interface {}", "slice": "[]interface {}"}
+        return f"{expected}, got {kinds.get(_GO_KINDS[type(value)], _GO_KINDS[type(value)])}"
+    shown = f"value.valueUnstructured{{Value:{go_text(value)}}}" if expected == "string" else f"{{{go_text(value)}}}"
+    return f"{expected}, got &{shown}"
 
 
 _RESTORED = {"list": "slice from", "map": "map from", "object": "struct from:"}
@@ -219,3 +226,14 @@ def _go_type(shape: ValueType) -> str:
     if shape.object is not None:
         return f"v1.{shape.object.short_name}"
     return _GO_TYPES.get(shape.kind, "string")
+
+
+def go_text(value: Any) -> str:
+    """A value as Go prints it with the verb %+v."""
+    if isinstance(value, dict):
+        return f"map[{' '.join(f'{key}:{go_text(value[key])}' for key in sorted(value))}]"
+    if isinstance(value, list):
+        return f"[{' '.join(map(go_text, value))}]"
+    if value is None:
+        return "<nil>"
+    return str(value).lower() if isinstance(value, bool) else str(value)
