@@ -17,8 +17,8 @@ class Bug(NamedTuple):
     old: str
     new: str
     meets: str = ""
-    """What must happen for the bug to matter, as a pattern in the words of a step. Stories with such a step come
-    first."""
+    """What must happen for the bug to matter, as a pattern in a step: its time and its words. Stories with such a step
+    come first."""
 
 
 QUEUE = "queue/scheduling_queue.py"
@@ -119,6 +119,7 @@ BUGS = (
         QUEUE,
         "            self._update_unschedulable(queued, old, new)\n",
         "            pass\n",
+        meets="[3-6][.].s later a label of pod lets them in",
     ),
     Bug(
         "the queue keeps a pod's old state",
@@ -183,7 +184,13 @@ BUGS = (
         "        if self._is_ours(old):\n            self._unqueue(old)",
         "        pass",
     ),
-    Bug("new nodes wake nobody", HANDLERS, "            self._queue.move_all(NODE_ADD, None, new)\n", ""),
+    Bug(
+        "new nodes wake nobody",
+        HANDLERS,
+        "            self._queue.move_all(NODE_ADD, None, new)\n",
+        "",
+        meets="[1-9][.].s  node-[0-9]+ (comes|is deleted)",
+    ),
     Bug(
         "changes of nodes are not seen",
         HANDLERS,

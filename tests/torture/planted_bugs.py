@@ -107,7 +107,7 @@ def _seeds(bug: Bug, stories: int) -> list[int]:
 
 
 def _happens(pattern: str, seed: int) -> bool:
-    return any(re.search(pattern, step.words) for step in story_of(seed).steps)
+    return any(re.search(pattern, str(step)) for step in story_of(seed).steps)
 
 
 def _first_violation(bug: Bug, stories: int) -> str:
