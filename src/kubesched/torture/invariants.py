@@ -31,6 +31,8 @@ JUDGED = frozenset(
     )
 )
 """Plugins whose rules the oracle knows completely."""
+HELPED_BY_PODS = frozenset(("InterPodAffinity", "PodTopologySpread"))
+"""Plugins that may let a pod pass because another pod was placed."""
 
 
 class Witness(Subscriber):
@@ -316,6 +318,8 @@ def sleepers(scheduler: Scheduler, witness: Witness) -> Iterator[str]:
         queued = scheduler.queue.get(pod.uid)
         if queued is None or queued.in_group or not queued.rejectors <= JUDGED:
             continue
+        if scheduler.cluster.assumed and queued.rejectors & HELPED_BY_PODS:
+            continue  # a pod that was just placed may help; the event comes when the watch shows its binding
         for name, node in view.nodes.items():
             if fits(pod, name, view) and not witness.waits_as_upstream(queued, node):
                 yield f"{pod.key} waits for {sorted(queued.rejectors)} although it fits on {name}"
