@@ -7,6 +7,7 @@ from tests.controllers.world import World, template, workload, world
 
 from kubesched.base.clocks import VirtualClock, virtual_time
 from kubesched.base.types import JSON
+from kubesched.controllers.deployment import DeploymentController
 from kubesched.controllers.rollout import Limits
 from kubesched.reconcile.access import DEPLOYMENTS, REPLICA_SETS
 
@@ -61,6 +62,23 @@ async def test_a_rolling_update_never_has_too_few_or_too_many(clock: VirtualCloc
         assert min(ready for ready, _ in seen) >= 3
         assert max(active for _, active in seen) <= 4
         assert {pod["spec"]["containers"][0]["image"] for pod in w.running(app="web")} == {"nginx:1.28"}
+
+
+@virtual_time
+async def test_an_old_status_does_not_shrink_a_replica_set_twice(clock: VirtualClock) -> None:
+    """While a ReplicaSet's status still counts pods of before, the next steps of a rollout remove no more of them."""
+    async with world(clock) as w:
+        rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 3, "maxUnavailable": 2}}
+        w.create(DEPLOYMENTS, "web", workload("web", 10, strategy=rolling))
+        await w.until(lambda: _is_done(w, 10))
+        [old] = w.names(REPLICA_SETS)
+        w.edit(DEPLOYMENTS, "web", template=_new_template("nginx:1.28"))
+        controller = next(each for each in w.cluster.controllers.controllers if isinstance(each, DeploymentController))
+        for _ in range(6):  # without a chance for the ReplicaSets' own controller
+            controller.sync("default/web")
+        sizes = {name: w.get(REPLICA_SETS, name)["spec"]["replicas"] for name in w.names(REPLICA_SETS)}
+        assert sizes.pop(old) == 8
+        assert list(sizes.values()) == [5]
 
 
 @virtual_time

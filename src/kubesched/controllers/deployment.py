@@ -254,6 +254,8 @@ class DeploymentController(Controller):
         new_available = (new.get("status") or {}).get("availableReplicas", 0)
         total = size + sum(each["spec"].get("replicas", 1) for each in active)
         spare = total - least - (size - new_available)
+        if spare <= 0:  # also while the status of an old ReplicaSet still counts pods that it is about to delete
+            return
         for each in active:
             replicas = each["spec"].get("replicas", 1)
             unhealthy = min(spare, replicas - (each.get("status") or {}).get("availableReplicas", 0))
