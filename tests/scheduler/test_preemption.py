@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 
+from msgspec.structs import replace
 from tests.builders import node, pod
 from tests.scheduler.world import world
 
@@ -90,6 +91,37 @@ async def test_a_watch_that_is_behind_leads_to_no_second_preemption(clock: Virtu
         assert here.node_of("high")
         assert len(here.api.objects(api.Pod)) == 3
         assert here.attempts("high") == 2
+
+
+@virtual_time
+async def test_victims_that_different_plugins_wait_for(clock: VirtualClock) -> None:
+    """The preemptor is retried although the plugin that rejected it ignores the deletion of the last victim."""
+    port = pod("port", node="n1", cpu="1m", priority=1, host_ports=[80])
+    large = pod("large", node="n1", cpu="900m", priority=0)
+    async with world(clock, node("n1", cpu="1"), port, large) as here:
+        here.api.delay("watch_event", 1, when=lambda call: call.args[1].change is WatchType.DELETED)
+        here.create(pod("high", cpu="900m", priority=10, host_ports=[80]))
+        await here.settle(20)
+        assert here.node_of("high") == "n1"
+        assert here.attempts("high") == 2
+
+
+@virtual_time
+async def test_a_victim_with_a_finalizer_and_no_grace_period(clock: VirtualClock) -> None:
+    """The preemptor takes another node while the victim waits for its finalizer."""
+    low = pod("low", node="n1", cpu="1", priority=0)
+    low = replace(
+        low,
+        metadata=replace(low.metadata, finalizers=("example.com/wait",)),
+        spec=replace(low.spec, termination_grace_period_seconds=0),
+    )
+    async with world(clock, node("n1", cpu="1"), low) as here:
+        here.api.deletion_takes = math.inf
+        here.create(pod("high", cpu="1", priority=10))
+        await here.settle(5)
+        here.create(node("n2", cpu="1"))
+        await here.settle(5)
+        assert here.node_of("high") == "n2"
 
 
 @virtual_time

@@ -120,10 +120,10 @@ class Preemptor:
                 finish()
 
     def _finish(self, plugin: PreemptionPlugin | None, by: Claimant, victims: Sequence[api.Pod], failed: bool) -> None:
-        """Let the pods be retried: at once if the preemption failed, or if PreEnqueue was blocking a pod when its last
-        victim was deleted, or the pods of a group when one was.
+        """Let the pods be retried: at once if the preemption failed, or if PreEnqueue was blocking a pod when one of its
+        victims was deleted. The plugins that rejected the pod may not wait for the deletion of the other victims.
 
-        Otherwise they wait for the deletion of victims, some of which take their time to terminate.
+        Otherwise the pods wait for the deletion of victims, which take their time to terminate.
         """
         if plugin is not None:
             plugin.end_preemption(by.obj.uid)
@@ -131,8 +131,7 @@ class Preemptor:
             queued = self._shared.queue.get(pod.uid)
             held_back = plugin is not None and queued is not None and queued.gating_plugin == plugin.name
             if not failed and held_back and queued is not None:
-                gone = [not self._is_on_node(victim) for victim in victims]
-                held_back = any(gone) if queued.in_group else all(gone)
+                held_back = not all(self._is_on_node(victim) for victim in victims)
                 self._shared.queue.ungate(pod.uid)
             if failed or held_back:
                 self._shared.queue.activate([pod])
@@ -191,8 +190,10 @@ class Preemptor:
 
 
 def _terminates(pod: api.Pod | None) -> bool:
-    """Whether a pod is being deleted and may take its time for that."""
-    return pod is not None and pod.is_terminating and pod.spec.termination_grace_period_seconds != 0
+    """Whether a pod is being deleted and may take its time for that: its containers end, or it has finalizers."""
+    if pod is None or not pod.is_terminating:
+        return False
+    return pod.spec.termination_grace_period_seconds != 0 or bool(pod.metadata.finalizers)
 
 
 def _plugin_name(profile: Profile) -> str:
