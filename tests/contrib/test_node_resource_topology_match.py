@@ -222,7 +222,16 @@ def test_settings_of_the_kubelet() -> None:
     assert settings(Scope="pod", Policy="best", MaxNUMANodes="16") == ("none", "pod", 16)
     assert settings(MaxNUMANodes="1") == settings(MaxNUMANodes="many") == ("none", "container", 8)
     assert settings(MaxNUMANodes="4096")[2] == 1024
+    assert settings(MaxNUMANodes="9" * 5000)[2] == 8
     assert [numa_id(name) for name in ("node-0", "node-12", "socket-1", "node-75", "node")] == [0, 12, 1, -1, -1]
+    assert [numa_id(name) for name in ("node-007", "node-000", "node-" + "9" * 5000)] == [7, 0, -1]
+
+
+def test_a_distance_that_is_too_large(cluster: VirtualCluster) -> None:
+    """An absurd number in a report fails no pod."""
+    cluster.configure(profile({"multiPoint": {"enabled": [{"name": NAME}]}}, {NAME: {}}))
+    cluster.add(machine(), topology("n1", BY_POD, ROOMY, costs=[[10, 10**30], [-(10**30), 10]]))
+    assert cluster.schedule(guaranteed(cpu="6", memory="1Gi")).node == "n1"
 
 
 def test_wrong_arguments(cluster: VirtualCluster) -> None:

@@ -21,6 +21,7 @@ from tests.contrib.test_node_resource_topology_match import (
 )
 
 from kubesched import CycleState, Plugin, Pod, Status, unschedulable
+from kubesched.contrib.node_resource_topology_match import NodeResourceTopologyMatch
 from kubesched.contrib.numa_placement import METADATA, VECTOR, container_zones
 from kubesched.contrib.numa_reports import NodeResourceTopology
 from kubesched.contrib.pod_fingerprint import fingerprint, xxh64
@@ -197,6 +198,20 @@ def test_a_node_with_foreign_pods_is_usable_again(cluster: VirtualCluster) -> No
     cluster.add(signed("foreign"))
     cluster.advance(PERIOD + 1)
     assert fits(cluster, "q2")
+
+
+def test_foreign_pods_of_nodes_that_are_gone_are_forgotten(cluster: VirtualCluster) -> None:
+    """A node that comes and goes leaves nothing behind that later pods are compared with."""
+    configure(cluster)
+    cluster.add(machine("n0"), topology("n0", BY_POD, ROOMY), machine())
+    run_on(cluster, "foreign", "other")
+    cluster.start()
+    cluster.remove(machine(), cluster.pod("foreign"))
+    cluster.advance(PERIOD + 1)
+    plugins = cluster.scheduler.profiles["default-scheduler"].engine.framework.plugins
+    plugin = next(each for each in plugins if isinstance(each, NodeResourceTopologyMatch))
+    assert plugin._cache is not None
+    assert not plugin._cache._foreign
 
 
 def test_a_node_that_is_replaced_starts_anew(cluster: VirtualCluster) -> None:

@@ -91,11 +91,11 @@ class CachedZones(ZoneColumns):
 
     def refresh(self) -> None:
         super().refresh()
-        for uid, pod in list(self._foreign.items()):
+        for pod in self._foreign.values():
             row = self._table.row_of.get(pod.node_name)
-            if row is not None and row < len(self.has_foreign):
-                del self._foreign[uid]
+            if row is not None:  # otherwise the pod is gone, and its node too
                 self.has_foreign[row] |= self._matters(pod, row)
+        self._foreign.clear()
 
     def _receive(self, row: int, report: NodeResourceTopology) -> None:
         self._newest[row] = report

@@ -15,7 +15,8 @@ from kubesched.contrib.qos_sort import GUARANTEED, qos_class
 MAX_NUMA_ID: Final = 64
 DEFAULT_MAX_NUMA_NODES: Final = 8
 MOST_NUMA_NODES: Final = 1024
-_ZONE_NAME: Final = re.compile(r"(?:.*?-)?([0-9]+)")
+_ZONE_NAME: Final = re.compile(r"(?:.*?-)?0*([0-9]{1,2})")
+_NUMBER: Final = re.compile(r"[0-9]{1,18}")
 POLICIES: Final = {
     "SingleNUMANodePodLevel": ("single-numa-node", "pod"),
     "SingleNUMANodeContainerLevel": ("single-numa-node", "container"),
@@ -89,8 +90,9 @@ def kubelet_settings(topology: NodeResourceTopology) -> tuple[str, str, int]:
             "single-numa-node",
         ):
             policy = each.value
-        elif each.name == "topologyManagerMaxNUMANodes" and each.value.isdecimal() and int(each.value) > 1:
-            most = min(int(each.value), MOST_NUMA_NODES)
+        elif each.name == "topologyManagerMaxNUMANodes" and _NUMBER.fullmatch(each.value):
+            given = int(each.value)
+            most = min(given, MOST_NUMA_NODES) if given > 1 else most
     return policy, scope, most
 
 

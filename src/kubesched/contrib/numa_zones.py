@@ -23,6 +23,7 @@ from kubesched.contrib.numa_reports import (
 
 ABSENT: Final = -1
 UNKNOWN_DISTANCE: Final = 255
+MAX_COST: Final = 1 << 31
 
 
 class ZoneColumns:
@@ -124,7 +125,7 @@ class ZoneColumns:
             self.zones[number, row] = True
             for cost in zone.costs:
                 if 0 <= (other := numa_id(cost.name)) < self.width:
-                    self.distances[number, other, row] = cost.value
+                    self.distances[number, other, row] = max(-MAX_COST, min(cost.value, MAX_COST))
             for resource in zone.resources:
                 if resource.name not in self._available:
                     self._available[resource.name] = self.available(resource.name)
