@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import socket
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 import pytest
 
+from kubesched.base.event_loop import run_on_fast_loop
 from kubesched.client import streams
 from kubesched.client.http1 import BadResponseError
 from kubesched.client.pool import BrokenConnection, CannotConnectError
@@ -126,3 +129,26 @@ async def test_what_is_not_a_response() -> None:
     with pytest.raises(CannotConnectError, match="Connection refused"):
         async with opened(port):
             pass
+
+
+@pytest.mark.parametrize("run", [asyncio.run, run_on_fast_loop])
+def test_a_cancellation_at_any_moment(run: Callable[[Coroutine[Any, Any, None]], None]) -> None:
+    """Whatever a stream waits for when it is cancelled, it ends, and nobody waits for its connection."""
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as silent:
+        run(_cancelled_at_any_moment(silent.getsockname()[1]))
+
+
+async def _cancelled_at_any_moment(port: int) -> None:
+    for steps in range(20):
+        known: set[ResponseStream] = set()
+        stream = ResponseStream(b"GET / HTTP/1.1\r\n\r\n", 0, known)
+        opening = asyncio.create_task(stream.open("127.0.0.1", port, None, ""))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        opening.cancel()
+        await asyncio.wait([opening], timeout=10)
+        assert opening.cancelled()
+        for each in tuple(known):
+            await asyncio.wait_for(each.close(), 10)
+        assert not known
+        stream.abort()

@@ -42,12 +42,14 @@ class ResponseStream(asyncio.Protocol):
         if self._timeout:
             self._timer = loop.call_later(self._timeout, self._fail, TimeoutError())
         name = None if context is None else server_name
-        connecting = loop.create_connection(lambda: self, host, port, ssl=context, server_hostname=name)
         try:
-            await asyncio.wait_for(connecting, CONNECT_SECONDS)
-        except Exception as problem:
-            if isinstance(problem, TimeoutError) and problem.errno is None:
-                raise  # ours; the system's own has a number
+            # `wait_for` of Python 3.11 ignores a cancellation that comes as the connection opens.
+            async with asyncio.timeout(CONNECT_SECONDS):
+                await loop.create_connection(lambda: self, host, port, ssl=context, server_hostname=name)
+        except BaseException as problem:
+            self._forget()  # uvloop does not report the loss of a connection if its opening is cancelled
+            if not isinstance(problem, Exception) or (isinstance(problem, TimeoutError) and problem.errno is None):
+                raise  # cancelled, or our own timeout; the system's has a number
             raise cannot_connect(problem) from None
         while not self.status:
             if self._problem is not None:
@@ -121,6 +123,10 @@ class ResponseStream(asyncio.Protocol):
             early = "the response ended early" if self._reader.in_body else "the connection broke"
             self._fail(BrokenConnection(early))
         self._changed.set()
+        self._forget()
+
+    def _forget(self) -> None:
+        """The connection is closed."""
         self._closed.set()
         self._open_streams.discard(self)
 

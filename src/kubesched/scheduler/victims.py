@@ -120,8 +120,8 @@ class Preemptor:
                 finish()
 
     def _finish(self, plugin: PreemptionPlugin | None, by: Claimant, victims: Sequence[api.Pod], failed: bool) -> None:
-        """Let the pods be retried: at once if the preemption failed, or if PreEnqueue was blocking a pod when one of its
-        victims was deleted. The plugins that rejected the pod may not wait for the deletion of the other victims.
+        """Let the pods be retried: at once if the preemption failed, or if PreEnqueue was blocking a pod when a victim
+        was deleted. The plugins that rejected the pod may not wait for the deletion of the other victims.
 
         Otherwise the pods wait for the deletion of victims, which take their time to terminate.
         """
