@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urlsplit
@@ -12,6 +13,7 @@ import pytest
 
 from kubesched.api import objects as api
 from kubesched.base.clocks import VirtualClock, virtual_time
+from kubesched.base.event_loop import run_on_fast_loop
 from kubesched.client.connection import Connection
 from kubesched.client.http import HttpClient
 from kubesched.client.pool import BrokenConnection, ConnectionPool, Exchange
@@ -282,3 +284,22 @@ async def test_a_server_that_closes_connections_at_once() -> None:
         outcomes = await asyncio.gather(*(client.bind(POD, "n") for _ in range(100)), return_exceptions=True)
     listening.close()
     assert all(isinstance(each, ConnectionError) and "cannot connect" in str(each) for each in outcomes)
+
+
+@pytest.mark.parametrize("run", [asyncio.run, run_on_fast_loop])
+def test_a_request_that_is_given_up_at_any_moment(run: Callable[[Coroutine[Any, Any, None]], None]) -> None:
+    """Whatever the request waits for, closing the pool afterwards does not wait for its connection."""
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as silent:
+        run(_given_up_at_any_moment(silent.getsockname()[1]))
+
+
+async def _given_up_at_any_moment(port: int) -> None:
+    for steps in range(20):
+        pool = ConnectionPool("127.0.0.1", port, limit=1)
+        exchange = Exchange(b"GET / HTTP/1.1\r\n\r\n", None, 0, is_write=False)
+        answer = pool.send(exchange)
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        answer.cancel()
+        pool.give_up(exchange)
+        await asyncio.wait_for(pool.close(), 10)

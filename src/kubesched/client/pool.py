@@ -214,6 +214,9 @@ class ConnectionPool:
                 )
             if connection.is_lost:
                 raise ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")
+        except asyncio.CancelledError:
+            self.lost(connection)  # uvloop does not report it
+            raise
         except Exception as problem:
             exchange.opening = None
             self._fail(exchange, cannot_connect(problem))
