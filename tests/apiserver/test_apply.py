@@ -110,6 +110,17 @@ async def test_kubectl_takes_over_what_it_applied_on_the_client(client: LocalCli
     assert written == {"kubectl.kubernetes.io/last-applied-configuration": last.replace('"a":"1"', '"a":"2"') + "\n"}
 
 
+async def test_an_annotation_that_would_be_too_long_is_dropped(client: LocalClient) -> None:
+    """kubectl's server-side apply of a large object succeeds, without the annotation of its client-side apply."""
+    body = config_map("c", a="1")
+    last = '{"apiVersion":"v1","data":{"a":"1"},"kind":"ConfigMap","metadata":{"name":"c"}}'
+    body["metadata"]["annotations"] = {"kubectl.kubernetes.io/last-applied-configuration": last}
+    await client.create(CONFIG_MAPS, body)
+    large = "x" * 300_000
+    assert await apply_data(client, "kubectl", a=large) == {"a": large}
+    assert not (await client.get(f"{CONFIG_MAPS}/c"))["metadata"].get("annotations")
+
+
 async def test_kubectl_does_not_take_over_what_others_changed(client: LocalClient) -> None:
     """Fields that another manager has changed since kubectl's client-side apply conflict, as any others."""
     body = config_map("c", a="1")

@@ -331,6 +331,8 @@ CONSTRAINED: JSON = {
     "gt": {"type": "integer", "minimum": 1, "exclusiveMinimum": True},
     "lt": {"type": "number", "maximum": 10, "exclusiveMaximum": True},
     "mult": {"type": "integer", "multipleOf": 5},
+    "tenths": {"type": "number", "multipleOf": 0.1},
+    "open": {"type": "string", "anyOf": [], "oneOf": [], "allOf": [], "enum": []},
     "i32": {"type": "integer", "format": "int32"},
     "minp": {"type": "object", "minProperties": 2, "additionalProperties": {"type": "string"}},
     "maxp": {"type": "object", "maxProperties": 1, "additionalProperties": {"type": "string"}},
@@ -388,6 +390,13 @@ NO_FIELD = '<nil>: Invalid value: "": '
         ({"nope": "bad"}, [f'{NO_FIELD}"spec.nope" must not validate the schema (not)']),
         ({"gt": 1}, ["spec.gt: Invalid value: 1: spec.gt in body should be greater than 1"]),
         ({"lt": 10}, ["spec.lt: Invalid value: 10: spec.lt in body should be less than 10"]),
+        ({"tenths": 0.3}, []),
+        ({"tenths": 0.35}, ["spec.tenths: Invalid value: 0.35: spec.tenths in body should be a multiple of 0.1"]),
+        (
+            {"tenths": 10**400},
+            [f"spec.tenths: Invalid value: {10**400}: spec.tenths in body should be a multiple of 0.1"],
+        ),
+        ({"open": "x"}, []),
         ({"mult": 7}, ["spec.mult: Invalid value: 7: spec.mult in body should be a multiple of 5"]),
         ({"i32": 2**31}, [f"{NO_FIELD}Checked value must be of type integer with format int32 in spec.i32"]),
         ({"minp": {"a": "1"}}, ["spec.minp: Invalid value: 1: spec.minp in body should have at least 2 properties"]),
@@ -480,6 +489,41 @@ async def test_columns_with_filters(client: LocalClient) -> None:
     await client.patch(f"{TABS}/a/status", {"status": {"conditions": conditions}})
     table = await client.get(f"{TABS}/a", headers=TABLE)
     assert table["rows"][0]["cells"] == ["a", "True", "Ready", "Synced", "b", "b", ""]
+
+
+@pytest.mark.parametrize("path", [None, f".spec[{'9' * 5000}]"])
+async def test_columns_that_lead_nowhere(client: LocalClient, path: str | None) -> None:
+    """A path that is null, or has an absurd index, shows nothing."""
+    shown = [{"name": "X", "type": "string", "jsonPath": path}]
+    await client.create(DEFINITIONS, definition(additionalPrinterColumns=shown))
+    await client.create(TABS, tab())
+    assert (await client.send("GET", f"{TABS}/a", headers=TABLE)).status == 200
+
+
+async def test_parts_of_a_schema_that_are_null(client: LocalClient) -> None:
+    """They mean the same as missing ones, to objects and to those who read the schema."""
+    parts = "anyOf oneOf allOf not enum minLength maxLength pattern format nullable minItems maxItems minimum maximum"
+    parts += " multipleOf required properties items"
+    free = {"x-kubernetes-preserve-unknown-fields": True, **dict.fromkeys(parts.split())}
+    spec = {**SPEC_SCHEMA, "properties": {**SPEC_SCHEMA["properties"], "free": free, "large": {"maximum": 10**400}}}
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
+    await client.create(DEFINITIONS, definition(schema=schema))
+    for number, value in enumerate(("x", 3, ["a"], {"a": 1})):
+        body = tab(free=value)
+        body["metadata"]["name"] = f"t{number}"
+        assert (await client.create(TABS, body))["spec"]["free"] == value
+    for version, path in (("v2", "v2"), ("v3", "v3/apis/stable.example.com/v1")):
+        headers = {"accept": f"application/com.github.proto-openapi.spec.{version}.v1.0+protobuf"}
+        assert (await client.send("GET", f"/openapi/{path}", headers=headers)).status == 200
+
+
+async def test_a_custom_kind_that_is_named_like_a_definition(client: LocalClient) -> None:
+    """Its objects are not looked through for what definitions have."""
+    made = definition(schema={"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "string"}}}})
+    made["spec"]["names"] |= {"kind": "CustomResourceDefinition"}
+    await client.create(DEFINITIONS, made)
+    body = {"apiVersion": "stable.example.com/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "a"}}
+    assert (await client.create(TABS, {**body, "spec": "text"}))["spec"] == "text"
 
 
 async def test_deprecated_versions_warn(client: LocalClient) -> None:

@@ -193,6 +193,24 @@ async def test_fields_that_a_patch_repeats(client: LocalClient, form: str, body:
     assert (await client.get(f"{CONFIG_MAPS}/a"))["data"] == {"x": "2"}
 
 
+async def test_unknown_fields_of_operations_are_named_in_order(client: LocalClient) -> None:
+    """The message is the same every time: fields are named as the patch has them."""
+    await client.create(CONFIG_MAPS, config_map("a", x="0"))
+    names = ["q", "b", "z", "a", "m", "c", "y", "d"]
+    patch = [{"op": "replace", "path": "/data/x", "value": "1", **dict.fromkeys(names, 1)}]
+    response = await client.send("PATCH", f"{CONFIG_MAPS}/a", patch, content_type=JSON_PATCH)
+    assert response.warnings == [f'json patch unknown field "[0].{name}"' for name in names]
+
+
+async def test_a_patch_with_too_many_operations(client: LocalClient) -> None:
+    """More than 10,000 operations are refused before any is applied."""
+    await client.create(CONFIG_MAPS, config_map("a", x="0"))
+    patch = [{"op": "add", "path": "/data/x", "value": "1"}] * 10_001
+    error = await refusal(client.call("PATCH", f"{CONFIG_MAPS}/a", patch, content_type=JSON_PATCH))
+    limit = "The allowed maximum operations in a JSON patch is 10000, got 10001"
+    assert (error.code, error.message) == (413, f"Request entity too large: {limit}")
+
+
 async def test_a_patch_cannot_change_the_uid(client: LocalClient) -> None:
     """Another UID is a conflict in a PUT, where it is a precondition, and invalid in a patch."""
     made = await client.create(CONFIG_MAPS, config_map("a", x="1"))

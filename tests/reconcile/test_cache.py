@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kubesched.apiserver.storage.store import Store
 from kubesched.reconcile.cache import Cache
 from kubesched.reconcile.views import View
@@ -25,6 +27,23 @@ def test_an_index_costs_nothing_until_it_is_read() -> None:
     assert not calls
     assert [each.metadata.name for each in index.get("db")] == ["one"]
     assert calls == ["one"]
+
+
+def test_an_index_that_cannot_be_built_is_built_later() -> None:
+    """A failure while an index is built does not leave an incomplete one."""
+    store, fails = Store(), [True]
+    put(store, "one", app="web")
+
+    def by_value(view: View) -> tuple[str, ...]:
+        if fails:
+            raise ValueError("not yet")
+        return tuple(view.metadata.labels.values())
+
+    index = Cache(store.shelf("/things"), View).index(by_value)
+    with pytest.raises(ValueError, match="not yet"):
+        index.get("web")
+    fails.clear()
+    assert index.size("web") == 1
 
 
 def test_an_index_follows_changes_after_it_is_read() -> None:

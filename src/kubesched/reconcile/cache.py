@@ -61,8 +61,8 @@ class Index(Generic[V]):
 
     def _objects(self) -> dict[str, dict[str, V]]:
         if (build := self._build) is not None:
-            self._build = None
             build(self)
+            self._build = None  # not before: if it fails, it is tried again
         return self._found
 
     def change(self, key: str, new: V | None) -> None:

@@ -15,6 +15,7 @@ import msgspec
 
 from kubesched.apiserver.apply.fields import Leaves, Path, decode, encode, leaves, merge, shown, without
 from kubesched.apiserver.apply.shapes import MergeShape
+from kubesched.apiserver.validation.validate import annotations_fit
 from kubesched.apiserver.wire.status import Cause, StatusError
 from kubesched.base.documents import REQUEST, DocumentError, read_json
 from kubesched.base.types import JSON
@@ -158,7 +159,7 @@ def _last_applied(live: JSON, shape: MergeShape) -> set[Path]:
 
 
 def _update_last_applied(obj: JSON, wanted: JSON) -> None:
-    """Keep the annotation of client-side apply current, for a kubectl that goes back to it."""
+    """Keep the annotation of client-side apply current, for a kubectl that goes back to it; drop it if too long."""
     annotations = obj["metadata"].get("annotations") or {}
     if _LAST_APPLIED not in annotations:
         return
@@ -167,7 +168,10 @@ def _update_last_applied(obj: JSON, wanted: JSON) -> None:
     text = msgspec.json.encode(wanted, order="deterministic").decode() + "\n"
     for character in "<>&":  # as Go's encoder writes them
         text = text.replace(character, f"\\u{ord(character):04x}")
-    obj["metadata"] = {**obj["metadata"], "annotations": {**annotations, _LAST_APPLIED: text}}
+    annotations = {**annotations, _LAST_APPLIED: text}
+    if not annotations_fit(annotations):
+        del annotations[_LAST_APPLIED]
+    obj["metadata"] = {**obj["metadata"], "annotations": annotations}
 
 
 def _with_old_times(live: JSON, result: JSON) -> JSON:

@@ -17,7 +17,7 @@ def columns_of(definitions: list[JSON]) -> Columns | None:
         Column(d["name"], d.get("type", "string"), d.get("priority", 0), d.get("format", ""), d.get("description", ""))
         for d in definitions
     )
-    paths = [parse_path(d.get("jsonPath", "")) for d in definitions]
+    paths = [parse_path(d.get("jsonPath") or "") for d in definitions]
     default = columns(AGE, lambda obj, now: [age(obj, now)])
 
     def row(obj: JSON, now: float) -> list[Cell]:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kubesched.apiserver.crd.columns import columns_of
-from kubesched.apiserver.crd.schema import Validator
+from kubesched.apiserver.crd.schema import Validator, without_nulls
 from kubesched.apiserver.crd.values import NOWHERE
 from kubesched.apiserver.kinds.fields import fields_reader
 from kubesched.apiserver.kinds.registry import SCALE, STATUS, ApiResource, ResourceRegistry
@@ -116,7 +116,9 @@ class CustomResources:
         self._withdraw(key, forget=False)
         resources = []
         for version in _served_versions(definition):
-            validator = Validator((version.get("schema") or {}).get("openAPIV3Schema") or {})
+            schema = without_nulls((version.get("schema") or {}).get("openAPIV3Schema") or {})
+            version = {**version, "schema": {"openAPIV3Schema": schema}}
+            validator = Validator(schema)
             resource = _resource(definition, version, validator.default if validator.has_defaults else None)
             self._versions[resource] = version
             self._validators[resource] = validator

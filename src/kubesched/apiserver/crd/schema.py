@@ -59,6 +59,21 @@ class Validator:
         return problems.found
 
 
+def without_nulls(schema: JSON) -> JSON:
+    """A schema without parts that are null, which mean the same as missing ones."""
+
+    def cleaned(name: str, part: Any) -> Any:
+        if name == "properties":
+            return {key: without_nulls(value or {}) for key, value in part.items()}
+        if name in ("anyOf", "oneOf", "allOf"):
+            return [without_nulls(each or {}) for each in part]
+        if name in ("items", "additionalProperties", "not") and isinstance(part, dict):
+            return without_nulls(part)
+        return part
+
+    return {name: cleaned(name, part) for name, part in schema.items() if part is not None or name == "default"}
+
+
 def _prune(value: Any, schema: JSON, path: str, dropped: list[str], *, is_root: bool = False) -> None:
     if isinstance(value, list):
         for index, item in enumerate(value):

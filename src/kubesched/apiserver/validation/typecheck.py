@@ -54,12 +54,12 @@ def drop_unknown(obj: JSON, type_: ObjectType) -> list[str]:
 
 def _check_object(obj: JSON, type_: ObjectType, path: str, plain: str, unknown: list[str]) -> None:
     fields = type_.fields
-    surplus: list[str] | None = None
+    surplus: list[str] = []
     for name, value in obj.items():
         field = fields.get(name)
         if field is None:
             if not type_.preserve_unknown:
-                surplus = [*(surplus or ()), name]
+                surplus.append(name)
                 unknown.append(f"{path}.{name}" if path else name)
             continue
         if value is None:
@@ -73,7 +73,7 @@ def _check_object(obj: JSON, type_: ObjectType, path: str, plain: str, unknown: 
         here = f"{path}.{name}" if path else name
         there = f"{plain}.{name}" if plain else name
         _check(value, shape, type_, here, there, unknown)
-    for name in surplus or ():
+    for name in surplus:
         del obj[name]
 
 

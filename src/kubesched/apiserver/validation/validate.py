@@ -83,6 +83,11 @@ def _check_name(resource: ApiResource, meta: JSON, problems: Problems) -> None:
         problems.invalid("metadata.generateName", prefix, error)
 
 
+def annotations_fit(annotations: JSON) -> bool:
+    """Whether the annotations of an object are together not too long."""
+    return sum(len(key) + len(str(value)) for key, value in annotations.items()) <= _MAX_ANNOTATIONS
+
+
 def _check_metadata(meta: JSON, problems: Problems) -> None:
     for key, value in (meta.get("labels") or {}).items():
         for error in label_key_errors(key):
@@ -93,7 +98,7 @@ def _check_metadata(meta: JSON, problems: Problems) -> None:
     for key in annotations:
         for error in label_key_errors(key.lower()):
             problems.invalid("metadata.annotations", key, error)
-    if sum(len(key) + len(str(value)) for key, value in annotations.items()) > _MAX_ANNOTATIONS:
+    if not annotations_fit(annotations):
         problems.add("FieldValueTooLong", "metadata.annotations", "Too long: may not be more than 262144 bytes")
     _check_owners(meta, problems)
     for finalizer in meta.get("finalizers") or []:
