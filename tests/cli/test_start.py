@@ -22,8 +22,8 @@ def imported(*modules: str) -> set[str]:
     ("module", "most"),
     [
         ("kubesched.cli.main", 140),
-        ("kubesched.daemon.process", 900),
-        ("kubesched.cli.explain", 720),
+        ("kubesched.daemon.process", 1000),
+        ("kubesched.cli.explain", 820),
     ],
 )
 def test_what_a_start_imports(module: str, most: int) -> None:
