@@ -94,6 +94,18 @@ async def test_a_watch_that_is_behind_leads_to_no_second_preemption(clock: Virtu
 
 
 @virtual_time
+async def test_a_victim_that_comes_back(clock: VirtualClock) -> None:
+    """If the API server has lost a deletion, the preemptor is not blocked for ever and preempts again."""
+    async with world(clock, node("n1", cpu="1"), pod("low", node="n1", cpu="1", priority=0)) as here:
+        here.api.fail("delete_pod", ApiError(404, "NotFound", "not here"), times=1)
+        here.create(pod("high", cpu="1", priority=10))
+        await here.settle(20)
+        assert here.attempts("high") == 1
+        await here.settle(400)
+        assert here.node_of("high") == "n1"
+
+
+@virtual_time
 async def test_victims_that_different_plugins_wait_for(clock: VirtualClock) -> None:
     """The preemptor is retried although the plugin that rejected it ignores the deletion of the last victim."""
     port = pod("port", node="n1", cpu="1m", priority=1, host_ports=[80])

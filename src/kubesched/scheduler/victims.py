@@ -25,6 +25,8 @@ from kubesched.scheduler.urgent_calls import UrgentCalls
 PREEMPTED = "PreemptionByScheduler"
 ANYWHERE = "cluster"
 """Upstream names the whole cluster where a single pod names its node."""
+PATIENCE = 30.0
+"""Seconds to wait until the watch shows that victims are gone."""
 
 
 class Preemptor:
@@ -35,9 +37,9 @@ class Preemptor:
         self._statuses = statuses
         self._report = report
         self._calls = calls
-        self._unseen: dict[str, list[tuple[set[str], Callable[[], None]]]] = {}
+        self._unseen: dict[str, list[tuple[set[str], Callable[[], None], asyncio.TimerHandle]]] = {}
         """By UID, victims that are deleted and that the watch still shows: whose preemption waits, for which others
-        too, and what to do then."""
+        too, what to do then, and when to do it anyway."""
         shared.cluster.pod_observers.append(self._observe)
 
     def start(self, profile: Profile, pod: api.Pod, result: PostFilterResult) -> None:
@@ -103,8 +105,17 @@ class Preemptor:
         unseen = {each.uid for each in awaited if self._is_on_node(each) and not _terminates(self._shared.newest(each))}
         if not unseen:
             finish()
+            return
+        timer = asyncio.get_running_loop().call_later(PATIENCE, self._shared.inbox.put, self._expire, unseen, finish)
         for uid in unseen:
-            self._unseen.setdefault(uid, []).append((unseen, finish))
+            self._unseen.setdefault(uid, []).append((unseen, finish, timer))
+
+    def _expire(self, unseen: set[str], finish: Callable[[], None]) -> None:
+        """Finish although the watch still shows victims as before: it may be that the API server was restored."""
+        for uid in unseen:
+            self._unseen[uid] = [each for each in self._unseen[uid] if each[0] is not unseen]
+        if unseen:  # otherwise the last one was shown while this waited for the end of a cycle
+            finish()
 
     def _is_on_node(self, victim: api.Pod) -> bool:
         """Whether a victim is on its node, as far as the watch has shown."""
@@ -114,9 +125,10 @@ class Preemptor:
     def _observe(self, old: api.Pod | None, new: api.Pod | None) -> None:
         if old is None or old.uid not in self._unseen or (new is not None and not _terminates(new)):
             return
-        for unseen, finish in self._unseen.pop(old.uid):
+        for unseen, finish, timer in self._unseen.pop(old.uid):
             unseen.discard(old.uid)
             if not unseen:
+                timer.cancel()
                 finish()
 
     def _finish(self, plugin: PreemptionPlugin | None, by: Claimant, victims: Sequence[api.Pod], failed: bool) -> None:
