@@ -430,6 +430,12 @@ def test_what_schemas_ask_for(value: JSON, words: list[str]) -> None:
         ("byte", "YQ==", ""),
         ("hostname", "a.example", "1.2.3.4"),
         ("mac", "00:11:22:33:44:55", "00:11"),
+        ("uuid4", "12345678-1234-4234-8234-123456789012", "12345678-1234-3234-8234-123456789012"),
+        ("k8s-short-name", "a-b", "a.b"),
+        ("k8s-long-name", "a.b", "A"),
+        ("hexcolor", "#FFF", "#FFFF"),
+        ("ssn", "123-45-6789", "1"),
+        ("bsonobjectid", "507f1f77bcf86cd799439011", "507f"),
         ("no-such-format", "anything", ""),
     ],
 )

@@ -1,4 +1,8 @@
-"""The formats of strings that a schema can ask for. Others mean nothing, as upstream."""
+"""The formats of strings that a schema can ask for.
+
+Upstream also checks numbers of books and credit cards, and colours as rgb(...). Those are accepted here, and so are
+formats that upstream does not know either.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +21,16 @@ _EMAIL = re.compile(r"[^@]*[^@\s]@[^@\s]+")
 _MAC = re.compile(
     r"([0-9A-Fa-f]{2}([:-][0-9A-Fa-f]{2}){5}([:-][0-9A-Fa-f]{2}){0,2})|([0-9A-Fa-f]{4}\.){2}[0-9A-Fa-f]{4}"
 )
+_HEX = "[0-9a-fA-F]"
+_VARIANT = f"-?[89abAB]{_HEX}{{3}}-?{_HEX}{{12}}"
+_PATTERNS = {
+    "bsonobjectid": f"{_HEX}{{24}}",
+    "hexcolor": f"#?(?:{_HEX}{{3}}|{_HEX}{{6}})",
+    "ssn": "[0-9]{3}[- ]?[0-9]{2}[- ]?[0-9]{4}",
+    "uuid3": f"{_HEX}{{8}}-?{_HEX}{{4}}-?3{_HEX}{{3}}-?{_HEX}{{4}}-?{_HEX}{{12}}",
+    "uuid4": f"{_HEX}{{8}}-?{_HEX}{{4}}-?4{_HEX}{{3}}{_VARIANT}",
+    "uuid5": f"{_HEX}{{8}}-?{_HEX}{{4}}-?5{_HEX}{{3}}{_VARIANT}",
+}
 
 
 def fits(text: str, name: str) -> bool:
@@ -60,7 +74,10 @@ _FORMATS: dict[str, Callable[[str], bool]] = {
     "hostname": _pattern(_HOSTNAME),
     "ipv4": _parser(IPv4Address),
     "ipv6": _parser(IPv6Address),
+    "k8s-long-name": _in_cel("dns1123Subdomain"),
+    "k8s-short-name": _in_cel("dns1123Label"),
     "mac": _pattern(_MAC),
     "uri": _in_cel("uri"),
     "uuid": _in_cel("uuid"),
+    **{name: _pattern(re.compile(pattern)) for name, pattern in _PATTERNS.items()},
 }
