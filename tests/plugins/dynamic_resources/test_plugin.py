@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from functools import cache
+from itertools import count
 from random import Random
 from typing import Any
 
@@ -148,12 +149,8 @@ async def test_a_search_that_takes_too_long_fails_the_attempt(clock: VirtualCloc
     made.set(resource_slice("devices", *parts, node="a", count=2))
     made.set(claim("c", exactly("r", 10)))
 
-    class Hasty(VirtualClock):
-        def monotonic(self) -> float:
-            self.read = getattr(self, "read", 0.0) + 1.0
-            return self.read
-
-    clock.__class__ = Hasty
+    reads = count(1.0)
+    clock.monotonic = lambda: next(reads)  # each look at the clock takes a second
     handle = Handle(made, Random(0), services=Services(clock=clock))
     plugin = DynamicResources(DynamicResourcesArgs(filter_timeout=Duration.of(1)), handle)
     found = filtered(plugin, made, pod("p", resource_claims=["c"]))
