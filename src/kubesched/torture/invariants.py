@@ -70,7 +70,10 @@ class Witness(Subscriber):
         view = self.view()
         if view.knows_volumes(node):
             self.knew_limits.add(pod.uid)
-        for problem in objections(pod, node, view):
+        problems = list(objections(pod, node, view))
+        if problems and not self.is_clear:  # whether the scheduler still counted them depends on the moment
+            problems = list(objections(pod, node, self.view(leaving=True)))
+        for problem in problems:
             self._report("placed where it must not be", f"{self.replica.name} chose {node} for {pod.key}: {problem}")
 
     def _note_known(self, pod: api.Pod) -> None:
@@ -96,16 +99,16 @@ class Witness(Subscriber):
         keys = {term.topology_key for term in required_terms(queued.pod)}
         return not keys if zone is None else ZONE not in keys
 
-    def view(self) -> SeenCluster:
-        """What the process has seen, and what it has placed itself."""
+    def view(self, *, leaving: bool = False) -> SeenCluster:
+        """What the process has seen, and what it has placed itself, `leaving` pods only if asked."""
         self.forget_known()
         pods = [(pod, pod.node_name) for pod in self.replica.seen(api.Pod) if pod.node_name and not pod.is_terminal]
         seen = self.replica.seen
         storage = SeenStorage(
             seen(api.PersistentVolumeClaim), seen(api.PersistentVolume), seen(api.StorageClass), seen(api.CSINode)
         )
-        leaving = self._leaving()
-        placed = [each for uid, each in self._placed.items() if uid not in leaving]
+        left_out = set() if leaving else self._leaving()
+        placed = [each for uid, each in self._placed.items() if uid not in left_out]
         return SeenCluster(seen(api.Node), [*pods, *placed], storage)
 
     def _leaving(self) -> set[str]:
