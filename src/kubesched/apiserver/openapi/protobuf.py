@@ -2,43 +2,31 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
 from kubesched.apiserver.storage.store import encode
+from kubesched.base import protobuf
+from kubesched.base.protobuf import nested
 from kubesched.base.types import JSON
 
-
-def _varint(value: int) -> bytes:
-    value &= 0xFFFFFFFFFFFFFFFF
-    found = bytearray()
-    while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
-        value >>= 7
-    found.append(value)
-    return bytes(found)
-
-
-def nested(number: int, value: bytes) -> bytes:
-    return _varint(number << 3 | 2) + _varint(len(value)) + value
-
-
 Encoder = Callable[[int, Any], bytes]
+METHODS = ("get", "put", "post", "delete", "options", "head", "patch")
+"""In the order in which a message of a path numbers them."""
 
 
 def text(number: int, value: Any) -> bytes:
-    return nested(number, str(value).encode())
+    return protobuf.text(number, str(value))
 
 
 def integer(number: int, value: Any) -> bytes:
-    return _varint(number << 3) + _varint(int(value))
+    return protobuf.integer(number, int(value))
 
 
 def double(number: int, value: Any) -> bytes:
     with suppress(OverflowError):  # no double is that large
-        return _varint(number << 3 | 1) + struct.pack("<d", float(value))
+        return protobuf.double(number, float(value))
     return b""
 
 
@@ -94,3 +82,8 @@ def _encoded(body: JSON, fields: Fields) -> Iterator[bytes]:
 
 def of(fields: Fields) -> Encoder:
     return lambda number, value: nested(number, message(value, fields))
+
+
+def schema_or_flag(schema: Encoder) -> Encoder:
+    """What `additionalProperties` is: a schema, or whether anything may be there."""
+    return lambda number, value: nested(number, integer(2, value) if isinstance(value, bool) else schema(1, value))

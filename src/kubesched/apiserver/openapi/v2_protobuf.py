@@ -6,9 +6,8 @@ kind that is not served. The tables list the fields that we fill, for each messa
 
 from __future__ import annotations
 
-from typing import Any
-
 from kubesched.apiserver.openapi.protobuf import (
+    METHODS,
     Fields,
     any_value,
     by_name,
@@ -17,8 +16,8 @@ from kubesched.apiserver.openapi.protobuf import (
     inside,
     integer,
     message,
-    nested,
     of,
+    schema_or_flag,
     text,
 )
 from kubesched.base.types import JSON
@@ -31,10 +30,6 @@ def document(body: JSON) -> bytes:
 
 _SCHEMA = Fields()
 _schema = of(_SCHEMA)
-
-
-def _additional(number: int, value: Any) -> bytes:
-    return nested(number, integer(2, value) if isinstance(value, bool) else _schema(1, value))
 
 
 _SCHEMA.extensions = 31
@@ -60,7 +55,7 @@ _SCHEMA.update(
         "minProperties": (18, integer),
         "required": (19, each(text)),
         "enum": (20, each(any_value)),
-        "additionalProperties": (21, _additional),
+        "additionalProperties": (21, schema_or_flag(_schema)),
         "type": (22, inside(1, encoder=text)),
         "items": (23, inside(1, encoder=_schema)),
         "allOf": (24, each(_schema)),
@@ -78,8 +73,7 @@ _OPERATION = Fields(
     }
 )
 _OPERATION.extensions = 13
-_METHODS = ("get", "put", "post", "delete", "options", "head", "patch")
-_PATH = Fields({method: (number, of(_OPERATION)) for number, method in enumerate(_METHODS, 2)})
+_PATH = Fields({method: (number, of(_OPERATION)) for number, method in enumerate(METHODS, 2)})
 _DOCUMENT = Fields(
     {
         "swagger": (1, text),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kubesched.apiserver.openapi.protobuf import (
+    METHODS,
     Fields,
     any_value,
     by_name,
@@ -13,10 +14,11 @@ from kubesched.apiserver.openapi.protobuf import (
     inside,
     integer,
     message,
-    nested,
     of,
+    schema_or_flag,
     text,
 )
+from kubesched.base.protobuf import nested
 from kubesched.base.types import JSON
 
 
@@ -33,10 +35,6 @@ def _schema(number: int, value: JSON) -> bytes:
     if "$ref" in value:
         return nested(number, nested(2, text(1, value["$ref"])))
     return nested(number, nested(1, message(value, _SCHEMA)))
-
-
-def _additional(number: int, value: Any) -> bytes:
-    return nested(number, integer(2, value) if isinstance(value, bool) else _schema(1, value))
 
 
 def _default(number: int, value: Any) -> bytes:
@@ -75,7 +73,7 @@ _SCHEMA.update(
         "not": (29, of(_SCHEMA)),
         "items": (30, lambda number, value: nested(number, _schema(1, value))),
         "properties": (31, by_name(1, _schema)),
-        "additionalProperties": (32, _additional),
+        "additionalProperties": (32, schema_or_flag(_schema)),
         "default": (33, _default),
         "description": (34, text),
         "format": (35, text),
@@ -92,8 +90,7 @@ _OPERATION = Fields(
     }
 )
 _OPERATION.extensions = 13
-_METHODS = ("get", "put", "post", "delete", "options", "head", "patch")
-_PATH = Fields({method: (number, of(_OPERATION)) for number, method in enumerate(_METHODS, 4)})
+_PATH = Fields({method: (number, of(_OPERATION)) for number, method in enumerate(METHODS, 4)})
 _DOCUMENT = Fields(
     {
         "openapi": (1, text),
