@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from kubesched.base.types import JSON
 from kubesched.kubelet.container_state import Role, SimulatedContainer
+from kubesched.reconcile.conditions import set_condition
 
 Edit = Callable[[JSON], None]
 
@@ -132,18 +133,15 @@ def _names(found: Sequence[SimulatedContainer]) -> str:
 
 
 def _conditions(status: JSON, now: str, reason: str = "", message: str = "", **values: str) -> None:
-    found: dict[str, JSON] = {each["type"]: each for each in status.get("conditions") or ()}
+    conditions: list[JSON] = list(status.get("conditions") or [])
     for name, value in values.items():
         new: JSON = {"type": name, "status": value, "lastProbeTime": None}
         if reason:
             new["reason"] = reason
         if message:
             new["message"] = message
-        old = found.get(name)
-        same = old is not None and old.get("status") == value
-        new["lastTransitionTime"] = old.get("lastTransitionTime", now) if old is not None and same else now
-        found[name] = new
-    status["conditions"] = list(found.values())
+        conditions = set_condition(conditions, new, now)
+    status["conditions"] = conditions
 
 
 def order_conditions(pod: JSON) -> None:
