@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from kubesched.api import objects as api
@@ -29,6 +30,17 @@ PATIENCE = 30.0
 """Seconds to wait until the watch shows that victims are gone."""
 
 
+@dataclass(eq=False, slots=True)
+class _Waiting:
+    """A preemption whose victims are deleted, while the watch still shows some of them."""
+
+    unseen: set[str]
+    """Their UIDs."""
+    finish: Callable[[], None]
+    timer: asyncio.TimerHandle | None = None
+    """Ends the wait if the watch never shows them."""
+
+
 class Preemptor:
     """Removes victims."""
 
@@ -37,9 +49,8 @@ class Preemptor:
         self._statuses = statuses
         self._report = report
         self._calls = calls
-        self._unseen: dict[str, list[tuple[set[str], Callable[[], None], asyncio.TimerHandle]]] = {}
-        """By UID, victims that are deleted and that the watch still shows: whose preemption waits, for which others
-        too, what to do then, and when to do it anyway."""
+        self._waiting: dict[str, list[_Waiting]] = {}
+        """Preemptions that wait for the watch to show the deletion of a victim, by its UID."""
         shared.cluster.pod_observers.append(self._observe)
 
     def start(self, profile: Profile, pod: api.Pod, result: PostFilterResult) -> None:
@@ -106,16 +117,19 @@ class Preemptor:
         if not unseen:
             finish()
             return
-        timer = asyncio.get_running_loop().call_later(PATIENCE, self._shared.inbox.put, self._expire, unseen, finish)
+        waiting = _Waiting(unseen, finish)
+        waiting.timer = asyncio.get_running_loop().call_later(PATIENCE, self._shared.inbox.put, self._expire, waiting)
         for uid in unseen:
-            self._unseen.setdefault(uid, []).append((unseen, finish, timer))
+            self._waiting.setdefault(uid, []).append(waiting)
 
-    def _expire(self, unseen: set[str], finish: Callable[[], None]) -> None:
+    def _expire(self, waiting: _Waiting) -> None:
         """Finish although the watch still shows victims as before: it may be that the API server was restored."""
-        for uid in unseen:
-            self._unseen[uid] = [each for each in self._unseen[uid] if each[0] is not unseen]
-        if unseen:  # otherwise the last one was shown while this waited for the end of a cycle
-            finish()
+        for uid in waiting.unseen:
+            self._waiting[uid].remove(waiting)
+            if not self._waiting[uid]:
+                del self._waiting[uid]
+        if waiting.unseen:  # otherwise the last one was shown while this waited for the end of a cycle
+            waiting.finish()
 
     def _is_on_node(self, victim: api.Pod) -> bool:
         """Whether a victim is on its node, as far as the watch has shown."""
@@ -123,13 +137,14 @@ class Preemptor:
         return newest is not None and bool(newest.node_name)
 
     def _observe(self, old: api.Pod | None, new: api.Pod | None) -> None:
-        if old is None or old.uid not in self._unseen or (new is not None and not _terminates(new)):
+        if old is None or old.uid not in self._waiting or (new is not None and not _terminates(new)):
             return
-        for unseen, finish, timer in self._unseen.pop(old.uid):
-            unseen.discard(old.uid)
-            if not unseen:
-                timer.cancel()
-                finish()
+        for waiting in self._waiting.pop(old.uid):
+            waiting.unseen.discard(old.uid)
+            if not waiting.unseen:
+                if waiting.timer is not None:
+                    waiting.timer.cancel()
+                waiting.finish()
 
     def _finish(self, plugin: PreemptionPlugin | None, by: Claimant, victims: Sequence[api.Pod], failed: bool) -> None:
         """Let the pods be retried: at once if the preemption failed, or if PreEnqueue was blocking a pod when a victim
