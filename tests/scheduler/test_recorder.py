@@ -16,6 +16,7 @@ from tests.builders import pod
 
 from kubesched.api import objects as api
 from kubesched.base.clocks import VirtualClock, virtual_time
+from kubesched.base.types import JSON
 from kubesched.client.protocol import ApiError
 from kubesched.scheduler import recorder as recording
 from kubesched.scheduler.ports import NORMAL, WARNING, EventSink
@@ -399,6 +400,27 @@ async def test_binds_without_end(clock: VirtualClock) -> None:
             failed(recorder, versioned(f"web-{second}", 1))
             await clock.advance(1)
         assert len(cluster.events) in (5, 6)
+
+
+@virtual_time
+async def test_late_events_are_written_one_at_a_time(clock: VirtualClock) -> None:
+    """While binds are in progress, late events are written one after another; as soon as there are none, several."""
+
+    class SlowApi(FaultyApi):
+        async def create_event(self, namespace: str, event: JSON) -> None:
+            await clock.sleep(1)
+            await super().create_event(namespace, event)
+
+    cluster, calls = SlowApi(clock), UrgentCalls()
+    calls.pending = 1
+    async with recording_to(cluster, clock, urgent_calls=calls) as recorder:
+        for number in range(10):
+            failed(recorder, versioned(f"web-{number}", 1))
+        await clock.advance(8.5)
+        assert len(cluster.events) == 3
+        calls.pending = 0
+        await clock.advance(1.1)
+        assert len(cluster.events) == 7
 
 
 @virtual_time

@@ -5,10 +5,10 @@ by a patch; later ones are only counted. The count is written when the series en
 every half hour. As upstream, events about different versions of a pod are different events.
 
 **Never in the way.** Recording is a dictionary lookup and an append; it neither blocks nor fails. A few tasks write
-the recorded events while no bind is in progress. An event that has waited for seconds is written anyway, so that a
-scheduler that is never idle still reports what it does. When events are recorded faster than they can be written, the
-oldest are dropped and counted. As upstream, the recorder should have its own client, so that events do not use up the
-rate limit of binds.
+the recorded events while no bind is in progress. An event that has waited for seconds is written anyway, one at a time
+as upstream writes all of them, so that a scheduler that is never idle still reports what it does. When events are
+recorded faster than they can be written, the oldest are dropped and counted. As upstream, the recorder should have its
+own client, so that events do not use up the rate limit of binds.
 
 **Spam.** client-go limits events per source and object only in its old recorder, the one for core/v1. The new one can
 flood an API server as well, when a pod's version changes with every failure. So the old recorder's filter is used here
@@ -230,7 +230,7 @@ class EventRecorder:
             while not self._queue:
                 self._ready.clear()
                 await self._ready.wait()
-            while self._queue and self._urgent_calls.pending and self._can_wait(self._queue[0]):
+            while self._queue and self._urgent_calls.pending and (self._writing or self._can_wait(self._queue[0])):
                 await self._clock.sleep(PAUSE)
             if self._queue:
                 await self._write(self._queue.popleft())
